@@ -1,0 +1,309 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import protobuf from 'protobufjs';
+
+// Writes src/gen/ from proto/: for each message its type and codec, for each service its methods.
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const out = join(root, 'src/gen');
+const PROTO_FILES = [
+  'mvccpb/kv.proto',
+  'authpb/auth.proto',
+  'etcdserverpb/rpc.proto',
+  'v3lockpb/v3lock.proto',
+  'v3electionpb/v3election.proto',
+];
+
+interface ScalarKind {
+  readonly ts: string;
+  readonly zero: string;
+  /** The method of Reader and Writer that carries it. */
+  readonly io: string;
+  readonly wireType: 0 | 2;
+  /** Whether a value differs from the default and so has to be sent. */
+  readonly isSet: (value: string) => string;
+}
+
+const SCALARS: Record<string, ScalarKind> = {
+  bool: { ts: 'boolean', zero: 'false', io: 'bool', wireType: 0, isSet: (v) => v },
+  bytes: {
+    ts: 'Uint8Array',
+    zero: 'NO_BYTES',
+    io: 'bytes',
+    wireType: 2,
+    isSet: (v) => `${v} !== undefined && ${v}.length > 0`,
+  },
+  int64: { ts: 'bigint', zero: '0n', io: 'int64', wireType: 0, isSet: (v) => `${v} !== undefined && ${v} !== 0n` },
+  string: { ts: 'string', zero: "''", io: 'string', wireType: 2, isSet: (v) => `${v} !== undefined && ${v} !== ''` },
+  uint32: { ts: 'number', zero: '0', io: 'uint32', wireType: 0, isSet: (v) => `${v} !== undefined && ${v} !== 0` },
+  uint64: { ts: 'bigint', zero: '0n', io: 'uint64', wireType: 0, isSet: (v) => `${v} !== undefined && ${v} !== 0n` },
+};
+const ENUM_IO: Omit<ScalarKind, 'ts' | 'zero'> = {
+  io: 'int32',
+  wireType: 0,
+  isSet: (v) => `${v} !== undefined && ${v} !== 0`,
+};
+
+const tree = new protobuf.Root();
+tree.resolvePath = (_origin, target) => join(root, 'proto', target);
+tree.loadSync(PROTO_FILES, { keepCase: true, alternateCommentMode: true });
+tree.resolveAll();
+
+rmSync(out, { recursive: true, force: true });
+for (const file of PROTO_FILES) write(file.replace('.proto', '.ts'), messagesModule(file));
+write('methods.ts', methodsModule());
+execFileSync(join(root, 'node_modules/.bin/biome'), ['check', '--write', '--log-level=error', out], {
+  stdio: 'inherit',
+});
+
+function write(path: string, text: string): void {
+  mkdirSync(dirname(join(out, path)), { recursive: true });
+  writeFileSync(join(out, path), text);
+}
+
+function messagesModule(file: string): string {
+  const imports = new Map<string, Set<string>>();
+  const body = definitions(namespaceOf(file), file, imports).join('\n');
+  const local = [...imports].map(([from, names]) => {
+    const path = `${'../'.repeat(file.split('/').length - 1)}${from.replace('.proto', '.js')}`;
+    return `import { ${[...names].sort().join(', ')} } from '${path}';`;
+  });
+  const noBytes = body.includes('NO_BYTES') ? [`import { NO_BYTES } from '../../bytes.js';`] : [];
+  return `${header(file)}\n\n${[...noBytes, `import type { Codec } from '../../protobuf/codec.js';`, ...local].join('\n')}\n\n${body}`;
+}
+
+function header(file: string): string {
+  return `// Written by scripts/generate.ts from proto/${file}. Do not edit.`;
+}
+
+function namespaceOf(file: string): protobuf.Namespace {
+  const namespace = tree.lookup(dirname(file));
+  if (!(namespace instanceof protobuf.Namespace)) throw new Error(`proto/${file}: expected package ${dirname(file)}`);
+  return namespace;
+}
+
+function definitions(parent: protobuf.Namespace, file: string, imports: Map<string, Set<string>>): string[] {
+  return parent.nestedArray.flatMap((entry) => {
+    if (entry instanceof protobuf.Enum) return [enumDefinition(entry)];
+    if (entry instanceof protobuf.Type)
+      return [...definitions(entry, file, imports), messageDefinition(entry, file, imports)];
+    return [];
+  });
+}
+
+function enumDefinition(type: protobuf.Enum): string {
+  const name = localName(type);
+  const rows = Object.entries(type.values).map(([key, value]) => `${doc(type.comments[key])}${key}: ${value},`);
+  return `${doc(type.comment)}export const ${name} = {\n${rows.join('\n')}\n} as const;\nexport type ${name} = (typeof ${name})[keyof typeof ${name}];\n`;
+}
+
+function messageDefinition(type: protobuf.Type, file: string, imports: Map<string, Set<string>>): string {
+  const name = localName(type);
+  const use = (other: protobuf.ReflectionObject): string => reference(other, file, imports);
+  const members = membersOf(type);
+  const fields = members.map(
+    (member) => `${doc(member.comment)}${camelCase(member.name)}: ${memberType(member, use)};`,
+  );
+  const zeros = members.map((member) => `${camelCase(member.name)}: ${zeroOf(member)},`);
+  const writes = members.map((member) => writeMember(member, use));
+  const reads = members.flatMap((member) => readMember(member, use));
+  const empty = members.length === 0;
+  return `${doc(type.comment)}${
+    empty ? `export type ${name} = Record<never, never>;` : `export interface ${name} {\n${fields.join('\n')}\n}`
+  }
+
+export const ${name}: Codec<${name}> = {
+  typeName: '${type.fullName.slice(1)}',
+  create: () => ({ ${zeros.join('\n')} }),
+  write(${empty ? '' : 'writer, message'}) {
+    ${writes.join('\n')}
+  },
+  read(reader${empty ? '' : ', message'}) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      ${empty ? 'reader.skip(tag);' : `switch (tag) {\n${reads.join('\n')}\ndefault: reader.skip(tag); }`}
+    }
+  },
+};
+`;
+}
+
+type Member = protobuf.Field | protobuf.OneOf;
+type Use = (other: protobuf.ReflectionObject) => string;
+
+/** Fields in the order of their numbers, each oneof once, where its first field stands. */
+function membersOf(type: protobuf.Type): Member[] {
+  const fields = [...type.fieldsArray].sort((a, b) => a.id - b.id);
+  return [...new Set(fields.map((field) => field.partOf ?? field))];
+}
+
+function memberType(member: Member, use: Use): string {
+  if (member instanceof protobuf.OneOf) {
+    const cases = member.fieldsArray.map(
+      (field) => `{ case: '${camelCase(field.name)}'; value: ${valueType(field, use)} }`,
+    );
+    return `${cases.join(' | ')} | undefined`;
+  }
+  const type = valueType(member, use);
+  if (member.repeated) return `${type}[]`;
+  return member.resolvedType instanceof protobuf.Type ? `${type} | undefined` : type;
+}
+
+function valueType(field: protobuf.Field, use: Use): string {
+  return field.resolvedType === null ? scalar(field).ts : use(field.resolvedType);
+}
+
+function zeroOf(member: Member): string {
+  if (member instanceof protobuf.OneOf || member.resolvedType instanceof protobuf.Type) {
+    return member instanceof protobuf.Field && member.repeated ? '[]' : 'undefined';
+  }
+  if (member.repeated) return '[]';
+  return member.resolvedType instanceof protobuf.Enum ? '0' : scalar(member).zero;
+}
+
+function writeMember(member: Member, use: Use): string {
+  const name = camelCase(member.name);
+  if (member instanceof protobuf.OneOf) {
+    const cases = member.fieldsArray.map(
+      (field) => `case '${camelCase(field.name)}': ${writeValue(field, `message.${name}.value`, use)} break;`,
+    );
+    return `switch (message.${name}?.case) { ${cases.join('\n')} }`;
+  }
+  const value = `message.${name}`;
+  if (!member.repeated) {
+    const isSet = member.resolvedType instanceof protobuf.Type ? `${value} !== undefined` : ioOf(member).isSet(value);
+    return `if (${isSet}) {\n${writeValue(member, value, use)}\n}`;
+  }
+  if (member.resolvedType instanceof protobuf.Type || ioOf(member).wireType === 2) {
+    return `if (${value} !== undefined) {\nfor (const element of ${value}) {\n${writeValue(member, 'element', use)}\n}\n}`;
+  }
+  return `if (${value} !== undefined && ${value}.length > 0) {
+    writer.uint32(${tagOf(member.id, 2)});
+    writer.packed(${value}, (element) => writer.${ioOf(member).io}(element));
+  }`;
+}
+
+function writeValue(field: protobuf.Field, value: string, use: Use): string {
+  if (field.resolvedType instanceof protobuf.Type) {
+    return `writer.uint32(${tagOf(field.id, 2)});\nwriter.message(${use(field.resolvedType)}, ${value});`;
+  }
+  const { io, wireType } = ioOf(field);
+  return `writer.uint32(${tagOf(field.id, wireType)});\nwriter.${io}(${value});`;
+}
+
+function readMember(member: Member, use: Use): string[] {
+  const name = camelCase(member.name);
+  const target = `message.${name}`;
+  if (member instanceof protobuf.OneOf) {
+    return member.fieldsArray.map((field) => {
+      const kind = camelCase(field.name);
+      if (!(field.resolvedType instanceof protobuf.Type)) {
+        return `case ${tagOf(field.id, ioOf(field).wireType)}: ${target} = { case: '${kind}', value: reader.${ioOf(field).io}() }; break;`;
+      }
+      const before = `${target}?.case === '${kind}' ? ${target}.value : undefined`;
+      return `case ${tagOf(field.id, 2)}: ${target} = { case: '${kind}', value: reader.message(${use(field.resolvedType)}, ${before}) }; break;`;
+    });
+  }
+  if (member.resolvedType instanceof protobuf.Type) {
+    const codec = use(member.resolvedType);
+    const read = member.repeated
+      ? `${target}.push(reader.message(${codec}))`
+      : `${target} = reader.message(${codec}, ${target})`;
+    return [`case ${tagOf(member.id, 2)}: ${read}; break;`];
+  }
+  const { io, wireType } = ioOf(member);
+  const cast = member.resolvedType instanceof protobuf.Enum ? ` as ${use(member.resolvedType)}` : '';
+  if (!member.repeated) return [`case ${tagOf(member.id, wireType)}: ${target} = reader.${io}()${cast}; break;`];
+  const one = `case ${tagOf(member.id, wireType)}: ${target}.push(reader.${io}()${cast}); break;`;
+  if (wireType === 2) return [one];
+  return [one, `case ${tagOf(member.id, 2)}: reader.packed(${target}, () => reader.${io}()${cast}); break;`];
+}
+
+function tagOf(id: number, wireType: 0 | 2): number {
+  return (id << 3) | wireType;
+}
+
+function ioOf(field: protobuf.Field): Omit<ScalarKind, 'ts' | 'zero'> {
+  return field.resolvedType instanceof protobuf.Enum ? ENUM_IO : scalar(field);
+}
+
+function scalar(field: protobuf.Field): ScalarKind {
+  const kind = SCALARS[field.type];
+  if (kind === undefined || field.map) {
+    throw new Error(
+      `${field.fullName}: ${field.map ? 'a map' : field.type} is not in etcd's interface; teach scripts/generate.ts to write it`,
+    );
+  }
+  return kind;
+}
+
+/** The name used for a type in this module, imported where another file defines it. */
+function reference(type: protobuf.ReflectionObject, file: string, imports: Map<string, Set<string>>): string {
+  const name = localName(type);
+  const from = PROTO_FILES.find((candidate) => type.fullName.startsWith(`.${dirname(candidate)}.`));
+  if (from === undefined) throw new Error(`${type.fullName}: defined in none of ${PROTO_FILES.join(', ')}`);
+  if (from !== file) imports.set(from, (imports.get(from) ?? new Set()).add(name));
+  return name;
+}
+
+/** Nested types bear their own name, save for the one called just "Type". */
+function localName(type: protobuf.ReflectionObject): string {
+  return type.name === 'Type' ? `${type.parent?.name}Type` : type.name;
+}
+
+/** create_revision, peerURLs, grantedTTL, ID: createRevision, peerUrls, grantedTtl, id. */
+function camelCase(name: string): string {
+  const words = name.replace(/[A-Z]{2,}(?=s?(?:_|$))/g, (acronym) => acronym[0] + acronym.slice(1).toLowerCase());
+  const joined = words.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+  return joined[0]?.toLowerCase() + joined.slice(1);
+}
+
+function doc(comment: string | null | undefined): string {
+  if (!comment) return '';
+  const lines = comment.split('\n');
+  return lines.length === 1 ? `/** ${lines[0]} */\n` : `/**\n${lines.map((line) => ` * ${line}`).join('\n')}\n */\n`;
+}
+
+function methodsModule(): string {
+  const imports = new Map<string, Set<string>>();
+  const services = PROTO_FILES.flatMap((file) =>
+    namespaceOf(file).nestedArray.filter((entry) => entry instanceof protobuf.Service),
+  );
+  const tables = services.map((service) => {
+    const rows = service.methodsArray.map(
+      (method) => `${doc(method.comment)}${camelCase(method.name)}: ${methodRow(service, method, imports)},`,
+    );
+    return `${doc(service.comment)}${camelCase(service.name === 'KV' ? 'kv' : service.name)}: {\n${rows.join('\n\n')}\n},`;
+  });
+  const local = [...imports].map(
+    ([from, names]) => `import { ${[...names].sort().join(', ')} } from './${from.replace('.proto', '.js')}';`,
+  );
+  return `${header('')}
+
+import type { Method } from '../protobuf/method.js';
+${local.join('\n')}
+
+/** Every RPC of every service. */
+export const methods = {
+${tables.join('\n\n')}
+} as const;
+`;
+}
+
+function methodRow(service: protobuf.Service, method: protobuf.Method, imports: Map<string, Set<string>>): string {
+  method.resolve();
+  if (method.resolvedRequestType === null || method.resolvedResponseType === null)
+    throw new Error(`${method.fullName}: unresolved types`);
+  const request = reference(method.resolvedRequestType, '', imports);
+  const response = reference(method.resolvedResponseType, '', imports);
+  const kind = method.requestStream ? 'bidi-streaming' : method.responseStream ? 'server-streaming' : 'unary';
+  const repeatable = method.options?.idempotency_level === 'NO_SIDE_EFFECTS';
+  return `{
+    path: '/${service.fullName.slice(1)}/${method.name}',
+    kind: '${kind}',
+    request: ${request},
+    response: ${response},
+    repeatable: ${repeatable},
+  } satisfies Method<${request}, ${response}, '${kind}'>`;
+}

@@ -1,0 +1,60 @@
+import { invalidInput } from './errors.js';
+
+/** Keys and values may be given as text, which stands for its UTF-8 bytes. */
+export type BytesLike = Uint8Array | string;
+
+export const NO_BYTES: Uint8Array = new Uint8Array(0);
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** @throws EtcdError when a string has a lone surrogate: two such strings would become one key. */
+export function toBytes(value: BytesLike, argument: string): Uint8Array {
+  if (typeof value === 'string') {
+    if (!isWellFormed(value))
+      throw invalidInput(argument, 'a string with a lone surrogate', 'well-formed Unicode, or bytes');
+    return value === '' ? NO_BYTES : encoder.encode(value);
+  }
+  if (value instanceof Uint8Array) return value;
+  throw invalidInput(argument, describeType(value), 'a string or a Uint8Array');
+}
+
+export function textOf(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}
+
+export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && compareBytes(a, b) === 0;
+}
+
+/** Byte order, as etcd orders keys: negative, 0 or positive. */
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const common = Math.min(a.length, b.length);
+  for (let index = 0; index < common; index += 1) {
+    const difference = (a[index] as number) - (b[index] as number);
+    if (difference !== 0) return difference;
+  }
+  return a.length - b.length;
+}
+
+export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
+  const joined = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    joined.set(part, at);
+    at += part.length;
+  }
+  return joined;
+}
+
+/** What kind of value it is, without showing it: keys and values stay out of errors. */
+export function describeType(value: unknown): string {
+  if (value === null) return 'null';
+  return typeof value === 'object' ? `an object (${value.constructor?.name ?? 'no class'})` : `a ${typeof value}`;
+}
+
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+function isWellFormed(value: string): boolean {
+  return !LONE_SURROGATE.test(value);
+}

@@ -1,0 +1,118 @@
+import type { ServerReason } from './server-errors.js';
+import type { StatusCode } from './status.js';
+
+/** Why a call failed, where the cause lies on this side of the wire or is none that etcd names. */
+export type ClientReason =
+  /** An argument was refused before anything was sent; the message names it. */
+  | 'InvalidInput'
+  /** No connection came about: refused, no such host, TLS, or no answer within the connect deadline. */
+  | 'ConnectFailed'
+  /** The connection or its stream broke while the call was under way. */
+  | 'ConnectionLost'
+  /** The peer sent bytes that are no such message. */
+  | 'MalformedMessage'
+  /** The client was closed. */
+  | 'ClientClosed'
+  /** The server says the lease is gone: it expired, or somebody revoked it. */
+  | 'LeaseExpired'
+  /** This client revoked the lease. */
+  | 'LeaseRevoked'
+  /** No renewal was acknowledged before the lease's deadline on the local monotonic clock. */
+  | 'LeaseUnreachable'
+  /** The keepalive was closed by its owner; nobody renews the lease here any more. */
+  | 'KeepAliveClosed'
+  /** The session was closed by its owner. */
+  | 'SessionClosed'
+  /** The lock is not held, or not any more: released, or its key is gone. */
+  | 'LockLost'
+  /** The watch was closed by its owner. */
+  | 'WatchClosed'
+  /** An error with a message that is not in etcd's table. */
+  | 'Other';
+
+export type Reason = ServerReason | ClientReason;
+
+/**
+ * What became of the request. `not-sent`: it never reached a server. `rejected`: a server answered that it did nothing.
+ * `unknown`: it may have been processed, or may still be.
+ */
+export type Outcome = 'not-sent' | 'rejected' | 'unknown';
+
+export interface EtcdErrorDetails {
+  readonly code: StatusCode;
+  readonly reason: Reason;
+  readonly outcome: Outcome;
+  /** gRPC path of the call, such as `/etcdserverpb.KV/Put`. */
+  readonly method?: string | undefined;
+  readonly endpoint?: string | undefined;
+  /** Set when a revision asked for is compacted: the oldest one that is not, where the server tells. */
+  readonly compactRevision?: bigint | undefined;
+  readonly cause?: unknown;
+}
+
+/**
+ * The one error this package throws. Match on `reason`, never on the text. No key, value, token or password is part
+ * of it.
+ */
+export class EtcdError extends Error {
+  override readonly name = 'EtcdError';
+  /** gRPC status. */
+  readonly code: StatusCode;
+  readonly reason: Reason;
+  readonly outcome: Outcome;
+  readonly method: string | undefined;
+  readonly endpoint: string | undefined;
+  readonly compactRevision: bigint | undefined;
+
+  constructor(problem: string, details: EtcdErrorDetails) {
+    super(describe(problem, details), details.cause === undefined ? {} : { cause: details.cause });
+    this.code = details.code;
+    this.reason = details.reason;
+    this.outcome = details.outcome;
+    this.method = details.method;
+    this.endpoint = details.endpoint;
+    this.compactRevision = details.compactRevision;
+  }
+}
+
+const OUTCOME_TEXT: Record<Outcome, string> = {
+  'not-sent': 'not sent',
+  rejected: 'rejected, nothing was done',
+  unknown: 'outcome unknown, it may have been done',
+};
+
+function describe(problem: string, { method, endpoint, outcome }: EtcdErrorDetails): string {
+  if (method === undefined) return problem;
+  return `${problem} (${method.slice(1)}${endpoint === undefined ? '' : ` at ${endpoint}`}: ${OUTCOME_TEXT[outcome]})`;
+}
+
+/** The refusal of an argument: nothing was sent. */
+export function invalidInput(argument: string, given: string, allowed: string): EtcdError {
+  return new EtcdError(`${argument}: got ${given}; allowed: ${allowed}`, {
+    code: 'InvalidArgument',
+    reason: 'InvalidInput',
+    outcome: 'not-sent',
+  });
+}
+
+/** The caller's own signal ended the call. */
+export function canceled(signal: AbortSignal, outcome: Outcome, method?: string): EtcdError {
+  if (signal.reason instanceof EtcdError && method === undefined) return signal.reason;
+  return new EtcdError("ended by the caller's signal", {
+    code: 'Canceled',
+    reason: 'Canceled',
+    outcome,
+    method,
+    cause: signal.reason,
+  });
+}
+
+/** The caller's `timeoutMs` passed. */
+export function timedOut(what: string, timeoutMs: number, outcome: Outcome, method?: string): EtcdError {
+  return new EtcdError(`${what} not done within timeoutMs = ${timeoutMs}`, {
+    code: 'DeadlineExceeded',
+    reason: 'DeadlineExceeded',
+    outcome,
+    method,
+  });
+}

@@ -1,0 +1,184 @@
+// Written by scripts/generate.ts from proto/authpb/auth.proto. Do not edit.
+
+import { NO_BYTES } from '../../bytes.js';
+import type { Codec } from '../../protobuf/codec.js';
+
+/** How a user logs in. */
+export interface UserAddOptions {
+  /** The user has no password and is known by its TLS certificate's common name only. */
+  noPassword: boolean;
+}
+
+export const UserAddOptions: Codec<UserAddOptions> = {
+  typeName: 'authpb.UserAddOptions',
+  create: () => ({ noPassword: false }),
+  write(writer, message) {
+    if (message.noPassword) {
+      writer.uint32(8);
+      writer.bool(message.noPassword);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 8:
+          message.noPassword = reader.bool();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** A user as the server stores it. */
+export interface User {
+  /** The name. */
+  name: Uint8Array;
+  /** bcrypt hash of the password. */
+  password: Uint8Array;
+  /** Names of the roles the user has. */
+  roles: string[];
+  /** How the user logs in. */
+  options: UserAddOptions | undefined;
+}
+
+export const User: Codec<User> = {
+  typeName: 'authpb.User',
+  create: () => ({ name: NO_BYTES, password: NO_BYTES, roles: [], options: undefined }),
+  write(writer, message) {
+    if (message.name !== undefined && message.name.length > 0) {
+      writer.uint32(10);
+      writer.bytes(message.name);
+    }
+    if (message.password !== undefined && message.password.length > 0) {
+      writer.uint32(18);
+      writer.bytes(message.password);
+    }
+    if (message.roles !== undefined) {
+      for (const element of message.roles) {
+        writer.uint32(26);
+        writer.string(element);
+      }
+    }
+    if (message.options !== undefined) {
+      writer.uint32(34);
+      writer.message(UserAddOptions, message.options);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.name = reader.bytes();
+          break;
+        case 18:
+          message.password = reader.bytes();
+          break;
+        case 26:
+          message.roles.push(reader.string());
+          break;
+        case 34:
+          message.options = reader.message(UserAddOptions, message.options);
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+export const PermissionType = {
+  /** Range and watch. */
+  READ: 0,
+  /** Put and delete. */
+  WRITE: 1,
+  /** Both. */
+  READWRITE: 2,
+} as const;
+export type PermissionType = (typeof PermissionType)[keyof typeof PermissionType];
+
+/** What may be done with one range of keys. */
+export interface Permission {
+  /** Reading, writing or both. */
+  permType: PermissionType;
+  /** First key of the range. */
+  key: Uint8Array;
+  /** End of the range, exclusive, by the same rules as RangeRequest.range_end. */
+  rangeEnd: Uint8Array;
+}
+
+export const Permission: Codec<Permission> = {
+  typeName: 'authpb.Permission',
+  create: () => ({ permType: 0, key: NO_BYTES, rangeEnd: NO_BYTES }),
+  write(writer, message) {
+    if (message.permType !== undefined && message.permType !== 0) {
+      writer.uint32(8);
+      writer.int32(message.permType);
+    }
+    if (message.key !== undefined && message.key.length > 0) {
+      writer.uint32(18);
+      writer.bytes(message.key);
+    }
+    if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
+      writer.uint32(26);
+      writer.bytes(message.rangeEnd);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 8:
+          message.permType = reader.int32() as PermissionType;
+          break;
+        case 18:
+          message.key = reader.bytes();
+          break;
+        case 26:
+          message.rangeEnd = reader.bytes();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** A named list of permissions. */
+export interface Role {
+  /** The name. */
+  name: Uint8Array;
+  /** The permissions. */
+  keyPermission: Permission[];
+}
+
+export const Role: Codec<Role> = {
+  typeName: 'authpb.Role',
+  create: () => ({ name: NO_BYTES, keyPermission: [] }),
+  write(writer, message) {
+    if (message.name !== undefined && message.name.length > 0) {
+      writer.uint32(10);
+      writer.bytes(message.name);
+    }
+    if (message.keyPermission !== undefined) {
+      for (const element of message.keyPermission) {
+        writer.uint32(18);
+        writer.message(Permission, element);
+      }
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.name = reader.bytes();
+          break;
+        case 18:
+          message.keyPermission.push(reader.message(Permission));
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};

@@ -1,0 +1,576 @@
+// Written by scripts/generate.ts from proto/. Do not edit.
+
+import type { Method } from '../protobuf/method.js';
+import {
+  AlarmRequest,
+  AlarmResponse,
+  AuthDisableRequest,
+  AuthDisableResponse,
+  AuthEnableRequest,
+  AuthEnableResponse,
+  AuthenticateRequest,
+  AuthenticateResponse,
+  AuthRoleAddRequest,
+  AuthRoleAddResponse,
+  AuthRoleDeleteRequest,
+  AuthRoleDeleteResponse,
+  AuthRoleGetRequest,
+  AuthRoleGetResponse,
+  AuthRoleGrantPermissionRequest,
+  AuthRoleGrantPermissionResponse,
+  AuthRoleListRequest,
+  AuthRoleListResponse,
+  AuthRoleRevokePermissionRequest,
+  AuthRoleRevokePermissionResponse,
+  AuthStatusRequest,
+  AuthStatusResponse,
+  AuthUserAddRequest,
+  AuthUserAddResponse,
+  AuthUserChangePasswordRequest,
+  AuthUserChangePasswordResponse,
+  AuthUserDeleteRequest,
+  AuthUserDeleteResponse,
+  AuthUserGetRequest,
+  AuthUserGetResponse,
+  AuthUserGrantRoleRequest,
+  AuthUserGrantRoleResponse,
+  AuthUserListRequest,
+  AuthUserListResponse,
+  AuthUserRevokeRoleRequest,
+  AuthUserRevokeRoleResponse,
+  CompactionRequest,
+  CompactionResponse,
+  DefragmentRequest,
+  DefragmentResponse,
+  DeleteRangeRequest,
+  DeleteRangeResponse,
+  DowngradeRequest,
+  DowngradeResponse,
+  HashKVRequest,
+  HashKVResponse,
+  HashRequest,
+  HashResponse,
+  LeaseGrantRequest,
+  LeaseGrantResponse,
+  LeaseKeepAliveRequest,
+  LeaseKeepAliveResponse,
+  LeaseLeasesRequest,
+  LeaseLeasesResponse,
+  LeaseRevokeRequest,
+  LeaseRevokeResponse,
+  LeaseTimeToLiveRequest,
+  LeaseTimeToLiveResponse,
+  MemberAddRequest,
+  MemberAddResponse,
+  MemberListRequest,
+  MemberListResponse,
+  MemberPromoteRequest,
+  MemberPromoteResponse,
+  MemberRemoveRequest,
+  MemberRemoveResponse,
+  MemberUpdateRequest,
+  MemberUpdateResponse,
+  MoveLeaderRequest,
+  MoveLeaderResponse,
+  PutRequest,
+  PutResponse,
+  RangeRequest,
+  RangeResponse,
+  RangeStreamResponse,
+  SnapshotRequest,
+  SnapshotResponse,
+  StatusRequest,
+  StatusResponse,
+  TxnRequest,
+  TxnResponse,
+  WatchRequest,
+  WatchResponse,
+} from './etcdserverpb/rpc.js';
+import {
+  CampaignRequest,
+  CampaignResponse,
+  LeaderRequest,
+  LeaderResponse,
+  ProclaimRequest,
+  ProclaimResponse,
+  ResignRequest,
+  ResignResponse,
+} from './v3electionpb/v3election.js';
+import { LockRequest, LockResponse, UnlockRequest, UnlockResponse } from './v3lockpb/v3lock.js';
+
+/** Every RPC of every service. */
+export const methods = {
+  /** Keys and values: one flat, ordered key space in which every change has a revision. */
+  kv: {
+    /**
+     * Reads a key or a range of keys, by default linearizably: the answer reflects every write acknowledged
+     * before.
+     */
+    range: {
+      path: '/etcdserverpb.KV/Range',
+      kind: 'unary',
+      request: RangeRequest,
+      response: RangeResponse,
+      repeatable: true,
+    } satisfies Method<RangeRequest, RangeResponse, 'unary'>,
+
+    /** Range, answered in chunks, so that a large result needs neither a large message nor paging. Since etcd 3.7. */
+    rangeStream: {
+      path: '/etcdserverpb.KV/RangeStream',
+      kind: 'server-streaming',
+      request: RangeRequest,
+      response: RangeStreamResponse,
+      repeatable: true,
+    } satisfies Method<RangeRequest, RangeStreamResponse, 'server-streaming'>,
+
+    /** Writes one key. The store's revision grows by one. */
+    put: {
+      path: '/etcdserverpb.KV/Put',
+      kind: 'unary',
+      request: PutRequest,
+      response: PutResponse,
+      repeatable: false,
+    } satisfies Method<PutRequest, PutResponse, 'unary'>,
+
+    /** Deletes a key or a range of keys, in one revision. Deleting nothing leaves the revision alone. */
+    deleteRange: {
+      path: '/etcdserverpb.KV/DeleteRange',
+      kind: 'unary',
+      request: DeleteRangeRequest,
+      response: DeleteRangeResponse,
+      repeatable: false,
+    } satisfies Method<DeleteRangeRequest, DeleteRangeResponse, 'unary'>,
+
+    /** Compares, then runs one of two lists of operations; all of it atomic and in one revision. */
+    txn: {
+      path: '/etcdserverpb.KV/Txn',
+      kind: 'unary',
+      request: TxnRequest,
+      response: TxnResponse,
+      repeatable: false,
+    } satisfies Method<TxnRequest, TxnResponse, 'unary'>,
+
+    /** Discards the history below a revision. Watches and reads that need it fail from then on. */
+    compact: {
+      path: '/etcdserverpb.KV/Compact',
+      kind: 'unary',
+      request: CompactionRequest,
+      response: CompactionResponse,
+      repeatable: false,
+    } satisfies Method<CompactionRequest, CompactionResponse, 'unary'>,
+  },
+
+  /** Changes of keys, pushed to the client in revision order. */
+  watch: {
+    /** One stream carries any number of watches, both their control messages and their events. */
+    watch: {
+      path: '/etcdserverpb.Watch/Watch',
+      kind: 'bidi-streaming',
+      request: WatchRequest,
+      response: WatchResponse,
+      repeatable: false,
+    } satisfies Method<WatchRequest, WatchResponse, 'bidi-streaming'>,
+  },
+
+  /** Keys that live no longer than their owner shows signs of life. */
+  lease: {
+    /** Creates a lease. Keys attached to it are deleted when it ends. */
+    leaseGrant: {
+      path: '/etcdserverpb.Lease/LeaseGrant',
+      kind: 'unary',
+      request: LeaseGrantRequest,
+      response: LeaseGrantResponse,
+      repeatable: false,
+    } satisfies Method<LeaseGrantRequest, LeaseGrantResponse, 'unary'>,
+
+    /** Ends a lease and deletes the keys attached to it. */
+    leaseRevoke: {
+      path: '/etcdserverpb.Lease/LeaseRevoke',
+      kind: 'unary',
+      request: LeaseRevokeRequest,
+      response: LeaseRevokeResponse,
+      repeatable: false,
+    } satisfies Method<LeaseRevokeRequest, LeaseRevokeResponse, 'unary'>,
+
+    /** Each request renews one lease; answers come in the order of the requests. */
+    leaseKeepAlive: {
+      path: '/etcdserverpb.Lease/LeaseKeepAlive',
+      kind: 'bidi-streaming',
+      request: LeaseKeepAliveRequest,
+      response: LeaseKeepAliveResponse,
+      repeatable: false,
+    } satisfies Method<LeaseKeepAliveRequest, LeaseKeepAliveResponse, 'bidi-streaming'>,
+
+    /**
+     * Tells what remains of a lease. An unknown lease is answered with a TTL of -1, not with an error. Since etcd
+     * 3.1.
+     */
+    leaseTimeToLive: {
+      path: '/etcdserverpb.Lease/LeaseTimeToLive',
+      kind: 'unary',
+      request: LeaseTimeToLiveRequest,
+      response: LeaseTimeToLiveResponse,
+      repeatable: true,
+    } satisfies Method<LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, 'unary'>,
+
+    /** Lists the leases there are. Since etcd 3.3. */
+    leaseLeases: {
+      path: '/etcdserverpb.Lease/LeaseLeases',
+      kind: 'unary',
+      request: LeaseLeasesRequest,
+      response: LeaseLeasesResponse,
+      repeatable: true,
+    } satisfies Method<LeaseLeasesRequest, LeaseLeasesResponse, 'unary'>,
+  },
+
+  /** Who is a member of the cluster. */
+  cluster: {
+    /** Adds a member, voting or learner, before it is started. */
+    memberAdd: {
+      path: '/etcdserverpb.Cluster/MemberAdd',
+      kind: 'unary',
+      request: MemberAddRequest,
+      response: MemberAddResponse,
+      repeatable: false,
+    } satisfies Method<MemberAddRequest, MemberAddResponse, 'unary'>,
+
+    /** Removes a member for good. */
+    memberRemove: {
+      path: '/etcdserverpb.Cluster/MemberRemove',
+      kind: 'unary',
+      request: MemberRemoveRequest,
+      response: MemberRemoveResponse,
+      repeatable: false,
+    } satisfies Method<MemberRemoveRequest, MemberRemoveResponse, 'unary'>,
+
+    /** Replaces the peer addresses of a member. */
+    memberUpdate: {
+      path: '/etcdserverpb.Cluster/MemberUpdate',
+      kind: 'unary',
+      request: MemberUpdateRequest,
+      response: MemberUpdateResponse,
+      repeatable: false,
+    } satisfies Method<MemberUpdateRequest, MemberUpdateResponse, 'unary'>,
+
+    /** Lists the members. */
+    memberList: {
+      path: '/etcdserverpb.Cluster/MemberList',
+      kind: 'unary',
+      request: MemberListRequest,
+      response: MemberListResponse,
+      repeatable: true,
+    } satisfies Method<MemberListRequest, MemberListResponse, 'unary'>,
+
+    /** Makes a learner that has caught up a voting member. Since etcd 3.4. */
+    memberPromote: {
+      path: '/etcdserverpb.Cluster/MemberPromote',
+      kind: 'unary',
+      request: MemberPromoteRequest,
+      response: MemberPromoteResponse,
+      repeatable: false,
+    } satisfies Method<MemberPromoteRequest, MemberPromoteResponse, 'unary'>,
+  },
+
+  /** Care of the cluster and its members. Defragment, Hash, HashKV, Snapshot and Status concern the member that answers. */
+  maintenance: {
+    /** Lists, raises or clears alarms. An alarm names one member and binds the whole cluster. */
+    alarm: {
+      path: '/etcdserverpb.Maintenance/Alarm',
+      kind: 'unary',
+      request: AlarmRequest,
+      response: AlarmResponse,
+      repeatable: false,
+    } satisfies Method<AlarmRequest, AlarmResponse, 'unary'>,
+
+    /** Describes the member that answers. */
+    status: {
+      path: '/etcdserverpb.Maintenance/Status',
+      kind: 'unary',
+      request: StatusRequest,
+      response: StatusResponse,
+      repeatable: true,
+    } satisfies Method<StatusRequest, StatusResponse, 'unary'>,
+
+    /**
+     * Gives free pages of the answering member's database file back to the file system. The member serves nothing
+     * meanwhile.
+     */
+    defragment: {
+      path: '/etcdserverpb.Maintenance/Defragment',
+      kind: 'unary',
+      request: DefragmentRequest,
+      response: DefragmentResponse,
+      repeatable: false,
+    } satisfies Method<DefragmentRequest, DefragmentResponse, 'unary'>,
+
+    /** Hashes the answering member's whole database file. For tests of etcd itself. */
+    hash: {
+      path: '/etcdserverpb.Maintenance/Hash',
+      kind: 'unary',
+      request: HashRequest,
+      response: HashResponse,
+      repeatable: true,
+    } satisfies Method<HashRequest, HashResponse, 'unary'>,
+
+    /** Hashes the keys up to a revision, so that members can be compared. Since etcd 3.3. */
+    hashKv: {
+      path: '/etcdserverpb.Maintenance/HashKV',
+      kind: 'unary',
+      request: HashKVRequest,
+      response: HashKVResponse,
+      repeatable: true,
+    } satisfies Method<HashKVRequest, HashKVResponse, 'unary'>,
+
+    /** Streams the answering member's database, followed by its SHA-256. Since etcd 3.3. */
+    snapshot: {
+      path: '/etcdserverpb.Maintenance/Snapshot',
+      kind: 'server-streaming',
+      request: SnapshotRequest,
+      response: SnapshotResponse,
+      repeatable: false,
+    } satisfies Method<SnapshotRequest, SnapshotResponse, 'server-streaming'>,
+
+    /** Hands leadership to another member. Only the leader accepts it. Since etcd 3.3. */
+    moveLeader: {
+      path: '/etcdserverpb.Maintenance/MoveLeader',
+      kind: 'unary',
+      request: MoveLeaderRequest,
+      response: MoveLeaderResponse,
+      repeatable: false,
+    } satisfies Method<MoveLeaderRequest, MoveLeaderResponse, 'unary'>,
+
+    /** Checks, starts or cancels a downgrade of the cluster by one minor version. Since etcd 3.5. */
+    downgrade: {
+      path: '/etcdserverpb.Maintenance/Downgrade',
+      kind: 'unary',
+      request: DowngradeRequest,
+      response: DowngradeResponse,
+      repeatable: false,
+    } satisfies Method<DowngradeRequest, DowngradeResponse, 'unary'>,
+  },
+
+  /** Users, roles and the permissions that roles carry. */
+  auth: {
+    /** Turns authentication on. There must be a user "root" with the role "root". */
+    authEnable: {
+      path: '/etcdserverpb.Auth/AuthEnable',
+      kind: 'unary',
+      request: AuthEnableRequest,
+      response: AuthEnableResponse,
+      repeatable: false,
+    } satisfies Method<AuthEnableRequest, AuthEnableResponse, 'unary'>,
+
+    /** Turns authentication off. */
+    authDisable: {
+      path: '/etcdserverpb.Auth/AuthDisable',
+      kind: 'unary',
+      request: AuthDisableRequest,
+      response: AuthDisableResponse,
+      repeatable: false,
+    } satisfies Method<AuthDisableRequest, AuthDisableResponse, 'unary'>,
+
+    /** Tells whether authentication is on. Since etcd 3.5. */
+    authStatus: {
+      path: '/etcdserverpb.Auth/AuthStatus',
+      kind: 'unary',
+      request: AuthStatusRequest,
+      response: AuthStatusResponse,
+      repeatable: true,
+    } satisfies Method<AuthStatusRequest, AuthStatusResponse, 'unary'>,
+
+    /** Exchanges a name and password for a token, sent as metadata "token" with later calls. */
+    authenticate: {
+      path: '/etcdserverpb.Auth/Authenticate',
+      kind: 'unary',
+      request: AuthenticateRequest,
+      response: AuthenticateResponse,
+      repeatable: false,
+    } satisfies Method<AuthenticateRequest, AuthenticateResponse, 'unary'>,
+
+    /** Adds a user. */
+    userAdd: {
+      path: '/etcdserverpb.Auth/UserAdd',
+      kind: 'unary',
+      request: AuthUserAddRequest,
+      response: AuthUserAddResponse,
+      repeatable: false,
+    } satisfies Method<AuthUserAddRequest, AuthUserAddResponse, 'unary'>,
+
+    /** Lists the roles of a user. */
+    userGet: {
+      path: '/etcdserverpb.Auth/UserGet',
+      kind: 'unary',
+      request: AuthUserGetRequest,
+      response: AuthUserGetResponse,
+      repeatable: true,
+    } satisfies Method<AuthUserGetRequest, AuthUserGetResponse, 'unary'>,
+
+    /** Lists the users. */
+    userList: {
+      path: '/etcdserverpb.Auth/UserList',
+      kind: 'unary',
+      request: AuthUserListRequest,
+      response: AuthUserListResponse,
+      repeatable: true,
+    } satisfies Method<AuthUserListRequest, AuthUserListResponse, 'unary'>,
+
+    /** Deletes a user. */
+    userDelete: {
+      path: '/etcdserverpb.Auth/UserDelete',
+      kind: 'unary',
+      request: AuthUserDeleteRequest,
+      response: AuthUserDeleteResponse,
+      repeatable: false,
+    } satisfies Method<AuthUserDeleteRequest, AuthUserDeleteResponse, 'unary'>,
+
+    /** Sets the password of a user. */
+    userChangePassword: {
+      path: '/etcdserverpb.Auth/UserChangePassword',
+      kind: 'unary',
+      request: AuthUserChangePasswordRequest,
+      response: AuthUserChangePasswordResponse,
+      repeatable: false,
+    } satisfies Method<AuthUserChangePasswordRequest, AuthUserChangePasswordResponse, 'unary'>,
+
+    /** Gives a role to a user. */
+    userGrantRole: {
+      path: '/etcdserverpb.Auth/UserGrantRole',
+      kind: 'unary',
+      request: AuthUserGrantRoleRequest,
+      response: AuthUserGrantRoleResponse,
+      repeatable: false,
+    } satisfies Method<AuthUserGrantRoleRequest, AuthUserGrantRoleResponse, 'unary'>,
+
+    /** Takes a role from a user. */
+    userRevokeRole: {
+      path: '/etcdserverpb.Auth/UserRevokeRole',
+      kind: 'unary',
+      request: AuthUserRevokeRoleRequest,
+      response: AuthUserRevokeRoleResponse,
+      repeatable: false,
+    } satisfies Method<AuthUserRevokeRoleRequest, AuthUserRevokeRoleResponse, 'unary'>,
+
+    /** Adds a role without permissions. */
+    roleAdd: {
+      path: '/etcdserverpb.Auth/RoleAdd',
+      kind: 'unary',
+      request: AuthRoleAddRequest,
+      response: AuthRoleAddResponse,
+      repeatable: false,
+    } satisfies Method<AuthRoleAddRequest, AuthRoleAddResponse, 'unary'>,
+
+    /** Lists the permissions of a role. */
+    roleGet: {
+      path: '/etcdserverpb.Auth/RoleGet',
+      kind: 'unary',
+      request: AuthRoleGetRequest,
+      response: AuthRoleGetResponse,
+      repeatable: true,
+    } satisfies Method<AuthRoleGetRequest, AuthRoleGetResponse, 'unary'>,
+
+    /** Lists the roles. */
+    roleList: {
+      path: '/etcdserverpb.Auth/RoleList',
+      kind: 'unary',
+      request: AuthRoleListRequest,
+      response: AuthRoleListResponse,
+      repeatable: true,
+    } satisfies Method<AuthRoleListRequest, AuthRoleListResponse, 'unary'>,
+
+    /** Deletes a role and takes it from every user. */
+    roleDelete: {
+      path: '/etcdserverpb.Auth/RoleDelete',
+      kind: 'unary',
+      request: AuthRoleDeleteRequest,
+      response: AuthRoleDeleteResponse,
+      repeatable: false,
+    } satisfies Method<AuthRoleDeleteRequest, AuthRoleDeleteResponse, 'unary'>,
+
+    /** Gives a role a permission over a range of keys. */
+    roleGrantPermission: {
+      path: '/etcdserverpb.Auth/RoleGrantPermission',
+      kind: 'unary',
+      request: AuthRoleGrantPermissionRequest,
+      response: AuthRoleGrantPermissionResponse,
+      repeatable: false,
+    } satisfies Method<AuthRoleGrantPermissionRequest, AuthRoleGrantPermissionResponse, 'unary'>,
+
+    /** Takes a permission from a role; the range must be one that was granted. */
+    roleRevokePermission: {
+      path: '/etcdserverpb.Auth/RoleRevokePermission',
+      kind: 'unary',
+      request: AuthRoleRevokePermissionRequest,
+      response: AuthRoleRevokePermissionResponse,
+      repeatable: false,
+    } satisfies Method<AuthRoleRevokePermissionRequest, AuthRoleRevokePermissionResponse, 'unary'>,
+  },
+
+  /** Locks that the server runs on the caller's behalf. The lease is the caller's to keep alive. */
+  lock: {
+    /** Waits for the lock and answers once it is held. Cancelling the call leaves the queue. */
+    lock: {
+      path: '/v3lockpb.Lock/Lock',
+      kind: 'unary',
+      request: LockRequest,
+      response: LockResponse,
+      repeatable: false,
+    } satisfies Method<LockRequest, LockResponse, 'unary'>,
+
+    /** Releases a lock by the key that Lock answered with. */
+    unlock: {
+      path: '/v3lockpb.Lock/Unlock',
+      kind: 'unary',
+      request: UnlockRequest,
+      response: UnlockResponse,
+      repeatable: false,
+    } satisfies Method<UnlockRequest, UnlockResponse, 'unary'>,
+  },
+
+  /** Elections that the server runs on the caller's behalf. The lease is the caller's to keep alive. */
+  election: {
+    /** Waits to be elected and answers once leading. */
+    campaign: {
+      path: '/v3electionpb.Election/Campaign',
+      kind: 'unary',
+      request: CampaignRequest,
+      response: CampaignResponse,
+      repeatable: false,
+    } satisfies Method<CampaignRequest, CampaignResponse, 'unary'>,
+
+    /** Replaces the value of a leader, without a new election. */
+    proclaim: {
+      path: '/v3electionpb.Election/Proclaim',
+      kind: 'unary',
+      request: ProclaimRequest,
+      response: ProclaimResponse,
+      repeatable: false,
+    } satisfies Method<ProclaimRequest, ProclaimResponse, 'unary'>,
+
+    /** Reads the current leader. */
+    leader: {
+      path: '/v3electionpb.Election/Leader',
+      kind: 'unary',
+      request: LeaderRequest,
+      response: LeaderResponse,
+      repeatable: true,
+    } satisfies Method<LeaderRequest, LeaderResponse, 'unary'>,
+
+    /** Streams every leader from now on. */
+    observe: {
+      path: '/v3electionpb.Election/Observe',
+      kind: 'server-streaming',
+      request: LeaderRequest,
+      response: LeaderResponse,
+      repeatable: false,
+    } satisfies Method<LeaderRequest, LeaderResponse, 'server-streaming'>,
+
+    /** Gives leadership up. */
+    resign: {
+      path: '/v3electionpb.Election/Resign',
+      kind: 'unary',
+      request: ResignRequest,
+      response: ResignResponse,
+      repeatable: false,
+    } satisfies Method<ResignRequest, ResignResponse, 'unary'>,
+  },
+} as const;

@@ -1,0 +1,134 @@
+// Written by scripts/generate.ts from proto/mvccpb/kv.proto. Do not edit.
+
+import { NO_BYTES } from '../../bytes.js';
+import type { Codec } from '../../protobuf/codec.js';
+
+/** One key as of one revision. */
+export interface KeyValue {
+  /** The key. Never empty. */
+  key: Uint8Array;
+  /** Revision at which this life of the key began; 0 for a key that does not exist. */
+  createRevision: bigint;
+  /** Revision of the last change. */
+  modRevision: bigint;
+  /** Number of puts in this life of the key: 1 when created, 0 in the event of its deletion. */
+  version: bigint;
+  /** The value. May be empty. */
+  value: Uint8Array;
+  /** Lease the key is attached to, 0 for none. */
+  lease: bigint;
+}
+
+export const KeyValue: Codec<KeyValue> = {
+  typeName: 'mvccpb.KeyValue',
+  create: () => ({ key: NO_BYTES, createRevision: 0n, modRevision: 0n, version: 0n, value: NO_BYTES, lease: 0n }),
+  write(writer, message) {
+    if (message.key !== undefined && message.key.length > 0) {
+      writer.uint32(10);
+      writer.bytes(message.key);
+    }
+    if (message.createRevision !== undefined && message.createRevision !== 0n) {
+      writer.uint32(16);
+      writer.int64(message.createRevision);
+    }
+    if (message.modRevision !== undefined && message.modRevision !== 0n) {
+      writer.uint32(24);
+      writer.int64(message.modRevision);
+    }
+    if (message.version !== undefined && message.version !== 0n) {
+      writer.uint32(32);
+      writer.int64(message.version);
+    }
+    if (message.value !== undefined && message.value.length > 0) {
+      writer.uint32(42);
+      writer.bytes(message.value);
+    }
+    if (message.lease !== undefined && message.lease !== 0n) {
+      writer.uint32(48);
+      writer.int64(message.lease);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.key = reader.bytes();
+          break;
+        case 16:
+          message.createRevision = reader.int64();
+          break;
+        case 24:
+          message.modRevision = reader.int64();
+          break;
+        case 32:
+          message.version = reader.int64();
+          break;
+        case 42:
+          message.value = reader.bytes();
+          break;
+        case 48:
+          message.lease = reader.int64();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+export const EventType = {
+  /** The key was created or overwritten. */
+  PUT: 0,
+  /** The key was deleted, by request or because its lease ended. */
+  DELETE: 1,
+} as const;
+export type EventType = (typeof EventType)[keyof typeof EventType];
+
+/** One change of one key. */
+export interface Event {
+  /** What happened to the key. */
+  type: EventType;
+  /** The key after the change. For a deletion only key and mod_revision are set. */
+  kv: KeyValue | undefined;
+  /**
+   * The key before the change. Set when the watch asked for it, the key existed, and that revision is not
+   * compacted.
+   */
+  prevKv: KeyValue | undefined;
+}
+
+export const Event: Codec<Event> = {
+  typeName: 'mvccpb.Event',
+  create: () => ({ type: 0, kv: undefined, prevKv: undefined }),
+  write(writer, message) {
+    if (message.type !== undefined && message.type !== 0) {
+      writer.uint32(8);
+      writer.int32(message.type);
+    }
+    if (message.kv !== undefined) {
+      writer.uint32(18);
+      writer.message(KeyValue, message.kv);
+    }
+    if (message.prevKv !== undefined) {
+      writer.uint32(26);
+      writer.message(KeyValue, message.prevKv);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 8:
+          message.type = reader.int32() as EventType;
+          break;
+        case 18:
+          message.kv = reader.message(KeyValue, message.kv);
+          break;
+        case 26:
+          message.prevKv = reader.message(KeyValue, message.prevKv);
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};

@@ -1,0 +1,330 @@
+// Written by scripts/generate.ts from proto/v3electionpb/v3election.proto. Do not edit.
+
+import { NO_BYTES } from '../../bytes.js';
+import type { Codec } from '../../protobuf/codec.js';
+import { ResponseHeader } from '../etcdserverpb/rpc.js';
+import { KeyValue } from '../mvccpb/kv.js';
+
+/** Who wants to lead, in which election. */
+export interface CampaignRequest {
+  /** The election. */
+  name: Uint8Array;
+  /** The lease that holds leadership; its end gives it up. */
+  lease: bigint;
+  /** What the leader proclaims when elected. */
+  value: Uint8Array;
+}
+
+export const CampaignRequest: Codec<CampaignRequest> = {
+  typeName: 'v3electionpb.CampaignRequest',
+  create: () => ({ name: NO_BYTES, lease: 0n, value: NO_BYTES }),
+  write(writer, message) {
+    if (message.name !== undefined && message.name.length > 0) {
+      writer.uint32(10);
+      writer.bytes(message.name);
+    }
+    if (message.lease !== undefined && message.lease !== 0n) {
+      writer.uint32(16);
+      writer.int64(message.lease);
+    }
+    if (message.value !== undefined && message.value.length > 0) {
+      writer.uint32(26);
+      writer.bytes(message.value);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.name = reader.bytes();
+          break;
+        case 16:
+          message.lease = reader.int64();
+          break;
+        case 26:
+          message.value = reader.bytes();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** The caller leads. */
+export interface CampaignResponse {
+  /** Where the answer comes from. */
+  header: ResponseHeader | undefined;
+  /** Stands for this leadership in later calls. */
+  leader: LeaderKey | undefined;
+}
+
+export const CampaignResponse: Codec<CampaignResponse> = {
+  typeName: 'v3electionpb.CampaignResponse',
+  create: () => ({ header: undefined, leader: undefined }),
+  write(writer, message) {
+    if (message.header !== undefined) {
+      writer.uint32(10);
+      writer.message(ResponseHeader, message.header);
+    }
+    if (message.leader !== undefined) {
+      writer.uint32(18);
+      writer.message(LeaderKey, message.leader);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.header = reader.message(ResponseHeader, message.header);
+          break;
+        case 18:
+          message.leader = reader.message(LeaderKey, message.leader);
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** One term of leadership. */
+export interface LeaderKey {
+  /** The election. */
+  name: Uint8Array;
+  /** The key that stands for the leader. It leads as long as this key exists. */
+  key: Uint8Array;
+  /** The key's create revision: a compare on it guards a write against a leader of the past. */
+  rev: bigint;
+  /** The lease that holds leadership. */
+  lease: bigint;
+}
+
+export const LeaderKey: Codec<LeaderKey> = {
+  typeName: 'v3electionpb.LeaderKey',
+  create: () => ({ name: NO_BYTES, key: NO_BYTES, rev: 0n, lease: 0n }),
+  write(writer, message) {
+    if (message.name !== undefined && message.name.length > 0) {
+      writer.uint32(10);
+      writer.bytes(message.name);
+    }
+    if (message.key !== undefined && message.key.length > 0) {
+      writer.uint32(18);
+      writer.bytes(message.key);
+    }
+    if (message.rev !== undefined && message.rev !== 0n) {
+      writer.uint32(24);
+      writer.int64(message.rev);
+    }
+    if (message.lease !== undefined && message.lease !== 0n) {
+      writer.uint32(32);
+      writer.int64(message.lease);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.name = reader.bytes();
+          break;
+        case 18:
+          message.key = reader.bytes();
+          break;
+        case 24:
+          message.rev = reader.int64();
+          break;
+        case 32:
+          message.lease = reader.int64();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** Which election to look at. */
+export interface LeaderRequest {
+  /** The election. */
+  name: Uint8Array;
+}
+
+export const LeaderRequest: Codec<LeaderRequest> = {
+  typeName: 'v3electionpb.LeaderRequest',
+  create: () => ({ name: NO_BYTES }),
+  write(writer, message) {
+    if (message.name !== undefined && message.name.length > 0) {
+      writer.uint32(10);
+      writer.bytes(message.name);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.name = reader.bytes();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** The leader. */
+export interface LeaderResponse {
+  /** Where the answer comes from. */
+  header: ResponseHeader | undefined;
+  /** The leader's key; its value is what the leader proclaimed. */
+  kv: KeyValue | undefined;
+}
+
+export const LeaderResponse: Codec<LeaderResponse> = {
+  typeName: 'v3electionpb.LeaderResponse',
+  create: () => ({ header: undefined, kv: undefined }),
+  write(writer, message) {
+    if (message.header !== undefined) {
+      writer.uint32(10);
+      writer.message(ResponseHeader, message.header);
+    }
+    if (message.kv !== undefined) {
+      writer.uint32(18);
+      writer.message(KeyValue, message.kv);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.header = reader.message(ResponseHeader, message.header);
+          break;
+        case 18:
+          message.kv = reader.message(KeyValue, message.kv);
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** Which leadership to give up. */
+export interface ResignRequest {
+  /** As Campaign answered. */
+  leader: LeaderKey | undefined;
+}
+
+export const ResignRequest: Codec<ResignRequest> = {
+  typeName: 'v3electionpb.ResignRequest',
+  create: () => ({ leader: undefined }),
+  write(writer, message) {
+    if (message.leader !== undefined) {
+      writer.uint32(10);
+      writer.message(LeaderKey, message.leader);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.leader = reader.message(LeaderKey, message.leader);
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** The leadership is given up. */
+export interface ResignResponse {
+  /** Where the answer comes from. */
+  header: ResponseHeader | undefined;
+}
+
+export const ResignResponse: Codec<ResignResponse> = {
+  typeName: 'v3electionpb.ResignResponse',
+  create: () => ({ header: undefined }),
+  write(writer, message) {
+    if (message.header !== undefined) {
+      writer.uint32(10);
+      writer.message(ResponseHeader, message.header);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.header = reader.message(ResponseHeader, message.header);
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** What to proclaim. */
+export interface ProclaimRequest {
+  /** As Campaign answered. */
+  leader: LeaderKey | undefined;
+  /** The new value. */
+  value: Uint8Array;
+}
+
+export const ProclaimRequest: Codec<ProclaimRequest> = {
+  typeName: 'v3electionpb.ProclaimRequest',
+  create: () => ({ leader: undefined, value: NO_BYTES }),
+  write(writer, message) {
+    if (message.leader !== undefined) {
+      writer.uint32(10);
+      writer.message(LeaderKey, message.leader);
+    }
+    if (message.value !== undefined && message.value.length > 0) {
+      writer.uint32(18);
+      writer.bytes(message.value);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.leader = reader.message(LeaderKey, message.leader);
+          break;
+        case 18:
+          message.value = reader.bytes();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** The value is proclaimed. */
+export interface ProclaimResponse {
+  /** Where the answer comes from. */
+  header: ResponseHeader | undefined;
+}
+
+export const ProclaimResponse: Codec<ProclaimResponse> = {
+  typeName: 'v3electionpb.ProclaimResponse',
+  create: () => ({ header: undefined }),
+  write(writer, message) {
+    if (message.header !== undefined) {
+      writer.uint32(10);
+      writer.message(ResponseHeader, message.header);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.header = reader.message(ResponseHeader, message.header);
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};

@@ -1,0 +1,135 @@
+// Written by scripts/generate.ts from proto/v3lockpb/v3lock.proto. Do not edit.
+
+import { NO_BYTES } from '../../bytes.js';
+import type { Codec } from '../../protobuf/codec.js';
+import { ResponseHeader } from '../etcdserverpb/rpc.js';
+
+/** The lock wanted. */
+export interface LockRequest {
+  /** The lock. The key is this name, "/", and the lease in lower-case hexadecimal. */
+  name: Uint8Array;
+  /** The lease that holds the lock; its end releases it. */
+  lease: bigint;
+}
+
+export const LockRequest: Codec<LockRequest> = {
+  typeName: 'v3lockpb.LockRequest',
+  create: () => ({ name: NO_BYTES, lease: 0n }),
+  write(writer, message) {
+    if (message.name !== undefined && message.name.length > 0) {
+      writer.uint32(10);
+      writer.bytes(message.name);
+    }
+    if (message.lease !== undefined && message.lease !== 0n) {
+      writer.uint32(16);
+      writer.int64(message.lease);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.name = reader.bytes();
+          break;
+        case 16:
+          message.lease = reader.int64();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** The lock is held. */
+export interface LockResponse {
+  /** Where the answer comes from. */
+  header: ResponseHeader | undefined;
+  /** The key that stands for the holder. The lock is held as long as this key exists. */
+  key: Uint8Array;
+}
+
+export const LockResponse: Codec<LockResponse> = {
+  typeName: 'v3lockpb.LockResponse',
+  create: () => ({ header: undefined, key: NO_BYTES }),
+  write(writer, message) {
+    if (message.header !== undefined) {
+      writer.uint32(10);
+      writer.message(ResponseHeader, message.header);
+    }
+    if (message.key !== undefined && message.key.length > 0) {
+      writer.uint32(18);
+      writer.bytes(message.key);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.header = reader.message(ResponseHeader, message.header);
+          break;
+        case 18:
+          message.key = reader.bytes();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** Which lock to release. */
+export interface UnlockRequest {
+  /** The key that Lock answered with. */
+  key: Uint8Array;
+}
+
+export const UnlockRequest: Codec<UnlockRequest> = {
+  typeName: 'v3lockpb.UnlockRequest',
+  create: () => ({ key: NO_BYTES }),
+  write(writer, message) {
+    if (message.key !== undefined && message.key.length > 0) {
+      writer.uint32(10);
+      writer.bytes(message.key);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.key = reader.bytes();
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+/** The lock is released. */
+export interface UnlockResponse {
+  /** Where the answer comes from. */
+  header: ResponseHeader | undefined;
+}
+
+export const UnlockResponse: Codec<UnlockResponse> = {
+  typeName: 'v3lockpb.UnlockResponse',
+  create: () => ({ header: undefined }),
+  write(writer, message) {
+    if (message.header !== undefined) {
+      writer.uint32(10);
+      writer.message(ResponseHeader, message.header);
+    }
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 10:
+          message.header = reader.message(ResponseHeader, message.header);
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};

@@ -1,0 +1,15 @@
+import type { Codec } from './codec.js';
+
+/** Whose side of a call is a stream of messages. */
+export type MethodKind = 'unary' | 'server-streaming' | 'bidi-streaming';
+
+/** One RPC of one service. */
+export interface Method<Request, Response, Kind extends MethodKind = MethodKind> {
+  /** gRPC's `:path`. */
+  readonly path: `/${string}/${string}`;
+  readonly kind: Kind;
+  readonly request: Codec<Request>;
+  readonly response: Codec<Response>;
+  /** The call changes nothing, so it may be sent again after a failure that leaves open whether it was processed. */
+  readonly repeatable: boolean;
+}

@@ -1,0 +1,173 @@
+import { NO_BYTES } from '../bytes.js';
+import { EtcdError } from '../errors.js';
+import type { Codec } from './codec.js';
+
+/** Messages nested deeper are refused, so that hostile bytes cannot exhaust the stack. */
+const MAX_DEPTH = 100;
+const MAX_VARINT_BYTES = 10;
+const TWO_TO_32 = 2 ** 32;
+
+/** Wire types of https://protobuf.dev/programming-guides/encoding/#structure. */
+const VARINT = 0;
+const FIXED64 = 1;
+const LENGTH_DELIMITED = 2;
+const START_GROUP = 3;
+const END_GROUP = 4;
+const FIXED32 = 5;
+
+// A byte order mark is part of the text, not a hint to be eaten.
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/**
+ * Reads protobuf's wire format. Any bytes end in a value or in an `EtcdError` with reason `MalformedMessage`; nothing
+ * is allocated on the strength of a length alone, and no read goes past the end of the innermost message.
+ */
+export class Reader {
+  readonly #bytes: Uint8Array;
+  readonly #typeName: string;
+  #at = 0;
+  #end: number;
+  #depth = 0;
+  /** Upper half of the varint read last. */
+  #high = 0;
+
+  constructor(bytes: Uint8Array, typeName: string) {
+    this.#bytes = bytes;
+    this.#typeName = typeName;
+    this.#end = bytes.length;
+  }
+
+  /** The next field's tag, or 0 at the end of the message. */
+  tag(): number {
+    if (this.#at >= this.#end) return 0;
+    const tag = this.uint32();
+    if (tag >>> 3 === 0) this.#fail('field number 0');
+    return tag;
+  }
+
+  bool(): boolean {
+    return this.#varint() !== 0 || this.#high !== 0;
+  }
+
+  uint32(): number {
+    return this.#varint();
+  }
+
+  /** Enum values travel as int32. */
+  int32(): number {
+    return this.#varint() | 0;
+  }
+
+  int64(): bigint {
+    const low = this.#varint();
+    if (this.#high < 0x20_0000) return BigInt(this.#high * TWO_TO_32 + low);
+    return BigInt.asIntN(64, (BigInt(this.#high) << 32n) | BigInt(low));
+  }
+
+  uint64(): bigint {
+    const low = this.#varint();
+    if (this.#high < 0x20_0000) return BigInt(this.#high * TWO_TO_32 + low);
+    return (BigInt(this.#high) << 32n) | BigInt(low);
+  }
+
+  /** A copy: keeping a value must not keep the whole response it came in. */
+  bytes(): Uint8Array {
+    const end = this.#lengthDelimited();
+    const start = this.#at;
+    this.#at = end;
+    return start === end ? NO_BYTES : Uint8Array.prototype.slice.call(this.#bytes, start, end);
+  }
+
+  string(): string {
+    const end = this.#lengthDelimited();
+    const start = this.#at;
+    this.#at = end;
+    return start === end ? '' : utf8.decode(this.#bytes.subarray(start, end));
+  }
+
+  /** A nested message; a singular field that comes twice is merged, as the specification asks. */
+  message<T>(codec: Codec<T>, message: T = codec.create()): T {
+    const outer = this.#end;
+    this.#end = this.#lengthDelimited();
+    if (++this.#depth > MAX_DEPTH) this.#fail(`messages nested deeper than ${MAX_DEPTH}`);
+    codec.read(this, message);
+    this.#depth -= 1;
+    this.#end = outer;
+    return message;
+  }
+
+  /** A length-delimited run of numbers of one field. */
+  packed<T>(into: T[], read: () => T): void {
+    const end = this.#lengthDelimited();
+    while (this.#at < end) into.push(read());
+    if (this.#at !== end) this.#fail('packed field longer than declared');
+  }
+
+  /** Passes over a field that this version does not know. */
+  skip(tag: number): void {
+    const wireType = tag & 7;
+    if (wireType === VARINT) this.#varint();
+    else if (wireType === FIXED64) this.#advance(8);
+    else if (wireType === LENGTH_DELIMITED) this.#at = this.#lengthDelimited();
+    else if (wireType === START_GROUP) this.#skipGroup(tag);
+    else if (wireType === FIXED32) this.#advance(4);
+    else if (wireType === END_GROUP) this.#fail('end of a group that never began');
+    else this.#fail(`wire type ${wireType}`);
+  }
+
+  #skipGroup(start: number): void {
+    if (++this.#depth > MAX_DEPTH) this.#fail(`groups nested deeper than ${MAX_DEPTH}`);
+    for (;;) {
+      const tag = this.tag();
+      if (tag === 0) this.#fail('group without an end');
+      if ((tag & 7) === END_GROUP) {
+        if (tag >>> 3 !== start >>> 3) this.#fail('group ended by another field');
+        break;
+      }
+      this.skip(tag);
+    }
+    this.#depth -= 1;
+  }
+
+  #advance(bytes: number): void {
+    if (bytes > this.#end - this.#at) this.#fail('truncated field');
+    this.#at += bytes;
+  }
+
+  /** Where the length-delimited field that starts here ends. */
+  #lengthDelimited(): number {
+    const length = this.#varint();
+    if (this.#high !== 0 || length > this.#end - this.#at) this.#fail('length beyond the end of the message');
+    return this.#at + length;
+  }
+
+  /** Lower 32 bits of a varint; the upper ones are left in `#high`. */
+  #varint(): number {
+    this.#high = 0;
+    let low = 0;
+    for (let index = 0; index < MAX_VARINT_BYTES; index += 1) {
+      if (this.#at >= this.#end) this.#fail('truncated varint');
+      const byte = this.#bytes[this.#at++] as number;
+      const bits = byte & 0x7f;
+      const shift = index * 7;
+      if (shift < 28) low |= bits << shift;
+      else if (shift === 28) {
+        low |= bits << 28;
+        this.#high = bits >>> 4;
+      } else this.#high |= bits << (shift - 32);
+      if (byte < 0x80) {
+        this.#high >>>= 0;
+        return low >>> 0;
+      }
+    }
+    return this.#fail(`varint longer than ${MAX_VARINT_BYTES} bytes`);
+  }
+
+  #fail(problem: string): never {
+    throw new EtcdError(`malformed ${this.#typeName}: ${problem}, at byte ${this.#at} of ${this.#bytes.length}`, {
+      code: 'Internal',
+      reason: 'MalformedMessage',
+      outcome: 'unknown',
+    });
+  }
+}

@@ -1,0 +1,47 @@
+import { EtcdError, type Outcome } from './errors.js';
+import { serverReason, statusOfReason } from './server-errors.js';
+import type { StatusCode } from './status.js';
+
+/** How Go prints a gRPC error; such text turns up in `cancel_reason` of a watch. */
+const GO_PRINTED = /^rpc error: code = (\w+) desc = (.*)$/s;
+
+/** Codes of etcd's own errors that leave open whether the request took effect. */
+const INCONCLUSIVE: ReadonlySet<StatusCode> = new Set(['Canceled', 'DeadlineExceeded', 'Unavailable', 'DataLoss']);
+
+/** A gRPC status that a server or something between sent, as the error it means. */
+export function errorFromStatus(
+  code: StatusCode,
+  message: string,
+  where: { readonly method?: string | undefined; readonly endpoint?: string | undefined } = {},
+): EtcdError {
+  const reason = serverReason(message);
+  return new EtcdError(message === '' ? `gRPC status ${code}` : message, {
+    code,
+    reason: reason ?? (code === 'Unavailable' ? 'ConnectionLost' : 'Other'),
+    outcome: outcomeOf(code, reason !== undefined, message),
+    ...where,
+  });
+}
+
+/** The error behind a printed one, as in a watch's `cancel_reason`. */
+export function errorFromText(text: string, where: { readonly method?: string } = {}): EtcdError {
+  const printed = GO_PRINTED.exec(text);
+  const message = printed?.[2] ?? text;
+  const reason = serverReason(message) ?? serverReason(`etcdserver: ${message}`);
+  return new EtcdError(message, {
+    code: reason === undefined ? 'Unknown' : statusOfReason(reason),
+    reason: reason ?? 'Other',
+    outcome: 'rejected',
+    ...where,
+  });
+}
+
+/**
+ * Only an error that etcd itself names proves that it looked at the request and refused. Anything else, above all
+ * Unavailable, may come from a server that was killed after applying it, or from a proxy that knows nothing.
+ */
+function outcomeOf(code: StatusCode, named: boolean, message: string): Outcome {
+  if (named) return INCONCLUSIVE.has(code) ? 'unknown' : 'rejected';
+  if (code === 'Unimplemented' && /^unknown (service|method) /.test(message)) return 'rejected';
+  return 'unknown';
+}
