@@ -21,8 +21,6 @@ export type ClientReason =
   | 'LeaseUnreachable'
   /** The keepalive was closed by its owner; nobody renews the lease here any more. */
   | 'KeepAliveClosed'
-  /** The session was closed by its owner. */
-  | 'SessionClosed'
   /** The lock is not held, or not any more: released, or its key is gone. */
   | 'LockLost'
   /** The watch was closed by its owner. */
@@ -56,6 +54,8 @@ export interface EtcdErrorDetails {
  */
 export class EtcdError extends Error {
   override readonly name = 'EtcdError';
+  /** What went wrong, without the call it went wrong in. */
+  readonly problem: string;
   /** gRPC status. */
   readonly code: StatusCode;
   readonly reason: Reason;
@@ -66,6 +66,7 @@ export class EtcdError extends Error {
 
   constructor(problem: string, details: EtcdErrorDetails) {
     super(describe(problem, details), details.cause === undefined ? {} : { cause: details.cause });
+    this.problem = problem;
     this.code = details.code;
     this.reason = details.reason;
     this.outcome = details.outcome;

@@ -1,0 +1,28 @@
+import { describeType } from './bytes.js';
+import { invalidInput } from './errors.js';
+
+const INT64_MAX = 2n ** 63n - 1n;
+
+/** @throws EtcdError unless `value` is a bigint that int64 holds, and no less than `least`. */
+export function checkInt64(value: bigint, argument: string, least = 0n): bigint {
+  if (typeof value === 'bigint' && value >= least && value <= INT64_MAX) return value;
+  throw invalidInput(argument, show(value), `a bigint from ${least} to 2^63 - 1`);
+}
+
+/** For counts, which may be given as a number. @throws EtcdError unless it is whole and no less than `least`. */
+export function checkCount(value: number | bigint, argument: string, least = 0n): bigint {
+  if (typeof value === 'bigint') return checkInt64(value, argument, least);
+  if (Number.isSafeInteger(value) && value >= least) return BigInt(value);
+  throw invalidInput(argument, show(value), `a whole number or bigint, ${least} or more`);
+}
+
+/** @throws EtcdError unless `value` is a finite number above 0. */
+export function checkPositive(value: number, argument: string, unit: string): number {
+  if (typeof value === 'number' && Number.isFinite(value) && value > 0) return value;
+  throw invalidInput(argument, show(value), `a number of ${unit} above 0`);
+}
+
+function show(value: unknown): string {
+  if (typeof value === 'bigint') return `${value}n`;
+  return typeof value === 'number' ? `the number ${value}` : describeType(value);
+}

@@ -1,0 +1,53 @@
+import { backoffMs, monotonicMs } from '../time.js';
+import type { Endpoint } from '../transport/endpoint.js';
+import type { Transport } from '../transport/transport.js';
+
+/** One endpoint, what carries calls to it, and how it has fared lately. */
+export interface Peer {
+  readonly endpoint: Endpoint;
+  readonly transport: Transport;
+  /** Failures since the last success. */
+  failures: number;
+  /** Not used before this time, on the monotonic clock, while another endpoint is at hand. */
+  parkedUntil: number;
+}
+
+/**
+ * Chooses among endpoints: stays with the one that works, leaves one that fails and parks it for a while that grows
+ * with every failure in a row.
+ */
+export class Peers {
+  readonly #peers: readonly Peer[];
+  #current = 0;
+
+  constructor(peers: readonly Peer[]) {
+    this.#peers = peers;
+  }
+
+  /** The peer to use now; where all are parked, the one that is so for the shortest time yet. */
+  pick(): Peer {
+    const now = monotonicMs();
+    for (let offset = 0; offset < this.#peers.length; offset += 1) {
+      const index = (this.#current + offset) % this.#peers.length;
+      const peer = this.#peers[index] as Peer;
+      if (peer.parkedUntil > now) continue;
+      this.#current = index;
+      return peer;
+    }
+    return this.#peers.reduce((best, peer) => (peer.parkedUntil < best.parkedUntil ? peer : best));
+  }
+
+  succeeded(peer: Peer): void {
+    peer.failures = 0;
+    peer.parkedUntil = 0;
+  }
+
+  failed(peer: Peer): void {
+    peer.parkedUntil = monotonicMs() + backoffMs(peer.failures);
+    peer.failures += 1;
+  }
+
+  all(): readonly Peer[] {
+    return this.#peers;
+  }
+}

@@ -1,0 +1,54 @@
+import { invalidInput } from '../errors.js';
+import type { Init } from '../protobuf/codec.js';
+import type { Method } from '../protobuf/method.js';
+import { monotonicMs } from '../time.js';
+import type { Metadata, OutgoingStream, StreamHandler, Transport } from '../transport/transport.js';
+
+/** What every asynchronous method takes last. */
+export interface CallOptions {
+  /** Ends the call when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds until the call is given up, retries included. Default: the client's. `Infinity` waits for ever. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** Makes calls out of requests: the client's defaults, the deadline, the metadata. */
+export class Rpc {
+  readonly #transport: Transport;
+  readonly #defaultTimeoutMs: number;
+
+  constructor(transport: Transport, defaultTimeoutMs: number) {
+    this.#transport = transport;
+    this.#defaultTimeoutMs = defaultTimeoutMs;
+  }
+
+  call<Request, Response>(
+    method: Method<Request, Response, 'unary'>,
+    request: Init<Request>,
+    options: CallOptions = {},
+  ): Promise<Response> {
+    const timeoutMs = checkTimeout(options.timeoutMs ?? this.#defaultTimeoutMs, 'timeoutMs');
+    const deadline = monotonicMs() + timeoutMs;
+    return this.#transport.unary({ method, request, signal: options.signal, timeoutMs, deadline });
+  }
+
+  /** One time limit over several calls: what it gives carries the time that is left. */
+  within(options: CallOptions): () => CallOptions {
+    const deadline = monotonicMs() + checkTimeout(options.timeoutMs ?? this.#defaultTimeoutMs, 'timeoutMs');
+    return () => ({ signal: options.signal, timeoutMs: Math.max(1, deadline - monotonicMs()) });
+  }
+
+  stream<Request, Response>(
+    method: Method<Request, Response>,
+    handler: StreamHandler<Response>,
+    metadata?: Metadata,
+  ): OutgoingStream<Request> {
+    return this.#transport.stream({ method, metadata }, handler);
+  }
+}
+
+/** @throws EtcdError, reason `InvalidInput`. */
+export function checkTimeout(timeoutMs: number, argument: string): number {
+  if (typeof timeoutMs === 'number' && timeoutMs > 0) return timeoutMs;
+  throw invalidInput(argument, String(timeoutMs), 'a number of milliseconds above 0, or Infinity');
+}

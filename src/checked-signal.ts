@@ -1,0 +1,39 @@
+const readAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')?.get as (
+  this: AbortSignal,
+) => boolean;
+
+/**
+ * An AbortSignal whose `aborted` asks `check` when it is read, instead of trusting that a timer has fired: after a
+ * blocked event loop timers are late, and whatever runs before them must not take the signal for live. `check` gives
+ * the reason to abort, or undefined. Once aborted it stays so.
+ */
+export class CheckedSignal {
+  readonly signal: AbortSignal;
+  readonly #controller = new AbortController();
+  readonly #check: () => unknown;
+
+  constructor(check: () => unknown) {
+    this.#check = check;
+    this.signal = this.#controller.signal;
+    Object.defineProperties(this.signal, {
+      aborted: { get: () => this.aborted },
+      throwIfAborted: {
+        value: () => {
+          if (this.aborted) throw this.signal.reason;
+        },
+      },
+    });
+  }
+
+  get aborted(): boolean {
+    if (readAborted.call(this.signal)) return true;
+    const reason = this.#check();
+    if (reason === undefined) return false;
+    this.#controller.abort(reason);
+    return true;
+  }
+
+  abort(reason: unknown): void {
+    this.#controller.abort(reason);
+  }
+}

@@ -1,0 +1,120 @@
+import type { CallOptions } from '../channel/rpc.js';
+import { CheckedSignal } from '../checked-signal.js';
+import { EtcdError, timedOut } from '../errors.js';
+import type { WithHeader } from '../kv/results.js';
+import { after } from '../time.js';
+import { compare } from '../txn/compare.js';
+import { type Op, op, type Txn, type TxnResult } from '../txn/op.js';
+import { entryGone, leaveQueue, type QueueEntry, watchEntry } from './queue-entry.js';
+import type { Session } from './session.js';
+
+const UNLOCK_TIMEOUT_MS = 10_000;
+
+/**
+ * A lock that is held. `signal` aborts before the server can give the lock to another, whatever the reason: the session
+ * is lost, the key deleted, the lock released.
+ */
+export class Held implements AsyncDisposable {
+  /** The lock's name. */
+  readonly name: string;
+  /** The key that stands for the holder. */
+  readonly key: string;
+  /** Fencing token: the create revision of the key. Every later holder has a greater one. */
+  readonly token: bigint;
+  readonly #session: Session;
+  readonly #over: CheckedSignal;
+  readonly #leave: () => void;
+  readonly #stopWatching: () => void;
+  #releasing: Promise<void> | undefined;
+
+  /** @internal `leave` lets the next locker of the same session go ahead. */
+  constructor(session: Session, name: string, entry: QueueEntry, leave: () => void) {
+    this.name = name;
+    this.key = entry.key;
+    this.token = entry.revision;
+    this.#session = session;
+    this.#leave = leave;
+    this.#over = new CheckedSignal(() => (session.signal.aborted ? session.signal.reason : undefined));
+    session.signal.addEventListener('abort', this.#onSessionLost);
+    this.#stopWatching = watchEntry(session.client, entry, (error) => this.#lose(error));
+    if (this.#over.aborted) this.#onSessionLost();
+  }
+
+  /** Aborts when the lock is not held any more, with an `EtcdError`; `aborted` compares clocks when read. */
+  get signal(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  /** Whether the lock is certain to be held now. Compares clocks. */
+  valid(): boolean {
+    return !this.#over.aborted;
+  }
+
+  /**
+   * A transaction that does nothing unless the lock is still held: the comparison with the token is part of it, so a
+   * holder that was paused for too long cannot write.
+   *
+   * @throws EtcdError, reason `LockLost`, where the lock is not held; nothing was done then.
+   */
+  async txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
+    txn: Txn<Then, Else>,
+    options: CallOptions = {},
+  ): Promise<WithHeader<TxnResult<Then, Else>>> {
+    if (!this.valid()) throw notHeld(this.signal.reason);
+    const held = compare.createRevision(this.key, '==', this.token);
+    const result = await this.#session.client.txn({ if: [held], then: [op.txn(txn)] }, options);
+    if (!result.succeeded) {
+      this.#lose(entryGone());
+      throw notHeld(this.signal.reason);
+    }
+    return { header: result.header, ...result.responses[0] } as WithHeader<TxnResult<Then, Else>>;
+  }
+
+  /**
+   * Releases the lock. `signal` aborts first. Without an answer within `timeoutMs` (default 10,000) this rejects, and
+   * goes on in the background until the session ends. Releasing twice, or what was lost, does nothing.
+   */
+  async unlock({ timeoutMs = UNLOCK_TIMEOUT_MS }: { readonly timeoutMs?: number | undefined } = {}): Promise<void> {
+    this.#releasing ??= this.#release();
+    let stopTimer = (): void => {};
+    const timeout = new Promise<never>((_, reject) => {
+      stopTimer = after(timeoutMs, () => reject(timedOut('unlock', timeoutMs, 'unknown')));
+    });
+    await Promise.race([this.#releasing, timeout]).finally(stopTimer);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.unlock();
+  }
+
+  async #release(): Promise<void> {
+    this.#lose(new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockLost', outcome: 'rejected' }));
+    try {
+      await leaveQueue(this.#session.client, this.key, this.token, this.#session.signal);
+    } catch (error) {
+      if (!this.#session.signal.aborted) throw error;
+    } finally {
+      this.#leave();
+    }
+  }
+
+  readonly #onSessionLost = (): void => {
+    this.#lose(this.#session.signal.reason);
+    this.#leave();
+  };
+
+  #lose(reason: EtcdError): void {
+    this.#session.signal.removeEventListener('abort', this.#onSessionLost);
+    this.#stopWatching();
+    this.#over.abort(reason);
+  }
+}
+
+function notHeld(cause: unknown): EtcdError {
+  return new EtcdError('the lock is not held any more; nothing was written', {
+    code: 'Aborted',
+    reason: 'LockLost',
+    outcome: 'rejected',
+    cause,
+  });
+}

@@ -1,0 +1,184 @@
+import type { Client } from '../client.js';
+import { EtcdError } from '../errors.js';
+import { prefix } from '../kv/key-range.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/range-presets.js';
+import { pause } from '../time.js';
+import { compare } from '../txn/compare.js';
+import { op } from '../txn/op.js';
+import { untilAnswered } from './wait-limit.js';
+
+/** A request whose answer was lost may still be on its way to be applied; after this it is looked for once more. */
+const SETTLE_MS = 1_000;
+
+/** Where a session's key for a name stands in etcd, in the layout of Go's `concurrency` package and etcdctl. */
+export interface QueueKey {
+  /** Name, "/", and the lease in lower-case hexadecimal. */
+  readonly key: string;
+  readonly prefix: string;
+  readonly lease: bigint;
+}
+
+/** A place in the queue of a name: the queue is the prefix, ordered by create revision; the first holds. */
+export interface QueueEntry extends QueueKey {
+  /** Create revision of the own key. */
+  readonly revision: bigint;
+  /** Store revision of the answer that showed the entry. */
+  readonly seenAt: bigint;
+}
+
+export function queueKey(name: string, lease: bigint): QueueKey {
+  return { key: `${name}/${lease.toString(16)}`, prefix: `${name}/`, lease };
+}
+
+/**
+ * Enters the queue, and tells who is right ahead. Repeating it is safe: only one locker at a time uses the key, and
+ * where the first request came through the second finds the key and leaves it alone.
+ */
+export async function enqueue(
+  client: Client,
+  { key, prefix: queue, lease }: QueueKey,
+  signal: AbortSignal,
+): Promise<{ readonly entry: QueueEntry; readonly ahead: KeyValue | undefined }> {
+  const result = await untilAnswered(signal, (options) =>
+    client.txn(
+      {
+        if: [compare.createRevision(key, '==', 0n)],
+        then: [op.range(prefix(queue), { ...withLastCreate(), keysOnly: true }), op.put(key, '', { lease })],
+        else: [op.get(key), op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true })],
+      },
+      options,
+    ),
+  );
+  const seenAt = result.header.revision;
+  if (result.succeeded) {
+    return { entry: { key, prefix: queue, lease, revision: seenAt, seenAt }, ahead: result.responses[0].kvs[0] };
+  }
+  const [own, { kvs }] = result.responses;
+  if (own === undefined) throw entryGone();
+  const first = kvs[0];
+  const ahead = first !== undefined && first.createRevision < own.createRevision ? first : undefined;
+  return { entry: { key, prefix: queue, lease, revision: own.createRevision, seenAt }, ahead };
+}
+
+/** Enters the queue only where it is empty. Undefined: it was not. Safe to repeat, as `enqueue` is. */
+export async function enqueueIfEmpty(
+  client: Client,
+  { key, prefix: queue, lease }: QueueKey,
+  signal: AbortSignal,
+): Promise<QueueEntry | undefined> {
+  const result = await untilAnswered(signal, (options) =>
+    client.txn(
+      {
+        // A range without keys counts as one missing key, whose create revision is 0.
+        if: [compare.createRevision(prefix(queue), '==', 0n)],
+        then: [op.put(key, '', { lease })],
+        else: [op.get(key)],
+      },
+      options,
+    ),
+  );
+  const seenAt = result.header.revision;
+  if (result.succeeded) return { key, prefix: queue, lease, revision: seenAt, seenAt };
+  const own = result.responses[0];
+  return own && { key, prefix: queue, lease, revision: own.createRevision, seenAt };
+}
+
+/**
+ * Waits until nobody is ahead. Each waiter watches the one right ahead of it, so a release wakes one.
+ *
+ * A watch from "now" is served at once, one from a past revision only every 100 ms; so the watch comes first, and when
+ * it stands the queue is read again, for what happened in between. The own key is read in the same transaction: were it
+ * gone, an empty queue ahead would mean nothing.
+ */
+export async function waitForTurn(
+  client: Client,
+  entry: QueueEntry,
+  ahead: KeyValue | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  let predecessor = ahead;
+  while (predecessor !== undefined) {
+    const deletion = client.watch(predecessor.key, { filters: ['noPut'], signal });
+    try {
+      await deletion.created();
+      let next = await readAhead(client, entry, signal);
+      // By create revision: a session may have left and entered again under the same key.
+      if (next?.createRevision === predecessor.createRevision) {
+        await deletion.batches().next();
+        next = await readAhead(client, entry, signal);
+      }
+      predecessor = next;
+    } finally {
+      await deletion.close();
+    }
+  }
+}
+
+/** Who is right ahead. @throws EtcdError, reason `LockLost`, where the own key is gone. */
+async function readAhead(client: Client, entry: QueueEntry, signal: AbortSignal): Promise<KeyValue | undefined> {
+  const ahead = { ...withLastCreate(), ...withMaxCreateRev(entry.revision - 1n), keysOnly: true };
+  const { responses } = await untilAnswered(signal, (options) =>
+    client.txn({ then: [op.get(entry.key), op.range(prefix(entry.prefix), ahead)] }, options),
+  );
+  const [own, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
+  if (own?.createRevision !== entry.revision) throw entryGone();
+  return range.kvs[0];
+}
+
+/**
+ * Leaves the queue. The create revision makes repeating safe: a late repetition finds a newer key and leaves it alone.
+ * `lifetime` ends the attempts: with the session the key goes by itself.
+ */
+export async function leaveQueue(client: Client, key: string, revision: bigint, lifetime: AbortSignal): Promise<void> {
+  await untilAnswered(lifetime, (options) =>
+    client.txn({ if: [compare.createRevision(key, '==', revision)], then: [op.delete(key)] }, options),
+  );
+}
+
+/** Leaves the queue where it is not known whether it was entered, because the answer was lost. */
+export async function leaveQueueIfEntered(client: Client, key: string, lifetime: AbortSignal): Promise<void> {
+  for (const waitMs of [0, SETTLE_MS]) {
+    await pause(waitMs, lifetime);
+    const own = await untilAnswered(lifetime, (options) => client.get(key, options));
+    if (own !== undefined) await leaveQueue(client, key, own.createRevision, lifetime);
+  }
+}
+
+/** Calls `gone` when the entry's key is deleted, by whomever, until the function returned is called. */
+export function watchEntry(client: Client, entry: QueueEntry, gone: (error: EtcdError) => void): () => void {
+  const stop = new AbortController();
+  const report = (cause?: unknown): void => {
+    if (!stop.signal.aborted) gone(entryGone(cause));
+  };
+  // A watch that fails for good leaves nobody who could tell whether the key is there: then it counts as gone.
+  entryDeleted(client, entry, stop.signal).then(() => report(), report);
+  return () => stop.abort();
+}
+
+async function entryDeleted(client: Client, entry: QueueEntry, signal: AbortSignal): Promise<void> {
+  let startRevision = entry.seenAt + 1n;
+  for (;;) {
+    try {
+      await client
+        .watch(entry.key, { filters: ['noPut'], startRevision, signal })
+        .batches()
+        .next();
+      return;
+    } catch (error) {
+      if (!(error instanceof EtcdError) || error.reason !== 'Compacted') throw error;
+      const { header, kvs } = await untilAnswered(signal, (options) => client.range(entry.key, options));
+      if (kvs[0]?.createRevision !== entry.revision) return;
+      startRevision = header.revision + 1n;
+    }
+  }
+}
+
+export function entryGone(cause?: unknown): EtcdError {
+  return new EtcdError('the key that stood for the holder is gone: deleted, or its lease ended', {
+    code: 'Aborted',
+    reason: 'LockLost',
+    outcome: 'rejected',
+    cause,
+  });
+}

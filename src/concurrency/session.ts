@@ -1,0 +1,100 @@
+import type { CallOptions } from '../channel/rpc.js';
+import type { Client } from '../client.js';
+import { EtcdError } from '../errors.js';
+import type { KeepAlive } from '../lease/keep-alive.js';
+import { LocalQueue } from './local-queue.js';
+import { untilAnswered, waitLimit } from './wait-limit.js';
+
+/** Short enough that the locks of a process that died are soon free. */
+const DEFAULT_TTL = 10;
+const CLOSE_TIMEOUT_MS = 10_000;
+
+export interface SessionOptions extends CallOptions {
+  /** Seconds after which the locks of a process that died are free: whole, 1 or more. Default 10. */
+  readonly ttl?: number | undefined;
+}
+
+/**
+ * A lease kept alive: the life of everything held under it. When it is lost, `signal` aborts with an `EtcdError` that
+ * says why, before the server can end the lease by itself.
+ */
+export class Session implements AsyncDisposable {
+  readonly client: Client;
+  readonly #keepAlive: KeepAlive;
+  readonly #localQueues = new Map<string, LocalQueue>();
+  #closing: Promise<void> | undefined;
+
+  private constructor(client: Client, keepAlive: KeepAlive) {
+    this.client = client;
+    this.#keepAlive = keepAlive;
+  }
+
+  /** Grants a lease and keeps it alive. @throws EtcdError */
+  static async open(client: Client, options: SessionOptions = {}): Promise<Session> {
+    const { ttl = DEFAULT_TTL, ...callOptions } = options;
+    const lease = await client.lease.grant({ ...callOptions, ttl });
+    return new Session(client, client.lease.keepAlive(lease));
+  }
+
+  get leaseId(): bigint {
+    return this.#keepAlive.id;
+  }
+
+  /** Aborts when the session is over; `aborted` compares clocks when read. */
+  get signal(): AbortSignal {
+    return this.#keepAlive.signal;
+  }
+
+  /** Whether the lease is certain to be alive now. Compares clocks. */
+  valid(): boolean {
+    return this.#keepAlive.valid();
+  }
+
+  /** @internal Where the lockers of one name within this session queue. */
+  localQueue(name: string): LocalQueue {
+    let queue = this.#localQueues.get(name);
+    if (queue === undefined) {
+      queue = new LocalQueue();
+      this.#localQueues.set(name, queue);
+    }
+    return queue;
+  }
+
+  /**
+   * Revokes the lease: everything held under it is free at once.
+   *
+   * @throws EtcdError, reason `DeadlineExceeded`, where no server answered in 10 s; the lease then runs out by itself.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    const { client, leaseId } = this;
+    const lifetimeMs = this.#keepAlive.remainingMs();
+    await this.#keepAlive.close();
+    if (lifetimeMs <= 0) return;
+    const limit = waitLimit('session close', new AbortController().signal, {
+      timeoutMs: Math.min(lifetimeMs, CLOSE_TIMEOUT_MS),
+    });
+    try {
+      // Safe to repeat: the lease's number is random, nobody else can have it.
+      await untilAnswered(limit.signal, (options) => client.lease.revoke(leaseId, options));
+    } catch (error) {
+      if (!isOverAnyway(error, lifetimeMs)) throw error;
+    } finally {
+      limit.dispose();
+    }
+  }
+}
+
+function isOverAnyway(error: unknown, lifetimeMs: number): boolean {
+  if (!(error instanceof EtcdError)) return false;
+  if (error.reason === 'DeadlineExceeded') return lifetimeMs <= CLOSE_TIMEOUT_MS;
+  return error.reason === 'LeaseNotFound' || error.reason === 'ClientClosed';
+}

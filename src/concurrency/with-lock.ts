@@ -1,0 +1,38 @@
+import type { Client } from '../client.js';
+import type { Held } from './held.js';
+import { Mutex } from './mutex.js';
+import { Session } from './session.js';
+import type { WaitOptions } from './wait-limit.js';
+
+export interface WithLockOptions extends WaitOptions {
+  /** Seconds after which the lock is free should this process die. Default 10. */
+  readonly ttl?: number | undefined;
+}
+
+/**
+ * Runs `action` under a lock, in a session of its own, and gives back what it returns. `timeoutMs` bounds the wait, not
+ * the action.
+ *
+ * @throws EtcdError where the lock is not to be had, and where it was lost before `action` was done: what `action` did
+ * outside `held.txn` then may have happened beside another holder.
+ */
+export async function withLock<T>(
+  client: Client,
+  name: string,
+  action: (held: Held) => Promise<T> | T,
+  { ttl, ...wait }: WithLockOptions = {},
+): Promise<T> {
+  const session = await Session.open(client, { ttl, signal: wait.signal });
+  try {
+    const held = await new Mutex(session, name).lock(wait);
+    try {
+      const result = await action(held);
+      held.signal.throwIfAborted();
+      return result;
+    } finally {
+      await held.unlock();
+    }
+  } finally {
+    await session.close();
+  }
+}

@@ -1,0 +1,108 @@
+import { checkInt64 } from '../arguments.js';
+import type { BytesLike } from '../bytes.js';
+import type { CallOptions, Rpc } from '../channel/rpc.js';
+import { invalidInput } from '../errors.js';
+import { methods } from '../gen/methods.js';
+import { checkTxn } from '../txn/check-txn.js';
+import type { Op, Txn, TxnResult } from '../txn/op.js';
+import { txnRequest, txnResult } from '../txn/txn.js';
+import { checkKey, type Keys } from './key-range.js';
+import type { KeyValue } from './key-value.js';
+import {
+  type DeleteOptions,
+  deleteRequest,
+  type PutOptions,
+  putRequest,
+  type RangeOptions,
+  rangeRequest,
+} from './requests.js';
+import {
+  type DeleteResult,
+  deleteResult,
+  type PutResult,
+  putResult,
+  type RangeResult,
+  rangeResult,
+  type WithHeader,
+  withHeader,
+} from './results.js';
+import { scanPages } from './scan.js';
+
+/** Options of a read of one key. */
+export type GetOptions = Pick<RangeOptions, 'revision' | 'serializable' | 'keysOnly'>;
+
+/** Options of a read of every key; the page size is chosen by weight. */
+export type ScanOptions = Omit<RangeOptions, 'limit' | 'sort' | 'countOnly'>;
+
+export interface KVOptions {
+  /** Operations a transaction may have; as the server's `--max-txn-ops`. */
+  readonly maxTxnOps: number;
+}
+
+/**
+ * Keys and values. Every method throws an `EtcdError`: reason `InvalidInput` before anything is sent, else what the
+ * server or the connection had to say, with the `outcome` of the write.
+ */
+export class KV {
+  readonly #rpc: Rpc;
+  readonly #options: KVOptions;
+
+  constructor(rpc: Rpc, options: KVOptions) {
+    this.#rpc = rpc;
+    this.#options = options;
+  }
+
+  /** The key, or undefined where there is none. */
+  async get(key: BytesLike, options: GetOptions & CallOptions = {}): Promise<KeyValue | undefined> {
+    const response = await this.#rpc.call(methods.kv.range, rangeRequest(checkKey(key, 'key'), options), options);
+    return rangeResult(response).kvs[0];
+  }
+
+  async range(keys: Keys, options: RangeOptions & CallOptions = {}): Promise<WithHeader<RangeResult>> {
+    const response = await this.#rpc.call(methods.kv.range, rangeRequest(keys, options), options);
+    return withHeader(response.header, rangeResult(response));
+  }
+
+  /**
+   * Every key of a range in ascending order, all as of one revision, read in pages. A compaction past that revision
+   * during a long scan ends it with reason `Compacted`. `timeoutMs` holds for each page.
+   */
+  scan(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncGenerator<KeyValue, void> {
+    rangeRequest(keys, options);
+    return scanPages(keys, options, (page, pageOptions) => this.range(page, { ...options, ...pageOptions }));
+  }
+
+  async put(key: BytesLike, value: BytesLike, options: PutOptions & CallOptions = {}): Promise<WithHeader<PutResult>> {
+    const response = await this.#rpc.call(methods.kv.put, putRequest(key, value, options), options);
+    return withHeader(response.header, putResult(response));
+  }
+
+  async delete(keys: Keys, options: DeleteOptions & CallOptions = {}): Promise<WithHeader<DeleteResult>> {
+    const response = await this.#rpc.call(methods.kv.deleteRange, deleteRequest(keys, options), options);
+    return withHeader(response.header, deleteResult(response));
+  }
+
+  async txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
+    txn: Txn<Then, Else>,
+    options: CallOptions = {},
+  ): Promise<WithHeader<TxnResult<Then, Else>>> {
+    if (typeof txn !== 'object' || txn === null) throw invalidInput('txn', String(txn), '{ if, then, else }');
+    const request = txnRequest(txn);
+    checkTxn(request, this.#options.maxTxnOps);
+    const response = await this.#rpc.call(methods.kv.txn, request, options);
+    return withHeader(response.header, txnResult(txn, response));
+  }
+
+  /**
+   * Discards history below `revision`, which is the oldest one that can be read and watched from then on. `physical`
+   * waits until the space is free in the database file.
+   */
+  async compact(
+    revision: bigint,
+    options: { readonly physical?: boolean | undefined } & CallOptions = {},
+  ): Promise<WithHeader<object>> {
+    const request = { revision: checkInt64(revision, 'revision', 1n), physical: options.physical };
+    const response = await this.#rpc.call(methods.kv.compact, request, options);
+    return withHeader(response.header, {});
+  }
+}

@@ -1,0 +1,86 @@
+import { CheckedSignal } from '../checked-signal.js';
+import { EtcdError } from '../errors.js';
+import { after, monotonicMs } from '../time.js';
+
+/** The part of a TTL, and the most in milliseconds, by which the local deadline precedes the server's. */
+const MARGIN_PART = 0.1;
+const MARGIN_MAX_MS = 1_000;
+
+/**
+ * A lease being renewed. Its deadline counts from the time the last acknowledged request was *sent*: the server's own
+ * count began later, so it cannot end the lease earlier, however late the answer was read.
+ */
+export class KeepAlive implements AsyncDisposable {
+  /** The lease. */
+  readonly id: bigint;
+  readonly #lost: CheckedSignal;
+  readonly #release: (handle: KeepAlive) => void;
+  /** On the monotonic clock. */
+  #deadline = Number.POSITIVE_INFINITY;
+  #ttl: number | undefined;
+  #disarm: () => void = () => {};
+
+  constructor(id: bigint, release: (handle: KeepAlive) => void) {
+    this.id = id;
+    this.#release = release;
+    this.#lost = new CheckedSignal(() => {
+      if (monotonicMs() < this.#deadline) return undefined;
+      return leaseLost(id, 'LeaseUnreachable', 'no renewal was acknowledged in time, the server may have ended it');
+    });
+  }
+
+  /** Aborts when the lease is lost, with an `EtcdError` that says why; `aborted` compares clocks when read. */
+  get signal(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /** Seconds granted at the last renewal; undefined before the first. */
+  get ttl(): number | undefined {
+    return this.#ttl;
+  }
+
+  /** Whether the lease is certain to be alive now. Compares clocks. */
+  valid(): boolean {
+    return this.#ttl !== undefined && !this.#lost.aborted;
+  }
+
+  /** Milliseconds for which the lease is certain to live on, unless somebody revokes it. */
+  remainingMs(): number {
+    return this.valid() ? this.#deadline - monotonicMs() : 0;
+  }
+
+  /** The request sent at `sentAt` was acknowledged with this TTL, in seconds. A lease lost stays lost. */
+  acknowledged(sentAt: number, ttl: number): void {
+    if (this.#lost.aborted) return;
+    const ttlMs = ttl * 1000;
+    const deadline = sentAt + ttlMs - Math.min(ttlMs * MARGIN_PART, MARGIN_MAX_MS);
+    if (this.#ttl !== undefined && deadline <= this.#deadline) return;
+    this.#ttl = ttl;
+    this.#deadline = deadline;
+    this.#disarm();
+    this.#disarm = after(deadline - monotonicMs(), () => this.#lost.aborted);
+  }
+
+  lose(reason: EtcdError): void {
+    this.#disarm();
+    this.#lost.abort(reason);
+  }
+
+  /** Stops renewing: the lease runs out by itself. The signal aborts with reason `KeepAliveClosed`. */
+  async close(): Promise<void> {
+    this.lose(leaseLost(this.id, 'KeepAliveClosed', 'its keepalive was closed'));
+    this.#release(this);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+export function leaseLost(
+  id: bigint,
+  reason: 'LeaseExpired' | 'LeaseRevoked' | 'LeaseUnreachable' | 'KeepAliveClosed' | 'ClientClosed',
+  why: string,
+): EtcdError {
+  return new EtcdError(`lease ${id.toString(16)}: ${why}`, { code: 'Aborted', reason, outcome: 'unknown' });
+}

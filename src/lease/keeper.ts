@@ -1,0 +1,165 @@
+import type { Rpc } from '../channel/rpc.js';
+import type { EtcdError } from '../errors.js';
+import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
+import { methods } from '../gen/methods.js';
+import { after, backoffMs, monotonicMs } from '../time.js';
+import type { OutgoingStream } from '../transport/transport.js';
+import { KeepAlive, leaseLost } from './keep-alive.js';
+
+/** A third of the granted TTL leaves room for two failures. */
+const RENEWALS_PER_TTL = 3;
+/** For a lease whose TTL is not known yet. */
+const FIRST_RENEWAL_MS = 1_000;
+/** After a blocked event loop an answer may have arrived that nobody has read yet. */
+const GRACE_MS = 50;
+/** A member cut off from its leader answers no keepalive: with this it ends the stream, and another is tried. */
+const REQUIRE_LEADER = { hasleader: 'true' };
+
+interface Kept {
+  readonly id: bigint;
+  readonly handles: Set<KeepAlive>;
+  intervalMs: number;
+  /**
+   * One request at a time, so that an answer needs no other correlation than the id. `due`: it waits for a stream.
+   * `overdue`: it got no answer for a whole interval.
+   */
+  state: 'idle' | 'due' | 'sent' | 'overdue';
+  /** When the request under way was sent. */
+  sentAt: number;
+  stopTimer: () => void;
+}
+
+/** Renews all leases over one stream. Owns the stream; the handles hear of it what concerns them. */
+export class LeaseKeeper {
+  readonly #rpc: Rpc;
+  readonly #kept = new Map<bigint, Kept>();
+  #stream: OutgoingStream<LeaseKeepAliveRequest> | undefined;
+  #stopReopening: () => void = () => {};
+  #reopening = false;
+  #failures = 0;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  /** `granted` tells when the request that granted the lease was sent, and the TTL in seconds. */
+  keep(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
+    const handle = new KeepAlive(id, (closed) => this.#release(closed));
+    const kept: Kept = this.#kept.get(id) ?? {
+      id,
+      handles: new Set(),
+      intervalMs: FIRST_RENEWAL_MS,
+      state: 'idle',
+      sentAt: 0,
+      stopTimer: () => {},
+    };
+    this.#kept.set(id, kept);
+    kept.handles.add(handle);
+    if (granted !== undefined) {
+      handle.acknowledged(granted.sentAt, granted.ttl);
+      kept.intervalMs = (granted.ttl * 1000) / RENEWALS_PER_TTL;
+    }
+    this.#schedule(kept, granted === undefined ? 0 : granted.sentAt + kept.intervalMs - monotonicMs());
+    return handle;
+  }
+
+  /** The lease is gone, or about to be. */
+  lose(id: bigint, reason: EtcdError): void {
+    const kept = this.#kept.get(id);
+    if (kept === undefined) return;
+    this.#drop(kept);
+    for (const handle of kept.handles) handle.lose(reason);
+  }
+
+  #release(handle: KeepAlive): void {
+    const kept = this.#kept.get(handle.id);
+    kept?.handles.delete(handle);
+    if (kept?.handles.size === 0) this.#drop(kept);
+  }
+
+  #drop(kept: Kept): void {
+    kept.stopTimer();
+    this.#kept.delete(kept.id);
+    if (this.#kept.size > 0) return;
+    this.#stopReopening();
+    this.#reopening = false;
+    this.#stream?.cancel();
+    this.#stream = undefined;
+  }
+
+  #schedule(kept: Kept, delayMs: number): void {
+    kept.stopTimer();
+    kept.stopTimer = after(delayMs, () => this.#renew(kept));
+  }
+
+  #renew(kept: Kept): void {
+    for (const handle of [...kept.handles]) if (handle.signal.aborted) this.#release(handle);
+    if (this.#kept.get(kept.id) !== kept) return;
+    if (kept.state === 'overdue') return this.#restart();
+    if (kept.state === 'sent') {
+      kept.state = 'overdue';
+      return this.#schedule(kept, GRACE_MS);
+    }
+    this.#schedule(kept, kept.intervalMs);
+    kept.state = 'due';
+    if (!this.#reopening) this.#send(kept);
+  }
+
+  #send(kept: Kept): void {
+    const stream = this.#stream ?? this.#open();
+    kept.state = 'sent';
+    kept.sentAt = monotonicMs();
+    stream.send({ id: kept.id });
+  }
+
+  #open(): OutgoingStream<LeaseKeepAliveRequest> {
+    const stream = this.#rpc.stream(
+      methods.lease.leaseKeepAlive,
+      {
+        message: (response) => this.#receive(response),
+        end: (error) => {
+          if (this.#stream === stream) this.#ended(error);
+        },
+      },
+      REQUIRE_LEADER,
+    );
+    this.#stream = stream;
+    return stream;
+  }
+
+  #receive({ id, ttl }: LeaseKeepAliveResponse): void {
+    this.#failures = 0;
+    const kept = this.#kept.get(id);
+    if (kept === undefined || (kept.state !== 'sent' && kept.state !== 'overdue')) return;
+    if (ttl <= 0n) return this.lose(id, leaseLost(id, 'LeaseExpired', 'the server does not know it any more'));
+    kept.state = 'idle';
+    for (const handle of kept.handles) handle.acknowledged(kept.sentAt, Number(ttl));
+    kept.intervalMs = (Number(ttl) * 1000) / RENEWALS_PER_TTL;
+    this.#schedule(kept, kept.sentAt + kept.intervalMs - monotonicMs());
+  }
+
+  /** A request went unanswered for a whole interval: the stream leads nowhere. */
+  #restart(): void {
+    this.#stream?.cancel('unresponsive');
+    this.#ended(undefined);
+  }
+
+  #ended(error: EtcdError | undefined): void {
+    this.#stream = undefined;
+    if (error?.reason === 'ClientClosed') {
+      for (const { id } of [...this.#kept.values()])
+        this.lose(id, leaseLost(id, 'ClientClosed', 'the client was closed'));
+      return;
+    }
+    for (const kept of this.#kept.values()) {
+      if (kept.state === 'idle') continue;
+      kept.state = 'due';
+      this.#schedule(kept, kept.intervalMs);
+    }
+    this.#reopening = true;
+    this.#stopReopening = after(backoffMs(this.#failures++), () => {
+      this.#reopening = false;
+      for (const kept of this.#kept.values()) if (kept.state === 'due') this.#send(kept);
+    });
+  }
+}

@@ -1,0 +1,122 @@
+import { checkInt64 } from '../arguments.js';
+import type { CallOptions, Rpc } from '../channel/rpc.js';
+import { EtcdError, invalidInput } from '../errors.js';
+import { methods } from '../gen/methods.js';
+import { type WithHeader, withHeader } from '../kv/results.js';
+import { backoffMs, monotonicMs, pause } from '../time.js';
+import { type KeepAlive, leaseLost } from './keep-alive.js';
+import { LeaseKeeper } from './keeper.js';
+
+/** etcd's own limit, in seconds. */
+const MAX_TTL = 9_000_000_000;
+
+/** A lease as granted. */
+export interface Lease {
+  readonly id: bigint;
+  /** Seconds granted; the server raises small wishes to its minimum. */
+  readonly ttl: number;
+  /** When the request was sent, on the monotonic clock: the lease lives at least `ttl` from then. */
+  readonly sentAt: number;
+}
+
+export interface GrantOptions extends CallOptions {
+  /** Seconds without renewal until the lease ends: whole, from 1 to 9,000,000,000. */
+  readonly ttl: number;
+  /** The lease's number, above 0n. Default: a random one. */
+  readonly id?: bigint | undefined;
+}
+
+export interface TimeToLive {
+  readonly id: bigint;
+  /** Seconds that remain; -1 if there is no such lease. */
+  readonly ttl: number;
+  /** Seconds granted; 0 if there is no such lease. */
+  readonly grantedTtl: number;
+  /** Keys attached, if asked for. */
+  readonly keys: readonly Uint8Array[];
+}
+
+/** Leases: keys attached to one are deleted when it ends. */
+export class Leases {
+  readonly #rpc: Rpc;
+  readonly #keeper: LeaseKeeper;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+    this.#keeper = new LeaseKeeper(rpc);
+  }
+
+  /**
+   * Creates a lease. With a number of our own choice a lost answer is no trouble: when the request is repeated, "lease
+   * already exists" means the first one came through.
+   */
+  async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
+    const ttl = checkTtl(options.ttl);
+    const id = options.id === undefined ? randomLeaseId() : checkInt64(options.id, 'id', 1n);
+    const sentAt = monotonicMs();
+    const left = this.#rpc.within(options);
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const response = await this.#rpc.call(methods.lease.leaseGrant, { ttl: BigInt(ttl), id }, left());
+        return withHeader(response.header, { id: response.id, ttl: Number(response.ttl), sentAt });
+      } catch (error) {
+        if (!(error instanceof EtcdError)) throw error;
+        if (attempt > 0 && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
+        if (options.id !== undefined || error.outcome !== 'unknown' || error.code !== 'Unavailable') throw error;
+        await pause(backoffMs(attempt), options.signal);
+        if (options.signal?.aborted) throw error;
+      }
+    }
+  }
+
+  /** Ends a lease and deletes its keys. A keepalive of it here ends first, with reason `LeaseRevoked`. */
+  async revoke(id: bigint, options: CallOptions = {}): Promise<WithHeader<object>> {
+    checkInt64(id, 'id', 1n);
+    this.#keeper.lose(id, leaseLost(id, 'LeaseRevoked', 'it was revoked by this client'));
+    const response = await this.#rpc.call(methods.lease.leaseRevoke, { id }, options);
+    return withHeader(response.header, {});
+  }
+
+  /** What remains of a lease. Of one that does not exist the TTL is -1. */
+  async timeToLive(
+    id: bigint,
+    options: { readonly keys?: boolean | undefined } & CallOptions = {},
+  ): Promise<WithHeader<TimeToLive>> {
+    const request = { id: checkInt64(id, 'id', 1n), keys: options.keys };
+    const response = await this.#rpc.call(methods.lease.leaseTimeToLive, request, options);
+    const { ttl, grantedTtl, keys } = response;
+    return withHeader(response.header, { id, ttl: Number(ttl), grantedTtl: Number(grantedTtl), keys });
+  }
+
+  /** The numbers of all leases. */
+  async leases(options: CallOptions = {}): Promise<WithHeader<{ readonly ids: readonly bigint[] }>> {
+    const response = await this.#rpc.call(methods.lease.leaseLeases, {}, options);
+    return withHeader(response.header, { ids: response.leases.map(({ id }) => id) });
+  }
+
+  /**
+   * Renews a lease at a third of its TTL until closed. Given the lease as granted its deadline is known from the start;
+   * given the number alone it is `valid` from the first renewal on.
+   */
+  keepAlive(lease: Lease | bigint): KeepAlive {
+    if (typeof lease === 'object' && lease !== null)
+      return this.#keeper.keep(checkInt64(lease.id, 'lease.id', 1n), lease);
+    return this.#keeper.keep(checkInt64(lease, 'lease', 1n));
+  }
+
+  async #adopt(id: bigint, sentAt: number, options: CallOptions): Promise<WithHeader<Lease>> {
+    const { header, grantedTtl } = await this.timeToLive(id, options);
+    return withHeader(header, { id, ttl: grantedTtl, sentAt });
+  }
+}
+
+function checkTtl(ttl: number): number {
+  if (Number.isInteger(ttl) && ttl >= 1 && ttl <= MAX_TTL) return ttl;
+  throw invalidInput('ttl', String(ttl), `whole seconds from 1 to ${MAX_TTL}`);
+}
+
+/** 63 random bits, never 0: lease numbers are positive. */
+function randomLeaseId(): bigint {
+  const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));
+  return BigInt.asUintN(63, random) || 1n;
+}

@@ -1,0 +1,51 @@
+import { invalidInput } from '../errors.js';
+
+/** PEM texts or bytes. */
+export interface TlsOptions {
+  /** Authorities to trust in place of the platform's. */
+  readonly ca?: string | Uint8Array | undefined;
+  /** Client certificate and its private key, for servers that ask for one. */
+  readonly cert?: string | Uint8Array | undefined;
+  readonly key?: string | Uint8Array | undefined;
+  /** Name that the server's certificate must bear, in place of the endpoint's host. */
+  readonly serverName?: string | undefined;
+}
+
+/** One address of one member. */
+export interface Endpoint {
+  /** As given, less a trailing slash; names the endpoint in errors. */
+  readonly url: string;
+  readonly tls: boolean;
+  readonly address: { readonly host: string; readonly port: number } | { readonly path: string };
+}
+
+const ALLOWED = 'http://host:port, https://host:port or unix:///path';
+const DEFAULT_PORT = 2379;
+
+/** @throws EtcdError, reason `InvalidInput`. */
+export function parseEndpoint(text: string, argument: string): Endpoint {
+  const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !['http:', 'https:', 'unix:'].includes(url.protocol)) {
+    throw invalidInput(
+      argument,
+      JSON.stringify(text),
+      `${ALLOWED}${/^[\w.-]+:\d+$/.test(text) ? `; did you mean http://${text}?` : ''}`,
+    );
+  }
+  // A password in an endpoint would end up in errors and logs.
+  if (url.username !== '' || url.password !== '')
+    throw invalidInput(argument, 'a URL with a user name or password', ALLOWED);
+  if (url.protocol === 'unix:') {
+    if (url.pathname.length < 2) throw invalidInput(argument, JSON.stringify(text), ALLOWED);
+    return { url: `unix://${url.pathname}`, tls: false, address: { path: decodeURIComponent(url.pathname) } };
+  }
+  if (url.hostname === '' || url.pathname !== '/' || url.search !== '' || url.hash !== '') {
+    throw invalidInput(argument, JSON.stringify(text), `${ALLOWED}, without a path`);
+  }
+  const port = url.port === '' ? DEFAULT_PORT : Number(url.port);
+  return {
+    url: `${url.protocol}//${url.hostname}:${port}`,
+    tls: url.protocol === 'https:',
+    address: { host: url.hostname.replace(/^\[|\]$/g, ''), port },
+  };
+}

@@ -1,0 +1,149 @@
+import {
+  type ChannelCredentials,
+  type ChannelOptions,
+  Client,
+  connectivityState,
+  credentials,
+  Metadata,
+} from '@grpc/grpc-js';
+import { NO_BYTES } from '../../bytes.js';
+import { EtcdError } from '../../errors.js';
+import { after } from '../../time.js';
+import type { Endpoint, TlsOptions } from '../endpoint.js';
+import type { TransportOptions } from '../transport-options.js';
+import { asBuffer } from './as-buffer.js';
+
+const { READY, TRANSIENT_FAILURE } = connectivityState;
+
+/**
+ * The grpc-js channel of one endpoint. grpc-js reconnects on its own and with a backoff of its own; here a failed
+ * channel is dropped instead, so that whoever chooses among endpoints decides when to dial again.
+ */
+export class GrpcJsConnection {
+  readonly #endpoint: Endpoint;
+  readonly #options: TransportOptions;
+  #client: Client | undefined;
+  #dialing: Promise<Client> | undefined;
+  #abandonDial: () => void = () => {};
+
+  constructor(endpoint: Endpoint, options: TransportOptions) {
+    this.#endpoint = endpoint;
+    this.#options = options;
+  }
+
+  /** The channel, if a call would be sent at once. */
+  get ready(): Client | undefined {
+    return this.#client?.getChannel().getConnectivityState(false) === READY ? this.#client : undefined;
+  }
+
+  /** @throws EtcdError, reason `ConnectFailed`, outcome `not-sent`. */
+  connect(): Promise<Client> {
+    this.#dialing ??= this.#dial().finally(() => {
+      this.#dialing = undefined;
+    });
+    return this.#dialing;
+  }
+
+  close(): void {
+    this.#abandonDial();
+    this.#client?.close();
+    this.#client = undefined;
+  }
+
+  #dial(): Promise<Client> {
+    const client = this.#client ?? this.#open();
+    this.#client = client;
+    const channel = client.getChannel();
+    const { connectTimeoutMs } = this.#options;
+    return new Promise((resolve, reject) => {
+      let settled = false;
+      const settle = (finish: () => void): void => {
+        if (settled) return;
+        settled = true;
+        stopTimer();
+        finish();
+      };
+      const fail = (problem: string): void =>
+        settle(() => {
+          if (this.#client === client) this.#client = undefined;
+          client.close();
+          reject(this.#connectFailed(problem));
+        });
+      // grpc-js waits for ever for a peer that accepts and never sends SETTINGS (its issue 2785).
+      this.#abandonDial = () => fail('closed while connecting');
+      const stopTimer = after(connectTimeoutMs, () => fail(`no answer within connectTimeoutMs = ${connectTimeoutMs}`));
+      const look = (): void => {
+        if (settled) return;
+        const state = channel.getConnectivityState(true);
+        if (state === READY) settle(() => resolve(client));
+        else if (state === TRANSIENT_FAILURE) lastError(client, fail);
+        else channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, look);
+      };
+      look();
+    });
+  }
+
+  #open(): Client {
+    return new Client(target(this.#endpoint), channelCredentials(this.#endpoint, this.#options.tls), {
+      ...channelOptions(this.#options),
+      ...(this.#options.tls?.serverName === undefined
+        ? {}
+        : { 'grpc.ssl_target_name_override': this.#options.tls.serverName }),
+    });
+  }
+
+  #connectFailed(problem: string): EtcdError {
+    return new EtcdError(`cannot connect to ${this.#endpoint.url}: ${problem}`, {
+      code: 'Unavailable',
+      reason: 'ConnectFailed',
+      outcome: 'not-sent',
+      endpoint: this.#endpoint.url,
+    });
+  }
+}
+
+/** Only the status of a call tells why a channel failed, so a call is made: on a failed channel it ends at once. */
+function lastError(client: Client, report: (problem: string) => void): void {
+  const call = client.makeUnaryRequest('/etcdwire/unsent', asBuffer, asBuffer, NO_BYTES, new Metadata(), (error) => {
+    report(plain(error?.details ?? 'connection failed'));
+  });
+  call.on('error', () => {});
+}
+
+/** "No connection established. Last error: Error: connect ECONNREFUSED 127.0.0.1:1. Resolution note: ": the core of it. */
+function plain(details: string): string {
+  return details
+    .replace(/^No connection established\. (Last error: )?(Error: )?/, '')
+    .replace(/ \(\d{4}-.*\)|\.? Resolution note: .*$/g, '');
+}
+
+/**
+ * One endpoint a channel: grpc-js checks the certificates of an address list against the first name only. Proxies from
+ * the environment and configuration from DNS are off: nothing but the options says where a call goes.
+ */
+function channelOptions(options: TransportOptions): ChannelOptions {
+  return {
+    'grpc.keepalive_time_ms': options.pingIntervalMs,
+    'grpc.keepalive_timeout_ms': options.pingTimeoutMs,
+    'grpc.max_receive_message_length': options.maxReceiveBytes,
+    'grpc.max_send_message_length': -1,
+    'grpc.enable_http_proxy': 0,
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.enable_channelz': 0,
+  };
+}
+
+function target({ address }: Endpoint): string {
+  if ('path' in address) return `unix:${address.path}`;
+  if (address.host.includes(':')) return `ipv6:[${address.host}]:${address.port}`;
+  const scheme = /^[\d.]+$/.test(address.host) ? 'ipv4' : 'dns';
+  return `${scheme}:${address.host}:${address.port}`;
+}
+
+function channelCredentials(endpoint: Endpoint, tls: TlsOptions | undefined): ChannelCredentials {
+  if (!endpoint.tls) return credentials.createInsecure();
+  const pem = (value: string | Uint8Array | undefined): Buffer | null =>
+    value === undefined ? null : Buffer.from(value);
+  return credentials.createSsl(pem(tls?.ca), pem(tls?.key), pem(tls?.cert));
+}

@@ -1,0 +1,144 @@
+import { type Client, type ClientUnaryCall, Metadata as GrpcMetadata, type ServiceError } from '@grpc/grpc-js';
+import { canceled, EtcdError, timedOut } from '../../errors.js';
+import { decode } from '../../protobuf/codec.js';
+import { statusCode } from '../../status.js';
+import { errorFromStatus } from '../../status-error.js';
+import { after, monotonicMs } from '../../time.js';
+import { encodeRequest } from '../encode-request.js';
+import type { Endpoint } from '../endpoint.js';
+import type { Call, Metadata, OutgoingStream, StreamHandler, Transport, UnaryCall } from '../transport.js';
+import type { TransportFactory, TransportOptions } from '../transport-options.js';
+import { asBuffer } from './as-buffer.js';
+import { GrpcJsConnection } from './connection.js';
+import { GrpcJsStream } from './stream.js';
+
+/** The transport over `@grpc/grpc-js`. */
+export const grpcJs: TransportFactory = (endpoint, options) => new GrpcJsTransport(endpoint, options);
+
+class GrpcJsTransport implements Transport {
+  readonly #endpoint: Endpoint;
+  readonly #options: TransportOptions;
+  readonly #connection: GrpcJsConnection;
+  /** How to end each call under way: grpc-js leaves them running when its channel is closed. */
+  readonly #live = new Set<(error: EtcdError) => void>();
+  #closed = false;
+
+  constructor(endpoint: Endpoint, options: TransportOptions) {
+    this.#endpoint = endpoint;
+    this.#options = options;
+    this.#connection = new GrpcJsConnection(endpoint, options);
+  }
+
+  unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
+    const { method, signal } = call;
+    return new Promise((resolve, reject) => {
+      const request = encodeRequest(method, call.request, this.#options.maxRequestBytes);
+      let running: ClientUnaryCall | undefined;
+      let over = false;
+      const outcome = (): 'not-sent' | 'unknown' => (running === undefined ? 'not-sent' : 'unknown');
+      const finish = (settle: () => void): void => {
+        if (over) return;
+        over = true;
+        stopTimer();
+        signal?.removeEventListener('abort', onAbort);
+        this.#live.delete(fail);
+        settle();
+      };
+      const fail = (error: EtcdError): void => {
+        finish(() => reject(error));
+        running?.cancel();
+      };
+      const onAbort = (): void => fail(canceled(signal as AbortSignal, outcome(), method.path));
+      const onDeadline = (): void => fail(timedOut('call', call.timeoutMs, outcome(), method.path));
+      const stopTimer = after(call.deadline - monotonicMs(), onDeadline);
+      if (this.#closed) return fail(this.#clientClosed('not-sent', method.path));
+      if (signal?.aborted) return onAbort();
+      signal?.addEventListener('abort', onAbort);
+      this.#live.add(fail);
+
+      const send = (client: Client): void => {
+        if (over) return;
+        running = client.makeUnaryRequest(
+          method.path,
+          asBuffer,
+          (bytes) => bytes,
+          request,
+          grpcMetadata(call.metadata),
+          (error, bytes) => {
+            finish(() => {
+              if (error !== null) return reject(this.#statusError(error, method.path));
+              try {
+                resolve(decode(method.response, bytes as Uint8Array));
+              } catch (malformed) {
+                reject(malformed);
+              }
+            });
+          },
+        );
+      };
+      const ready = this.#connection.ready;
+      if (ready !== undefined) send(ready);
+      else this.#connection.connect().then(send, (error: EtcdError) => fail(withMethod(error, method.path)));
+    });
+  }
+
+  stream<Request, Response>(call: Call<Request, Response>, handler: StreamHandler<Response>): OutgoingStream<Request> {
+    const { method } = call;
+    const stream = new GrpcJsStream<Request, Response>(method, this.#options.maxRequestBytes, {
+      message: (message) => handler.message(message),
+      end: (error) => {
+        this.#live.delete(fail);
+        handler.end(error);
+      },
+      canceled: () => this.#live.delete(fail),
+      statusError: (error) => this.#statusError(error, method.path),
+    });
+    const fail = (error: EtcdError): void => stream.fail(error);
+    if (this.#closed) {
+      queueMicrotask(() => fail(this.#clientClosed('not-sent', method.path)));
+      return stream;
+    }
+    this.#live.add(fail);
+    const start = (client: Client): void => stream.start(client, grpcMetadata(call.metadata));
+    const ready = this.#connection.ready;
+    if (ready !== undefined) start(ready);
+    else this.#connection.connect().then(start, (error: EtcdError) => fail(withMethod(error, method.path)));
+    return stream;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const fail of [...this.#live]) fail(this.#clientClosed('unknown'));
+    this.#connection.close();
+  }
+
+  #clientClosed(outcome: 'not-sent' | 'unknown', method?: string): EtcdError {
+    return new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome, method });
+  }
+
+  #statusError(error: ServiceError, method: string): EtcdError {
+    const where = { method, endpoint: this.#endpoint.url };
+    // grpc-js says so only in words: the connection went away between the look at it and the call.
+    if (error.details.startsWith('No connection established')) {
+      return new EtcdError(error.details, {
+        code: 'Unavailable',
+        reason: 'ConnectFailed',
+        outcome: 'not-sent',
+        ...where,
+      });
+    }
+    return errorFromStatus(statusCode(error.code), error.details, where);
+  }
+}
+
+function grpcMetadata(metadata: Metadata | undefined): GrpcMetadata {
+  const result = new GrpcMetadata();
+  for (const [name, value] of Object.entries(metadata ?? {})) result.set(name, value);
+  return result;
+}
+
+/** Calls that wait for one dial share its error; each gets its own method. */
+function withMethod(error: EtcdError, method: string): EtcdError {
+  const { code, reason, outcome, endpoint } = error;
+  return new EtcdError(error.problem, { code, reason, outcome, endpoint, method });
+}

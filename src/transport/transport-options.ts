@@ -1,0 +1,20 @@
+import type { Endpoint, TlsOptions } from './endpoint.js';
+import type { Transport } from './transport.js';
+
+/** How a connection to one endpoint is made and watched over. */
+export interface TransportOptions {
+  readonly tls: TlsOptions | undefined;
+  /** From the start of dialling to the peer's SETTINGS: a peer that accepts and never speaks is given up then. */
+  readonly connectTimeoutMs: number;
+  /** How often a busy connection is probed. etcd drops a client that pings more often than every 5 s. */
+  readonly pingIntervalMs: number;
+  /** How long a probe may go unanswered; a blocked event loop counts as silence. */
+  readonly pingTimeoutMs: number;
+  /** Longest request sent, in bytes; a longer one is refused. */
+  readonly maxRequestBytes: number;
+  /** Longest response taken, in bytes. */
+  readonly maxReceiveBytes: number;
+}
+
+/** Makes the transport of one endpoint. Nothing is dialled before the first call. */
+export type TransportFactory = (endpoint: Endpoint, options: TransportOptions) => Transport;

@@ -1,0 +1,55 @@
+import type { EtcdError } from '../errors.js';
+import type { Init } from '../protobuf/codec.js';
+import type { Method } from '../protobuf/method.js';
+
+/** gRPC metadata: header names in lower case. */
+export type Metadata = Readonly<Record<string, string>>;
+
+export interface Call<Request, Response> {
+  readonly method: Method<Request, Response>;
+  readonly metadata?: Metadata | undefined;
+}
+
+export interface UnaryCall<Request, Response> extends Call<Request, Response> {
+  readonly request: Init<Request>;
+  readonly signal?: AbortSignal | undefined;
+  /** What the caller asked for, for the error's text. */
+  readonly timeoutMs: number;
+  /** When the time is up, on the monotonic clock. */
+  readonly deadline: number;
+}
+
+/** The receiving end of a stream. No call of it may throw. */
+export interface StreamHandler<Response> {
+  message(message: Response): void;
+  /** Comes once, last: without an error when the server ended the stream with status OK. */
+  end(error: EtcdError | undefined): void;
+}
+
+/** The sending end of a stream. Everything but `send` may be called at any time; after the end it does nothing. */
+export interface OutgoingStream<Request> {
+  /** Messages leave in this order. Before the connection stands they wait. */
+  send(message: Init<Request>): void;
+  /** Half-close: nothing more to send. */
+  end(): void;
+  /**
+   * Ends the stream at once, with RST_STREAM. The handler hears no more of it, not even its end. `unresponsive`: the
+   * peer owes an answer, so another endpoint had better be tried.
+   */
+  cancel(why?: 'unresponsive'): void;
+  /** Stops delivery, and by flow control in the end the server. */
+  pause(): void;
+  resume(): void;
+}
+
+/**
+ * What carries calls to etcd: one endpoint's connection, or a choice among several. Errors are `EtcdError`s whose
+ * `outcome` tells whether the request may have been processed.
+ */
+export interface Transport {
+  unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response>;
+  /** Opens a stream of any kind; a server-streaming method gets one `send` and `end`. */
+  stream<Request, Response>(call: Call<Request, Response>, handler: StreamHandler<Response>): OutgoingStream<Request>;
+  /** Ends every call with reason `ClientClosed` and lets the connections go. */
+  close(): Promise<void>;
+}

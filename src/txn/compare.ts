@@ -1,0 +1,73 @@
+import { checkInt64 } from '../arguments.js';
+import { type BytesLike, toBytes } from '../bytes.js';
+import { invalidInput } from '../errors.js';
+import { CompareResult, CompareTarget, type Compare as WireCompare } from '../gen/etcdserverpb/rpc.js';
+import { type Keys, resolveKeys } from '../kv/key-range.js';
+import type { Init } from '../protobuf/codec.js';
+
+export type Operator = '==' | '!=' | '<' | '>';
+
+/**
+ * A condition on a key, or on every key of a range. A missing key has version, revisions and lease 0n; comparing its
+ * value is false. A range without keys counts as one missing key.
+ */
+export type Compare =
+  | {
+      readonly target: 'version' | 'createRevision' | 'modRevision' | 'lease';
+      readonly keys: Keys;
+      readonly operator: Operator;
+      readonly operand: bigint;
+    }
+  | { readonly target: 'value'; readonly keys: Keys; readonly operator: Operator; readonly operand: BytesLike };
+
+const number =
+  (target: 'version' | 'createRevision' | 'modRevision' | 'lease') =>
+  (keys: Keys, operator: Operator, operand: bigint): Compare => ({ target, keys, operator, operand });
+
+export const compare = {
+  /** Number of puts; 0n when the key does not exist. */
+  version: number('version'),
+  /** 0n when the key does not exist. */
+  createRevision: number('createRevision'),
+  modRevision: number('modRevision'),
+  lease: number('lease'),
+  /** By bytes. */
+  value: (keys: Keys, operator: Operator, operand: BytesLike): Compare => ({
+    target: 'value',
+    keys,
+    operator,
+    operand,
+  }),
+};
+
+const RESULTS = {
+  '==': CompareResult.EQUAL,
+  '!=': CompareResult.NOT_EQUAL,
+  '<': CompareResult.LESS,
+  '>': CompareResult.GREATER,
+} as const;
+
+const TARGETS = {
+  version: CompareTarget.VERSION,
+  createRevision: CompareTarget.CREATE,
+  modRevision: CompareTarget.MOD,
+  value: CompareTarget.VALUE,
+  lease: CompareTarget.LEASE,
+} as const;
+
+/** @throws EtcdError, reason `InvalidInput`. */
+export function compareRequest(condition: Compare, argument: string): Init<WireCompare> {
+  const { target, operator, operand, keys } = condition;
+  if (!Object.hasOwn(RESULTS, operator)) throw invalidInput(`${argument}.operator`, String(operator), '==, !=, <, >');
+  if (!Object.hasOwn(TARGETS, target))
+    throw invalidInput(`${argument}.target`, String(target), Object.keys(TARGETS).join(', '));
+  return {
+    ...resolveKeys(keys, `${argument}.keys`),
+    result: RESULTS[operator],
+    target: TARGETS[target],
+    targetUnion:
+      target === 'value'
+        ? { case: target, value: toBytes(operand, `${argument}.operand`) }
+        : { case: target, value: checkInt64(operand, `${argument}.operand`) },
+  };
+}

@@ -1,0 +1,80 @@
+import type { BytesLike } from '../bytes.js';
+import type { Keys } from '../kv/key-range.js';
+import type { KeyValue } from '../kv/key-value.js';
+import type { DeleteOptions, PutOptions, RangeOptions } from '../kv/requests.js';
+import type { DeleteResult, PutResult, RangeResult } from '../kv/results.js';
+import type { Compare } from './compare.js';
+
+// Operations are plain data; these types and `op` are their vocabulary.
+
+export interface GetOp {
+  readonly type: 'get';
+  readonly key: BytesLike;
+  readonly options: RangeOptions;
+}
+
+export interface RangeOp {
+  readonly type: 'range';
+  readonly keys: Keys;
+  readonly options: RangeOptions;
+}
+
+export interface PutOp {
+  readonly type: 'put';
+  readonly key: BytesLike;
+  readonly value: BytesLike;
+  readonly options: PutOptions;
+}
+
+export interface DeleteOp {
+  readonly type: 'delete';
+  readonly keys: Keys;
+  readonly options: DeleteOptions;
+}
+
+export interface TxnOp<Then extends readonly Op[] = readonly Op[], Else extends readonly Op[] = readonly Op[]> {
+  readonly type: 'txn';
+  readonly txn: Txn<Then, Else>;
+}
+
+export type Op = GetOp | RangeOp | PutOp | DeleteOp | TxnOp<readonly Op[], readonly Op[]>;
+
+/** What an operation answers with. */
+export type OpResult<O> = O extends GetOp
+  ? KeyValue | undefined
+  : O extends RangeOp
+    ? RangeResult
+    : O extends PutOp
+      ? PutResult
+      : O extends DeleteOp
+        ? DeleteResult
+        : O extends TxnOp<infer Then, infer Else>
+          ? TxnResult<Then, Else>
+          : never;
+
+/** If every condition holds do `then`, otherwise do `else`; atomic, in one revision. */
+export interface Txn<Then extends readonly Op[] = readonly Op[], Else extends readonly Op[] = readonly Op[]> {
+  /** Conditions. None: always true. */
+  readonly if?: readonly Compare[] | undefined;
+  readonly then?: Then | undefined;
+  readonly else?: Else | undefined;
+}
+
+type Results<Ops extends readonly Op[]> = { readonly [Index in keyof Ops]: OpResult<Ops[Index]> };
+
+/** `succeeded` tells which list ran; `responses` has one answer for each of its operations, in order. */
+export type TxnResult<Then extends readonly Op[], Else extends readonly Op[]> =
+  | { readonly succeeded: true; readonly responses: Results<Then> }
+  | { readonly succeeded: false; readonly responses: Results<Else> };
+
+export const op = {
+  /** Answers with the key, or undefined. */
+  get: (key: BytesLike, options: RangeOptions = {}): GetOp => ({ type: 'get', key, options }),
+  range: (keys: Keys, options: RangeOptions = {}): RangeOp => ({ type: 'range', keys, options }),
+  put: (key: BytesLike, value: BytesLike, options: PutOptions = {}): PutOp => ({ type: 'put', key, value, options }),
+  delete: (keys: Keys, options: DeleteOptions = {}): DeleteOp => ({ type: 'delete', keys, options }),
+  /** A transaction within the transaction (etcd 3.3 and later). */
+  txn: <const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
+    txn: Txn<Then, Else>,
+  ): TxnOp<Then, Else> => ({ type: 'txn', txn }),
+};

@@ -1,0 +1,65 @@
+import { EtcdError, invalidInput } from '../errors.js';
+import type { RequestOp, ResponseOp, TxnRequest, TxnResponse } from '../gen/etcdserverpb/rpc.js';
+import { deleteRequest, putRequest, rangeRequest } from '../kv/requests.js';
+import { deleteResult, putResult, rangeResult } from '../kv/results.js';
+import type { Init } from '../protobuf/codec.js';
+import { compareRequest } from './compare.js';
+import type { Op, OpResult, Txn, TxnResult } from './op.js';
+
+/** @throws EtcdError, reason `InvalidInput`. */
+export function txnRequest(txn: Txn): Init<TxnRequest> {
+  const unknown = Object.keys(txn).find((name) => name !== 'if' && name !== 'then' && name !== 'else');
+  if (unknown !== undefined) throw invalidInput('txn', `"${unknown}"`, 'if, then, else');
+  return {
+    compare: (txn.if ?? []).map((condition, index) => compareRequest(condition, `if[${index}]`)),
+    success: (txn.then ?? []).map(opRequest),
+    failure: (txn.else ?? []).map(opRequest),
+  };
+}
+
+export function txnResult<Then extends readonly Op[], Else extends readonly Op[]>(
+  txn: Txn<Then, Else>,
+  response: TxnResponse,
+): TxnResult<Then, Else> {
+  const ops: readonly Op[] = (response.succeeded ? txn.then : txn.else) ?? [];
+  if (ops.length !== response.responses.length) throw mismatch();
+  const responses = ops.map((operation, index) => opResult(operation, response.responses[index] as ResponseOp));
+  return { succeeded: response.succeeded, responses } as unknown as TxnResult<Then, Else>;
+}
+
+function opRequest(operation: Op): Init<RequestOp> {
+  switch (operation.type) {
+    case 'get':
+      return { request: { case: 'requestRange', value: rangeRequest(operation.key, operation.options) } };
+    case 'range':
+      return { request: { case: 'requestRange', value: rangeRequest(operation.keys, operation.options) } };
+    case 'put':
+      return { request: { case: 'requestPut', value: putRequest(operation.key, operation.value, operation.options) } };
+    case 'delete':
+      return { request: { case: 'requestDeleteRange', value: deleteRequest(operation.keys, operation.options) } };
+    case 'txn':
+      return { request: { case: 'requestTxn', value: txnRequest(operation.txn) } };
+    default:
+      throw invalidInput('operation', 'something that is none', 'op.get, op.range, op.put, op.delete, op.txn');
+  }
+}
+
+function opResult(operation: Op, { response }: ResponseOp): OpResult<Op> {
+  if (response?.case === 'responseRange') {
+    const range = rangeResult(response.value);
+    if (operation.type === 'get') return range.kvs[0];
+    if (operation.type === 'range') return range;
+  }
+  if (response?.case === 'responsePut' && operation.type === 'put') return putResult(response.value);
+  if (response?.case === 'responseDeleteRange' && operation.type === 'delete') return deleteResult(response.value);
+  if (response?.case === 'responseTxn' && operation.type === 'txn') return txnResult(operation.txn, response.value);
+  throw mismatch();
+}
+
+function mismatch(): EtcdError {
+  return new EtcdError('the responses of the transaction do not match its operations', {
+    code: 'Internal',
+    reason: 'MalformedMessage',
+    outcome: 'unknown',
+  });
+}

@@ -1,0 +1,201 @@
+import type { Rpc } from '../channel/rpc.js';
+import { EtcdError } from '../errors.js';
+import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
+import { methods } from '../gen/methods.js';
+import type { StatusCode } from '../status.js';
+import { errorFromText } from '../status-error.js';
+import { after, backoffMs } from '../time.js';
+import type { OutgoingStream } from '../transport/transport.js';
+import type { Watcher } from './watcher.js';
+
+/** A member cut off from its leader would leave watches hanging: with this it ends the stream instead. */
+const REQUIRE_LEADER = { hasleader: 'true' };
+/** Concerns every watch of the stream, or one that could not be created. */
+const NO_WATCH_ID = -1n;
+/** How long a stream without watches is kept: waits come one after the other, and each would open a new one. */
+const LINGER_MS = 1_000;
+/** Ends of the stream after which a new one may do better. */
+const RESUMABLE: ReadonlySet<StatusCode> = new Set([
+  'OK',
+  'Unavailable',
+  'Unknown',
+  'Internal',
+  'Canceled',
+  'DeadlineExceeded',
+  'Aborted',
+]);
+
+/**
+ * All watches over one stream. This object alone owns the stream and decides what goes over it; after a break it opens
+ * the next one and creates every watch again from where it stands.
+ */
+export class WatchStream {
+  readonly #rpc: Rpc;
+  readonly #watchers = new Set<Watcher>();
+  readonly #byId = new Map<bigint, Watcher>();
+  readonly #ids = new Map<Watcher, bigint>();
+  /** Created but not answered yet. Creates are answered in order, also those that fail, which bear no id. */
+  #creating: Watcher[] = [];
+  #stream: OutgoingStream<WatchRequest> | undefined;
+  /** Never used twice, so that a late response cannot concern another watch. */
+  #nextId = 1n;
+  #failures = 0;
+  #stopReopening: () => void = () => {};
+  #stopLingering: () => void = () => {};
+  #reopening = false;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  add(watcher: Watcher): void {
+    this.#stopLingering();
+    this.#watchers.add(watcher);
+    if (this.#stream !== undefined) this.#create(watcher, this.#stream);
+    else if (!this.#reopening) this.#open();
+  }
+
+  /** The watch is over, or has to wait for its consumer. */
+  remove(watcher: Watcher): void {
+    if (!this.#watchers.delete(watcher)) return;
+    const watchId = this.#ids.get(watcher);
+    if (watchId !== undefined) this.#cancel(watchId);
+    if (this.#watchers.size > 0) return;
+    this.#stopLingering();
+    this.#stopLingering = after(LINGER_MS, () => this.#close());
+  }
+
+  /** Asks the server how far the stream's watches are; the answer moves their cursors. */
+  requestProgress(): void {
+    this.#stream?.send({ requestUnion: { case: 'progressRequest', value: {} } });
+  }
+
+  /** By RST_STREAM: on some servers a half-close leaks the stream's watches. */
+  #close(): void {
+    this.#stopReopening();
+    this.#reopening = false;
+    this.#stream?.cancel();
+    this.#forgetStream();
+  }
+
+  #forgetStream(): void {
+    this.#stream = undefined;
+    this.#creating = [];
+    this.#byId.clear();
+    this.#ids.clear();
+  }
+
+  #detach(watchId: bigint): void {
+    const watcher = this.#byId.get(watchId);
+    this.#byId.delete(watchId);
+    if (watcher !== undefined) this.#ids.delete(watcher);
+  }
+
+  #open(): void {
+    const stream = this.#rpc.stream(
+      methods.watch.watch,
+      {
+        message: (response) => {
+          if (this.#stream === stream) this.#receive(response);
+        },
+        end: (error) => {
+          if (this.#stream === stream) this.#ended(error);
+        },
+      },
+      REQUIRE_LEADER,
+    );
+    this.#stream = stream;
+    for (const watcher of this.#watchers) this.#create(watcher, stream);
+  }
+
+  #create(watcher: Watcher, stream: OutgoingStream<WatchRequest>): void {
+    const watchId = this.#nextId++;
+    stream.send({ requestUnion: { case: 'createRequest', value: watcher.createRequest(watchId) } });
+    this.#creating.push(watcher);
+  }
+
+  /** Events still on their way for this id find nobody. */
+  #cancel(watchId: bigint): void {
+    this.#detach(watchId);
+    this.#stream?.send({ requestUnion: { case: 'cancelRequest', value: { watchId } } });
+  }
+
+  #receive(response: WatchResponse): void {
+    const { watchId } = response;
+    const revision = response.header?.revision ?? 0n;
+    if (response.created) return this.#created(response, revision);
+    if (watchId === NO_WATCH_ID) {
+      for (const watcher of this.#byId.values()) watcher.progressed(revision);
+      return;
+    }
+    const watcher = this.#byId.get(watchId);
+    if (watcher === undefined) return;
+    if (response.canceled) {
+      this.#detach(watchId);
+      this.#refused(watcher, response);
+    } else if (response.events.length > 0) watcher.receive(response);
+    else watcher.progressed(revision);
+  }
+
+  #created(response: WatchResponse, revision: bigint): void {
+    const watcher = this.#creating.shift();
+    if (watcher === undefined) return;
+    if (response.canceled) return this.#refused(watcher, response);
+    this.#failures = 0;
+    // Two entries of one watch: it was taken off the stream and put back before the first was answered.
+    if (!this.#watchers.has(watcher) || this.#creating.includes(watcher)) return this.#cancel(response.watchId);
+    this.#byId.set(response.watchId, watcher);
+    this.#ids.set(watcher, response.watchId);
+    watcher.created(revision);
+  }
+
+  #refused(watcher: Watcher, response: WatchResponse): void {
+    if (!this.#watchers.has(watcher)) return;
+    const error = refusal(response);
+    if (error.code === 'Unavailable') {
+      watcher.detached();
+      after(backoffMs(this.#failures++), () => {
+        if (this.#watchers.has(watcher) && this.#stream !== undefined) this.#create(watcher, this.#stream);
+      });
+      return;
+    }
+    this.remove(watcher);
+    watcher.end(error);
+  }
+
+  #ended(error: EtcdError | undefined): void {
+    this.#forgetStream();
+    for (const watcher of this.#watchers) watcher.detached();
+    if (error !== undefined && !isResumable(error)) {
+      for (const watcher of [...this.#watchers]) {
+        this.remove(watcher);
+        watcher.end(error);
+      }
+      return this.#stopLingering();
+    }
+    this.#reopening = true;
+    this.#stopReopening = after(backoffMs(this.#failures++), () => {
+      this.#reopening = false;
+      if (this.#watchers.size > 0) this.#open();
+    });
+  }
+}
+
+function isResumable({ code, reason }: EtcdError): boolean {
+  return RESUMABLE.has(code) && reason !== 'ClientClosed' && reason !== 'MalformedMessage';
+}
+
+/** Why the server ended a watch. */
+function refusal({ compactRevision, cancelReason }: WatchResponse): EtcdError {
+  const method = methods.watch.watch.path;
+  if (compactRevision > 0n) {
+    return new EtcdError(`the watch needs a revision that is compacted; the oldest there is ${compactRevision}`, {
+      code: 'OutOfRange',
+      reason: 'Compacted',
+      outcome: 'rejected',
+      method,
+      compactRevision,
+    });
+  }
+  return errorFromText(cancelReason === '' ? 'the server ended the watch' : cancelReason, { method });
+}

@@ -1,0 +1,117 @@
+import { checkInt64, checkPositive } from '../arguments.js';
+import { canceled, type EtcdError, invalidInput } from '../errors.js';
+import { FilterType } from '../gen/etcdserverpb/rpc.js';
+import { type Keys, resolveKeys } from '../kv/key-range.js';
+import type { WatchBatch, WatchEvent } from './event.js';
+import type { WatchStream } from './watch-stream.js';
+import { Watcher } from './watcher.js';
+
+const DEFAULT_BUFFER_BYTES = 8 * 1024 * 1024;
+const FILTERS = { noPut: FilterType.NOPUT, noDelete: FilterType.NODELETE } as const;
+
+export interface WatchOptions {
+  /** First revision to deliver; 0n, the default, for all that comes after the watch is created. */
+  readonly startRevision?: bigint | undefined;
+  /** Deliver each key's state before the event too. */
+  readonly prevKv?: boolean | undefined;
+  /** Kinds of events to leave out. */
+  readonly filters?: readonly ('noPut' | 'noDelete')[] | undefined;
+  /**
+   * How much may wait for a slow consumer, in bytes; default 8 MiB. Beyond it the watch is taken off the stream, and
+   * goes on from where it stands once the consumer has caught up.
+   */
+  readonly bufferBytes?: number | undefined;
+  /** Ends the watch when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * The events of a key or a range of keys: each once, in revision order, over any number of reconnects. Iterate over the
+ * events or over `batches()`, not both. Iteration ends when the watch is closed, and throws an `EtcdError` when it
+ * cannot go on; reason `Compacted` carries `compactRevision`.
+ */
+export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
+  readonly #watcher: Watcher;
+  readonly #stream: WatchStream;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(stream: WatchStream, keys: Keys, options: WatchOptions) {
+    const request = {
+      ...resolveKeys(keys, 'keys'),
+      startRevision: checkInt64(options.startRevision ?? 0n, 'startRevision'),
+      filters: (options.filters ?? []).map(filterType),
+      prevKv: options.prevKv,
+      // A quiet watch must learn how far it is, or its cursor falls behind the compaction.
+      progressNotify: true,
+      fragment: true,
+    };
+    const bufferBytes = checkPositive(options.bufferBytes ?? DEFAULT_BUFFER_BYTES, 'bufferBytes', 'bytes');
+    this.#stream = stream;
+    this.#signal = options.signal;
+    const watcher = new Watcher({
+      request,
+      bufferBytes,
+      suspend: () => stream.remove(watcher),
+      resume: () => stream.add(watcher),
+    });
+    this.#watcher = watcher;
+    this.#signal?.addEventListener('abort', this.#abort);
+    if (this.#signal?.aborted) this.#abort();
+    else stream.add(watcher);
+  }
+
+  /** Store revision at which the watch was created: every event after it is delivered. */
+  created(): Promise<bigint> {
+    return this.#watcher.whenCreated();
+  }
+
+  /** All events of one revision together. */
+  batches(): AsyncIterableIterator<WatchBatch> {
+    const batches: AsyncIterableIterator<WatchBatch> = {
+      next: () => this.#watcher.batches.next(),
+      return: async () => {
+        await this.close();
+        return { done: true, value: undefined };
+      },
+      [Symbol.asyncIterator]: () => batches,
+    };
+    return batches;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<WatchEvent, void> {
+    try {
+      for await (const { events } of this.batches()) yield* events;
+    } finally {
+      await this.close();
+    }
+  }
+
+  /** Asks the server to say how far the watch is; a quiet watch then resumes from there. */
+  requestProgress(): void {
+    this.#stream.requestProgress();
+  }
+
+  /** Ends the watch at once; events not yet taken are dropped. */
+  async close(): Promise<void> {
+    this.#end();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  readonly #abort = (): void => this.#end(canceled(this.#signal as AbortSignal, 'rejected'));
+
+  #end(error?: EtcdError): void {
+    this.#signal?.removeEventListener('abort', this.#abort);
+    this.#stream.remove(this.#watcher);
+    this.#watcher.end(error);
+    this.#watcher.batches.discard();
+  }
+}
+
+function filterType(name: string): FilterType {
+  const type = Object.hasOwn(FILTERS, name) ? FILTERS[name as keyof typeof FILTERS] : undefined;
+  if (type === undefined) throw invalidInput('filters', name, 'noPut, noDelete');
+  return type;
+}
