@@ -32,7 +32,9 @@ export class Reader {
   #high = 0;
 
   constructor(bytes: Uint8Array, typeName: string) {
-    this.#bytes = bytes;
+    // A Buffer's own slice would be another view of the same memory.
+    this.#bytes =
+      bytes.constructor === Uint8Array ? bytes : new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
     this.#typeName = typeName;
     this.#end = bytes.length;
   }
@@ -75,7 +77,7 @@ export class Reader {
     const end = this.#lengthDelimited();
     const start = this.#at;
     this.#at = end;
-    return start === end ? NO_BYTES : Uint8Array.prototype.slice.call(this.#bytes, start, end);
+    return start === end ? NO_BYTES : this.#bytes.slice(start, end);
   }
 
   string(): string {

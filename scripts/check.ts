@@ -1,0 +1,27 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+// Runs every `check:*` script of package.json, in their order there. One after the other: check:generated rewrites
+// what the others read.
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const { scripts }: { scripts: Record<string, string> } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const checks = Object.keys(scripts).filter((name) => name.startsWith('check:'));
+
+const failed = checks.filter((name) => {
+  const start = performance.now();
+  const { status, stdout, stderr } = spawnSync('npm', ['run', '--silent', name], { cwd: root, encoding: 'utf8' });
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${name.padEnd(16)} ${seconds.padStart(5)} s`);
+  if (status !== 0) console.log(`${stdout}${stderr}`);
+  // A part that was left out must not pass for one that was done.
+  else for (const line of stdout.split('\n')) if (line.startsWith('skipped')) console.log(`       ${line}`);
+  return status !== 0;
+});
+
+if (failed.length > 0) {
+  console.log(`${failed.length} of ${checks.length} checks failed: ${failed.join(', ')}`);
+  process.exitCode = 1;
+}

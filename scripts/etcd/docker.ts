@@ -1,0 +1,65 @@
+import type { StartedTestContainer } from 'testcontainers';
+
+/** etcd as a container image. */
+export interface EtcdImage {
+  readonly kind: 'docker';
+  readonly image: string;
+  readonly version: string;
+}
+
+const CLIENT_PORT = 2379;
+
+/** @throws Error where no engine answers. */
+export async function dockerImage(release: string): Promise<EtcdImage> {
+  const { getContainerRuntimeClient } = await import('testcontainers');
+  await getContainerRuntimeClient();
+  return { kind: 'docker', image: `gcr.io/etcd-development/etcd:v${release}`, version: release };
+}
+
+export interface EtcdContainer {
+  readonly name: string;
+  readonly endpoint: string;
+  readonly stop: () => Promise<void>;
+}
+
+/** Members of one cluster on a network of their own. */
+export async function startContainers(
+  { image }: EtcdImage,
+  count: number,
+  extraArgs: readonly string[],
+): Promise<EtcdContainer[]> {
+  const { GenericContainer, Network, Wait } = await import('testcontainers');
+  const network = await new Network().start();
+  const names = Array.from({ length: count }, (_, index) => `m${index}`);
+  const cluster = names.map((name) => `${name}=http://${name}:2380`).join(',');
+  const containers = await Promise.all(
+    names.map((name) =>
+      new GenericContainer(image)
+        .withNetwork(network)
+        .withNetworkAliases(name)
+        .withExposedPorts(CLIENT_PORT)
+        .withCommand([
+          'etcd',
+          `--name=${name}`,
+          `--listen-client-urls=http://0.0.0.0:${CLIENT_PORT}`,
+          `--advertise-client-urls=http://${name}:${CLIENT_PORT}`,
+          '--listen-peer-urls=http://0.0.0.0:2380',
+          `--initial-advertise-peer-urls=http://${name}:2380`,
+          `--initial-cluster=${cluster}`,
+          ...extraArgs,
+        ])
+        .withWaitStrategy(Wait.forHttp('/health', CLIENT_PORT))
+        .start(),
+    ),
+  );
+  const stopLast = async (container: StartedTestContainer): Promise<void> => {
+    await container.stop();
+    containers.splice(containers.indexOf(container), 1);
+    if (containers.length === 0) await network.stop();
+  };
+  return containers.map((container, index) => ({
+    name: names[index] as string,
+    endpoint: `http://${container.getHost()}:${container.getMappedPort(CLIENT_PORT)}`,
+    stop: () => stopLast(container),
+  }));
+}

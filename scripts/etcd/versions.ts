@@ -1,0 +1,51 @@
+/** The release taken of each minor version, where this project chooses. 3.4 comes from Debian only. */
+export const RELEASES = { '3.5': '3.5.33', '3.6': '3.6.14', '3.7': '3.7.1' } as const;
+
+/** What is fetched or built where nothing asks for another. */
+export const DEFAULT_MINOR = '3.6';
+
+/** First releases that neither lose nor repeat watch events: only they can judge a client's exactness. */
+const EXACT_SINCE: Readonly<Record<string, number>> = { '3.4': 42, '3.5': 28, '3.6': 9, '3.7': 0 };
+
+/** SHA-256 of the release archives, from each release's SHA256SUMS. */
+export const ARCHIVE_SHA256: Readonly<Record<string, string>> = {
+  'etcd-v3.6.14-linux-amd64.tar.gz': 'ffe840ff9295808e88cce2794a18a5ac87f12a5203c8314d0bf6aa119b41bac5',
+  'etcd-v3.6.14-linux-arm64.tar.gz': 'fa1b80565ee6fc2df1ae6f57a508b221f3ecc7d591c317c581cd8281b0842b3e',
+  'etcd-v3.6.14-darwin-amd64.zip': '17b8639cf303fee6c35958278d557263215a9a8f8c15fd89022b5aa67091b228',
+  'etcd-v3.6.14-darwin-arm64.zip': 'fd154573a1f4c098c214d8233507d2766c43a164f7e339c0385aae71d9a1afaf',
+  'etcd-v3.7.1-linux-amd64.tar.gz': 'e8cd3fa8064c98137c5dbd78b76f969417ace84efb83c481041d7a52ffdd8fb9',
+};
+
+export type Minor = '3.4' | keyof typeof RELEASES;
+
+export interface Wanted {
+  /** As asked for by ETCD_VERSION. */
+  readonly minor: Minor | undefined;
+  /** Only a server new enough to judge exactness by, if there is one. */
+  readonly exact: boolean;
+}
+
+/** @throws Error where ETCD_VERSION is none of the minor versions known here. */
+export function wantedVersion(exact: boolean): Wanted {
+  const asked = process.env.ETCD_VERSION;
+  if (asked === undefined || asked === '') return { minor: undefined, exact };
+  const known: readonly string[] = ['3.4', ...Object.keys(RELEASES)];
+  if (!known.includes(asked)) throw new Error(`ETCD_VERSION: got "${asked}"; allowed: ${known.join(', ')}`);
+  return { minor: asked as Minor, exact };
+}
+
+/** The release to fetch or build; undefined for 3.4, of which none is on record. */
+export function releaseFor({ minor }: Wanted): string | undefined {
+  return minor === '3.4' ? undefined : RELEASES[minor ?? DEFAULT_MINOR];
+}
+
+export function suits(version: string, { minor, exact }: Wanted): boolean {
+  if (minor !== undefined) return version.startsWith(`${minor}.`);
+  return !exact || isExact(version);
+}
+
+export function isExact(version: string): boolean {
+  const [major = '', minor = '', patch = ''] = version.split('.');
+  const since = EXACT_SINCE[`${major}.${minor}`];
+  return since !== undefined && Number.parseInt(patch, 10) >= since;
+}

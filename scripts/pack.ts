@@ -1,0 +1,25 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const SOURCES = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'src', 'README.md', 'LICENSE', 'CHANGELOG.md'];
+
+/** Builds and packs the package as `npm publish` would; the tarball's path. Done in a copy: dist/ may be in use. */
+export function pack(into: string): string {
+  const copy = mkdtempSync(join(tmpdir(), 'etcdwire-pack-'));
+  try {
+    for (const name of SOURCES) {
+      if (existsSync(join(root, name))) cpSync(join(root, name), join(copy, name), { recursive: true });
+    }
+    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+    execFileSync('npm', ['pack', '--silent', '--pack-destination', into], { cwd: copy, stdio: 'pipe' });
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
+  const tarball = readdirSync(into).find((name) => name.endsWith('.tgz'));
+  if (tarball === undefined) throw new Error(`npm pack left no tarball in ${into}`);
+  return join(into, tarball);
+}

@@ -1,0 +1,1 @@
+export { grpcJs } from './transport/grpc-js/transport.js';

@@ -1,0 +1,37 @@
+import { expect, inject, test } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { prefix } from '../../src/index.js';
+import { type Child, startChild } from '../support/child.js';
+import { openClient, unique } from '../support/client.js';
+
+const etcdctl = inject('etcdctl');
+
+// Only where the server in use comes without etcdctl: ETCD_ENDPOINTS or Docker.
+test.skipIf(etcdctl === undefined)('etcdctl lock waits behind ours, and ours behind etcdctl (S17)', async () => {
+  const [etcd, name] = [openClient(), unique('lock')];
+  const mutex = new Mutex(await Session.open(etcd), name);
+  const ours = await mutex.lock();
+
+  const theirs = startEtcdctl('lock', name);
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2n);
+  expect((await etcd.range(prefix(`${name}/`), { sort: { by: 'create', order: 'ascend' } })).kvs[0]?.keyText()).toBe(
+    ours.key,
+  );
+  await ours.unlock();
+  const theirKey = await theirs.line();
+  expect(theirKey).toMatch(new RegExp(`^${name}/[0-9a-f]+$`));
+
+  const waiting = mutex.lock();
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2n);
+  expect((await etcd.range(prefix(`${name}/`), { sort: { by: 'create', order: 'ascend' } })).kvs[0]?.keyText()).toBe(
+    theirKey,
+  );
+  theirs.process.kill('SIGINT');
+  const again = await waiting;
+  expect(again.valid()).toBe(true);
+  await again.unlock();
+});
+
+function startEtcdctl(...args: string[]): Child {
+  return startChild(etcdctl as string, ['--endpoints', inject('endpoints').join(','), ...args]);
+}

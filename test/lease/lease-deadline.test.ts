@@ -1,0 +1,122 @@
+import { describe, expect, test } from 'vitest';
+import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
+import { KeepAlive, leaseLost } from '../../src/lease/keep-alive.js';
+import { monotonicMs } from '../../src/time.js';
+import { blockEventLoop } from '../support/block.js';
+import { openClient } from '../support/client.js';
+import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
+
+type Stream = ScriptedStream<LeaseKeepAliveRequest, LeaseKeepAliveResponse>;
+
+describe('the deadline of a lease (S14)', () => {
+  test('counts from when the acknowledged request was sent, not from when the answer was read', () => {
+    const alive = new KeepAlive(1n, () => {});
+    const sentAt = monotonicMs() - 5_000;
+    alive.acknowledged(sentAt, 10);
+    // Ten seconds from then, less a margin of one.
+    expect(alive.remainingMs()).toBeLessThanOrEqual(4_000);
+    expect(alive.remainingMs()).toBeGreaterThan(3_000);
+    alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
+  });
+
+  test('does not come nearer when an older request is acknowledged late', () => {
+    const alive = new KeepAlive(1n, () => {});
+    alive.acknowledged(monotonicMs(), 10);
+    const before = alive.remainingMs();
+    alive.acknowledged(monotonicMs() - 8_000, 10);
+    expect(alive.remainingMs()).toBeGreaterThan(before - 1_000);
+    alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
+  });
+
+  test('is seen by whoever asks first after a blocked event loop, before any timer runs', async () => {
+    const alive = new KeepAlive(1n, () => {});
+    alive.acknowledged(monotonicMs(), 1);
+    const seen: string[] = [];
+    const look = (who: string): void => void seen.push(`${who}: ${alive.valid()} ${alive.signal.aborted}`);
+    const later = Promise.all([
+      Promise.resolve().then(() => look('microtask')),
+      new Promise<void>((resolve) => {
+        setImmediate(() => {
+          look('immediate');
+          resolve();
+        });
+      }),
+    ]);
+    blockEventLoop(1_000);
+    look('same turn');
+    expect(() => alive.signal.throwIfAborted()).toThrow(/no renewal was acknowledged in time/);
+    await later;
+    expect(seen).toEqual(['same turn: false true', 'microtask: false true', 'immediate: false true']);
+  });
+
+  test('is not revived by a late answer once it has passed', () => {
+    const alive = new KeepAlive(1n, () => {});
+    const sentAt = monotonicMs();
+    alive.acknowledged(sentAt, 1);
+    blockEventLoop(1_000);
+    // The answer to a request sent before the block, read after it, though no timer has declared the loss yet.
+    alive.acknowledged(sentAt + 900, 10);
+    expect(alive.valid()).toBe(false);
+    expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
+  });
+
+  test('of the longest TTL does not overflow the timers', () => {
+    const alive = new KeepAlive(1n, () => {});
+    alive.acknowledged(monotonicMs(), 9_000_000_000);
+    expect(alive.valid()).toBe(true);
+    alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
+  });
+});
+
+describe('the keepalive stream (S13)', () => {
+  test('is one for all leases, renews each at a third of its TTL, and asks for a leader', async () => {
+    const streams: Stream[] = [];
+    const requests: bigint[] = [];
+    const etcd = await clientOf(async (stream) => {
+      streams.push(stream);
+      for (;;) {
+        const { id } = await stream.receive();
+        requests.push(id);
+        stream.send({ id, ttl: 3n });
+      }
+    });
+    const handles = [1n, 2n, 3n].map((id) => etcd.lease.keepAlive(id));
+    await expect.poll(() => requests.length, { timeout: 10_000 }).toBeGreaterThanOrEqual(6);
+    expect(requests.slice(0, 6)).toEqual([1n, 2n, 3n, 1n, 2n, 3n]);
+    expect(streams).toHaveLength(1);
+    expect(streams[0]?.metadata).toMatchObject({ hasleader: 'true' });
+    await Promise.all(handles.map((handle) => handle.close()));
+    await streams[0]?.cancelled;
+  });
+
+  test('is given up when an answer is owed for a whole interval', async () => {
+    let streams = 0;
+    const etcd = await clientOf(async (stream) => {
+      streams += 1;
+      const { id } = await stream.receive();
+      if (streams > 1) stream.send({ id, ttl: 60n });
+    });
+    const alive = etcd.lease.keepAlive({ id: 5n, ttl: 3, sentAt: monotonicMs() });
+    await expect.poll(() => alive.ttl, { timeout: 10_000 }).toBe(60);
+    expect(streams).toBe(2);
+    expect(alive.valid()).toBe(true);
+  });
+
+  test('an answer for a lease that nobody keeps is ignored', async () => {
+    const etcd = await clientOf(async (stream) => {
+      const { id } = await stream.receive();
+      stream.send({ id: 99n, ttl: 0n });
+      stream.send({ id, ttl: 60n });
+      stream.send({ id, ttl: 0n });
+    });
+    const alive = etcd.lease.keepAlive(7n);
+    await expect.poll(() => alive.ttl).toBe(60);
+    // The second answer was to no request, so it says nothing.
+    expect(alive.valid()).toBe(true);
+  });
+});
+
+async function clientOf(play: (stream: Stream) => Promise<void>): Promise<ReturnType<typeof openClient>> {
+  return openClient({ endpoints: [await scriptedServer(scriptedStream(methods.lease.leaseKeepAlive, play))] });
+}

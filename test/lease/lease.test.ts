@@ -1,0 +1,143 @@
+import { expect, inject, test } from 'vitest';
+import type { KeepAlive } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { FaultProxy } from '../support/fault-proxy.js';
+
+test('a lease is granted, described, listed and revoked', async () => {
+  const { lease } = openClient();
+  const granted = await lease.grant({ ttl: 60 });
+  expect(granted.ttl).toBe(60);
+  expect(await lease.timeToLive(granted.id)).toMatchObject({ grantedTtl: 60 });
+  expect((await lease.leases()).ids).toContain(granted.id);
+  await lease.revoke(granted.id);
+  expect((await lease.leases()).ids).not.toContain(granted.id);
+});
+
+test('the time to live of a lease that does not exist is -1, not an error (S13)', async () => {
+  expect(await openClient().lease.timeToLive(123_456_789n)).toMatchObject({ ttl: -1, grantedTtl: 0, keys: [] });
+});
+
+test('the keys of a lease are listed when asked for, and go with it', async () => {
+  const etcd = openClient();
+  const { id } = await etcd.lease.grant({ ttl: 60 });
+  const key = unique();
+  await etcd.put(key, 'x', { lease: id });
+  const { keys } = await etcd.lease.timeToLive(id, { keys: true });
+  expect(keys.map((bytes) => new TextDecoder().decode(bytes))).toEqual([key]);
+  await etcd.lease.revoke(id);
+  expect(await etcd.get(key)).toBeUndefined();
+});
+
+test('lease numbers above 2^53 are exact, and a number already taken is refused (S15, S37)', async () => {
+  const { lease } = openClient();
+  const id = 2n ** 62n + BigInt(Math.floor(Math.random() * 2 ** 40));
+  expect((await lease.grant({ ttl: 60, id })).id).toBe(id);
+  expect(await errorOf(lease.grant({ ttl: 60, id }))).toMatchObject({ reason: 'LeaseExist', outcome: 'rejected' });
+  await lease.revoke(id);
+});
+
+test('a grant whose answer is lost is repeated and found, not granted twice (S15)', async () => {
+  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+  const direct = openClient();
+  const before = new Set((await direct.lease.leases()).ids);
+  // TTL 12345 as a protobuf varint.
+  const lost = proxy.loseNextAnswer((chunk) => chunk.includes(Buffer.from([0x08, 0xb9, 0x60])));
+  const granted = await openClient({ endpoints: [proxy.endpoint] }).lease.grant({ ttl: 12_345 });
+  await lost;
+  expect(granted.ttl).toBe(12_345);
+  const ttls = await Promise.all(
+    (await direct.lease.leases()).ids.filter((id) => !before.has(id)).map((id) => direct.lease.timeToLive(id)),
+  );
+  expect(ttls.filter(({ grantedTtl }) => grantedTtl === 12_345)).toHaveLength(1);
+  await direct.lease.revoke(granted.id);
+});
+
+test('a kept lease outlives its TTL (S13)', async () => {
+  const etcd = openClient();
+  const lease = await etcd.lease.grant({ ttl: 2 });
+  const key = unique();
+  await etcd.put(key, 'alive', { lease: lease.id });
+  const alive = etcd.lease.keepAlive(lease);
+  expect(alive.valid()).toBe(true);
+  // Three times the TTL, told by the renewals themselves: the deadline moves only with an acknowledged one.
+  const end = performance.now() + 6_000;
+  await expect
+    .poll(() => performance.now() + alive.remainingMs() > end && performance.now() > end - 1_500, { timeout: 10_000 })
+    .toBe(true);
+  expect((await etcd.get(key))?.text()).toBe('alive');
+  await alive.close();
+});
+
+test('a lease known by its number alone is valid from the first renewal on', async () => {
+  const { lease } = openClient();
+  const { id } = await lease.grant({ ttl: 60 });
+  await using alive = lease.keepAlive(id);
+  expect(alive.valid()).toBe(false);
+  await expect.poll(() => alive.valid()).toBe(true);
+  expect(alive.ttl).toBe(60);
+});
+
+test('the loss of a lease says why: gone on the server, and only that one (S13, S16)', async () => {
+  const [etcd, other] = [openClient(), openClient()];
+  const [lost, kept] = [await etcd.lease.grant({ ttl: 2 }), await etcd.lease.grant({ ttl: 2 })];
+  const [losing, keeping] = [etcd.lease.keepAlive(lost), etcd.lease.keepAlive(kept)];
+  await other.lease.revoke(lost.id);
+  await aborted(losing);
+  expect(losing.signal.reason).toMatchObject({ reason: 'LeaseExpired' });
+  expect(losing.valid()).toBe(false);
+  expect(keeping.valid()).toBe(true);
+});
+
+test('the loss of a lease says why: revoked by this client, before the server does it (S16)', async () => {
+  const { lease } = openClient();
+  const alive = lease.keepAlive(await lease.grant({ ttl: 60 }));
+  const revoking = lease.revoke(alive.id);
+  expect(alive.valid()).toBe(false);
+  expect(alive.signal.reason).toMatchObject({ reason: 'LeaseRevoked' });
+  await revoking;
+});
+
+test('the loss of a lease says why: no server reached before the deadline (S16)', async () => {
+  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+  const { lease } = openClient({ endpoints: [proxy.endpoint] });
+  const alive = lease.keepAlive(await lease.grant({ ttl: 2 }));
+  proxy.blackhole();
+  await aborted(alive);
+  expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
+});
+
+test('the loss of a lease says why: the client or the keepalive was closed (S16)', async () => {
+  const etcd = openClient();
+  const lease = await etcd.lease.grant({ ttl: 60 });
+  const [first, second] = [etcd.lease.keepAlive(lease), etcd.lease.keepAlive(lease)];
+  await expect.poll(() => first.valid()).toBe(true);
+  await first.close();
+  expect(first.signal.reason).toMatchObject({ reason: 'KeepAliveClosed' });
+  expect(second.valid()).toBe(true);
+  const third = etcd.lease.keepAlive(lease.id);
+  await expect.poll(() => third.valid()).toBe(true);
+  await etcd.close();
+  expect(third.signal.reason).toMatchObject({ reason: 'ClientClosed' });
+});
+
+test('a kept lease survives connections that break', async () => {
+  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+  const { lease } = openClient({ endpoints: [proxy.endpoint] });
+  const alive = lease.keepAlive(await lease.grant({ ttl: 3 }));
+  const first = alive.remainingMs() + performance.now();
+  for (let round = 1; round <= 4; round += 1) {
+    proxy.dropConnections();
+    await expect
+      .poll(() => performance.now() + alive.remainingMs() > first + round * 1_000, { timeout: 20_000 })
+      .toBe(true);
+  }
+  expect(alive.valid()).toBe(true);
+});
+
+function aborted({ signal }: KeepAlive): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve());
+  });
+}

@@ -1,0 +1,104 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { pack } from '../scripts/pack.js';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+const canRequireModules = major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
+
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'etcdwire-consumer-'));
+  const installed = join(folder, 'node_modules/etcdwire');
+  mkdirSync(installed, { recursive: true });
+  execFileSync('tar', ['-xzf', pack(folder), '-C', installed, '--strip-components=1']);
+  // Linked rather than installed: the tests need no registry.
+  for (const scope of ['@grpc', '@types']) {
+    symlinkSync(join(root, 'node_modules', scope), join(folder, 'node_modules', scope));
+  }
+});
+
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** What a program that uses the package prints. Fails if it does not end of its own accord. */
+function output(type: 'module' | 'commonjs', code: string): string {
+  return execFileSync(process.execPath, [`--input-type=${type}`, '--eval', code], {
+    cwd: folder,
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
+}
+
+describe('the packed package', () => {
+  test('holds the build and the texts, nothing else', () => {
+    const installed = join(folder, 'node_modules/etcdwire');
+    const files = readdirSync(installed, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    const outside = files.filter((entry) => !entry.parentPath.startsWith(join(installed, 'dist')));
+    const allowed = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'];
+    expect(outside.map((entry) => entry.name).filter((name) => !allowed.includes(name))).toEqual([]);
+    expect(
+      files.map((entry) => entry.name).filter((name) => !allowed.includes(name) && !/\.(js|d\.ts)$/.test(name)),
+    ).toEqual([]);
+  });
+
+  test.each([
+    ['etcdwire', ['Client', 'EtcdError', 'compare', 'op', 'prefix']],
+    ['etcdwire/concurrency', ['Mutex', 'Session', 'withLock']],
+    ['etcdwire/grpc-js', ['grpcJs']],
+  ])('%s can be imported, and lets the process end', (specifier, names) => {
+    const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
+    expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
+  });
+
+  test('package.json can be imported', () => {
+    const code = `import json from 'etcdwire/package.json' with { type: 'json' }; console.log(json.name)`;
+    expect(output('module', code)).toBe('etcdwire\n');
+  });
+
+  test('nothing else can be imported', () => {
+    const code = `await import('etcdwire/dist/client.js').catch((error) => console.log(error.code))`;
+    expect(output('module', code)).toBe('ERR_PACKAGE_PATH_NOT_EXPORTED\n');
+  });
+
+  test.runIf(canRequireModules)('can be required where Node can require ES modules, as the same module', () => {
+    const code = `
+      const { Client } = require('etcdwire');
+      import('etcdwire').then((imported) => console.log(typeof Client, imported.Client === Client));`;
+    expect(output('commonjs', code)).toBe('function true\n');
+  });
+
+  test('a client that was made but not used lets the process end', () => {
+    const code = `
+      import { Client } from 'etcdwire';
+      new Client({ endpoints: ['http://127.0.0.1:1'] });
+      console.log('made');`;
+    expect(output('module', code)).toBe('made\n');
+  });
+
+  test('has types that stand on their own', () => {
+    const code = `
+      import { Client, type KeyValue, prefix } from 'etcdwire';
+      import { type Held, Mutex, Session, withLock } from 'etcdwire/concurrency';
+      import { grpcJs } from 'etcdwire/grpc-js';
+
+      export const client: Client = new Client({ endpoints: ['http://127.0.0.1:2379'], transport: grpcJs });
+      export const found: Promise<KeyValue | undefined> = client.get('key');
+      export const held = async (session: Session): Promise<Held> => new Mutex(session, 'name').lock();
+      export const others = [prefix('a'), withLock];
+      // @ts-expect-error: what a KeyValue has is typed.
+      found.then((entry) => entry?.noSuchField);`;
+    writeFileSync(join(folder, 'consumer.mts'), code);
+    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022', '--types', 'node'];
+    const tsc = join(root, 'node_modules/typescript/bin/tsc');
+    try {
+      execFileSync(process.execPath, [tsc, ...options, 'consumer.mts'], { cwd: folder, encoding: 'utf8' });
+    } catch (error) {
+      expect.fail((error as { stdout: string }).stdout);
+    }
+  });
+});

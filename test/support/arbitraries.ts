@@ -1,0 +1,312 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import protobuf from 'protobufjs';
+import * as auth from '../../src/gen/authpb/auth.js';
+import * as rpc from '../../src/gen/etcdserverpb/rpc.js';
+import * as kv from '../../src/gen/mvccpb/kv.js';
+import * as election from '../../src/gen/v3electionpb/v3election.js';
+import * as lock from '../../src/gen/v3lockpb/v3lock.js';
+import type { Codec } from '../../src/protobuf/codec.js';
+
+// Messages of every type of the interface, from the protos' reflection: in this package's form, in that of protobufjs,
+// and as bytes that protobufjs puts together.
+
+/** A message whose fields only reflection knows. */
+export type Fields = Record<string, unknown>;
+
+type Member = protobuf.Field | protobuf.OneOf;
+
+export const PROTO_DIR = join(import.meta.dirname, '../../proto');
+export const PROTO_FILES = readdirSync(PROTO_DIR, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.proto'))
+  .sort();
+
+export const protoTree = loadProtos();
+
+export const messageTypes: readonly protobuf.Type[] = descendants(protoTree).filter(
+  (entry) => entry instanceof protobuf.Type,
+);
+
+/** What src/gen exports, by package. */
+export const generated: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  authpb: auth,
+  etcdserverpb: rpc,
+  mvccpb: kv,
+  v3electionpb: election,
+  v3lockpb: lock,
+};
+
+/** Every codec by the full name of its message. */
+export const codecs: ReadonlyMap<string, Codec<Fields>> = new Map(
+  Object.values(generated)
+    .flatMap((module) => Object.values(module))
+    .filter(isCodec)
+    .map((codec) => [codec.typeName, codec]),
+);
+
+export function codecOf(type: protobuf.Type): Codec<Fields> {
+  const codec = codecs.get(type.fullName.slice(1));
+  if (codec === undefined) throw new Error(`no codec for ${type.fullName}`);
+  return codec;
+}
+
+export function isCodec(value: unknown): value is Codec<Fields> {
+  return typeof value === 'object' && value !== null && 'typeName' in value;
+}
+
+export function descendants(parent: protobuf.NamespaceBase): protobuf.ReflectionObject[] {
+  return parent.nestedArray.flatMap((entry) =>
+    entry instanceof protobuf.Namespace ? [entry, ...descendants(entry)] : [entry],
+  );
+}
+
+function loadProtos(): protobuf.Root {
+  const tree = new protobuf.Root();
+  tree.resolvePath = (_origin, target) => join(PROTO_DIR, target);
+  tree.loadSync(PROTO_FILES, { keepCase: true });
+  tree.resolveAll();
+  return tree;
+}
+
+const signed = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
+const unsigned = { min: 0n, max: 2n ** 64n - 1n };
+const SCALARS: Readonly<Record<string, { readonly zero: unknown; readonly arbitrary: fc.Arbitrary<unknown> }>> = {
+  bool: { zero: false, arbitrary: fc.boolean() },
+  bytes: { zero: new Uint8Array(0), arbitrary: fc.uint8Array({ maxLength: 20 }) },
+  int64: {
+    zero: 0n,
+    arbitrary: fc.oneof(
+      fc.constantFrom(0n, -1n, 2n ** 53n - 1n, 2n ** 53n, signed.min, signed.max),
+      fc.bigInt(-300n, 300n),
+      fc.bigInt(signed),
+    ),
+  },
+  string: { zero: '', arbitrary: fc.string({ unit: 'binary', maxLength: 12 }) },
+  uint32: { zero: 0, arbitrary: fc.oneof(fc.constantFrom(0, 2 ** 31, 2 ** 32 - 1), fc.nat({ max: 2 ** 32 - 1 })) },
+  uint64: {
+    zero: 0n,
+    arbitrary: fc.oneof(
+      fc.constantFrom(0n, 2n ** 53n, 2n ** 63n, unsigned.max),
+      fc.bigInt(0n, 300n),
+      fc.bigInt(unsigned),
+    ),
+  },
+};
+
+const arbitraries = new Map<string, fc.Arbitrary<Fields>>();
+
+/** Messages with every field given, as `decode` returns them, at most `depth` levels deep. */
+export function messageArbitrary(type: protobuf.Type, depth = 4): fc.Arbitrary<Fields> {
+  const key = `${type.fullName} ${depth}`;
+  const known = arbitraries.get(key);
+  if (known !== undefined) return known;
+  const entries = membersOf(type).map((member) =>
+    memberArbitrary(member, depth).map((value): [string, unknown] => [ourName(type, member), value]),
+  );
+  const made = fc.tuple(...entries).map((fields): Fields => Object.fromEntries(fields));
+  arbitraries.set(key, made);
+  return made;
+}
+
+function memberArbitrary(member: Member, depth: number): fc.Arbitrary<unknown> {
+  if (member instanceof protobuf.OneOf) {
+    const fields = member.fieldsArray.filter((field) => depth > 0 || !(field.resolvedType instanceof protobuf.Type));
+    const cases = fields.map((field) =>
+      valueArbitrary(field, depth).map((value) => ({ case: caseName(field), value })),
+    );
+    return fc.oneof(fc.constant(undefined), ...cases);
+  }
+  if (member.resolvedType instanceof protobuf.Type && depth === 0) return fc.constant(zeroOf(member));
+  const value = valueArbitrary(member, depth);
+  if (member.repeated) return fc.array(value, { maxLength: 3 });
+  return member.resolvedType instanceof protobuf.Type ? fc.option(value, { nil: undefined }) : value;
+}
+
+function valueArbitrary(field: protobuf.Field, depth: number): fc.Arbitrary<unknown> {
+  if (field.resolvedType instanceof protobuf.Type) return messageArbitrary(field.resolvedType, depth - 1);
+  // Enums are open: a newer server may send a value that this version has no name for.
+  if (field.resolvedType instanceof protobuf.Enum)
+    return fc.oneof(fc.constantFrom(...Object.values(field.resolvedType.values)), fc.integer());
+  return scalar(field).arbitrary;
+}
+
+/** The value as protobufjs and proto-loader take it, without the fields that are not sent. */
+export function toProtobufjs(type: protobuf.Type, message: Fields): Fields {
+  const theirs: Fields = {};
+  for (const member of membersOf(type)) {
+    const value = message[ourName(type, member)];
+    if (member instanceof protobuf.OneOf) {
+      const given = value as { case: string; value: unknown } | undefined;
+      const field = member.fieldsArray.find((candidate) => caseName(candidate) === given?.case);
+      if (field !== undefined) theirs[field.name] = theirValue(field, given?.value);
+    } else if (member.repeated) {
+      theirs[member.name] = (value as unknown[]).map((element) => theirValue(member, element));
+    } else if (value !== undefined && !isZero(member, value)) {
+      theirs[member.name] = theirValue(member, value);
+    }
+  }
+  return theirs;
+}
+
+function theirValue(field: protobuf.Field, value: unknown): unknown {
+  if (field.resolvedType instanceof protobuf.Type) return toProtobufjs(field.resolvedType, value as Fields);
+  return typeof value === 'bigint' ? String(value) : value;
+}
+
+/** What the objects of protobufjs and proto-loader must hold for `fromProtobufjs`. */
+export const CONVERSION = { longs: String, defaults: true, arrays: true, oneofs: true } as const;
+
+/** What protobufjs decoded, in this package's form. */
+export function fromProtobufjs(type: protobuf.Type, theirs: Fields): Fields {
+  const entries = membersOf(type).map((member): [string, unknown] => {
+    const value = theirs[member.name];
+    if (member instanceof protobuf.OneOf) {
+      const field = member.fieldsArray.find((candidate) => candidate.name === value);
+      if (field === undefined) return [ourName(type, member), undefined];
+      return [ourName(type, member), { case: caseName(field), value: ourValue(field, theirs[field.name]) }];
+    }
+    if (member.repeated)
+      return [ourName(type, member), (value as unknown[]).map((element) => ourValue(member, element))];
+    return [ourName(type, member), value === null ? undefined : ourValue(member, value)];
+  });
+  return Object.fromEntries(entries);
+}
+
+function ourValue(field: protobuf.Field, value: unknown): unknown {
+  if (field.resolvedType instanceof protobuf.Type) return fromProtobufjs(field.resolvedType, value as Fields);
+  if (field.type === 'int64' || field.type === 'uint64') return BigInt(value as string);
+  return field.type === 'bytes' ? Uint8Array.from(value as Uint8Array) : value;
+}
+
+/** What the encodings of two messages in a row mean, by https://protobuf.dev/programming-guides/encoding/#last-one-wins. */
+export function merged(type: protobuf.Type, first: Fields, second: Fields): Fields {
+  const entries = membersOf(type).map((member): [string, unknown] => {
+    const name = ourName(type, member);
+    return [name, mergedMember(member, first[name], second[name])];
+  });
+  return Object.fromEntries(entries);
+}
+
+function mergedMember(member: Member, first: unknown, second: unknown): unknown {
+  if (member instanceof protobuf.OneOf) {
+    const [before, after] = [first, second] as ({ case: string; value: Fields } | undefined)[];
+    const field = member.fieldsArray.find((candidate) => caseName(candidate) === after?.case);
+    if (after === undefined || before?.case !== after.case) return after ?? before;
+    const { resolvedType } = field as protobuf.Field;
+    if (!(resolvedType instanceof protobuf.Type)) return after;
+    return { case: after.case, value: merged(resolvedType, before.value, after.value) };
+  }
+  if (member.repeated) return [...(first as unknown[]), ...(second as unknown[])];
+  if (member.resolvedType instanceof protobuf.Type) {
+    if (first === undefined || second === undefined) return second ?? first;
+    return merged(member.resolvedType, first as Fields, second as Fields);
+  }
+  return isZero(member, second) ? first : second;
+}
+
+/** Beyond every field number of the interface. */
+const UNKNOWN_NUMBER = 1 + Math.max(...messageTypes.flatMap((type) => type.fieldsArray.map((field) => field.id)));
+
+/** One field, of any wire type, that no message of the interface has. */
+export const unknownField: fc.Arbitrary<Uint8Array> = fc.letrec<{ field: Uint8Array }>((tie) => ({
+  field: fc
+    .tuple(
+      fc.oneof(fc.integer({ min: UNKNOWN_NUMBER, max: 300 }), fc.integer({ min: 300, max: 2 ** 29 - 1 })),
+      fc.oneof(
+        { maxDepth: 4 },
+        fc.bigInt(unsigned).map((value) => ({ wireType: 0, body: writer().uint64(String(value)).finish() })),
+        fc.uint8Array({ minLength: 8, maxLength: 8 }).map((body) => ({ wireType: 1, body })),
+        fc.uint8Array({ maxLength: 20 }).map((bytes) => ({ wireType: 2, body: writer().bytes(bytes).finish() })),
+        fc.tuple(fc.string(), fc.string()).map(([key, value]) => {
+          const entry = writer().uint32(10).string(key).uint32(18).string(value).finish();
+          return { wireType: 2, body: writer().bytes(entry).finish() };
+        }),
+        fc.array(tie('field'), { maxLength: 3 }).map((inner) => ({ wireType: 3, body: Buffer.concat(inner) })),
+        fc.uint8Array({ minLength: 4, maxLength: 4 }).map((body) => ({ wireType: 5, body })),
+      ),
+    )
+    .map(([number, { wireType, body }]) => wireField(number, wireType, body)),
+})).field;
+
+/** Tag and body; a group's end is added. */
+export function wireField(number: number, wireType: number, body: Uint8Array): Uint8Array {
+  const end =
+    wireType === 3
+      ? writer()
+          .uint32(((number << 3) | 4) >>> 0)
+          .finish()
+      : new Uint8Array(0);
+  return joined(
+    writer()
+      .uint32(((number << 3) | wireType) >>> 0)
+      .finish(),
+    body,
+    end,
+  );
+}
+
+/** The message with fields of `extra` before, between and after its own, at every level of nesting. */
+export function spliced(type: protobuf.Type, bytes: Uint8Array, extra: readonly Uint8Array[]): Uint8Array {
+  let next = 0;
+  const another = (): Uint8Array => extra[next++ % extra.length] as Uint8Array;
+  const splice = (outer: protobuf.Type, message: Uint8Array): Uint8Array => {
+    const reader = protobuf.Reader.create(message);
+    const parts = [another()];
+    while (reader.pos < reader.len) {
+      const start = reader.pos;
+      const tag = reader.uint32();
+      const inner = outer.fieldsById[tag >>> 3]?.resolvedType;
+      if (inner instanceof protobuf.Type) {
+        parts.push(wireField(tag >>> 3, 2, writer().bytes(splice(inner, reader.bytes())).finish()));
+      } else {
+        reader.skipType(tag & 7);
+        parts.push(message.subarray(start, reader.pos));
+      }
+      parts.push(another());
+    }
+    return joined(...parts);
+  };
+  return splice(type, bytes);
+}
+
+export function joined(...parts: readonly Uint8Array[]): Uint8Array {
+  return Uint8Array.from(Buffer.concat(parts));
+}
+
+function writer(): protobuf.Writer {
+  return protobuf.Writer.create();
+}
+
+function membersOf(type: protobuf.Type): Member[] {
+  return [...new Set(type.fieldsArray.map((field) => field.partOf ?? field))];
+}
+
+/** What the codec calls a member: the same name, but for underscores and capitals. */
+function ourName(type: protobuf.Type, member: Member): string {
+  const plain = (name: string): string => name.replaceAll('_', '').toLowerCase();
+  const name = Object.keys(codecOf(type).create()).find((candidate) => plain(candidate) === plain(member.name));
+  if (name === undefined) throw new Error(`the codec of ${type.fullName} has no ${member.name}`);
+  return name;
+}
+
+function caseName(field: protobuf.Field): string {
+  return protobuf.util.camelCase(field.name);
+}
+
+function zeroOf(field: protobuf.Field): unknown {
+  if (field.repeated) return [];
+  if (field.resolvedType instanceof protobuf.Type) return undefined;
+  return field.resolvedType instanceof protobuf.Enum ? 0 : scalar(field).zero;
+}
+
+function isZero(field: protobuf.Field, value: unknown): boolean {
+  if (value instanceof Uint8Array) return value.length === 0;
+  return value === zeroOf(field);
+}
+
+function scalar(field: protobuf.Field): (typeof SCALARS)[string] {
+  const kind = SCALARS[field.type];
+  if (kind === undefined) throw new Error(`${field.fullName}: no arbitrary for ${field.type}`);
+  return kind;
+}

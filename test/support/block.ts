@@ -1,0 +1,5 @@
+/** Blocks the event loop, as a long computation does. */
+export function blockEventLoop(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}

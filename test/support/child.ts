@@ -1,0 +1,31 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { onTestFinished } from 'vitest';
+
+export interface Child {
+  readonly process: ChildProcess;
+  /** The next line of its output. */
+  line(): Promise<string>;
+  readonly exited: Promise<number | null>;
+}
+
+/** A program that is killed when the test ends. */
+export function startChild(program: string, args: readonly string[]): Child {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    process: child,
+    line: async () => {
+      const { value, done } = await lines.next();
+      if (done) throw new Error(`${program} ended without another line`);
+      return value;
+    },
+    exited: new Promise((resolve) => child.once('exit', resolve)),
+  };
+}
+
+/** A TypeScript program of this project. */
+export function startScript(file: URL, args: readonly string[]): Child {
+  return startChild(process.execPath, ['--import', 'tsx', file.pathname, ...args]);
+}

@@ -1,0 +1,37 @@
+import { grpcJs } from '../../src/transport/grpc-js/transport.js';
+import type { TransportFactory } from '../../src/transport/transport-options.js';
+
+export interface Recording {
+  readonly transport: TransportFactory;
+  /** Path and request of every unary call, and of every message sent on a stream, in order. */
+  readonly sent: { readonly path: string; readonly request: unknown }[];
+}
+
+/** The real transport, with a note of what goes over it. */
+export function recordingTransport(): Recording {
+  const sent: Recording['sent'] = [];
+  const transport: TransportFactory = (endpoint, options) => {
+    const real = grpcJs(endpoint, options);
+    return {
+      unary: (call) => {
+        sent.push({ path: call.method.path, request: call.request });
+        return real.unary(call);
+      },
+      stream: (call, handler) => {
+        const stream = real.stream(call, handler) as ReturnType<typeof real.stream>;
+        return {
+          send: (message) => {
+            sent.push({ path: call.method.path, request: message });
+            stream.send(message as never);
+          },
+          end: () => stream.end(),
+          cancel: (why) => stream.cancel(why),
+          pause: () => stream.pause(),
+          resume: () => stream.resume(),
+        };
+      },
+      close: () => real.close(),
+    };
+  };
+  return { transport, sent };
+}

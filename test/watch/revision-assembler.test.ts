@@ -1,0 +1,59 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { KeyValue, Event as WireEvent } from '../../src/gen/mvccpb/kv.js';
+import type { WatchBatch } from '../../src/watch/event.js';
+import { RevisionAssembler } from '../../src/watch/revision-assembler.js';
+
+const SEED = 20_260;
+
+describe('fragments (S4, S5)', () => {
+  test('a revision split over fragments is delivered whole, once the last part is in', () => {
+    const assembler = new RevisionAssembler();
+    expect(assembler.push([event(3n), event(3n)], true)).toEqual([]);
+    expect(assembler.push([event(3n)], true)).toEqual([]);
+    expect(shape(assembler.push([event(3n), event(4n)], false))).toEqual([
+      [3n, 4],
+      [4n, 1],
+    ]);
+  });
+
+  test('a revision is whole when an event of the next one follows, before the last fragment', () => {
+    const assembler = new RevisionAssembler();
+    expect(shape(assembler.push([event(3n), event(4n)], true))).toEqual([[3n, 1]]);
+    expect(assembler.partial).toBe(true);
+  });
+
+  test('a partial revision is dropped when the stream breaks', () => {
+    const assembler = new RevisionAssembler();
+    assembler.push([event(3n)], true);
+    assembler.reset();
+    expect(shape(assembler.push([event(3n), event(3n)], false))).toEqual([[3n, 2]]);
+  });
+
+  test('however a sequence is cut, the revisions come out the same', () => {
+    const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { maxLength: 20 });
+    fc.assert(
+      fc.property(sizes, fc.array(fc.boolean()), (revisions, cuts) => {
+        const events = revisions.flatMap((size, index) => Array.from({ length: size }, () => event(BigInt(index + 1))));
+        const assembler = new RevisionAssembler();
+        const out: WatchBatch[] = [];
+        const part: WireEvent[] = [];
+        events.forEach((next, index) => {
+          part.push(next);
+          if (cuts[index] && index < events.length - 1) out.push(...assembler.push(part.splice(0), true));
+        });
+        out.push(...assembler.push(part, false));
+        expect(shape(out)).toEqual(revisions.map((size, index) => [BigInt(index + 1), size]));
+      }),
+      { seed: SEED },
+    );
+  });
+});
+
+function event(modRevision: bigint): WireEvent {
+  return { ...WireEvent.create(), kv: { ...KeyValue.create(), modRevision } };
+}
+
+function shape(batches: readonly WatchBatch[]): [bigint, number][] {
+  return batches.map(({ revision, events }) => [revision, events.length]);
+}

@@ -1,0 +1,181 @@
+import { expect, test } from 'vitest';
+import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
+import type { Init } from '../../src/protobuf/codec.js';
+import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
+
+// What a real server does only now and then, or only some versions do, played by a scripted one.
+
+type Stream = ScriptedStream<WatchRequest, WatchResponse>;
+
+test('creates are answered in order, and a refused one, which bears no id, ends the right watch (S1)', async () => {
+  const etcd = await clientOf(async (stream) => {
+    const ids = [await createdId(stream), await createdId(stream), await createdId(stream)];
+    stream.send({ ...header(10n), watchId: ids[0], created: true });
+    stream.send({
+      ...header(10n),
+      watchId: -1n,
+      created: true,
+      canceled: true,
+      cancelReason: 'etcdserver: permission denied',
+    });
+    stream.send({ ...header(10n), watchId: ids[2], created: true });
+    stream.send({ ...header(11n), watchId: ids[2], events: [put('c', 11n)] });
+  });
+  const [a, b, c] = [etcd.watch('a'), etcd.watch('b'), etcd.watch('c')];
+  expect(await errorOf(b.created())).toMatchObject({ reason: 'PermissionDenied', code: 'PermissionDenied' });
+  expect(await a.created()).toBe(10n);
+  expect((await c.batches().next()).value).toMatchObject({ revision: 11n });
+});
+
+test('a progress reply with id -1 moves every watch of the stream, and a torn revision keeps its place (S2, S8)', async () => {
+  const resumed: bigint[] = [];
+  let streams = 0;
+  const etcd = await clientOf(async (stream) => {
+    streams += 1;
+    const first = await creation(stream);
+    const second = await creation(stream);
+    if (streams === 2) return void resumed.push(first.startRevision as bigint, second.startRevision as bigint);
+    stream.send({ ...header(10n), watchId: first.watchId, created: true });
+    stream.send({ ...header(10n), watchId: second.watchId, created: true });
+    stream.send({ ...header(12n), watchId: second.watchId, events: [put('b', 12n)], fragment: true });
+    stream.send({ ...header(50n), watchId: -1n });
+    stream.fail(14, 'gone');
+  });
+  etcd.watch('a');
+  etcd.watch('b');
+  await expect.poll(() => resumed, { timeout: 10_000 }).toEqual([51n, 11n]);
+});
+
+test('the header of a response with events does not move the cursor (S2)', async () => {
+  const resumed: bigint[] = [];
+  const etcd = await clientOf(async (stream) => {
+    const { watchId, startRevision } = await creation(stream);
+    resumed.push(startRevision as bigint);
+    stream.send({ ...header(900n), watchId, created: true });
+    if (resumed.length > 1) return;
+    stream.send({ ...header(900n), watchId, events: [put('a', 5n), put('a', 6n)] });
+    stream.fail(14, 'gone');
+  });
+  etcd.watch('a', { startRevision: 5n });
+  await expect.poll(() => resumed, { timeout: 10_000 }).toEqual([5n, 7n]);
+});
+
+test('an event that comes again is not delivered again (S5)', async () => {
+  const etcd = await clientOf(async (stream) => {
+    const { watchId } = await creation(stream);
+    stream.send({ ...header(10n), watchId, created: true });
+    stream.send({ ...header(11n), watchId, events: [put('a', 11n)] });
+    stream.send({ ...header(12n), watchId, events: [put('a', 11n), put('a', 12n)] });
+  });
+  const batches = etcd.watch('a').batches();
+  expect([(await batches.next()).value?.revision, (await batches.next()).value?.revision]).toEqual([11n, 12n]);
+});
+
+test('part of a revision is dropped when the stream breaks, and comes whole from the next (S4)', async () => {
+  let streams = 0;
+  const etcd = await clientOf(async (stream) => {
+    streams += 1;
+    const { watchId } = await creation(stream);
+    stream.send({ ...header(10n), watchId, created: true });
+    stream.send({ ...header(11n), watchId, events: [put('a', 11n)], fragment: streams === 1 });
+    if (streams === 1) stream.fail(14, 'gone');
+    else stream.send({ ...header(12n), watchId, events: [put('a', 12n)] });
+  });
+  const batches = etcd.watch('a').batches();
+  expect((await batches.next()).value).toMatchObject({ revision: 11n, events: { length: 1 } });
+  expect((await batches.next()).value).toMatchObject({ revision: 12n });
+  expect(streams).toBe(2);
+});
+
+test('a cancel is sent once, and what still comes for its id is ignored (S9)', async () => {
+  const cancelled: bigint[] = [];
+  const etcd = await clientOf(async (stream) => {
+    const [a, b] = [await createdId(stream), await createdId(stream)];
+    stream.send({ ...header(10n), watchId: a, created: true });
+    stream.send({ ...header(10n), watchId: b, created: true });
+    const { requestUnion } = await stream.receive();
+    if (requestUnion?.case === 'cancelRequest') cancelled.push(requestUnion.value.watchId);
+    stream.send({ ...header(11n), watchId: a, events: [put('a', 11n)] });
+    stream.send({ ...header(11n), watchId: a, canceled: true });
+    stream.send({ ...header(12n), watchId: b, events: [put('b', 12n)] });
+    void stream.receive().then(() => cancelled.push(-1n));
+  });
+  const [a, b] = [etcd.watch('a'), etcd.watch('b')];
+  await Promise.all([a.created(), b.created()]);
+  await a.close();
+  await a.close();
+  expect((await b.batches().next()).value).toMatchObject({ revision: 12n });
+  expect(await a.batches().next()).toMatchObject({ done: true });
+  expect(cancelled).toEqual([1n]);
+});
+
+test('the stream ends by RST_STREAM once no watch is left (S9)', async () => {
+  let ended: Promise<void> | undefined;
+  const etcd = await clientOf(async (stream) => {
+    ended = stream.cancelled;
+    stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
+  });
+  const watch = etcd.watch('a');
+  await watch.created();
+  await watch.close();
+  await ended;
+});
+
+test('asks for a leader by default, so that a member without one ends the stream (S10)', async () => {
+  let metadata: unknown;
+  const etcd = await clientOf(async (stream) => {
+    metadata = stream.metadata;
+    stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
+  });
+  await etcd.watch('a').created();
+  expect(metadata).toMatchObject({ hasleader: 'true' });
+});
+
+test('a watch cancelled for want of a leader, as Go prints it, is created again (S7)', async () => {
+  const starts: bigint[] = [];
+  const etcd = await clientOf(async (stream) => {
+    for (;;) {
+      const { watchId, startRevision } = await creation(stream);
+      starts.push(startRevision as bigint);
+      stream.send({ ...header(10n), watchId, created: true });
+      if (starts.length > 1) return;
+      const cancelReason = 'rpc error: code = Unavailable desc = etcdserver: no leader';
+      stream.send({ ...header(10n), watchId, canceled: true, cancelReason });
+    }
+  });
+  etcd.watch('a');
+  await expect.poll(() => starts, { timeout: 10_000 }).toEqual([0n, 11n]);
+});
+
+test('a watch ended with the stream for a reason that stays ends with that reason', async () => {
+  const etcd = await clientOf(async (stream) => {
+    await creation(stream);
+    stream.fail(7, 'etcdserver: permission denied');
+  });
+  expect(await errorOf(etcd.watch('a').batches().next())).toMatchObject({ reason: 'PermissionDenied' });
+});
+
+async function clientOf(play: (stream: Stream) => Promise<void>): Promise<ReturnType<typeof openClient>> {
+  return openClient({ endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
+}
+
+async function creation(stream: Stream): Promise<{ watchId: bigint; startRevision: bigint }> {
+  const { requestUnion } = await stream.receive();
+  if (requestUnion?.case !== 'createRequest') throw new Error(`expected a create, got ${requestUnion?.case}`);
+  return requestUnion.value;
+}
+
+async function createdId(stream: Stream): Promise<bigint> {
+  return (await creation(stream)).watchId;
+}
+
+function header(revision: bigint): Init<WatchResponse> {
+  return { header: { revision } };
+}
+
+function put(key: string, modRevision: bigint): { kv: { key: Uint8Array; modRevision: bigint } } {
+  return { kv: { key: new TextEncoder().encode(key), modRevision } };
+}

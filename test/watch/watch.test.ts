@@ -1,0 +1,261 @@
+import { describe, expect, inject, test } from 'vitest';
+import { type Client, op, prefix, type Watch, type WatchBatch } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { FaultProxy } from '../support/fault-proxy.js';
+
+describe('a watch', () => {
+  test('delivers puts and deletes in order, with the state before when asked', async () => {
+    const etcd = openClient();
+    const key = unique();
+    const watch = etcd.watch(key, { prevKv: true });
+    await watch.created();
+    await etcd.put(key, 'one');
+    await etcd.put(key, 'two');
+    await etcd.delete(key);
+    const events = (await take(watch, 3)).flatMap((batch) => batch.events);
+    expect(events.map(({ type, kv, prevKv }) => [type, kv.text(), prevKv?.text()])).toEqual([
+      ['put', 'one', undefined],
+      ['put', 'two', 'one'],
+      ['delete', '', 'two'],
+    ]);
+  });
+
+  test('delivers a transaction of 128 puts as one batch (S5)', async () => {
+    const etcd = openClient();
+    const name = unique();
+    const watch = etcd.watch(prefix(name));
+    await watch.created();
+    const puts = Array.from({ length: 128 }, (_, index) => op.put(`${name}/${index}`, 'x'));
+    const { header } = await etcd.txn({ then: puts });
+    const [batch] = await take(watch, 1);
+    expect(batch).toMatchObject({ revision: header.revision });
+    expect(batch?.events).toHaveLength(128);
+  });
+
+  test('leaves out the kinds of events that are filtered', async () => {
+    const etcd = openClient();
+    const key = unique();
+    const watch = etcd.watch(key, { filters: ['noPut'] });
+    await watch.created();
+    await etcd.put(key, 'x');
+    await etcd.delete(key);
+    const [batch] = await take(watch, 1);
+    expect(batch?.events.map(({ type }) => type)).toEqual(['delete']);
+  });
+
+  test('from a past revision catches up, and then goes on (S3)', async () => {
+    const etcd = openClient();
+    const key = unique();
+    const { header } = await etcd.put(key, '0');
+    for (let index = 1; index < 5; index += 1) await etcd.put(key, String(index));
+    const watch = etcd.watch(key, { startRevision: header.revision });
+    const caughtUp = await take(watch, 5);
+    await etcd.put(key, '5');
+    const live = await take(watch, 1);
+    expect(values([...caughtUp, ...live])).toEqual(['0', '1', '2', '3', '4', '5']);
+  });
+
+  test('ends the iteration when it is closed, and breaking out of the iteration closes it', async () => {
+    const etcd = openClient();
+    const key = unique();
+    const watch = etcd.watch(key);
+    const consumed = (async () => {
+      for await (const _ of watch) break;
+      return 'left';
+    })();
+    await watch.created();
+    await etcd.put(key, 'x');
+    expect(await consumed).toBe('left');
+    expect(await watch.batches().next()).toEqual({ done: true, value: undefined });
+  });
+
+  test('ends with the reason of its signal', async () => {
+    const stop = new AbortController();
+    const watch = openClient().watch(unique(), { signal: stop.signal });
+    const next = watch.batches().next();
+    stop.abort(new Error('enough'));
+    expect(await errorOf(next)).toMatchObject({ reason: 'Canceled', cause: { message: 'enough' } });
+  });
+
+  test('ends with ClientClosed when the client is closed', async () => {
+    const etcd = openClient();
+    const watch = etcd.watch(unique());
+    await watch.created();
+    const next = watch.batches().next();
+    await etcd.close();
+    expect(await errorOf(next)).toMatchObject({ reason: 'ClientClosed' });
+  });
+
+  test('whose revision is compacted ends with a typed error that carries compactRevision (S6)', async () => {
+    const etcd = openClient();
+    const key = unique();
+    await etcd.put(key, '1');
+    const { header } = await etcd.put(key, '2');
+    await etcd.compact(header.revision);
+    const watch = etcd.watch(key, { startRevision: header.revision - 1n });
+    expect(await errorOf(watch.batches().next())).toMatchObject({
+      reason: 'Compacted',
+      compactRevision: header.revision,
+    });
+    expect(await watch.batches().next()).toMatchObject({ done: true });
+  });
+});
+
+describe('many watches on one stream (S1)', () => {
+  test('of 1,000 created at once each gets its own events', async () => {
+    const etcd = openClient();
+    const name = unique();
+    const watches = Array.from({ length: 1_000 }, (_, index) => etcd.watch(`${name}/${index}`));
+    await Promise.all(watches.map((watch) => watch.created()));
+    for (let at = 0; at < 1_000; at += 100) {
+      await etcd.txn({
+        then: Array.from({ length: 100 }, (_, index) => op.put(`${name}/${at + index}`, String(at + index))),
+      });
+    }
+    const got = await Promise.all(watches.map((watch) => take(watch, 1)));
+    expect(got.map((batches) => values(batches)[0])).toEqual(watches.map((_, index) => String(index)));
+  });
+
+  test('a create that the server refuses ends that watch alone', async () => {
+    const etcd = openClient();
+    const key = unique();
+    const { revision } = (await etcd.put(key, 'x')).header;
+    const good = etcd.watch(key, { startRevision: revision });
+    // The client refuses an empty range itself, so the server gets it through the raw stream.
+    const raw = etcd.raw.watch.watch();
+    const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+    const create = (watchId: bigint): void =>
+      raw.send({ requestUnion: { case: 'createRequest', value: { key: bytes(key), watchId } } });
+    create(7n);
+    create(7n);
+    const first = await raw.next();
+    const second = await raw.next();
+    raw.cancel();
+    expect(first.value).toMatchObject({ created: true, canceled: false, watchId: 7n });
+    // What the client relies on: refused creates are answered in order too, and bear the id -1.
+    expect(second.value).toMatchObject({ canceled: true, watchId: -1n });
+    expect(values(await take(good, 1))).toEqual(['x']);
+  });
+});
+
+describe('a watch over a connection that breaks', () => {
+  test('delivers each event once, whatever happened meanwhile (S2, S5)', async () => {
+    const { through, direct, proxy } = await proxied();
+    const key = unique();
+    const watch = through.watch(key);
+    await watch.created();
+    const sent: string[] = [];
+    const got: WatchBatch[] = [];
+    for (let round = 0; round < 10; round += 1) {
+      for (let index = 0; index < 5; index += 1) {
+        sent.push(`${round}.${index}`);
+        await direct.put(key, `${round}.${index}`);
+        // Other writes make the header of catch-up responses run ahead of the events.
+        await direct.put(unique('other'), 'x');
+      }
+      got.push(...(await take(watch, round % 2 === 0 ? 5 : 3)));
+      proxy.dropConnections();
+    }
+    got.push(...(await take(watch, sent.length - got.length)));
+    expect(values(got)).toEqual(sent);
+  });
+
+  test('from now loses nothing written after it was created, though no event had come yet (S3)', async () => {
+    const { through, direct, proxy } = await proxied();
+    const key = unique();
+    const watch = through.watch(key);
+    await watch.created();
+    proxy.blackhole();
+    await direct.put(key, 'written while cut off');
+    proxy.heal();
+    expect(values(await take(watch, 1))).toEqual(['written while cut off']);
+  });
+
+  test('delivers a transaction that a break cuts through as one batch (S4)', async () => {
+    const { through, direct, proxy } = await proxied();
+    const name = unique();
+    const watch = through.watch(prefix(name));
+    await watch.created();
+    const puts = Array.from({ length: 100 }, (_, index) => op.put(`${name}/${index}`, 'x'.repeat(10_000)));
+    const batches = take(watch, 3);
+    for (let round = 0; round < 3; round += 1) {
+      await direct.txn({ then: puts });
+      proxy.reset();
+    }
+    expect((await batches).map(({ events }) => events.length)).toEqual([100, 100, 100]);
+  });
+
+  test('ends with Compacted where the revision it needs went meanwhile (S6)', async () => {
+    const { through, direct, proxy } = await proxied();
+    const key = unique();
+    const watch = through.watch(key);
+    await watch.created();
+    proxy.blackhole();
+    await direct.put(key, 'lost');
+    const { header } = await direct.put(key, 'kept');
+    await direct.compact(header.revision);
+    proxy.heal();
+    expect(await errorOf(watch.batches().next())).toMatchObject({
+      reason: 'Compacted',
+      compactRevision: header.revision,
+    });
+  });
+});
+
+test('a catch-up larger than any message comes in fragments, each revision whole (S4)', async () => {
+  const etcd = openClient();
+  const name = unique();
+  const { header } = await etcd.put(name, 'start');
+  const value = 'x'.repeat(1_000_000);
+  for (let index = 0; index < 10; index += 1) {
+    await etcd.txn({ then: [op.put(`${name}/a`, value), op.put(`${name}/b`, String(index))] });
+  }
+  const watch = etcd.watch(prefix(`${name}/`), { startRevision: header.revision + 1n });
+  const batches = await take(watch, 10);
+  expect(batches.map(({ events }) => [events.length, events[1]?.kv.text()])).toEqual(
+    Array.from({ length: 10 }, (_, index) => [2, String(index)]),
+  );
+});
+
+test('a consumer that is slow has a bounded buffer, loses nothing, and holds nobody up (S11)', async () => {
+  const etcd = openClient();
+  const [slowKey, quickKey] = [unique('slow'), unique('quick')];
+  const slow = etcd.watch(slowKey, { bufferBytes: 10_000 });
+  const quick = etcd.watch(quickKey);
+  await Promise.all([slow.created(), quick.created()]);
+  const sent: string[] = [];
+  for (let index = 0; index < 100; index += 1) {
+    sent.push(`${index}:${'x'.repeat(1_000)}`);
+    await etcd.put(slowKey, sent[index] as string);
+  }
+  await etcd.put(quickKey, 'not held up');
+  expect(values(await take(quick, 1))).toEqual(['not held up']);
+  expect(values(await take(slow, 100))).toEqual(sent);
+});
+
+interface Proxied {
+  readonly through: Client;
+  readonly direct: Client;
+  readonly proxy: FaultProxy;
+}
+
+async function proxied(): Promise<Proxied> {
+  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+  return { through: openClient({ endpoints: [proxy.endpoint] }), direct: openClient(), proxy };
+}
+
+async function take(watch: Watch, count: number): Promise<WatchBatch[]> {
+  const batches = watch.batches();
+  const taken: WatchBatch[] = [];
+  while (taken.length < count) {
+    const { value, done } = await batches.next();
+    if (done) throw new Error(`the watch ended after ${taken.length} of ${count} batches`);
+    taken.push(value);
+  }
+  return taken;
+}
+
+function values(batches: readonly WatchBatch[]): string[] {
+  return batches.flatMap(({ events }) => events.map(({ kv }) => kv.text()));
+}
