@@ -12,7 +12,11 @@ const checks = Object.keys(scripts).filter((name) => name.startsWith('check:'));
 
 const failed = checks.filter((name) => {
   const start = performance.now();
-  const { status, stdout, stderr } = spawnSync('npm', ['run', '--silent', name], { cwd: root, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync('npm', ['run', '--silent', name], {
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: Number.POSITIVE_INFINITY,
+  });
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${name.padEnd(16)} ${seconds.padStart(5)} s`);
   if (status !== 0) console.log(`${stdout}${stderr}`);

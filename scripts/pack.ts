@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -15,7 +15,10 @@ export function pack(into: string): string {
       if (existsSync(join(root, name))) cpSync(join(root, name), join(copy, name), { recursive: true });
     }
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
-    execFileSync('npm', ['pack', '--silent', '--pack-destination', into], { cwd: copy, stdio: 'pipe' });
+    // `prepack` is what builds, so it has to run even where scripts are switched off.
+    const args = ['pack', '--ignore-scripts=false', '--pack-destination', into];
+    const { status, stdout, stderr } = spawnSync('npm', args, { cwd: copy, encoding: 'utf8' });
+    if (status !== 0) throw new Error(`npm pack failed:\n${stdout}${stderr}`);
   } finally {
     rmSync(copy, { recursive: true });
   }

@@ -49,7 +49,7 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
 
 /** What kind of value it is, without showing it: keys and values stay out of errors. */
 export function describeType(value: unknown): string {
-  if (value === null) return 'null';
+  if (value === null || value === undefined) return String(value);
   return typeof value === 'object' ? `an object (${value.constructor?.name ?? 'no class'})` : `a ${typeof value}`;
 }
 

@@ -2,7 +2,7 @@ import { checkCount, checkPositive } from './arguments.js';
 import type { BytesLike } from './bytes.js';
 import { Channel } from './channel/channel.js';
 import { type CallOptions, checkTimeout, Rpc } from './channel/rpc.js';
-import { invalidInput } from './errors.js';
+import { clientClosed, invalidInput } from './errors.js';
 import type { Keys } from './kv/key-range.js';
 import type { KeyValue } from './kv/key-value.js';
 import { type GetOptions, KV, type ScanOptions } from './kv/kv.js';
@@ -114,8 +114,10 @@ export class Client implements AsyncDisposable {
   }
 
   /** Ends all calls, watches and keepalives with reason `ClientClosed`, and lets the connections go. */
-  close(): Promise<void> {
-    return this.#channel.close();
+  async close(): Promise<void> {
+    this.lease.close();
+    this.#watchStream.end(clientClosed());
+    await this.#channel.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -117,3 +117,8 @@ export function timedOut(what: string, timeoutMs: number, outcome: Outcome, meth
     method,
   });
 }
+
+/** Nothing more is to be had of a client that was closed. */
+export function clientClosed(outcome: Outcome = 'unknown', method?: string): EtcdError {
+  return new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome, method });
+}

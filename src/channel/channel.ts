@@ -1,4 +1,4 @@
-import { canceled, EtcdError, type Outcome, timedOut } from '../errors.js';
+import { canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../errors.js';
 import { monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { Call, OutgoingStream, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
@@ -27,7 +27,7 @@ export class Channel implements Transport {
       const waitMs = peer.parkedUntil - monotonicMs();
       if (waitMs > 0) {
         await pause(Math.min(waitMs, call.deadline - monotonicMs()), call.signal);
-        if (this.#closed) throw last ?? closedWhileWaiting(call.method.path);
+        if (this.#closed) throw last ?? clientClosed('not-sent', call.method.path);
         if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
         if (call.deadline <= monotonicMs()) throw outOfTime(call, outcome, last);
       }
@@ -74,15 +74,6 @@ export class Channel implements Transport {
     this.#closed = true;
     await Promise.all(this.#peers.all().map((peer) => peer.transport.close()));
   }
-}
-
-function closedWhileWaiting(method: string): EtcdError {
-  return new EtcdError('the client was closed', {
-    code: 'Canceled',
-    reason: 'ClientClosed',
-    outcome: 'not-sent',
-    method,
-  });
 }
 
 /** Time ran out between attempts: the last failure says why none came through. */

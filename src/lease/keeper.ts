@@ -71,6 +71,11 @@ export class LeaseKeeper {
     for (const handle of kept.handles) handle.lose(reason);
   }
 
+  /** Every lease kept here is lost to its owner: the client is closed. */
+  close(): void {
+    for (const id of [...this.#kept.keys()]) this.lose(id, leaseLost(id, 'ClientClosed', 'the client was closed'));
+  }
+
   #release(handle: KeepAlive): void {
     const kept = this.#kept.get(handle.id);
     kept?.handles.delete(handle);
@@ -146,11 +151,7 @@ export class LeaseKeeper {
 
   #ended(error: EtcdError | undefined): void {
     this.#stream = undefined;
-    if (error?.reason === 'ClientClosed') {
-      for (const { id } of [...this.#kept.values()])
-        this.lose(id, leaseLost(id, 'ClientClosed', 'the client was closed'));
-      return;
-    }
+    if (error?.reason === 'ClientClosed') return this.close();
     for (const kept of this.#kept.values()) {
       if (kept.state === 'idle') continue;
       kept.state = 'due';

@@ -104,6 +104,11 @@ export class Leases {
     return this.#keeper.keep(checkInt64(lease, 'lease', 1n));
   }
 
+  /** @internal Ends every keepalive. */
+  close(): void {
+    this.#keeper.close();
+  }
+
   async #adopt(id: bigint, sentAt: number, options: CallOptions): Promise<WithHeader<Lease>> {
     const { header, grantedTtl } = await this.timeToLive(id, options);
     return withHeader(header, { id, ttl: grantedTtl, sentAt });

@@ -70,6 +70,14 @@ export class WatchStream {
     this.#stream?.send({ requestUnion: { case: 'progressRequest', value: {} } });
   }
 
+  /** Ends every watch with this error. */
+  end(error: EtcdError): void {
+    for (const watcher of this.#watchers) watcher.end(error);
+    this.#watchers.clear();
+    this.#stopLingering();
+    this.#close();
+  }
+
   /** By RST_STREAM: on some servers a half-close leaks the stream's watches. */
   #close(): void {
     this.#stopReopening();
@@ -166,13 +174,7 @@ export class WatchStream {
   #ended(error: EtcdError | undefined): void {
     this.#forgetStream();
     for (const watcher of this.#watchers) watcher.detached();
-    if (error !== undefined && !isResumable(error)) {
-      for (const watcher of [...this.#watchers]) {
-        this.remove(watcher);
-        watcher.end(error);
-      }
-      return this.#stopLingering();
-    }
+    if (error !== undefined && !isResumable(error)) return this.end(error);
     this.#reopening = true;
     this.#stopReopening = after(backoffMs(this.#failures++), () => {
       this.#reopening = false;

@@ -1,5 +1,11 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import {
+  loadSync,
+  type MessageTypeDefinition,
+  type MethodDefinition,
+  type ServiceDefinition,
+} from '@grpc/proto-loader';
 import fc from 'fast-check';
 import protobuf from 'protobufjs';
 import * as auth from '../../src/gen/authpb/auth.js';
@@ -7,18 +13,18 @@ import * as rpc from '../../src/gen/etcdserverpb/rpc.js';
 import * as kv from '../../src/gen/mvccpb/kv.js';
 import * as election from '../../src/gen/v3electionpb/v3election.js';
 import * as lock from '../../src/gen/v3lockpb/v3lock.js';
-import type { Codec } from '../../src/protobuf/codec.js';
+import { type Codec, decode, encode, type Init } from '../../src/protobuf/codec.js';
 
-// Messages of every type of the interface, from the protos' reflection: in this package's form, in that of protobufjs,
-// and as bytes that protobufjs puts together.
+// Messages of every type of the interface, from the protos' reflection, in this package's form and in that of
+// protobufjs and proto-loader.
 
 /** A message whose fields only reflection knows. */
 export type Fields = Record<string, unknown>;
 
 type Member = protobuf.Field | protobuf.OneOf;
 
-export const PROTO_DIR = join(import.meta.dirname, '../../proto');
-export const PROTO_FILES = readdirSync(PROTO_DIR, { recursive: true, encoding: 'utf8' })
+const PROTO_DIR = join(import.meta.dirname, '../../proto');
+const PROTO_FILES = readdirSync(PROTO_DIR, { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.proto'))
   .sort();
 
@@ -132,7 +138,7 @@ function valueArbitrary(field: protobuf.Field, depth: number): fc.Arbitrary<unkn
 }
 
 /** The value as protobufjs and proto-loader take it, without the fields that are not sent. */
-export function toProtobufjs(type: protobuf.Type, message: Fields): Fields {
+function toProtobufjs(type: protobuf.Type, message: Fields): Fields {
   const theirs: Fields = {};
   for (const member of membersOf(type)) {
     const value = message[ourName(type, member)];
@@ -155,10 +161,10 @@ function theirValue(field: protobuf.Field, value: unknown): unknown {
 }
 
 /** What the objects of protobufjs and proto-loader must hold for `fromProtobufjs`. */
-export const CONVERSION = { longs: String, defaults: true, arrays: true, oneofs: true } as const;
+const CONVERSION = { longs: String, defaults: true, arrays: true, oneofs: true } as const;
 
 /** What protobufjs decoded, in this package's form. */
-export function fromProtobufjs(type: protobuf.Type, theirs: Fields): Fields {
+function fromProtobufjs(type: protobuf.Type, theirs: Fields): Fields {
   const entries = membersOf(type).map((member): [string, unknown] => {
     const value = theirs[member.name];
     if (member instanceof protobuf.OneOf) {
@@ -177,6 +183,56 @@ function ourValue(field: protobuf.Field, value: unknown): unknown {
   if (field.resolvedType instanceof protobuf.Type) return fromProtobufjs(field.resolvedType, value as Fields);
   if (field.type === 'int64' || field.type === 'uint64') return BigInt(value as string);
   return field.type === 'bytes' ? Uint8Array.from(value as Uint8Array) : value;
+}
+
+/** One way to and from bytes. */
+export interface Coder {
+  encode(type: protobuf.Type, message: Fields): Uint8Array;
+  decode(type: protobuf.Type, bytes: Uint8Array): Fields;
+}
+
+export const ours: Coder = {
+  encode: (type, message) => encode(codecOf(type), message as Init<Fields>),
+  decode: (type, bytes) => decode(codecOf(type), bytes),
+};
+
+export const protobufjs: Coder = {
+  encode: (type, message) => Uint8Array.from(type.encode(type.fromObject(toProtobufjs(type, message))).finish()),
+  decode: (type, bytes) => fromProtobufjs(type, type.toObject(type.decode(bytes), CONVERSION)),
+};
+
+const grpc = loadSync(PROTO_FILES, { ...CONVERSION, keepCase: true, includeDirs: [PROTO_DIR] });
+
+/** proto-loader brings a protobufjs of its own, one major version behind. */
+export const protoLoader: Coder = {
+  encode: (type, message) => Uint8Array.from(definitionOf(type).serialize(toProtobufjs(type, message))),
+  decode: (type, bytes) => fromProtobufjs(type, definitionOf(type).deserialize(Buffer.from(bytes)) as Fields),
+};
+
+function definitionOf(type: protobuf.Type): MessageTypeDefinition<object, object> {
+  return grpc[type.fullName.slice(1)] as MessageTypeDefinition<object, object>;
+}
+
+/** How a server built with proto-loader reads and writes the two messages of each method. */
+export const grpcMethods = Object.values(grpc)
+  .filter((definition): definition is ServiceDefinition => !('format' in definition))
+  .flatMap((service) => Object.values(service).map((method) => ({ path: method.path, sides: sidesOf(method) })));
+
+function sidesOf(method: MethodDefinition<object, object>): { readonly type: protobuf.Type; readonly coder: Coder }[] {
+  const [, service = '', name = ''] = method.path.split('/');
+  const reflected = protoTree.lookupService(service).methods[name] as protobuf.Method;
+  const request: Coder = {
+    encode: (type, message) => Uint8Array.from(method.requestSerialize(toProtobufjs(type, message))),
+    decode: (type, bytes) => fromProtobufjs(type, method.requestDeserialize(Buffer.from(bytes)) as Fields),
+  };
+  const response: Coder = {
+    encode: (type, message) => Uint8Array.from(method.responseSerialize(toProtobufjs(type, message))),
+    decode: (type, bytes) => fromProtobufjs(type, method.responseDeserialize(Buffer.from(bytes)) as Fields),
+  };
+  return [
+    { type: reflected.resolvedRequestType as protobuf.Type, coder: request },
+    { type: reflected.resolvedResponseType as protobuf.Type, coder: response },
+  ];
 }
 
 /** What the encodings of two messages in a row mean, by https://protobuf.dev/programming-guides/encoding/#last-one-wins. */
@@ -203,79 +259,6 @@ function mergedMember(member: Member, first: unknown, second: unknown): unknown 
     return merged(member.resolvedType, first as Fields, second as Fields);
   }
   return isZero(member, second) ? first : second;
-}
-
-/** Beyond every field number of the interface. */
-const UNKNOWN_NUMBER = 1 + Math.max(...messageTypes.flatMap((type) => type.fieldsArray.map((field) => field.id)));
-
-/** One field, of any wire type, that no message of the interface has. */
-export const unknownField: fc.Arbitrary<Uint8Array> = fc.letrec<{ field: Uint8Array }>((tie) => ({
-  field: fc
-    .tuple(
-      fc.oneof(fc.integer({ min: UNKNOWN_NUMBER, max: 300 }), fc.integer({ min: 300, max: 2 ** 29 - 1 })),
-      fc.oneof(
-        { maxDepth: 4 },
-        fc.bigInt(unsigned).map((value) => ({ wireType: 0, body: writer().uint64(String(value)).finish() })),
-        fc.uint8Array({ minLength: 8, maxLength: 8 }).map((body) => ({ wireType: 1, body })),
-        fc.uint8Array({ maxLength: 20 }).map((bytes) => ({ wireType: 2, body: writer().bytes(bytes).finish() })),
-        fc.tuple(fc.string(), fc.string()).map(([key, value]) => {
-          const entry = writer().uint32(10).string(key).uint32(18).string(value).finish();
-          return { wireType: 2, body: writer().bytes(entry).finish() };
-        }),
-        fc.array(tie('field'), { maxLength: 3 }).map((inner) => ({ wireType: 3, body: Buffer.concat(inner) })),
-        fc.uint8Array({ minLength: 4, maxLength: 4 }).map((body) => ({ wireType: 5, body })),
-      ),
-    )
-    .map(([number, { wireType, body }]) => wireField(number, wireType, body)),
-})).field;
-
-/** Tag and body; a group's end is added. */
-export function wireField(number: number, wireType: number, body: Uint8Array): Uint8Array {
-  const end =
-    wireType === 3
-      ? writer()
-          .uint32(((number << 3) | 4) >>> 0)
-          .finish()
-      : new Uint8Array(0);
-  return joined(
-    writer()
-      .uint32(((number << 3) | wireType) >>> 0)
-      .finish(),
-    body,
-    end,
-  );
-}
-
-/** The message with fields of `extra` before, between and after its own, at every level of nesting. */
-export function spliced(type: protobuf.Type, bytes: Uint8Array, extra: readonly Uint8Array[]): Uint8Array {
-  let next = 0;
-  const another = (): Uint8Array => extra[next++ % extra.length] as Uint8Array;
-  const splice = (outer: protobuf.Type, message: Uint8Array): Uint8Array => {
-    const reader = protobuf.Reader.create(message);
-    const parts = [another()];
-    while (reader.pos < reader.len) {
-      const start = reader.pos;
-      const tag = reader.uint32();
-      const inner = outer.fieldsById[tag >>> 3]?.resolvedType;
-      if (inner instanceof protobuf.Type) {
-        parts.push(wireField(tag >>> 3, 2, writer().bytes(splice(inner, reader.bytes())).finish()));
-      } else {
-        reader.skipType(tag & 7);
-        parts.push(message.subarray(start, reader.pos));
-      }
-      parts.push(another());
-    }
-    return joined(...parts);
-  };
-  return splice(type, bytes);
-}
-
-export function joined(...parts: readonly Uint8Array[]): Uint8Array {
-  return Uint8Array.from(Buffer.concat(parts));
-}
-
-function writer(): protobuf.Writer {
-  return protobuf.Writer.create();
 }
 
 function membersOf(type: protobuf.Type): Member[] {

@@ -3,8 +3,8 @@ import { inject, onTestFinished } from 'vitest';
 import { Client, type ClientOptions } from '../../src/index.js';
 
 /** A client of the shared member, or of other endpoints, closed when the test ends. */
-export function openClient(options: Partial<ClientOptions> = {}): Client {
-  const client = new Client({ endpoints: inject('endpoints'), ...options });
+export function openClient({ endpoints = inject('endpoints'), ...options }: Partial<ClientOptions> = {}): Client {
+  const client = new Client({ endpoints, ...options });
   onTestFinished(() => client.close());
   return client;
 }

@@ -3,6 +3,7 @@ import { type Client, op, prefix, type Watch, type WatchBatch } from '../../src/
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { FaultProxy } from '../support/fault-proxy.js';
+import { ownEtcd } from '../support/own-etcd.js';
 
 describe('a watch', () => {
   test('delivers puts and deletes in order, with the state before when asked', async () => {
@@ -88,7 +89,7 @@ describe('a watch', () => {
   });
 
   test('whose revision is compacted ends with a typed error that carries compactRevision (S6)', async () => {
-    const etcd = openClient();
+    const etcd = openClient(await ownEtcd());
     const key = unique();
     await etcd.put(key, '1');
     const { header } = await etcd.put(key, '2');
@@ -187,7 +188,7 @@ describe('a watch over a connection that breaks', () => {
   });
 
   test('ends with Compacted where the revision it needs went meanwhile (S6)', async () => {
-    const { through, direct, proxy } = await proxied();
+    const { through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     const key = unique();
     const watch = through.watch(key);
     await watch.created();
@@ -240,9 +241,9 @@ interface Proxied {
   readonly proxy: FaultProxy;
 }
 
-async function proxied(): Promise<Proxied> {
-  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
-  return { through: openClient({ endpoints: [proxy.endpoint] }), direct: openClient(), proxy };
+async function proxied(endpoints = inject('endpoints')): Promise<Proxied> {
+  const proxy = await FaultProxy.start(endpoints[0] as string);
+  return { through: openClient({ endpoints: [proxy.endpoint] }), direct: openClient({ endpoints }), proxy };
 }
 
 async function take(watch: Watch, count: number): Promise<WatchBatch[]> {

@@ -1,5 +1,5 @@
 import { type Client, type ClientUnaryCall, Metadata as GrpcMetadata, type ServiceError } from '@grpc/grpc-js';
-import { canceled, EtcdError, timedOut } from '../../errors.js';
+import { canceled, clientClosed, EtcdError, timedOut } from '../../errors.js';
 import { decode } from '../../protobuf/codec.js';
 import { statusCode } from '../../status.js';
 import { errorFromStatus } from '../../status-error.js';
@@ -51,7 +51,7 @@ class GrpcJsTransport implements Transport {
       const onAbort = (): void => fail(canceled(signal as AbortSignal, outcome(), method.path));
       const onDeadline = (): void => fail(timedOut('call', call.timeoutMs, outcome(), method.path));
       const stopTimer = after(call.deadline - monotonicMs(), onDeadline);
-      if (this.#closed) return fail(this.#clientClosed('not-sent', method.path));
+      if (this.#closed) return fail(clientClosed('not-sent', method.path));
       if (signal?.aborted) return onAbort();
       signal?.addEventListener('abort', onAbort);
       this.#live.add(fail);
@@ -95,7 +95,7 @@ class GrpcJsTransport implements Transport {
     });
     const fail = (error: EtcdError): void => stream.fail(error);
     if (this.#closed) {
-      queueMicrotask(() => fail(this.#clientClosed('not-sent', method.path)));
+      queueMicrotask(() => fail(clientClosed('not-sent', method.path)));
       return stream;
     }
     this.#live.add(fail);
@@ -108,12 +108,8 @@ class GrpcJsTransport implements Transport {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const fail of [...this.#live]) fail(this.#clientClosed('unknown'));
+    for (const fail of [...this.#live]) fail(clientClosed());
     this.#connection.close();
-  }
-
-  #clientClosed(outcome: 'not-sent' | 'unknown', method?: string): EtcdError {
-    return new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome, method });
   }
 
   #statusError(error: ServiceError, method: string): EtcdError {

@@ -1,0 +1,117 @@
+import { expect, test } from 'vitest';
+import { Client, prefix } from '../src/index.js';
+import { openClient } from './support/client.js';
+import { errorOf } from './support/errors.js';
+import { recordingTransport } from './support/recording-transport.js';
+
+// Bad input is refused before anything is sent, with the argument, what was given and what is allowed.
+
+const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = [
+  ['an empty key to get', (etcd) => etcd.get(''), /^key: got an empty key; allowed: at least one byte/],
+  ['an empty key to put', (etcd) => etcd.put('', 'x'), /^key: got an empty key/],
+  ['an empty key to delete', (etcd) => etcd.delete(''), /^keys: got an empty key/],
+  ['a range to get', (etcd) => etcd.get(prefix('a') as never), /^key: got an object/],
+  [
+    'a value that is no bytes',
+    (etcd) => etcd.put('a', 5 as never),
+    /^value: got a number; allowed: a string or a Uint8Array/,
+  ],
+  [
+    'a negative limit',
+    (etcd) => etcd.range('a', { limit: -1 }),
+    /^limit: got the number -1; allowed: a whole number or bigint, 0 or more/,
+  ],
+  ['a fractional limit', (etcd) => etcd.range('a', { limit: 1.5 }), /^limit: got the number 1\.5/],
+  ['a negative revision', (etcd) => etcd.get('a', { revision: -1n }), /^revision: got -1n; allowed: a bigint from 0/],
+  [
+    'a revision that is a number',
+    (etcd) => etcd.get('a', { revision: 5 as never }),
+    /^revision: got the number 5; allowed: a bigint/,
+  ],
+  ['a revision beyond int64', (etcd) => etcd.get('a', { revision: 2n ** 63n }), /^revision: got 9223372036854775808n/],
+  ['a negative filter', (etcd) => etcd.range('a', { maxCreateRevision: -5n }), /^maxCreateRevision: got -5n/],
+  [
+    'a sort that is none',
+    (etcd) => etcd.range('a', { sort: { by: 'age' as never, order: 'ascend' } }),
+    /^sort\.by: got age; allowed: key, version/,
+  ],
+  [
+    'a value to be ignored',
+    (etcd) => etcd.put('a', 'x', { ignoreValue: true }),
+    /^value: got a value together with ignoreValue/,
+  ],
+  [
+    'a lease to be ignored',
+    (etcd) => etcd.put('a', 'x', { lease: 1n, ignoreLease: true }),
+    /^lease: got a lease together with ignoreLease/,
+  ],
+  ['compaction to nothing', (etcd) => etcd.compact(0n), /^revision: got 0n; allowed: a bigint from 1/],
+  [
+    'a TTL of nothing',
+    (etcd) => etcd.lease.grant({ ttl: 0 }),
+    /^ttl: got 0; allowed: whole seconds from 1 to 9000000000/,
+  ],
+  ['a negative TTL', (etcd) => etcd.lease.grant({ ttl: -5 }), /^ttl: got -5/],
+  ['a fractional TTL', (etcd) => etcd.lease.grant({ ttl: 1.5 }), /^ttl: got 1\.5/],
+  ['a TTL over 9e9', (etcd) => etcd.lease.grant({ ttl: 9e9 + 1 }), /^ttl: got 9000000001/],
+  ['a lease number of nothing', (etcd) => etcd.lease.revoke(0n), /^id: got 0n; allowed: a bigint from 1/],
+  ['a timeout of nothing', (etcd) => etcd.get('a', { timeoutMs: 0 }), /^timeoutMs: got 0; allowed/],
+  ['a timeout that is no number', (etcd) => etcd.get('a', { timeoutMs: Number.NaN }), /^timeoutMs: got NaN/],
+  ['a watch of an empty key', (etcd) => etcd.watch(''), /^keys: got an empty key/],
+  ['a watch from a negative revision', (etcd) => etcd.watch('a', { startRevision: -1n }), /^startRevision: got -1n/],
+  ['a watch with no buffer', (etcd) => etcd.watch('a', { bufferBytes: 0 }), /^bufferBytes: got the number 0/],
+  [
+    'a filter that is none',
+    (etcd) => etcd.watch('a', { filters: ['noop' as never] }),
+    /^filters: got noop; allowed: noPut, noDelete/,
+  ],
+  ['a scan of an empty key', (etcd) => etcd.scan(''), /^keys: got an empty key/],
+  [
+    'a request that is too long',
+    (etcd) => etcd.put('a', new Uint8Array(1_600_000)),
+    /^etcdserverpb\.PutRequest: got 16\d{5} bytes; allowed: at most 1572864/,
+  ],
+];
+
+test.each(calls)('%s is refused, and nothing is sent', async (_what, call, message) => {
+  const { transport, sent } = recordingTransport();
+  const etcd = openClient({ transport, maxRequestBytes: 1_572_864 });
+  const error = await errorOf(async () => call(etcd));
+  expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
+  expect(error.message).toMatch(message);
+  if (!error.message.includes('PutRequest')) expect(sent).toEqual([]);
+});
+
+test('neither keys nor values turn up in an error', async () => {
+  const etcd = openClient();
+  const errors = [
+    await errorOf(etcd.put('SECRET', 'SECRET', { ignoreValue: true })),
+    await errorOf(etcd.put('SECRET', 'x', { lease: 12_345n })),
+    await errorOf(etcd.get('SECRET', { revision: 2n ** 60n })),
+    await errorOf(etcd.put('SECRET', 'SECRET'.repeat(300_000))),
+  ];
+  for (const error of errors)
+    expect(`${error.message} ${JSON.stringify(error)} ${error.stack}`).not.toContain('SECRET');
+});
+
+test.each([
+  ['no endpoints', [], /^endpoints: got an empty list/],
+  ['no list', 'http://a:1' as never, /^endpoints: got http/],
+  ['an address without a scheme', ['127.0.0.1:2379'], /did you mean http:\/\/127\.0\.0\.1:2379\?/],
+  ['something that is no URL', ['not a url'], /^endpoints\[0\]: got "not a url"; allowed: http:\/\/host:port/],
+  ['another scheme', ['http://a:1', 'ftp://b:1'], /^endpoints\[1\]: got "ftp/],
+  ['a path', ['http://a:1/v3'], /without a path/],
+])('a client of %s is refused', async (_what, endpoints, message) => {
+  const error = await errorOf(() => new Client({ endpoints }));
+  expect(error.message).toMatch(message);
+});
+
+test('an endpoint with a password is refused without showing it', async () => {
+  const error = await errorOf(() => new Client({ endpoints: ['http://root:hunter2@a:1'] }));
+  expect(error.message).not.toContain('hunter2');
+});
+
+test('pings more often than etcd allows are refused', async () => {
+  const error = await errorOf(() => new Client({ endpoints: ['http://a:1'], pingIntervalMs: 1_000 }));
+  expect(error.message).toMatch(/^pingIntervalMs: got 1000; allowed: 5000 or more/);
+});

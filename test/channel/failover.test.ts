@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { EtcdError, prefix, type WatchEvent } from '../../src/index.js';
+import { openClient } from '../support/client.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+test('when the leader of three is killed, keys, watches and locks go on, and no put is applied twice (S2, S27, S30)', async (context) => {
+  const cluster = await ownEtcd({ members: 3 });
+  if (cluster.processes.length === 0) return context.skip('the servers are not ours to kill');
+  const etcd = openClient(cluster);
+  const leader = await leaderOf(cluster.endpoints);
+  // First in the list, so that the client is on it when it dies.
+  const onLeader = openClient({ endpoints: [leader, ...cluster.endpoints.filter((endpoint) => endpoint !== leader)] });
+  const watch = onLeader.watch(prefix('n/'));
+  await watch.created();
+  const session = await Session.open(onLeader, { ttl: 10 });
+  const held = await new Mutex(session, 'lock').lock();
+
+  const outcomes = new Map<string, string>();
+  const put = async (name: string): Promise<void> => {
+    try {
+      await onLeader.put(`n/${name}`, name);
+      outcomes.set(name, 'done');
+    } catch (error) {
+      if (!(error instanceof EtcdError)) throw error;
+      outcomes.set(name, error.outcome);
+    }
+  };
+  for (let index = 0; index < 20; index += 1) await put(`before-${index}`);
+  const during = Promise.all(Array.from({ length: 20 }, (_, index) => put(`during-${index}`)));
+  await cluster.processes.find(({ endpoint }) => endpoint === leader)?.signal('SIGKILL');
+  await during;
+  for (let index = 0; index < 20; index += 1) await put(`after-${index}`);
+  await put('last');
+  expect(outcomes.get('last')).toBe('done');
+  expect(held.valid()).toBe(true);
+
+  const seen: WatchEvent[] = [];
+  for await (const event of watch) {
+    seen.push(event);
+    if (event.kv.text() === 'last') break;
+  }
+  const { kvs } = await etcd.range(prefix('n/'), { sort: { by: 'mod', order: 'ascend' } });
+  expect(seen.map(({ kv }) => kv.text())).toEqual(kvs.map((kv) => kv.text()));
+  const versions = new Map(kvs.map((kv) => [kv.text(), kv.version]));
+  for (const [name, outcome] of outcomes) {
+    const allowed = { done: [1n], unknown: [1n, undefined] }[outcome] ?? [undefined];
+    expect([name, allowed]).toEqual([name, expect.arrayContaining([versions.get(name)])]);
+  }
+  await held.unlock();
+});
+
+async function leaderOf(endpoints: readonly string[]): Promise<string> {
+  for (const endpoint of endpoints) {
+    const { header, leader } = await openClient({ endpoints: [endpoint] }).raw.maintenance.status({});
+    if (header?.memberId === leader) return endpoint;
+  }
+  throw new Error('no member says that it leads');
+}

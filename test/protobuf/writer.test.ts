@@ -1,0 +1,166 @@
+import protobuf from 'protobufjs';
+import { describe, expect, it } from 'vitest';
+import { EtcdError } from '../../src/errors.js';
+import { PutRequest, ResponseHeader, TxnRequest, WatchCreateRequest } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
+import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
+import { type Codec, decode, encode, type Init } from '../../src/protobuf/codec.js';
+import { Writer } from '../../src/protobuf/writer.js';
+import { encodeRequest } from '../../src/transport/encode-request.js';
+
+describe('a number that its type cannot hold', () => {
+  it.each([2n ** 63n, -(2n ** 63n) - 1n, 2n ** 64n, 2n ** 200n])('is refused as int64: %s', (value) => {
+    expect(() => new Writer().int64(value)).toThrowError(new RangeError(`int64 out of range: ${value}`));
+    expect(() => encode(KeyValue, { lease: value })).toThrowError(RangeError);
+  });
+
+  it.each([-1n, 2n ** 64n, -(2n ** 63n), 2n ** 200n])('is refused as uint64: %s', (value) => {
+    expect(() => new Writer().uint64(value)).toThrowError(new RangeError(`uint64 out of range: ${value}`));
+    expect(() => encode(ResponseHeader, { memberId: value })).toThrowError(RangeError);
+  });
+
+  it.each([2 ** 31, -(2 ** 31) - 1, 2 ** 32, 1.5, Number.NaN, Number.POSITIVE_INFINITY])(
+    'is refused as int32, the type of enums: %s',
+    (value) => {
+      expect(() => new Writer().int32(value)).toThrowError(new RangeError(`int32 out of range: ${value}`));
+      expect(() => encode(Event, { type: value as Event['type'] })).toThrowError(RangeError);
+      expect(() => encode(WatchCreateRequest, { filters: [0, value as 0] })).toThrowError(RangeError);
+    },
+  );
+
+  it('is refused wherever it is nested', () => {
+    const put = { request: { case: 'requestPut', value: { lease: 2n ** 63n } } } as const;
+    const nested: Init<TxnRequest> = { success: [{ request: { case: 'requestTxn', value: { failure: [put] } } }] };
+    expect(() => encode(TxnRequest, nested)).toThrowError(RangeError);
+  });
+
+  it('is one beyond the last that is written', () => {
+    expect(written((writer) => writer.int64(2n ** 63n - 1n))).toStrictEqual([...ones(8), 0x7f]);
+    expect(written((writer) => writer.int64(-(2n ** 63n)))).toStrictEqual([...zeros(9), 1]);
+    expect(written((writer) => writer.uint64(2n ** 64n - 1n))).toStrictEqual([...ones(9), 1]);
+    expect(written((writer) => writer.int32(2 ** 31 - 1))).toStrictEqual([...ones(4), 7]);
+    expect(written((writer) => writer.int32(-(2 ** 31)))).toStrictEqual([...zeros(4), 0xf8, ...ones(4), 1]);
+  });
+});
+
+describe('a nested message', () => {
+  const lengths = [0, 1, 126, 127, 128, 129, 16_382, 16_383, 16_384, 16_385, 2_097_151, 2_097_152];
+
+  it.each(lengths)('of %i bytes has the shortest length before it', (length) => {
+    const head = protobuf.Writer.create().uint32(length).finish();
+    expect(head).toHaveLength(length < 128 ? 1 : length < 16_384 ? 2 : length < 2_097_152 ? 3 : 4);
+    const writer = new Writer();
+    writer.message(sevens, length);
+    expect(Buffer.concat([head, new Uint8Array(length).fill(7)]).equals(writer.finish())).toBe(true);
+  });
+
+  it('keeps the fields around it when its length takes more bytes than were left for it', () => {
+    for (const length of [100, 120, 130, 16_370, 16_390]) {
+      const kv: KeyValue = { ...KeyValue.create(), value: new Uint8Array(length).fill(7), lease: 9n };
+      const event: Event = { type: 1, kv, prevKv: { ...kv, version: 300n } };
+      expect(decode(Event, encode(Event, event))).toStrictEqual(event);
+    }
+  });
+
+  it('within others moves them along when it grows', () => {
+    // Around these lengths the request, its operation and the txn outgrow one and two bytes one after another.
+    for (const from of [110, 16_365]) {
+      for (let length = from; length < from + 25; length += 1) {
+        const put = { ...PutRequest.create(), value: new Uint8Array(length).fill(7) };
+        const txn = txnAround(txnAround(txnAround(put)));
+        expect(decode(TxnRequest, encode(TxnRequest, txn))).toStrictEqual(txn);
+      }
+    }
+  });
+});
+
+describe('a packed run', () => {
+  it.each([127, 128, 20_000])('of %i values has its length before it', (length) => {
+    const filters = Array.from({ length }, (_, index) => (index % 2) as 0 | 1);
+    const head = protobuf.Writer.create().uint32(0x2a).uint32(length).finish();
+    expect(encode(WatchCreateRequest, { filters })).toStrictEqual(Uint8Array.from([...head, ...filters]));
+  });
+});
+
+describe('encodeRequest', () => {
+  it('gives the bytes of the message', () => {
+    const request = { key: Uint8Array.of(107), lease: 5n };
+    expect(encodeRequest(methods.kv.put, request, 100)).toStrictEqual(encode(PutRequest, request));
+  });
+
+  it.each([
+    ['an int64', () => encodeRequest(methods.kv.put, { lease: 2n ** 63n }, 100), '/etcdserverpb.KV/Put'],
+    [
+      'a uint64',
+      () => encodeRequest(methods.cluster.memberRemove, { id: -1n }, 100),
+      '/etcdserverpb.Cluster/MemberRemove',
+    ],
+    ['an enum', () => encodeRequest(methods.kv.range, { sortOrder: (2 ** 31) as 0 }, 100), '/etcdserverpb.KV/Range'],
+  ])('refuses %s out of range as invalid input that was not sent', (_, attempt, method) => {
+    const error = refusalOf(attempt);
+    expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent', method });
+    expect(error.cause).toBeInstanceOf(RangeError);
+    expect(error.message).toContain('out of range');
+  });
+
+  it('refuses a number where a bigint belongs as invalid input that was not sent', () => {
+    const request = { lease: 5 as unknown as bigint };
+    const error = refusalOf(() => encodeRequest(methods.kv.put, request, 100));
+    expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent', method: '/etcdserverpb.KV/Put' });
+    expect(error.cause).toBeInstanceOf(TypeError);
+  });
+
+  it('refuses a request that is longer than maxRequestBytes, and takes one that is as long', () => {
+    const request = { value: new Uint8Array(1000) };
+    const { length } = encode(PutRequest, request);
+    expect(encodeRequest(methods.kv.put, request, length)).toHaveLength(length);
+    const error = refusalOf(() => encodeRequest(methods.kv.put, request, length - 1));
+    expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
+    expect(error.message).toBe(
+      `etcdserverpb.PutRequest: got ${length} bytes; allowed: at most ${length - 1} (maxRequestBytes, the server's --max-request-bytes)`,
+    );
+  });
+});
+
+/** As many bytes as the message says. */
+const sevens: Codec<number> = {
+  typeName: 'test.Sevens',
+  create: () => 0,
+  write(writer, count) {
+    for (let index = 0; index < count; index += 1) writer.uint32(7);
+  },
+  read: () => {},
+};
+
+function written(write: (writer: Writer) => void): number[] {
+  const writer = new Writer();
+  write(writer);
+  return [...writer.finish()];
+}
+
+/** Bytes of a varint of which only the continuation bit is set. */
+function zeros(count: number): number[] {
+  return Array.from({ length: count }, () => 0x80);
+}
+
+function ones(count: number): number[] {
+  return Array.from({ length: count }, () => 0xff);
+}
+
+function txnAround(inner: PutRequest | TxnRequest): TxnRequest {
+  const request =
+    'compare' in inner
+      ? ({ case: 'requestTxn', value: inner } as const)
+      : ({ case: 'requestPut', value: inner } as const);
+  return { ...TxnRequest.create(), success: [{ request }] };
+}
+
+function refusalOf(attempt: () => unknown): EtcdError {
+  try {
+    attempt();
+  } catch (error) {
+    if (error instanceof EtcdError) return error;
+    throw error;
+  }
+  throw new Error('expected a refusal');
+}

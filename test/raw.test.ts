@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest';
+import { methods } from '../src/gen/methods.js';
+import { openClient, unique } from './support/client.js';
+import { errorOf } from './support/errors.js';
+
+const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+describe('the raw stubs', () => {
+  test('are one function for each RPC', () => {
+    const { raw } = openClient();
+    for (const [service, table] of Object.entries(methods)) {
+      expect(Object.keys(raw[service as keyof typeof raw])).toEqual(Object.keys(table));
+    }
+  });
+
+  test('carry unary calls', async () => {
+    const { raw } = openClient();
+    const key = utf8(unique());
+    await raw.kv.put({ key, value: utf8('x') });
+    expect((await raw.kv.range({ key })).kvs).toMatchObject([{ version: 1n }]);
+    expect((await raw.maintenance.status({})).version).toMatch(/^3\.\d+\.\d+/);
+    expect((await raw.cluster.memberList({})).members).toHaveLength(1);
+  });
+
+  test('carry server streams: a snapshot, whole', async () => {
+    let bytes = 0;
+    let remaining = -1n;
+    for await (const { blob, remainingBytes } of openClient().raw.maintenance.snapshot({})) {
+      bytes += blob.length;
+      remaining = remainingBytes;
+    }
+    expect([bytes % 512, remaining]).toEqual([32, 0n]);
+  });
+
+  test('carry streams both ways, which a break out of the loop cancels', async () => {
+    const { raw, lease } = openClient();
+    const { id } = await lease.grant({ ttl: 60 });
+    const stream = raw.lease.leaseKeepAlive();
+    stream.send({ id });
+    for await (const { ttl } of stream) {
+      expect(ttl).toBe(60n);
+      break;
+    }
+    expect(await stream.next()).toMatchObject({ done: true });
+  });
+
+  test('end with the signal, and with the typed error of the server', async () => {
+    const { raw } = openClient();
+    const stop = new AbortController();
+    const reading = errorOf(raw.watch.watch({ signal: stop.signal }).next());
+    stop.abort();
+    expect(await reading).toMatchObject({ reason: 'Canceled' });
+    expect(await errorOf(raw.kv.put({ value: utf8('x') }))).toMatchObject({
+      reason: 'EmptyKey',
+      code: 'InvalidArgument',
+      outcome: 'rejected',
+    });
+  });
+
+  test('refuse a value that its field cannot hold', async () => {
+    expect(await errorOf(openClient().raw.kv.range({ key: utf8('a'), revision: 2n ** 63n }))).toMatchObject({
+      reason: 'InvalidInput',
+      outcome: 'not-sent',
+    });
+  });
+});

@@ -1,0 +1,14 @@
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Client, prefix } from '../../src/index.js';
+
+// Uses all there is, closes the client, and has nothing left to wait for: closing-program.ts ENDPOINT
+
+const client = new Client({ endpoints: [process.argv[2] ?? ''] });
+const watch = client.watch(prefix('closing/'));
+await watch.created();
+const session = await Session.open(client, { ttl: 60 });
+await new Mutex(session, `closing-${process.pid}`).lock();
+const unread = watch.batches().next();
+unread.catch(() => {});
+await client.close();
+process.stdout.write('closed\n');

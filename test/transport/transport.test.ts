@@ -1,0 +1,174 @@
+import { createServer, type Socket } from 'node:net';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { methods } from '../../src/gen/methods.js';
+import { Client } from '../../src/index.js';
+import { startScript } from '../support/child.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { FaultProxy } from '../support/fault-proxy.js';
+import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
+
+const NOBODY = 'http://127.0.0.1:1';
+
+describe('connecting', () => {
+  test('to nobody fails with the reason, and nothing was sent', async () => {
+    const error = await errorOf(openClient({ endpoints: [NOBODY], timeoutMs: 300 }).put('a', 'b'));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent', method: '/etcdserverpb.KV/Put' });
+    expect(error.cause).toMatchObject({
+      reason: 'ConnectFailed',
+      code: 'Unavailable',
+      outcome: 'not-sent',
+      endpoint: NOBODY,
+    });
+    expect(error.message).toMatch(
+      /last failure: cannot connect to http:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1 \(/,
+    );
+  });
+
+  test('to a peer that accepts and never speaks has a deadline of its own (S30)', async () => {
+    const endpoint = await silentListener();
+    const error = await errorOf(openClient({ endpoints: [endpoint], connectTimeoutMs: 100, timeoutMs: 350 }).get('a'));
+    expect(error.outcome).toBe('not-sent');
+    expect(error.message).toContain('no answer within connectTimeoutMs = 100');
+  });
+
+  test('goes on to the next endpoint when one is dead or dumb (S30)', async () => {
+    const endpoints = [NOBODY, await silentListener(), ...inject('endpoints')];
+    const etcd = openClient({ endpoints, connectTimeoutMs: 100 });
+    const key = unique();
+    await etcd.put(key, 'through');
+    expect((await etcd.get(key))?.version).toBe(1n);
+  });
+
+  test('to a certificate that nobody vouches for is refused', async () => {
+    const endpoint = (await silentListener()).replace('http:', 'https:');
+    const error = await errorOf(openClient({ endpoints: [endpoint], connectTimeoutMs: 100, timeoutMs: 200 }).get('a'));
+    expect(error.outcome).toBe('not-sent');
+  });
+
+  test('happens at the first call, not before', async () => {
+    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const etcd = openClient({ endpoints: [proxy.endpoint] });
+    expect(proxy.connections).toBe(0);
+    await Promise.all([etcd.get('a'), etcd.get('b'), etcd.get('c')]);
+    expect(proxy.connections).toBe(1);
+  });
+});
+
+describe('a call', () => {
+  test('whose answer is lost says that the outcome is unknown, and is not repeated (S27)', async () => {
+    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const key = unique();
+    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(key));
+    const error = await errorOf(openClient({ endpoints: [proxy.endpoint] }).put(key, 'once'));
+    await lost;
+    expect(error).toMatchObject({ code: 'Unavailable', outcome: 'unknown', endpoint: proxy.endpoint });
+    expect(error.message).toMatch(/outcome unknown, it may have been done/);
+    expect((await openClient().get(key))?.version).toBe(1n);
+  });
+
+  test('that only reads is repeated over a connection that breaks (S28)', async () => {
+    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const key = unique();
+    await openClient().put(key, 'read');
+    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(key));
+    expect((await openClient({ endpoints: [proxy.endpoint] }).get(key))?.text()).toBe('read');
+    await lost;
+  });
+
+  test('ends when its signal aborts, with the caller’s reason', async () => {
+    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const etcd = openClient({ endpoints: [proxy.endpoint] });
+    await etcd.get('a');
+    proxy.blackhole();
+    const stop = new AbortController();
+    const writing = errorOf(etcd.put(unique(), 'x', { signal: stop.signal }));
+    stop.abort(new Error('enough'));
+    expect(await writing).toMatchObject({
+      code: 'Canceled',
+      reason: 'Canceled',
+      outcome: 'unknown',
+      cause: { message: 'enough' },
+    });
+    expect(await errorOf(etcd.put('a', 'x', { signal: stop.signal }))).toMatchObject({
+      reason: 'Canceled',
+      outcome: 'not-sent',
+    });
+  });
+
+  test('ends when its time is up', async () => {
+    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const etcd = openClient({ endpoints: [proxy.endpoint] });
+    await etcd.get('a');
+    proxy.blackhole();
+    expect(await errorOf(etcd.put(unique(), 'x', { timeoutMs: 50 }))).toMatchObject({
+      code: 'DeadlineExceeded',
+      reason: 'DeadlineExceeded',
+      outcome: 'unknown',
+    });
+  });
+
+  test('answered with bytes that are no such message is a typed error', async () => {
+    const { definition, handlers } = scriptedUnary(methods.kv.range, () => ({}));
+    const broken = { call: { ...(definition.call as object), responseSerialize: () => Buffer.from([0xff, 0xff]) } };
+    const endpoint = await scriptedServer({ definition: broken, handlers });
+    expect(await errorOf(openClient({ endpoints: [endpoint] }).get('a'))).toMatchObject({
+      reason: 'MalformedMessage',
+      code: 'Internal',
+    });
+  });
+
+  test('answered by a server that does not know the method was not done', async () => {
+    const endpoint = await scriptedServer(scriptedUnary(methods.kv.range, () => ({})));
+    expect(await errorOf(openClient({ endpoints: [endpoint] }).put('a', 'b'))).toMatchObject({ code: 'Unimplemented' });
+  });
+});
+
+describe('closing the client', () => {
+  test('ends calls and streams that are under way, with reason ClientClosed', async () => {
+    const endpoint = await scriptedServer(
+      scriptedStream(methods.watch.watch, async () => {}),
+      scriptedStream(methods.lease.leaseKeepAlive, async () => {}),
+    );
+    const etcd = openClient({ endpoints: [endpoint] });
+    const watching = errorOf(etcd.watch('a').batches().next());
+    const raw = etcd.raw.lease.leaseKeepAlive();
+    raw.send({ id: 1n });
+    const reading = errorOf(raw.next());
+    await etcd.close();
+    expect([(await watching).reason, (await reading).reason]).toEqual(['ClientClosed', 'ClientClosed']);
+    expect(await errorOf(etcd.get('a'))).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
+    await etcd.close();
+  });
+
+  test('ends calls that wait for an endpoint', async () => {
+    const etcd = openClient({ endpoints: [NOBODY] });
+    const reading = errorOf(etcd.get('a'));
+    await etcd.close();
+    expect((await reading).reason).toMatch(/ClientClosed|ConnectFailed/);
+  });
+
+  test('leaves nothing that keeps the process alive', async () => {
+    const child = startScript(new URL('../support/closing-program.ts', import.meta.url), [
+      inject('endpoints')[0] as string,
+    ]);
+    expect(await child.line()).toBe('closed');
+    expect(await child.exited).toBe(0);
+  });
+});
+
+test('a client that was never used is closed without ado', async () => {
+  await new Client({ endpoints: [NOBODY] }).close();
+});
+
+/** Accepts connections and never says a word. */
+async function silentListener(): Promise<string> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => sockets.add(socket.on('error', () => {})));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as { port: number }).port}`;
+}

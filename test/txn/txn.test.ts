@@ -1,0 +1,151 @@
+import { describe, expect, expectTypeOf, test } from 'vitest';
+import { compare, type KeyValue, type Op, op, prefix, type RangeResult } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+
+describe('a transaction', () => {
+  test('runs one list or the other, and types its answers by the operations', async () => {
+    const etcd = openClient();
+    const key = unique();
+    const create = (value: string) =>
+      etcd.txn({
+        if: [compare.createRevision(key, '==', 0n)],
+        then: [op.put(key, value), op.get(key)],
+        else: [op.get(key), op.range(prefix(key)), op.delete(key, { prevKv: true })],
+      });
+    const first = await create('one');
+    if (!first.succeeded) throw new Error('expected the then list');
+    expectTypeOf(first.responses[1]).toEqualTypeOf<KeyValue | undefined>();
+    expect(first.responses[1]?.text()).toBe('one');
+    expect(first.responses[1]?.createRevision).toBe(first.header.revision);
+    const second = await create('two');
+    if (second.succeeded) throw new Error('expected the else list');
+    expectTypeOf(second.responses[1]).toEqualTypeOf<RangeResult>();
+    expect(second.responses[0]?.text()).toBe('one');
+    expect(second.responses[1].count).toBe(1n);
+    expect(second.responses[2]).toMatchObject({ deleted: 1n, prevKvs: [{ version: 1n }] });
+  });
+
+  test('may nest, each level answering in its own place', async () => {
+    const etcd = openClient();
+    const key = unique();
+    const result = await etcd.txn({
+      then: [
+        op.txn({ if: [compare.version(key, '>', 0n)], then: [op.get(key)], else: [op.put(key, 'made inside')] }),
+        op.get(key),
+      ],
+    });
+    if (!result.succeeded) throw new Error('an empty condition is true');
+    const [inner, outer] = result.responses;
+    expect(inner.succeeded).toBe(false);
+    expect(outer?.text()).toBe('made inside');
+  });
+
+  test('compares every side of a key, and whole ranges', async () => {
+    const etcd = openClient();
+    const name = unique();
+    const { id } = await etcd.lease.grant({ ttl: 60 });
+    const { header } = await etcd.txn({
+      then: [op.put(`${name}/a`, 'm', { lease: id }), op.put(`${name}/b`, 'm', { lease: id })],
+    });
+    const key = `${name}/a`;
+    const conditions = [
+      compare.value(key, '==', 'm'),
+      compare.value(key, '<', 'n'),
+      compare.value(key, '>', 'l'),
+      compare.value(key, '!=', 'x'),
+      compare.version(key, '==', 1n),
+      compare.createRevision(key, '==', header.revision),
+      compare.modRevision(key, '>', 0n),
+      compare.lease(key, '==', id),
+      compare.value(prefix(`${name}/`), '==', 'm'),
+      compare.createRevision(prefix(`${name}/none`), '==', 0n),
+      compare.version(`${name}/none`, '==', 0n),
+    ];
+    expect((await etcd.txn({ if: conditions })).succeeded).toBe(true);
+    for (const condition of [
+      compare.value(`${name}/none`, '==', ''),
+      compare.lease(key, '<', id),
+      compare.version(prefix(name), '>', 1n),
+    ]) {
+      expect((await etcd.txn({ if: [condition] })).succeeded).toBe(false);
+    }
+  });
+
+  test('is one revision, however many keys it writes', async () => {
+    const etcd = openClient();
+    const name = unique();
+    const { header } = await etcd.txn({
+      then: Array.from({ length: 128 }, (_, index) => op.put(`${name}/${index}`, 'x')),
+    });
+    const { kvs } = await etcd.range(prefix(name));
+    expect(new Set(kvs.map((kv) => kv.modRevision))).toEqual(new Set([header.revision]));
+  });
+
+  test('takes lists of operations made at run time', async () => {
+    const etcd = openClient();
+    const ops: Op[] = [op.put(unique(), 'x'), op.get('nothing')];
+    const { succeeded, responses } = await etcd.txn({ then: ops });
+    expect([succeeded, responses.length]).toEqual([true, 2]);
+  });
+});
+
+describe('what the server would refuse is refused before it is sent (S36)', () => {
+  const puts = (count: number): Op[] => Array.from({ length: count }, (_, index) => op.put(`k${index}`, 'x'));
+
+  test.each<[string, Parameters<ReturnType<typeof openClient>['txn']>[0], RegExp]>([
+    ['129 operations', { then: puts(129) }, /^then: got 129 operations; allowed: at most 128/],
+    ['129 comparisons', { if: puts(129).map(() => compare.version('a', '==', 0n)) }, /^if: got 129/],
+    [
+      'more nested ones than the parents leave',
+      { then: [...puts(100), op.txn({ else: puts(28) })] },
+      /^else: got 28 operations in a nested transaction, whose parents leave 27/,
+    ],
+    ['a key put twice', { then: [op.put('a', '1'), op.put('a', '2')] }, /^then: got a key that is put twice/],
+    [
+      'a key put here and in a nested list',
+      { else: [op.put('a', '1'), op.txn({ then: [op.put('a', '2')] })] },
+      /^else: got a key that is put twice/,
+    ],
+    ['a key put and deleted', { then: [op.put('ab', '1'), op.delete(prefix('a'))] }, /put and deleted/],
+    ['a misspelt list', { than: [] } as never, /^txn: got "than"; allowed: if, then, else/],
+    [
+      'an operator that is none',
+      { if: [compare.version('a', '=' as never, 1n)] },
+      /^if\[0\]\.operator: got =; allowed: ==, !=, <, >/,
+    ],
+    [
+      'a number for a revision',
+      { if: [compare.version('a', '==', 1 as never)] },
+      /^if\[0\]\.operand: got the number 1; allowed: a bigint/,
+    ],
+    ['an operation that is none', { then: [{ type: 'frobnicate' } as never] }, /^operation: /],
+    ['an empty key', { then: [op.get('')] }, /empty key/],
+  ])('%s', async (_what, txn, message) => {
+    const error = await errorOf(openClient().txn(txn));
+    expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+    expect(error.message).toMatch(message);
+  });
+
+  test('what it allows is allowed: both lists, and both lists of a nested one, may write the same key', async () => {
+    const key = unique();
+    const etcd = openClient();
+    await etcd.txn({
+      if: [compare.version(key, '==', 0n)],
+      then: [op.txn({ then: [op.put(key, '1')], else: [op.put(key, '2')] })],
+      else: [op.put(key, '3')],
+    });
+    expect((await etcd.get(key))?.text()).toBe('1');
+  });
+
+  test('the server agrees on where the limits are', async () => {
+    const loose = openClient({ maxTxnOps: 10_000 });
+    const name = unique();
+    const named = (count: number): Op[] => Array.from({ length: count }, (_, index) => op.put(`${name}/${index}`, 'x'));
+    expect(await errorOf(loose.txn({ then: named(129) }))).toMatchObject({ reason: 'TooManyOps', outcome: 'rejected' });
+    expect((await loose.txn({ then: named(128) })).succeeded).toBe(true);
+    expect(
+      (await openClient().txn({ then: [...named(99), op.txn({ then: [op.get('a'), op.get('b')] })] })).succeeded,
+    ).toBe(true);
+  });
+});
