@@ -23,10 +23,6 @@ export function textOf(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
-export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && compareBytes(a, b) === 0;
-}
-
 /** Byte order, as etcd orders keys: negative, 0 or positive. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const common = Math.min(a.length, b.length);

@@ -2,7 +2,7 @@ import type { ServerReason } from './server-errors.js';
 import type { StatusCode } from './status.js';
 
 /** Why a call failed, where the cause lies on this side of the wire or is none that etcd names. */
-export type ClientReason =
+type ClientReason =
   /** An argument was refused before anything was sent; the message names it. */
   | 'InvalidInput'
   /** No connection came about: refused, no such host, TLS, or no answer within the connect deadline. */

@@ -9,7 +9,7 @@ import { withProgress } from './progress.js';
 import { releaseFor, suits, type Wanted, wantedVersion } from './versions.js';
 
 /** Servers that run already. */
-export interface EtcdEndpoints {
+interface EtcdEndpoints {
   readonly kind: 'endpoints';
   readonly endpoints: readonly string[];
 }

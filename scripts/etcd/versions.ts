@@ -1,8 +1,8 @@
 /** The release taken of each minor version, where this project chooses. 3.4 comes from Debian only. */
-export const RELEASES = { '3.5': '3.5.33', '3.6': '3.6.14', '3.7': '3.7.1' } as const;
+const RELEASES = { '3.5': '3.5.33', '3.6': '3.6.14', '3.7': '3.7.1' } as const;
 
 /** What is fetched or built where nothing asks for another. */
-export const DEFAULT_MINOR = '3.6';
+const DEFAULT_MINOR = '3.6';
 
 /** First releases that neither lose nor repeat watch events: only they can judge a client's exactness. */
 const EXACT_SINCE: Readonly<Record<string, number>> = { '3.4': 42, '3.5': 28, '3.6': 9, '3.7': 0 };
@@ -16,7 +16,7 @@ export const ARCHIVE_SHA256: Readonly<Record<string, string>> = {
   'etcd-v3.7.1-linux-amd64.tar.gz': 'e8cd3fa8064c98137c5dbd78b76f969417ace84efb83c481041d7a52ffdd8fb9',
 };
 
-export type Minor = '3.4' | keyof typeof RELEASES;
+type Minor = '3.4' | keyof typeof RELEASES;
 
 export interface Wanted {
   /** As asked for by ETCD_VERSION. */
@@ -44,7 +44,7 @@ export function suits(version: string, { minor, exact }: Wanted): boolean {
   return !exact || isExact(version);
 }
 
-export function isExact(version: string): boolean {
+function isExact(version: string): boolean {
   const [major = '', minor = '', patch = ''] = version.split('.');
   const since = EXACT_SINCE[`${major}.${minor}`];
   return since !== undefined && Number.parseInt(patch, 10) >= since;

@@ -3,13 +3,14 @@ import { EtcdError } from '../errors.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/range-presets.js';
-import { pause } from '../time.js';
+import { after, pause } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { untilAnswered } from './wait-limit.js';
 
 /** A request whose answer was lost may still be on its way to be applied; after this it is looked for once more. */
 const SETTLE_MS = 1_000;
+const WATCH_AFTER_MS = 100;
 
 /** Where a session's key for a name stands in etcd, in the layout of Go's `concurrency` package and etcdctl. */
 export interface QueueKey {
@@ -145,15 +146,23 @@ export async function leaveQueueIfEntered(client: Client, key: string, lifetime:
   }
 }
 
-/** Calls `gone` when the entry's key is deleted, by whomever, until the function returned is called. */
+/**
+ * Calls `gone` when the entry's key is deleted, by whomever, until the function returned is called. The watch covers
+ * all since the entry was seen, but begins only after a moment: most waits and holds are over before.
+ */
 export function watchEntry(client: Client, entry: QueueEntry, gone: (error: EtcdError) => void): () => void {
   const stop = new AbortController();
   const report = (cause?: unknown): void => {
     if (!stop.signal.aborted) gone(entryGone(cause));
   };
-  // A watch that fails for good leaves nobody who could tell whether the key is there: then it counts as gone.
-  entryDeleted(client, entry, stop.signal).then(() => report(), report);
-  return () => stop.abort();
+  const callOff = after(WATCH_AFTER_MS, () => {
+    // A watch that fails for good leaves nobody who could tell whether the key is there: then it counts as gone.
+    entryDeleted(client, entry, stop.signal).then(() => report(), report);
+  });
+  return () => {
+    callOff();
+    stop.abort();
+  };
 }
 
 async function entryDeleted(client: Client, entry: QueueEntry, signal: AbortSignal): Promise<void> {

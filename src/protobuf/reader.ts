@@ -1,6 +1,5 @@
 import { NO_BYTES } from '../bytes.js';
 import { EtcdError } from '../errors.js';
-import type { Codec } from './codec.js';
 
 /** Messages nested deeper are refused, so that hostile bytes cannot exhaust the stack. */
 const MAX_DEPTH = 100;
@@ -17,6 +16,14 @@ const FIXED32 = 5;
 
 // A byte order mark is part of the text, not a hint to be eaten.
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** The reading half of a message's codec. */
+export interface MessageReader<T> {
+  /** The message with every field at its default. */
+  create(): T;
+  /** Reads fields up to the reader's end, over those that `message` has already. */
+  read(reader: Reader, message: T): void;
+}
 
 /**
  * Reads protobuf's wire format. Any bytes end in a value or in an `EtcdError` with reason `MalformedMessage`; nothing
@@ -88,7 +95,7 @@ export class Reader {
   }
 
   /** A nested message; a singular field that comes twice is merged, as the specification asks. */
-  message<T>(codec: Codec<T>, message: T = codec.create()): T {
+  message<T>(codec: MessageReader<T>, message: T = codec.create()): T {
     const outer = this.#end;
     this.#end = this.#lengthDelimited();
     if (++this.#depth > MAX_DEPTH) this.#fail(`messages nested deeper than ${MAX_DEPTH}`);

@@ -1,7 +1,12 @@
-import type { Codec, Init } from './codec.js';
+import type { Init } from './init.js';
 
 const INITIAL_BYTES = 128;
 const utf8 = new TextEncoder();
+
+/** The writing half of a message's codec. */
+export interface MessageWriter<T> {
+  write(writer: Writer, message: Init<T>): void;
+}
 
 /**
  * Writes protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) into a buffer that grows.
@@ -58,7 +63,7 @@ export class Writer {
     this.bytes(utf8.encode(value));
   }
 
-  message<T>(codec: Codec<T>, message: Init<T>): void {
+  message<T>(codec: MessageWriter<T>, message: Init<T>): void {
     const start = this.#open();
     codec.write(this, message);
     this.#close(start);

@@ -1,12 +1,13 @@
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { Client, prefix } from '../../src/index.js';
 
-// Uses all there is, closes the client, and has nothing left to wait for: closing-program.ts ENDPOINT
+// Uses all there is, closes the client, and has nothing left to wait for, though the next renewal would be due only in
+// 100 s: closing-program.ts ENDPOINT
 
 const client = new Client({ endpoints: [process.argv[2] ?? ''] });
 const watch = client.watch(prefix('closing/'));
 await watch.created();
-const session = await Session.open(client, { ttl: 60 });
+const session = await Session.open(client, { ttl: 300 });
 await new Mutex(session, `closing-${process.pid}`).lock();
 const unread = watch.batches().next();
 unread.catch(() => {});

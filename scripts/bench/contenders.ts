@@ -1,0 +1,88 @@
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Client, compare, op, prefix, withFirstCreate, withLastCreate, withMaxCreateRev } from '../../src/index.js';
+
+/** Takes the lock of one contender, and gives what releases it. */
+type Locker = () => Promise<() => Promise<unknown>>;
+
+/** A way of waiting for a lock, made for one session. */
+export type Way = (session: Session, name: string) => Locker;
+
+export const etcdwireWay: Way = (session, name) => {
+  const mutex = new Mutex(session, name);
+  return async () => {
+    const held = await mutex.lock();
+    return () => held.unlock();
+  };
+};
+
+/**
+ * The wait of Go's `concurrency.Mutex`: watch the predecessor from the revision at which it was read. The server counts
+ * such a watch as one that has to catch up, and serves those every 100 ms.
+ */
+export const goWay: Way = ({ client, leaseId }, name) => {
+  const key = `${name}/${leaseId.toString(16)}`;
+  const queue = prefix(`${name}/`);
+  const unlock = (): Promise<unknown> => client.delete(key);
+  return async () => {
+    const entered = await client.txn({
+      if: [compare.createRevision(key, '==', 0n)],
+      then: [op.put(key, '', { lease: leaseId }), op.range(queue, withFirstCreate())],
+      else: [op.get(key), op.range(queue, withFirstCreate())],
+    });
+    if (!entered.succeeded) throw new Error('the key was still there');
+    const own = entered.header.revision;
+    if (entered.responses[1].kvs[0]?.createRevision === own) return unlock;
+    for (;;) {
+      const { header, kvs } = await client.range(queue, { ...withLastCreate(), ...withMaxCreateRev(own - 1n) });
+      const [predecessor] = kvs;
+      if (predecessor === undefined) return unlock;
+      for await (const { type } of client.watch(predecessor.key, { startRevision: header.revision })) {
+        if (type === 'delete') break;
+      }
+    }
+  };
+};
+
+export interface Round {
+  readonly contenders: number;
+  readonly seconds: number;
+  /** Whether somebody else writes to the store all the while. */
+  readonly otherWrites: boolean;
+}
+
+/** Contenders that take the lock in turns for a while; gives hand-offs a second. */
+export async function handOffs(
+  endpoints: readonly string[],
+  way: Way,
+  { contenders, seconds, otherWrites }: Round,
+): Promise<number> {
+  const name = `bench/${Math.random().toString(36).slice(2)}`;
+  const clients = Array.from({ length: contenders }, () => new Client({ endpoints }));
+  const sessions = await Promise.all(clients.map((client) => Session.open(client, { ttl: 30 })));
+  const writer = new Client({ endpoints });
+  let over = false;
+  let count = 0;
+  const writing = (async () => {
+    while (otherWrites && !over) await writer.put(`${name}-other`, 'x');
+  })();
+  const start = performance.now();
+  const stop = setTimeout(() => {
+    over = true;
+  }, seconds * 1000);
+  await Promise.all(
+    sessions.map(async (session) => {
+      const lock = way(session, name);
+      while (!over) {
+        const unlock = await lock();
+        count += 1;
+        await unlock();
+      }
+    }),
+  );
+  const elapsed = (performance.now() - start) / 1000;
+  clearTimeout(stop);
+  await writing;
+  await Promise.all(sessions.map((session) => session.close()));
+  await Promise.all([...clients, writer].map((client) => client.close()));
+  return count / elapsed;
+}
