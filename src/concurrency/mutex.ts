@@ -71,7 +71,7 @@ export class Mutex {
         leave,
         enqueueIfEmpty(this.#session.client, this.#key, limit.signal),
       );
-      if (entry !== undefined) return new Held(this.#session, this.name, entry, leave);
+      if (entry !== undefined) return this.#hold(entry, leave);
       leave();
       return undefined;
     } catch (error) {
@@ -89,10 +89,17 @@ export class Mutex {
         const stopWatching = watchEntry(client, entry, (gone) => limit.end(gone));
         await this.#orWithdraw(entry, leave, waitForTurn(client, entry, ahead, limit.signal)).finally(stopWatching);
       }
-      return new Held(this.#session, this.name, entry, leave);
+      return this.#hold(entry, leave);
     } catch (error) {
       throw limit.signal.aborted ? limit.signal.reason : error;
     }
+  }
+
+  /** @throws EtcdError with the reason, where the session was lost on the way: then the key goes with the lease. */
+  #hold(entry: QueueEntry, leave: () => void): Held {
+    const held = new Held(this.#session, this.name, entry, leave);
+    held.signal.throwIfAborted();
+    return held;
   }
 
   /**

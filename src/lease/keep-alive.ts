@@ -14,15 +14,13 @@ export class KeepAlive implements AsyncDisposable {
   /** The lease. */
   readonly id: bigint;
   readonly #lost: CheckedSignal;
-  readonly #release: (handle: KeepAlive) => void;
   /** On the monotonic clock. */
   #deadline = Number.POSITIVE_INFINITY;
   #ttl: number | undefined;
   #disarm: () => void = () => {};
 
-  constructor(id: bigint, release: (handle: KeepAlive) => void) {
+  constructor(id: bigint) {
     this.id = id;
-    this.#release = release;
     this.#lost = new CheckedSignal(() => {
       if (monotonicMs() < this.#deadline) return undefined;
       return leaseLost(id, 'LeaseUnreachable', 'no renewal was acknowledged in time, the server may have ended it');
@@ -69,7 +67,6 @@ export class KeepAlive implements AsyncDisposable {
   /** Stops renewing: the lease runs out by itself. The signal aborts with reason `KeepAliveClosed`. */
   async close(): Promise<void> {
     this.lose(leaseLost(this.id, 'KeepAliveClosed', 'its keepalive was closed'));
-    this.#release(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -44,7 +44,8 @@ export class LeaseKeeper {
 
   /** `granted` tells when the request that granted the lease was sent, and the TTL in seconds. */
   keep(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
-    const handle = new KeepAlive(id, (closed) => this.#release(closed));
+    const handle = new KeepAlive(id);
+    handle.signal.addEventListener('abort', () => this.#release(handle));
     const kept: Kept = this.#kept.get(id) ?? {
       id,
       handles: new Set(),
@@ -98,8 +99,6 @@ export class LeaseKeeper {
   }
 
   #renew(kept: Kept): void {
-    for (const handle of [...kept.handles]) if (handle.signal.aborted) this.#release(handle);
-    if (this.#kept.get(kept.id) !== kept) return;
     if (kept.state === 'overdue') return this.#restart();
     if (kept.state === 'sent') {
       kept.state = 'overdue';

@@ -163,7 +163,8 @@ export class WatchStream {
     if (error.code === 'Unavailable') {
       watcher.detached();
       after(backoffMs(this.#failures++), () => {
-        if (this.#watchers.has(watcher) && this.#stream !== undefined) this.#create(watcher, this.#stream);
+        const onStream = this.#ids.has(watcher) || this.#creating.includes(watcher);
+        if (this.#watchers.has(watcher) && this.#stream !== undefined && !onStream) this.#create(watcher, this.#stream);
       });
       return;
     }

@@ -11,7 +11,7 @@ type Stream = ScriptedStream<LeaseKeepAliveRequest, LeaseKeepAliveResponse>;
 
 describe('the deadline of a lease (S14)', () => {
   test('counts from when the acknowledged request was sent, not from when the answer was read', () => {
-    const alive = new KeepAlive(1n, () => {});
+    const alive = new KeepAlive(1n);
     const sentAt = monotonicMs() - 5_000;
     alive.acknowledged(sentAt, 10);
     // Ten seconds from then, less a margin of one.
@@ -21,7 +21,7 @@ describe('the deadline of a lease (S14)', () => {
   });
 
   test('does not come nearer when an older request is acknowledged late', () => {
-    const alive = new KeepAlive(1n, () => {});
+    const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 10);
     const before = alive.remainingMs();
     alive.acknowledged(monotonicMs() - 8_000, 10);
@@ -30,7 +30,7 @@ describe('the deadline of a lease (S14)', () => {
   });
 
   test('is seen by whoever asks first after a blocked event loop, before any timer runs', async () => {
-    const alive = new KeepAlive(1n, () => {});
+    const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 1);
     const seen: string[] = [];
     const look = (who: string): void => void seen.push(`${who}: ${alive.valid()} ${alive.signal.aborted}`);
@@ -51,7 +51,7 @@ describe('the deadline of a lease (S14)', () => {
   });
 
   test('is not revived by a late answer once it has passed', () => {
-    const alive = new KeepAlive(1n, () => {});
+    const alive = new KeepAlive(1n);
     const sentAt = monotonicMs();
     alive.acknowledged(sentAt, 1);
     blockEventLoop(1_000);
@@ -62,7 +62,7 @@ describe('the deadline of a lease (S14)', () => {
   });
 
   test('of the longest TTL does not overflow the timers', () => {
-    const alive = new KeepAlive(1n, () => {});
+    const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 9_000_000_000);
     expect(alive.valid()).toBe(true);
     alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));

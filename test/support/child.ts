@@ -6,6 +6,8 @@ export interface Child {
   readonly process: ChildProcess;
   /** The next line of its output. */
   line(): Promise<string>;
+  /** All lines to its end. */
+  rest(): Promise<string[]>;
   readonly exited: Promise<number | null>;
 }
 
@@ -20,6 +22,11 @@ export function startChild(program: string, args: readonly string[]): Child {
       const { value, done } = await lines.next();
       if (done) throw new Error(`${program} ended without another line`);
       return value;
+    },
+    rest: async () => {
+      const all: string[] = [];
+      for await (const line of { [Symbol.asyncIterator]: () => lines }) all.push(line);
+      return all;
     },
     exited: new Promise((resolve) => child.once('exit', resolve)),
   };

@@ -1,0 +1,146 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { arch, platform, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { fetchArchive } from '../../scripts/etcd/archive.js';
+import { findEtcd } from '../../scripts/etcd/find.js';
+import { suits } from '../../scripts/etcd/versions.js';
+import { startEtcd } from '../../scripts/etcd.js';
+
+const RELEASE = '9.9.9';
+const STEM = `etcd-v${RELEASE}-${platform()}-${arch() === 'x64' ? 'amd64' : arch()}`;
+const FILE = `${STEM}.${platform() === 'linux' ? 'tar.gz' : 'zip'}`;
+
+let cache: string;
+
+beforeEach(() => {
+  cache = mkdtempSync(join(tmpdir(), 'etcdwire-test-'));
+  vi.stubEnv('XDG_CACHE_HOME', cache);
+  for (const name of ['ETCD_ENDPOINTS', 'ETCD_BIN', 'ETCD_VERSION']) vi.stubEnv(name, '');
+});
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(cache, { recursive: true, force: true });
+});
+
+describe('the release archive', () => {
+  test('is fetched, checked, unpacked into the cache, and looked at', async () => {
+    const { mirror, sha256 } = await releaseServer();
+    const found = await fetchArchive(RELEASE, { mirror, checksums: { [FILE]: sha256 } });
+    expect(found).toMatchObject({
+      kind: 'binary',
+      version: RELEASE,
+      etcd: join(cache, 'etcdwire/etcd', RELEASE, 'etcd'),
+    });
+    expect(existsSync(found.etcd)).toBe(true);
+  });
+
+  test('is refused when its SHA-256 is another, and nothing is kept', async () => {
+    const { mirror, sha256 } = await releaseServer();
+    const wrong = { [FILE]: sha256.replace(/^./, (digit) => (digit === '0' ? '1' : '0')) };
+    await expect(fetchArchive(RELEASE, { mirror, checksums: wrong })).rejects.toThrow(/SHA-256 is \w+, expected/);
+    expect(existsSync(join(cache, 'etcdwire/etcd', RELEASE))).toBe(false);
+  });
+
+  test('without a SHA-256 on record is not even fetched', async () => {
+    await expect(fetchArchive(RELEASE, { mirror: 'http://127.0.0.1:1', checksums: {} })).rejects.toThrow(
+      /no SHA-256 on record/,
+    );
+  });
+
+  test('that is not there, or whose server is not, is an error that says so', async () => {
+    const { mirror } = await releaseServer();
+    const checksums = { [FILE.replace(RELEASE, '9.9.8')]: '0' };
+    await expect(fetchArchive('9.9.8', { mirror, checksums })).rejects.toThrow(/HTTP 404/);
+    await expect(fetchArchive('9.9.8', { mirror: 'http://127.0.0.1:1', checksums })).rejects.toThrow(/127\.0\.0\.1:1/);
+  });
+});
+
+describe('finding a server', () => {
+  test('takes the running ones that ETCD_ENDPOINTS names', async () => {
+    vi.stubEnv('ETCD_ENDPOINTS', 'http://a:1,http://b:2');
+    expect(await findEtcd({ prefer: 'exact' })).toEqual({ kind: 'endpoints', endpoints: ['http://a:1', 'http://b:2'] });
+  });
+
+  test('takes ETCD_BIN, and of the cache the version that is asked for', async () => {
+    const program = fakeEtcd(join(cache, 'etcdwire/etcd/3.6.14'), '3.6.14');
+    fakeEtcd(join(cache, 'etcdwire/etcd/3.5.33'), '3.5.33');
+    vi.stubEnv('PATH', '/usr/bin:/bin');
+    expect(await findEtcd({ prefer: 'exact' })).toMatchObject({ version: '3.6.14', from: 'the cache' });
+    vi.stubEnv('ETCD_VERSION', '3.5');
+    expect(await findEtcd({ prefer: 'exact' })).toMatchObject({ version: '3.5.33' });
+    vi.stubEnv('ETCD_VERSION', '3.6');
+    vi.stubEnv('ETCD_BIN', program);
+    expect(await findEtcd({ prefer: 'exact' })).toMatchObject({ version: '3.6.14', from: 'ETCD_BIN' });
+  });
+
+  test('that comes to nothing lists what was tried, why not, and what to install', async () => {
+    vi.stubEnv('PATH', join(cache, 'nothing'));
+    vi.stubEnv('ETCD_MIRROR', 'http://127.0.0.1:1');
+    vi.stubEnv('DOCKER_HOST', 'tcp://127.0.0.1:1');
+    const error = await findEtcd({ prefer: 'exact' }).catch((reason: Error) => reason.message);
+    for (const line of [
+      'ETCD_BIN or etcd on the PATH: none',
+      'the cache: none',
+      'Docker: ',
+      'the release archive: ',
+      'a build with Go: no go on the PATH',
+      "Debian's packages: no apt-get on the PATH",
+      'Install etcd, Go 1.24 or newer, or Docker; or set ETCD_BIN to an etcd, or ETCD_ENDPOINTS to running servers.',
+    ]) {
+      expect(error).toContain(line);
+    }
+  });
+
+  test('of a version that is not known says which are', async () => {
+    vi.stubEnv('ETCD_VERSION', '2.0');
+    await expect(findEtcd({ prefer: 'exact' })).rejects.toThrow('ETCD_VERSION: got "2.0"; allowed: 3.4, 3.5, 3.6, 3.7');
+  });
+
+  test('for exactness passes over releases that lost watch events themselves', () => {
+    const exact = { minor: undefined, exact: true };
+    expect(['3.4.41', '3.5.27', '3.6.8'].some((version) => suits(version, exact))).toBe(false);
+    expect(['3.4.42', '3.5.28', '3.6.9', '3.7.0'].every((version) => suits(version, exact))).toBe(true);
+    expect(suits('3.4.23', { minor: '3.4', exact: true })).toBe(true);
+  });
+});
+
+test('a cluster of three starts on free ports, and leaves nothing behind when stopped', async () => {
+  vi.unstubAllEnvs();
+  const etcd = await startEtcd({ members: 3 });
+  const pids = etcd.processes.map(({ pid }) => pid as number);
+  expect(new Set(etcd.endpoints).size).toBe(etcd.endpoints.length);
+  await etcd.stop();
+  for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
+});
+
+/** A program that says it is etcd, and nothing else. */
+function fakeEtcd(folder: string, version: string): string {
+  mkdirSync(folder, { recursive: true });
+  const program = join(folder, 'etcd');
+  writeFileSync(program, `#!/bin/sh\necho "etcd Version: ${version}"\n`);
+  chmodSync(program, 0o755);
+  return program;
+}
+
+/** Serves an archive of the shape of a release. */
+async function releaseServer(): Promise<{ mirror: string; sha256: string }> {
+  const work = mkdtempSync(join(tmpdir(), 'etcdwire-release-'));
+  fakeEtcd(join(work, STEM), RELEASE);
+  if (FILE.endsWith('.zip')) execFileSync('zip', ['-qr', FILE, STEM], { cwd: work });
+  else execFileSync('tar', ['-czf', FILE, STEM], { cwd: work });
+  const bytes = readFileSync(join(work, FILE));
+  rmSync(work, { recursive: true });
+  const server = createServer((request, response) => {
+    if (request.url === `/v${RELEASE}/${FILE}`) response.end(bytes);
+    else response.writeHead(404).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as { port: number };
+  return { mirror: `http://127.0.0.1:${port}`, sha256: createHash('sha256').update(bytes).digest('hex') };
+}
