@@ -8,6 +8,15 @@ const EMPTY = new Uint8Array(0);
 /** Beyond every field number of the interface. */
 const UNKNOWN_NUMBER = 1 + Math.max(...messageTypes.flatMap((type) => type.fieldsArray.map((field) => field.id)));
 
+/** A body for each wire type; none could be taken for one of another. */
+export const WIRE_BODIES: Readonly<Record<number, Uint8Array>> = {
+  0: Uint8Array.of(0x80, 1),
+  1: Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8),
+  2: Uint8Array.of(2, 8, 1),
+  3: Uint8Array.of(8, 1),
+  5: Uint8Array.of(1, 2, 3, 4),
+};
+
 /** One field, of any wire type, that no message of the interface has. */
 export const unknownField: fc.Arbitrary<Uint8Array> = fc.letrec<{ field: Uint8Array }>((tie) => ({
   field: fc

@@ -1,9 +1,11 @@
 import { describe, expect, inject, test } from 'vitest';
+import type { WatchRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Client, op, prefix, type Watch, type WatchBatch } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { FaultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { recordingTransport } from '../support/recording-transport.js';
 
 describe('a watch', () => {
   test('delivers puts and deletes in order, with the state before when asked', async () => {
@@ -205,7 +207,7 @@ describe('a watch over a connection that breaks', () => {
 });
 
 test('a catch-up larger than any message comes in fragments, each revision whole (S4)', async () => {
-  const etcd = openClient();
+  const etcd = openClient({ maxReceiveBytes: 4 * 1024 * 1024 });
   const name = unique();
   const { header } = await etcd.put(name, 'start');
   const value = 'x'.repeat(1_000_000);
@@ -220,19 +222,24 @@ test('a catch-up larger than any message comes in fragments, each revision whole
 });
 
 test('a consumer that is slow has a bounded buffer, loses nothing, and holds nobody up (S11)', async () => {
-  const etcd = openClient();
+  const { transport, sent } = recordingTransport();
+  const etcd = openClient({ transport });
   const [slowKey, quickKey] = [unique('slow'), unique('quick')];
   const slow = etcd.watch(slowKey, { bufferBytes: 10_000 });
   const quick = etcd.watch(quickKey);
   await Promise.all([slow.created(), quick.created()]);
-  const sent: string[] = [];
+  const written: string[] = [];
   for (let index = 0; index < 100; index += 1) {
-    sent.push(`${index}:${'x'.repeat(1_000)}`);
-    await etcd.put(slowKey, sent[index] as string);
+    written.push(`${index}:${'x'.repeat(1_000)}`);
+    await etcd.put(slowKey, written[index] as string);
   }
   await etcd.put(quickKey, 'not held up');
   expect(values(await take(quick, 1))).toEqual(['not held up']);
-  expect(values(await take(slow, 100))).toEqual(sent);
+  // The server was told to stop, and is asked for the rest only once the consumer has caught up.
+  const kinds = (): unknown[] => sent.flatMap(({ request }) => (request as WatchRequest).requestUnion?.case ?? []);
+  expect(kinds()).toEqual(['createRequest', 'createRequest', 'cancelRequest']);
+  expect(values(await take(slow, 100))).toEqual(written);
+  expect(kinds().slice(3)).toContain('createRequest');
 });
 
 interface Proxied {
