@@ -168,7 +168,8 @@ function writeMember(member: Member, use: Use): string {
     const cases = member.fieldsArray.map(
       (field) => `case '${camelCase(field.name)}': ${writeValue(field, `message.${name}.value`, use)} break;`,
     );
-    return `switch (message.${name}?.case) { ${cases.join('\n')} }`;
+    const unknown = `default: if (message.${name} !== undefined) writer.unknownCase('${name}');`;
+    return `switch (message.${name}?.case) { ${cases.join('\n')}\n${unknown} }`;
   }
   const value = `message.${name}`;
   if (!member.repeated) {
@@ -179,17 +180,17 @@ function writeMember(member: Member, use: Use): string {
     return `if (${value} !== undefined) {\nfor (const element of ${value}) {\n${writeValue(member, 'element', use)}\n}\n}`;
   }
   return `if (${value} !== undefined && ${value}.length > 0) {
-    writer.uint32(${tagOf(member.id, 2)});
+    writer.tag(${tagOf(member.id, 2)});
     writer.packed(${value}, (element) => writer.${ioOf(member).io}(element));
   }`;
 }
 
 function writeValue(field: protobuf.Field, value: string, use: Use): string {
   if (field.resolvedType instanceof protobuf.Type) {
-    return `writer.uint32(${tagOf(field.id, 2)});\nwriter.message(${use(field.resolvedType)}, ${value});`;
+    return `writer.tag(${tagOf(field.id, 2)});\nwriter.message(${use(field.resolvedType)}, ${value});`;
   }
   const { io, wireType } = ioOf(field);
-  return `writer.uint32(${tagOf(field.id, wireType)});\nwriter.${io}(${value});`;
+  return `writer.tag(${tagOf(field.id, wireType)});\nwriter.${io}(${value});`;
 }
 
 function readMember(member: Member, use: Use): string[] {

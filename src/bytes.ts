@@ -51,6 +51,7 @@ export function describeType(value: unknown): string {
 
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
-function isWellFormed(value: string): boolean {
+/** No lone surrogate: two strings that have one could encode to the same bytes. */
+export function isWellFormed(value: string): boolean {
   return !LONE_SURROGATE.test(value);
 }

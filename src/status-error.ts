@@ -1,6 +1,6 @@
 import { EtcdError, type Outcome } from './errors.js';
-import { serverReason, statusOfReason } from './server-errors.js';
-import type { StatusCode } from './status.js';
+import { type ServerReason, serverReason, statusOfReason } from './server-errors.js';
+import { STATUS_CODES, type StatusCode } from './status.js';
 
 /** How Go prints a gRPC error; such text turns up in `cancel_reason` of a watch. */
 const GO_PRINTED = /^rpc error: code = (\w+) desc = (.*)$/s;
@@ -18,7 +18,7 @@ export function errorFromStatus(
   return new EtcdError(message === '' ? `gRPC status ${code}` : message, {
     code,
     reason: reason ?? (code === 'Unavailable' ? 'ConnectionLost' : 'Other'),
-    outcome: outcomeOf(code, reason !== undefined, message),
+    outcome: outcomeOf(code, reason, message),
     ...where,
   });
 }
@@ -29,19 +29,25 @@ export function errorFromText(text: string, where: { readonly method?: string } 
   const message = printed?.[2] ?? text;
   const reason = serverReason(message) ?? serverReason(`etcdserver: ${message}`);
   return new EtcdError(message, {
-    code: reason === undefined ? 'Unknown' : statusOfReason(reason),
+    code: reason === undefined ? printedCode(printed?.[1]) : statusOfReason(reason),
     reason: reason ?? 'Other',
     outcome: 'rejected',
     ...where,
   });
 }
 
+function printedCode(name: string | undefined): StatusCode {
+  return STATUS_CODES.find((code) => code === name) ?? 'Unknown';
+}
+
 /**
  * Only an error that etcd itself names proves that it looked at the request and refused. Anything else, above all
  * Unavailable, may come from a server that was killed after applying it, or from a proxy that knows nothing.
  */
-function outcomeOf(code: StatusCode, named: boolean, message: string): Outcome {
-  if (named) return INCONCLUSIVE.has(code) ? 'unknown' : 'rejected';
-  if (code === 'Unimplemented' && /^unknown (service|method) /.test(message)) return 'rejected';
-  return 'unknown';
+function outcomeOf(code: StatusCode, reason: ServerReason | undefined, message: string): Outcome {
+  if (reason === undefined) {
+    return code === 'Unimplemented' && /^unknown (service|method) /.test(message) ? 'rejected' : 'unknown';
+  }
+  // Both: the lock and election services pass errors on with status Unknown.
+  return INCONCLUSIVE.has(code) || INCONCLUSIVE.has(statusOfReason(reason)) ? 'unknown' : 'rejected';
 }

@@ -73,7 +73,7 @@ describe('an error from a gRPC status', () => {
       errorFromStatus('Unimplemented', 'unknown method RangeStream for service etcdserverpb.KV').outcome,
       errorFromStatus('Unimplemented', 'unknown service v3lockpb.Lock').outcome,
       errorFromStatus('Unknown', 'unknown method RangeStream for service etcdserverpb.KV').outcome,
-      errorFromStatus('Unimplemented', 'an unknown method').outcome,
+      errorFromStatus('Unimplemented', 'an unknown method Range').outcome,
     ];
     expect(outcomes).toStrictEqual<Outcome[]>(['rejected', 'rejected', 'unknown', 'unknown']);
   });
@@ -103,8 +103,19 @@ describe('an error from text', () => {
 
   it('keeps text that etcd does not have, over several lines too', () => {
     const error = errorFromText('rpc error: code = Internal desc = one\ntwo');
-    expect(error).toMatchObject({ reason: 'Other', code: 'Unknown', problem: 'one\ntwo' });
+    expect(error).toMatchObject({ reason: 'Other', code: 'Internal', problem: 'one\ntwo' });
     expect(errorFromText('who knows')).toMatchObject({ reason: 'Other', code: 'Unknown', problem: 'who knows' });
+  });
+});
+
+describe('a named error under another status', () => {
+  it('is inconclusive where either of the two is: the lock service passes errors on with status Unknown', () => {
+    expect(errorFromStatus('Unknown', 'etcdserver: request timed out')).toMatchObject({
+      reason: 'Timeout',
+      outcome: 'unknown',
+    });
+    expect(errorFromStatus('Unavailable', 'etcdserver: key is not provided').outcome).toBe('unknown');
+    expect(errorFromStatus('Unknown', 'etcdserver: key is not provided').outcome).toBe('rejected');
   });
 });
 

@@ -50,7 +50,7 @@ export class Reader {
   tag(): number {
     if (this.#at >= this.#end) return 0;
     const tag = this.uint32();
-    if (tag >>> 3 === 0) this.#fail('field number 0');
+    if (this.#high !== 0 || tag >>> 3 === 0) this.#fail('field number out of range');
     return tag;
   }
 

@@ -1,3 +1,4 @@
+import { describeType, isWellFormed } from '../bytes.js';
 import type { Init } from './init.js';
 
 const INITIAL_BYTES = 128;
@@ -21,46 +22,58 @@ export class Writer {
     return this.#buffer.subarray(0, this.#at);
   }
 
+  /** Field number and wire type. */
+  tag(tag: number): void {
+    this.#varint32(tag);
+  }
+
   uint32(value: number): void {
-    this.#reserve(5);
-    while (value > 0x7f) {
-      this.#buffer[this.#at++] = (value & 0x7f) | 0x80;
-      value >>>= 7;
-    }
-    this.#buffer[this.#at++] = value;
+    if (value !== value >>> 0) throw new RangeError(`uint32 out of range: ${show(value)}`);
+    this.#varint32(value);
   }
 
   /** Enum values travel as int32: a negative one takes ten bytes. */
   int32(value: number): void {
-    if (value !== (value | 0)) throw new RangeError(`int32 out of range: ${value}`);
-    if (value >= 0) this.uint32(value);
+    if (value !== (value | 0)) throw new RangeError(`int32 out of range: ${show(value)}`);
+    if (value >= 0) this.#varint32(value);
     else this.#varint64(BigInt.asUintN(64, BigInt(value)));
   }
 
   int64(value: bigint): void {
+    if (typeof value !== 'bigint') throw new TypeError(`int64: got ${show(value)}`);
     if (value !== BigInt.asIntN(64, value)) throw new RangeError(`int64 out of range: ${value}`);
     this.#varint64(value < 0n ? BigInt.asUintN(64, value) : value);
   }
 
   uint64(value: bigint): void {
+    if (typeof value !== 'bigint') throw new TypeError(`uint64: got ${show(value)}`);
     if (value !== BigInt.asUintN(64, value)) throw new RangeError(`uint64 out of range: ${value}`);
     this.#varint64(value);
   }
 
   bool(value: boolean): void {
+    if (typeof value !== 'boolean') throw new TypeError(`bool: got ${show(value)}`);
     this.#reserve(1);
     this.#buffer[this.#at++] = value ? 1 : 0;
   }
 
   bytes(value: Uint8Array): void {
-    this.uint32(value.length);
+    if (!(value instanceof Uint8Array)) throw new TypeError(`bytes: got ${show(value)}`);
+    this.#varint32(value.length);
     this.#reserve(value.length);
     this.#buffer.set(value, this.#at);
     this.#at += value.length;
   }
 
   string(value: string): void {
+    if (typeof value !== 'string') throw new TypeError(`string: got ${show(value)}`);
+    if (!isWellFormed(value)) throw new TypeError('string: got a lone surrogate');
     this.bytes(utf8.encode(value));
+  }
+
+  /** A oneof was given a case that it does not have. */
+  unknownCase(oneof: string): never {
+    throw new TypeError(`${oneof}: got a case that it does not have`);
   }
 
   message<T>(codec: MessageWriter<T>, message: Init<T>): void {
@@ -92,8 +105,17 @@ export class Writer {
       this.#buffer.copyWithin(start + extra, start, this.#at);
     }
     this.#at = start - 1;
-    this.uint32(length);
+    this.#varint32(length);
     this.#at += length;
+  }
+
+  #varint32(value: number): void {
+    this.#reserve(5);
+    while (value > 0x7f) {
+      this.#buffer[this.#at++] = (value & 0x7f) | 0x80;
+      value >>>= 7;
+    }
+    this.#buffer[this.#at++] = value;
   }
 
   #varint64(value: bigint): void {
@@ -120,4 +142,9 @@ export class Writer {
     grown.set(this.#buffer);
     this.#buffer = grown;
   }
+}
+
+/** Numbers may be shown; what else stands in their place may be a secret. */
+function show(value: unknown): string {
+  return typeof value === 'number' ? String(value) : describeType(value);
 }

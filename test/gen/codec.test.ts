@@ -170,7 +170,8 @@ describe('a nested message that comes twice', () => {
 
 describe('hostile bytes', () => {
   it('nested txns are read 40 and even 50 deep, and refused beyond 100 levels of messages', () => {
-    for (const depth of [40, 50]) expect(decode(TxnRequest, nestedTxns(depth))).toStrictEqual(txnOf(depth));
+    for (const depth of [40, 50])
+      expect(encode(TxnRequest, decode(TxnRequest, nestedTxns(depth)))).toStrictEqual(nestedTxns(depth));
     expectMalformed(TxnRequest, nestedTxns(51), 'nested deeper');
     expectMalformed(TxnRequest, nestedTxns(100_000), 'nested deeper');
   });
@@ -232,14 +233,23 @@ describe('hostile bytes', () => {
 
   it('field number 0 is refused with every wire type, in messages and in groups', () => {
     for (let tag = 0; tag < 8; tag += 1) {
-      expectMalformed(KeyValue, [tag, 0, 0, 0, 0, 0, 0, 0, 0], 'field number 0');
-      expectMalformed(KeyValue, [0xa3, 0x06, tag, 0xa4, 0x06], 'field number 0');
+      expectMalformed(KeyValue, [tag | 0x90, 0x80, 0x80, 0x80, 0x10, 0], 'field number out of range');
+      expectMalformed(KeyValue, [tag, 0, 0, 0, 0, 0, 0, 0, 0], 'field number out of range');
+      expectMalformed(KeyValue, [0xa3, 0x06, tag, 0xa4, 0x06], 'field number out of range');
     }
   });
 
   it('wire types 6 and 7 are refused', () => {
     expectMalformed(KeyValue, [14, 0], 'wire type 6');
     expectMalformed(KeyValue, [15, 0], 'wire type 7');
+  });
+});
+
+describe('bytes', () => {
+  it('are copied out of the Buffer they came in, into plain arrays', () => {
+    const { key } = decode(KeyValue, Buffer.from([10, 2, 65, 66]));
+    expect(key).toStrictEqual(Uint8Array.of(65, 66));
+    expect(key.buffer.byteLength).toBe(2);
   });
 });
 
@@ -288,10 +298,4 @@ function expectMalformed<T>(codec: Codec<T>, bytes: Iterable<number>, problem = 
   expect(attempt).toThrowError(EtcdError);
   expect(attempt).toThrowError(expect.objectContaining({ reason: 'MalformedMessage', code: 'Internal' }));
   expect(attempt).toThrowError(problem);
-}
-
-function txnOf(depth: number): TxnRequest {
-  const message = TxnRequest.create();
-  if (depth > 0) message.success.push({ request: { case: 'requestTxn', value: txnOf(depth - 1) } });
-  return message;
 }

@@ -1,7 +1,14 @@
+import { isDeepStrictEqual } from 'node:util';
 import protobuf from 'protobufjs';
 import { describe, expect, it } from 'vitest';
 import { EtcdError } from '../../src/errors.js';
-import { PutRequest, ResponseHeader, TxnRequest, WatchCreateRequest } from '../../src/gen/etcdserverpb/rpc.js';
+import {
+  PutRequest,
+  RequestOp,
+  ResponseHeader,
+  TxnRequest,
+  WatchCreateRequest,
+} from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
 import { type Codec, decode, encode, type Init } from '../../src/protobuf/codec.js';
@@ -43,6 +50,30 @@ describe('a number that its type cannot hold', () => {
   });
 });
 
+describe('a value of another type', () => {
+  it.each<[string, () => unknown, string]>([
+    ['text for bytes', () => encode(KeyValue, { key: 's3cret' as never }), 'bytes: got a string'],
+    ['a list for bytes', () => encode(KeyValue, { key: [1, 2] as never }), 'bytes: got an object (Array)'],
+    ['a number for int64', () => encode(KeyValue, { lease: 5 as never }), 'int64: got 5'],
+    ['text for int64', () => encode(KeyValue, { lease: 's3cret' as never }), 'int64: got a string'],
+    ['text for bool', () => encode(PutRequest, { prevKv: 'no' as never }), 'bool: got a string'],
+    ['a number for a string', () => new Writer().string(5 as never), 'string: got 5'],
+    ['a lone surrogate', () => new Writer().string('\ud800'), 'string: got a lone surrogate'],
+    [
+      'a case that a oneof does not have',
+      () => encode(RequestOp, { request: { case: 'x', value: {} } as never }),
+      'request: got a case',
+    ],
+  ])('is refused without being shown: %s', (_what, attempt, message) => {
+    expect(attempt).toThrowError(TypeError);
+    expect(attempt).toThrowError(message);
+  });
+
+  it.each([-1, 2 ** 32, 1.5, Number.NaN])('is refused as uint32: %s', (value) => {
+    expect(() => new Writer().uint32(value)).toThrowError(RangeError);
+  });
+});
+
 describe('a nested message', () => {
   const lengths = [0, 1, 126, 127, 128, 129, 16_382, 16_383, 16_384, 16_385, 2_097_151, 2_097_152];
 
@@ -58,7 +89,7 @@ describe('a nested message', () => {
     for (const length of [100, 120, 130, 16_370, 16_390]) {
       const kv: KeyValue = { ...KeyValue.create(), value: new Uint8Array(length).fill(7), lease: 9n };
       const event: Event = { type: 1, kv, prevKv: { ...kv, version: 300n } };
-      expect(decode(Event, encode(Event, event))).toStrictEqual(event);
+      expect(isDeepStrictEqual(decode(Event, encode(Event, event)), event)).toBe(true);
     }
   });
 
@@ -68,7 +99,7 @@ describe('a nested message', () => {
       for (let length = from; length < from + 25; length += 1) {
         const put = { ...PutRequest.create(), value: new Uint8Array(length).fill(7) };
         const txn = txnAround(txnAround(txnAround(put)));
-        expect(decode(TxnRequest, encode(TxnRequest, txn))).toStrictEqual(txn);
+        expect(isDeepStrictEqual(decode(TxnRequest, encode(TxnRequest, txn)), txn)).toBe(true);
       }
     }
   });

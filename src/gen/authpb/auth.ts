@@ -14,7 +14,7 @@ export const UserAddOptions: Codec<UserAddOptions> = {
   create: () => ({ noPassword: false }),
   write(writer, message) {
     if (message.noPassword) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.bool(message.noPassword);
     }
   },
@@ -48,21 +48,21 @@ export const User: Codec<User> = {
   create: () => ({ name: NO_BYTES, password: NO_BYTES, roles: [], options: undefined }),
   write(writer, message) {
     if (message.name !== undefined && message.name.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.name);
     }
     if (message.password !== undefined && message.password.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.password);
     }
     if (message.roles !== undefined) {
       for (const element of message.roles) {
-        writer.uint32(26);
+        writer.tag(26);
         writer.string(element);
       }
     }
     if (message.options !== undefined) {
-      writer.uint32(34);
+      writer.tag(34);
       writer.message(UserAddOptions, message.options);
     }
   },
@@ -113,15 +113,15 @@ export const Permission: Codec<Permission> = {
   create: () => ({ permType: 0, key: NO_BYTES, rangeEnd: NO_BYTES }),
   write(writer, message) {
     if (message.permType !== undefined && message.permType !== 0) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int32(message.permType);
     }
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.key);
     }
     if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.uint32(26);
+      writer.tag(26);
       writer.bytes(message.rangeEnd);
     }
   },
@@ -157,12 +157,12 @@ export const Role: Codec<Role> = {
   create: () => ({ name: NO_BYTES, keyPermission: [] }),
   write(writer, message) {
     if (message.name !== undefined && message.name.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.name);
     }
     if (message.keyPermission !== undefined) {
       for (const element of message.keyPermission) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(Permission, element);
       }
     }

@@ -35,19 +35,19 @@ export const ResponseHeader: Codec<ResponseHeader> = {
   create: () => ({ clusterId: 0n, memberId: 0n, revision: 0n, raftTerm: 0n }),
   write(writer, message) {
     if (message.clusterId !== undefined && message.clusterId !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.uint64(message.clusterId);
     }
     if (message.memberId !== undefined && message.memberId !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.uint64(message.memberId);
     }
     if (message.revision !== undefined && message.revision !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.revision);
     }
     if (message.raftTerm !== undefined && message.raftTerm !== 0n) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.uint64(message.raftTerm);
     }
   },
@@ -152,55 +152,55 @@ export const RangeRequest: Codec<RangeRequest> = {
   }),
   write(writer, message) {
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.key);
     }
     if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.rangeEnd);
     }
     if (message.limit !== undefined && message.limit !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.limit);
     }
     if (message.revision !== undefined && message.revision !== 0n) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.int64(message.revision);
     }
     if (message.sortOrder !== undefined && message.sortOrder !== 0) {
-      writer.uint32(40);
+      writer.tag(40);
       writer.int32(message.sortOrder);
     }
     if (message.sortTarget !== undefined && message.sortTarget !== 0) {
-      writer.uint32(48);
+      writer.tag(48);
       writer.int32(message.sortTarget);
     }
     if (message.serializable) {
-      writer.uint32(56);
+      writer.tag(56);
       writer.bool(message.serializable);
     }
     if (message.keysOnly) {
-      writer.uint32(64);
+      writer.tag(64);
       writer.bool(message.keysOnly);
     }
     if (message.countOnly) {
-      writer.uint32(72);
+      writer.tag(72);
       writer.bool(message.countOnly);
     }
     if (message.minModRevision !== undefined && message.minModRevision !== 0n) {
-      writer.uint32(80);
+      writer.tag(80);
       writer.int64(message.minModRevision);
     }
     if (message.maxModRevision !== undefined && message.maxModRevision !== 0n) {
-      writer.uint32(88);
+      writer.tag(88);
       writer.int64(message.maxModRevision);
     }
     if (message.minCreateRevision !== undefined && message.minCreateRevision !== 0n) {
-      writer.uint32(96);
+      writer.tag(96);
       writer.int64(message.minCreateRevision);
     }
     if (message.maxCreateRevision !== undefined && message.maxCreateRevision !== 0n) {
-      writer.uint32(104);
+      writer.tag(104);
       writer.int64(message.maxCreateRevision);
     }
   },
@@ -270,21 +270,21 @@ export const RangeResponse: Codec<RangeResponse> = {
   create: () => ({ header: undefined, kvs: [], more: false, count: 0n }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.kvs !== undefined) {
       for (const element of message.kvs) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(KeyValue, element);
       }
     }
     if (message.more) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.bool(message.more);
     }
     if (message.count !== undefined && message.count !== 0n) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.int64(message.count);
     }
   },
@@ -331,27 +331,27 @@ export const PutRequest: Codec<PutRequest> = {
   create: () => ({ key: NO_BYTES, value: NO_BYTES, lease: 0n, prevKv: false, ignoreValue: false, ignoreLease: false }),
   write(writer, message) {
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.key);
     }
     if (message.value !== undefined && message.value.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.value);
     }
     if (message.lease !== undefined && message.lease !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.lease);
     }
     if (message.prevKv) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.bool(message.prevKv);
     }
     if (message.ignoreValue) {
-      writer.uint32(40);
+      writer.tag(40);
       writer.bool(message.ignoreValue);
     }
     if (message.ignoreLease) {
-      writer.uint32(48);
+      writer.tag(48);
       writer.bool(message.ignoreLease);
     }
   },
@@ -396,11 +396,11 @@ export const PutResponse: Codec<PutResponse> = {
   create: () => ({ header: undefined, prevKv: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.prevKv !== undefined) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.message(KeyValue, message.prevKv);
     }
   },
@@ -435,15 +435,15 @@ export const DeleteRangeRequest: Codec<DeleteRangeRequest> = {
   create: () => ({ key: NO_BYTES, rangeEnd: NO_BYTES, prevKv: false }),
   write(writer, message) {
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.key);
     }
     if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.rangeEnd);
     }
     if (message.prevKv) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.bool(message.prevKv);
     }
   },
@@ -481,16 +481,16 @@ export const DeleteRangeResponse: Codec<DeleteRangeResponse> = {
   create: () => ({ header: undefined, deleted: 0n, prevKvs: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.deleted !== undefined && message.deleted !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.deleted);
     }
     if (message.prevKvs !== undefined) {
       for (const element of message.prevKvs) {
-        writer.uint32(26);
+        writer.tag(26);
         writer.message(KeyValue, element);
       }
     }
@@ -531,21 +531,23 @@ export const RequestOp: Codec<RequestOp> = {
   write(writer, message) {
     switch (message.request?.case) {
       case 'requestRange':
-        writer.uint32(10);
+        writer.tag(10);
         writer.message(RangeRequest, message.request.value);
         break;
       case 'requestPut':
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(PutRequest, message.request.value);
         break;
       case 'requestDeleteRange':
-        writer.uint32(26);
+        writer.tag(26);
         writer.message(DeleteRangeRequest, message.request.value);
         break;
       case 'requestTxn':
-        writer.uint32(34);
+        writer.tag(34);
         writer.message(TxnRequest, message.request.value);
         break;
+      default:
+        if (message.request !== undefined) writer.unknownCase('request');
     }
   },
   read(reader, message) {
@@ -611,21 +613,23 @@ export const ResponseOp: Codec<ResponseOp> = {
   write(writer, message) {
     switch (message.response?.case) {
       case 'responseRange':
-        writer.uint32(10);
+        writer.tag(10);
         writer.message(RangeResponse, message.response.value);
         break;
       case 'responsePut':
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(PutResponse, message.response.value);
         break;
       case 'responseDeleteRange':
-        writer.uint32(26);
+        writer.tag(26);
         writer.message(DeleteRangeResponse, message.response.value);
         break;
       case 'responseTxn':
-        writer.uint32(34);
+        writer.tag(34);
         writer.message(TxnResponse, message.response.value);
         break;
+      default:
+        if (message.response !== undefined) writer.unknownCase('response');
     }
   },
   read(reader, message) {
@@ -731,41 +735,43 @@ export const Compare: Codec<Compare> = {
   create: () => ({ result: 0, target: 0, key: NO_BYTES, targetUnion: undefined, rangeEnd: NO_BYTES }),
   write(writer, message) {
     if (message.result !== undefined && message.result !== 0) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int32(message.result);
     }
     if (message.target !== undefined && message.target !== 0) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int32(message.target);
     }
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(26);
+      writer.tag(26);
       writer.bytes(message.key);
     }
     switch (message.targetUnion?.case) {
       case 'version':
-        writer.uint32(32);
+        writer.tag(32);
         writer.int64(message.targetUnion.value);
         break;
       case 'createRevision':
-        writer.uint32(40);
+        writer.tag(40);
         writer.int64(message.targetUnion.value);
         break;
       case 'modRevision':
-        writer.uint32(48);
+        writer.tag(48);
         writer.int64(message.targetUnion.value);
         break;
       case 'value':
-        writer.uint32(58);
+        writer.tag(58);
         writer.bytes(message.targetUnion.value);
         break;
       case 'lease':
-        writer.uint32(64);
+        writer.tag(64);
         writer.int64(message.targetUnion.value);
         break;
+      default:
+        if (message.targetUnion !== undefined) writer.unknownCase('targetUnion');
     }
     if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.uint32(514);
+      writer.tag(514);
       writer.bytes(message.rangeEnd);
     }
   },
@@ -825,19 +831,19 @@ export const TxnRequest: Codec<TxnRequest> = {
   write(writer, message) {
     if (message.compare !== undefined) {
       for (const element of message.compare) {
-        writer.uint32(10);
+        writer.tag(10);
         writer.message(Compare, element);
       }
     }
     if (message.success !== undefined) {
       for (const element of message.success) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(RequestOp, element);
       }
     }
     if (message.failure !== undefined) {
       for (const element of message.failure) {
-        writer.uint32(26);
+        writer.tag(26);
         writer.message(RequestOp, element);
       }
     }
@@ -876,16 +882,16 @@ export const TxnResponse: Codec<TxnResponse> = {
   create: () => ({ header: undefined, succeeded: false, responses: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.succeeded) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.bool(message.succeeded);
     }
     if (message.responses !== undefined) {
       for (const element of message.responses) {
-        writer.uint32(26);
+        writer.tag(26);
         writer.message(ResponseOp, element);
       }
     }
@@ -922,11 +928,11 @@ export const CompactionRequest: Codec<CompactionRequest> = {
   create: () => ({ revision: 0n, physical: false }),
   write(writer, message) {
     if (message.revision !== undefined && message.revision !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int64(message.revision);
     }
     if (message.physical) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.bool(message.physical);
     }
   },
@@ -957,7 +963,7 @@ export const CompactionResponse: Codec<CompactionResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -999,7 +1005,7 @@ export const HashKVRequest: Codec<HashKVRequest> = {
   create: () => ({ revision: 0n }),
   write(writer, message) {
     if (message.revision !== undefined && message.revision !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int64(message.revision);
     }
   },
@@ -1033,19 +1039,19 @@ export const HashKVResponse: Codec<HashKVResponse> = {
   create: () => ({ header: undefined, hash: 0, compactRevision: 0n, hashRevision: 0n }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.hash !== undefined && message.hash !== 0) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.uint32(message.hash);
     }
     if (message.compactRevision !== undefined && message.compactRevision !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.compactRevision);
     }
     if (message.hashRevision !== undefined && message.hashRevision !== 0n) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.int64(message.hashRevision);
     }
   },
@@ -1084,11 +1090,11 @@ export const HashResponse: Codec<HashResponse> = {
   create: () => ({ header: undefined, hash: 0 }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.hash !== undefined && message.hash !== 0) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.uint32(message.hash);
     }
   },
@@ -1139,19 +1145,19 @@ export const SnapshotResponse: Codec<SnapshotResponse> = {
   create: () => ({ header: undefined, remainingBytes: 0n, blob: NO_BYTES, version: '' }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.remainingBytes !== undefined && message.remainingBytes !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.uint64(message.remainingBytes);
     }
     if (message.blob !== undefined && message.blob.length > 0) {
-      writer.uint32(26);
+      writer.tag(26);
       writer.bytes(message.blob);
     }
     if (message.version !== undefined && message.version !== '') {
-      writer.uint32(34);
+      writer.tag(34);
       writer.string(message.version);
     }
   },
@@ -1193,17 +1199,19 @@ export const WatchRequest: Codec<WatchRequest> = {
   write(writer, message) {
     switch (message.requestUnion?.case) {
       case 'createRequest':
-        writer.uint32(10);
+        writer.tag(10);
         writer.message(WatchCreateRequest, message.requestUnion.value);
         break;
       case 'cancelRequest':
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(WatchCancelRequest, message.requestUnion.value);
         break;
       case 'progressRequest':
-        writer.uint32(26);
+        writer.tag(26);
         writer.message(WatchProgressRequest, message.requestUnion.value);
         break;
+      default:
+        if (message.requestUnion !== undefined) writer.unknownCase('requestUnion');
     }
   },
   read(reader, message) {
@@ -1292,35 +1300,35 @@ export const WatchCreateRequest: Codec<WatchCreateRequest> = {
   }),
   write(writer, message) {
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.key);
     }
     if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.rangeEnd);
     }
     if (message.startRevision !== undefined && message.startRevision !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.startRevision);
     }
     if (message.progressNotify) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.bool(message.progressNotify);
     }
     if (message.filters !== undefined && message.filters.length > 0) {
-      writer.uint32(42);
+      writer.tag(42);
       writer.packed(message.filters, (element) => writer.int32(element));
     }
     if (message.prevKv) {
-      writer.uint32(48);
+      writer.tag(48);
       writer.bool(message.prevKv);
     }
     if (message.watchId !== undefined && message.watchId !== 0n) {
-      writer.uint32(56);
+      writer.tag(56);
       writer.int64(message.watchId);
     }
     if (message.fragment) {
-      writer.uint32(64);
+      writer.tag(64);
       writer.bool(message.fragment);
     }
   },
@@ -1372,7 +1380,7 @@ export const WatchCancelRequest: Codec<WatchCancelRequest> = {
   create: () => ({ watchId: 0n }),
   write(writer, message) {
     if (message.watchId !== undefined && message.watchId !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int64(message.watchId);
     }
   },
@@ -1437,36 +1445,36 @@ export const WatchResponse: Codec<WatchResponse> = {
   }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.watchId !== undefined && message.watchId !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.watchId);
     }
     if (message.created) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.bool(message.created);
     }
     if (message.canceled) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.bool(message.canceled);
     }
     if (message.compactRevision !== undefined && message.compactRevision !== 0n) {
-      writer.uint32(40);
+      writer.tag(40);
       writer.int64(message.compactRevision);
     }
     if (message.cancelReason !== undefined && message.cancelReason !== '') {
-      writer.uint32(50);
+      writer.tag(50);
       writer.string(message.cancelReason);
     }
     if (message.fragment) {
-      writer.uint32(56);
+      writer.tag(56);
       writer.bool(message.fragment);
     }
     if (message.events !== undefined) {
       for (const element of message.events) {
-        writer.uint32(90);
+        writer.tag(90);
         writer.message(Event, element);
       }
     }
@@ -1521,11 +1529,11 @@ export const LeaseGrantRequest: Codec<LeaseGrantRequest> = {
   create: () => ({ ttl: 0n, id: 0n }),
   write(writer, message) {
     if (message.ttl !== undefined && message.ttl !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int64(message.ttl);
     }
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.id);
     }
   },
@@ -1562,19 +1570,19 @@ export const LeaseGrantResponse: Codec<LeaseGrantResponse> = {
   create: () => ({ header: undefined, id: 0n, ttl: 0n, error: '' }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.id);
     }
     if (message.ttl !== undefined && message.ttl !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.ttl);
     }
     if (message.error !== undefined && message.error !== '') {
-      writer.uint32(34);
+      writer.tag(34);
       writer.string(message.error);
     }
   },
@@ -1611,7 +1619,7 @@ export const LeaseRevokeRequest: Codec<LeaseRevokeRequest> = {
   create: () => ({ id: 0n }),
   write(writer, message) {
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int64(message.id);
     }
   },
@@ -1639,7 +1647,7 @@ export const LeaseRevokeResponse: Codec<LeaseRevokeResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -1672,11 +1680,11 @@ export const LeaseCheckpoint: Codec<LeaseCheckpoint> = {
   create: () => ({ id: 0n, remainingTtl: 0n }),
   write(writer, message) {
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int64(message.id);
     }
     if (message.remainingTtl !== undefined && message.remainingTtl !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.remainingTtl);
     }
   },
@@ -1708,7 +1716,7 @@ export const LeaseCheckpointRequest: Codec<LeaseCheckpointRequest> = {
   write(writer, message) {
     if (message.checkpoints !== undefined) {
       for (const element of message.checkpoints) {
-        writer.uint32(10);
+        writer.tag(10);
         writer.message(LeaseCheckpoint, element);
       }
     }
@@ -1737,7 +1745,7 @@ export const LeaseCheckpointResponse: Codec<LeaseCheckpointResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -1765,7 +1773,7 @@ export const LeaseKeepAliveRequest: Codec<LeaseKeepAliveRequest> = {
   create: () => ({ id: 0n }),
   write(writer, message) {
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int64(message.id);
     }
   },
@@ -1797,15 +1805,15 @@ export const LeaseKeepAliveResponse: Codec<LeaseKeepAliveResponse> = {
   create: () => ({ header: undefined, id: 0n, ttl: 0n }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.id);
     }
     if (message.ttl !== undefined && message.ttl !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.ttl);
     }
   },
@@ -1841,11 +1849,11 @@ export const LeaseTimeToLiveRequest: Codec<LeaseTimeToLiveRequest> = {
   create: () => ({ id: 0n, keys: false }),
   write(writer, message) {
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int64(message.id);
     }
     if (message.keys) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.bool(message.keys);
     }
   },
@@ -1884,24 +1892,24 @@ export const LeaseTimeToLiveResponse: Codec<LeaseTimeToLiveResponse> = {
   create: () => ({ header: undefined, id: 0n, ttl: 0n, grantedTtl: 0n, keys: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.id);
     }
     if (message.ttl !== undefined && message.ttl !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.ttl);
     }
     if (message.grantedTtl !== undefined && message.grantedTtl !== 0n) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.int64(message.grantedTtl);
     }
     if (message.keys !== undefined) {
       for (const element of message.keys) {
-        writer.uint32(42);
+        writer.tag(42);
         writer.bytes(element);
       }
     }
@@ -1956,7 +1964,7 @@ export const LeaseStatus: Codec<LeaseStatus> = {
   create: () => ({ id: 0n }),
   write(writer, message) {
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int64(message.id);
     }
   },
@@ -1986,12 +1994,12 @@ export const LeaseLeasesResponse: Codec<LeaseLeasesResponse> = {
   create: () => ({ header: undefined, leases: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.leases !== undefined) {
       for (const element of message.leases) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(LeaseStatus, element);
       }
     }
@@ -2031,27 +2039,27 @@ export const Member: Codec<Member> = {
   create: () => ({ id: 0n, name: '', peerUrls: [], clientUrls: [], isLearner: false }),
   write(writer, message) {
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.uint64(message.id);
     }
     if (message.name !== undefined && message.name !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.name);
     }
     if (message.peerUrls !== undefined) {
       for (const element of message.peerUrls) {
-        writer.uint32(26);
+        writer.tag(26);
         writer.string(element);
       }
     }
     if (message.clientUrls !== undefined) {
       for (const element of message.clientUrls) {
-        writer.uint32(34);
+        writer.tag(34);
         writer.string(element);
       }
     }
     if (message.isLearner) {
-      writer.uint32(40);
+      writer.tag(40);
       writer.bool(message.isLearner);
     }
   },
@@ -2094,12 +2102,12 @@ export const MemberAddRequest: Codec<MemberAddRequest> = {
   write(writer, message) {
     if (message.peerUrls !== undefined) {
       for (const element of message.peerUrls) {
-        writer.uint32(10);
+        writer.tag(10);
         writer.string(element);
       }
     }
     if (message.isLearner) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.bool(message.isLearner);
     }
   },
@@ -2134,16 +2142,16 @@ export const MemberAddResponse: Codec<MemberAddResponse> = {
   create: () => ({ header: undefined, member: undefined, members: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.member !== undefined) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.message(Member, message.member);
     }
     if (message.members !== undefined) {
       for (const element of message.members) {
-        writer.uint32(26);
+        writer.tag(26);
         writer.message(Member, element);
       }
     }
@@ -2178,7 +2186,7 @@ export const MemberRemoveRequest: Codec<MemberRemoveRequest> = {
   create: () => ({ id: 0n }),
   write(writer, message) {
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.uint64(message.id);
     }
   },
@@ -2208,12 +2216,12 @@ export const MemberRemoveResponse: Codec<MemberRemoveResponse> = {
   create: () => ({ header: undefined, members: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.members !== undefined) {
       for (const element of message.members) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(Member, element);
       }
     }
@@ -2247,12 +2255,12 @@ export const MemberUpdateRequest: Codec<MemberUpdateRequest> = {
   create: () => ({ id: 0n, peerUrls: [] }),
   write(writer, message) {
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.uint64(message.id);
     }
     if (message.peerUrls !== undefined) {
       for (const element of message.peerUrls) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.string(element);
       }
     }
@@ -2286,12 +2294,12 @@ export const MemberUpdateResponse: Codec<MemberUpdateResponse> = {
   create: () => ({ header: undefined, members: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.members !== undefined) {
       for (const element of message.members) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(Member, element);
       }
     }
@@ -2323,7 +2331,7 @@ export const MemberListRequest: Codec<MemberListRequest> = {
   create: () => ({ linearizable: false }),
   write(writer, message) {
     if (message.linearizable) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.bool(message.linearizable);
     }
   },
@@ -2353,12 +2361,12 @@ export const MemberListResponse: Codec<MemberListResponse> = {
   create: () => ({ header: undefined, members: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.members !== undefined) {
       for (const element of message.members) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(Member, element);
       }
     }
@@ -2390,7 +2398,7 @@ export const MemberPromoteRequest: Codec<MemberPromoteRequest> = {
   create: () => ({ id: 0n }),
   write(writer, message) {
     if (message.id !== undefined && message.id !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.uint64(message.id);
     }
   },
@@ -2420,12 +2428,12 @@ export const MemberPromoteResponse: Codec<MemberPromoteResponse> = {
   create: () => ({ header: undefined, members: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.members !== undefined) {
       for (const element of message.members) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(Member, element);
       }
     }
@@ -2471,7 +2479,7 @@ export const DefragmentResponse: Codec<DefragmentResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -2499,7 +2507,7 @@ export const MoveLeaderRequest: Codec<MoveLeaderRequest> = {
   create: () => ({ targetId: 0n }),
   write(writer, message) {
     if (message.targetId !== undefined && message.targetId !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.uint64(message.targetId);
     }
   },
@@ -2527,7 +2535,7 @@ export const MoveLeaderResponse: Codec<MoveLeaderResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -2569,15 +2577,15 @@ export const AlarmRequest: Codec<AlarmRequest> = {
   create: () => ({ action: 0, memberId: 0n, alarm: 0 }),
   write(writer, message) {
     if (message.action !== undefined && message.action !== 0) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int32(message.action);
     }
     if (message.memberId !== undefined && message.memberId !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.uint64(message.memberId);
     }
     if (message.alarm !== undefined && message.alarm !== 0) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int32(message.alarm);
     }
   },
@@ -2613,11 +2621,11 @@ export const AlarmMember: Codec<AlarmMember> = {
   create: () => ({ memberId: 0n, alarm: 0 }),
   write(writer, message) {
     if (message.memberId !== undefined && message.memberId !== 0n) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.uint64(message.memberId);
     }
     if (message.alarm !== undefined && message.alarm !== 0) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int32(message.alarm);
     }
   },
@@ -2650,12 +2658,12 @@ export const AlarmResponse: Codec<AlarmResponse> = {
   create: () => ({ header: undefined, alarms: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.alarms !== undefined) {
       for (const element of message.alarms) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(AlarmMember, element);
       }
     }
@@ -2700,11 +2708,11 @@ export const DowngradeRequest: Codec<DowngradeRequest> = {
   create: () => ({ action: 0, version: '' }),
   write(writer, message) {
     if (message.action !== undefined && message.action !== 0) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int32(message.action);
     }
     if (message.version !== undefined && message.version !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.version);
     }
   },
@@ -2737,11 +2745,11 @@ export const DowngradeResponse: Codec<DowngradeResponse> = {
   create: () => ({ header: undefined, version: '' }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.version !== undefined && message.version !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.version);
     }
   },
@@ -2772,7 +2780,7 @@ export const DowngradeVersionTestRequest: Codec<DowngradeVersionTestRequest> = {
   create: () => ({ ver: '' }),
   write(writer, message) {
     if (message.ver !== undefined && message.ver !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.ver);
     }
   },
@@ -2852,57 +2860,57 @@ export const StatusResponse: Codec<StatusResponse> = {
   }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.version !== undefined && message.version !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.version);
     }
     if (message.dbSize !== undefined && message.dbSize !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.dbSize);
     }
     if (message.leader !== undefined && message.leader !== 0n) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.uint64(message.leader);
     }
     if (message.raftIndex !== undefined && message.raftIndex !== 0n) {
-      writer.uint32(40);
+      writer.tag(40);
       writer.uint64(message.raftIndex);
     }
     if (message.raftTerm !== undefined && message.raftTerm !== 0n) {
-      writer.uint32(48);
+      writer.tag(48);
       writer.uint64(message.raftTerm);
     }
     if (message.raftAppliedIndex !== undefined && message.raftAppliedIndex !== 0n) {
-      writer.uint32(56);
+      writer.tag(56);
       writer.uint64(message.raftAppliedIndex);
     }
     if (message.errors !== undefined) {
       for (const element of message.errors) {
-        writer.uint32(66);
+        writer.tag(66);
         writer.string(element);
       }
     }
     if (message.dbSizeInUse !== undefined && message.dbSizeInUse !== 0n) {
-      writer.uint32(72);
+      writer.tag(72);
       writer.int64(message.dbSizeInUse);
     }
     if (message.isLearner) {
-      writer.uint32(80);
+      writer.tag(80);
       writer.bool(message.isLearner);
     }
     if (message.storageVersion !== undefined && message.storageVersion !== '') {
-      writer.uint32(90);
+      writer.tag(90);
       writer.string(message.storageVersion);
     }
     if (message.dbSizeQuota !== undefined && message.dbSizeQuota !== 0n) {
-      writer.uint32(96);
+      writer.tag(96);
       writer.int64(message.dbSizeQuota);
     }
     if (message.downgradeInfo !== undefined) {
-      writer.uint32(106);
+      writer.tag(106);
       writer.message(DowngradeInfo, message.downgradeInfo);
     }
   },
@@ -2968,11 +2976,11 @@ export const DowngradeInfo: Codec<DowngradeInfo> = {
   create: () => ({ enabled: false, targetVersion: '' }),
   write(writer, message) {
     if (message.enabled) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.bool(message.enabled);
     }
     if (message.targetVersion !== undefined && message.targetVersion !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.targetVersion);
     }
   },
@@ -3047,11 +3055,11 @@ export const AuthenticateRequest: Codec<AuthenticateRequest> = {
   create: () => ({ name: '', password: '' }),
   write(writer, message) {
     if (message.name !== undefined && message.name !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.name);
     }
     if (message.password !== undefined && message.password !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.password);
     }
   },
@@ -3088,19 +3096,19 @@ export const AuthUserAddRequest: Codec<AuthUserAddRequest> = {
   create: () => ({ name: '', password: '', options: undefined, hashedPassword: '' }),
   write(writer, message) {
     if (message.name !== undefined && message.name !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.name);
     }
     if (message.password !== undefined && message.password !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.password);
     }
     if (message.options !== undefined) {
-      writer.uint32(26);
+      writer.tag(26);
       writer.message(UserAddOptions, message.options);
     }
     if (message.hashedPassword !== undefined && message.hashedPassword !== '') {
-      writer.uint32(34);
+      writer.tag(34);
       writer.string(message.hashedPassword);
     }
   },
@@ -3137,7 +3145,7 @@ export const AuthUserGetRequest: Codec<AuthUserGetRequest> = {
   create: () => ({ name: '' }),
   write(writer, message) {
     if (message.name !== undefined && message.name !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.name);
     }
   },
@@ -3165,7 +3173,7 @@ export const AuthUserDeleteRequest: Codec<AuthUserDeleteRequest> = {
   create: () => ({ name: '' }),
   write(writer, message) {
     if (message.name !== undefined && message.name !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.name);
     }
   },
@@ -3197,15 +3205,15 @@ export const AuthUserChangePasswordRequest: Codec<AuthUserChangePasswordRequest>
   create: () => ({ name: '', password: '', hashedPassword: '' }),
   write(writer, message) {
     if (message.name !== undefined && message.name !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.name);
     }
     if (message.password !== undefined && message.password !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.password);
     }
     if (message.hashedPassword !== undefined && message.hashedPassword !== '') {
-      writer.uint32(26);
+      writer.tag(26);
       writer.string(message.hashedPassword);
     }
   },
@@ -3241,11 +3249,11 @@ export const AuthUserGrantRoleRequest: Codec<AuthUserGrantRoleRequest> = {
   create: () => ({ user: '', role: '' }),
   write(writer, message) {
     if (message.user !== undefined && message.user !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.user);
     }
     if (message.role !== undefined && message.role !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.role);
     }
   },
@@ -3278,11 +3286,11 @@ export const AuthUserRevokeRoleRequest: Codec<AuthUserRevokeRoleRequest> = {
   create: () => ({ name: '', role: '' }),
   write(writer, message) {
     if (message.name !== undefined && message.name !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.name);
     }
     if (message.role !== undefined && message.role !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.role);
     }
   },
@@ -3313,7 +3321,7 @@ export const AuthRoleAddRequest: Codec<AuthRoleAddRequest> = {
   create: () => ({ name: '' }),
   write(writer, message) {
     if (message.name !== undefined && message.name !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.name);
     }
   },
@@ -3341,7 +3349,7 @@ export const AuthRoleGetRequest: Codec<AuthRoleGetRequest> = {
   create: () => ({ role: '' }),
   write(writer, message) {
     if (message.role !== undefined && message.role !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.role);
     }
   },
@@ -3397,7 +3405,7 @@ export const AuthRoleDeleteRequest: Codec<AuthRoleDeleteRequest> = {
   create: () => ({ role: '' }),
   write(writer, message) {
     if (message.role !== undefined && message.role !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.role);
     }
   },
@@ -3427,11 +3435,11 @@ export const AuthRoleGrantPermissionRequest: Codec<AuthRoleGrantPermissionReques
   create: () => ({ name: '', perm: undefined }),
   write(writer, message) {
     if (message.name !== undefined && message.name !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.name);
     }
     if (message.perm !== undefined) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.message(Permission, message.perm);
     }
   },
@@ -3466,15 +3474,15 @@ export const AuthRoleRevokePermissionRequest: Codec<AuthRoleRevokePermissionRequ
   create: () => ({ role: '', key: NO_BYTES, rangeEnd: NO_BYTES }),
   write(writer, message) {
     if (message.role !== undefined && message.role !== '') {
-      writer.uint32(10);
+      writer.tag(10);
       writer.string(message.role);
     }
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.key);
     }
     if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.uint32(26);
+      writer.tag(26);
       writer.bytes(message.rangeEnd);
     }
   },
@@ -3508,7 +3516,7 @@ export const AuthEnableResponse: Codec<AuthEnableResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -3536,7 +3544,7 @@ export const AuthDisableResponse: Codec<AuthDisableResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -3568,15 +3576,15 @@ export const AuthStatusResponse: Codec<AuthStatusResponse> = {
   create: () => ({ header: undefined, enabled: false, authRevision: 0n }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.enabled) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.bool(message.enabled);
     }
     if (message.authRevision !== undefined && message.authRevision !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.uint64(message.authRevision);
     }
   },
@@ -3612,11 +3620,11 @@ export const AuthenticateResponse: Codec<AuthenticateResponse> = {
   create: () => ({ header: undefined, token: '' }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.token !== undefined && message.token !== '') {
-      writer.uint32(18);
+      writer.tag(18);
       writer.string(message.token);
     }
   },
@@ -3647,7 +3655,7 @@ export const AuthUserAddResponse: Codec<AuthUserAddResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -3677,12 +3685,12 @@ export const AuthUserGetResponse: Codec<AuthUserGetResponse> = {
   create: () => ({ header: undefined, roles: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.roles !== undefined) {
       for (const element of message.roles) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.string(element);
       }
     }
@@ -3714,7 +3722,7 @@ export const AuthUserDeleteResponse: Codec<AuthUserDeleteResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -3742,7 +3750,7 @@ export const AuthUserChangePasswordResponse: Codec<AuthUserChangePasswordRespons
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -3770,7 +3778,7 @@ export const AuthUserGrantRoleResponse: Codec<AuthUserGrantRoleResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -3798,7 +3806,7 @@ export const AuthUserRevokeRoleResponse: Codec<AuthUserRevokeRoleResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -3826,7 +3834,7 @@ export const AuthRoleAddResponse: Codec<AuthRoleAddResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -3856,12 +3864,12 @@ export const AuthRoleGetResponse: Codec<AuthRoleGetResponse> = {
   create: () => ({ header: undefined, perm: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.perm !== undefined) {
       for (const element of message.perm) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.message(Permission, element);
       }
     }
@@ -3895,12 +3903,12 @@ export const AuthRoleListResponse: Codec<AuthRoleListResponse> = {
   create: () => ({ header: undefined, roles: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.roles !== undefined) {
       for (const element of message.roles) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.string(element);
       }
     }
@@ -3934,12 +3942,12 @@ export const AuthUserListResponse: Codec<AuthUserListResponse> = {
   create: () => ({ header: undefined, users: [] }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.users !== undefined) {
       for (const element of message.users) {
-        writer.uint32(18);
+        writer.tag(18);
         writer.string(element);
       }
     }
@@ -3971,7 +3979,7 @@ export const AuthRoleDeleteResponse: Codec<AuthRoleDeleteResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -3999,7 +4007,7 @@ export const AuthRoleGrantPermissionResponse: Codec<AuthRoleGrantPermissionRespo
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -4027,7 +4035,7 @@ export const AuthRoleRevokePermissionResponse: Codec<AuthRoleRevokePermissionRes
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -4058,7 +4066,7 @@ export const RangeStreamResponse: Codec<RangeStreamResponse> = {
   create: () => ({ rangeResponse: undefined }),
   write(writer, message) {
     if (message.rangeResponse !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(RangeResponse, message.rangeResponse);
     }
   },

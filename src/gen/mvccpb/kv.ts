@@ -24,27 +24,27 @@ export const KeyValue: Codec<KeyValue> = {
   create: () => ({ key: NO_BYTES, createRevision: 0n, modRevision: 0n, version: 0n, value: NO_BYTES, lease: 0n }),
   write(writer, message) {
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.key);
     }
     if (message.createRevision !== undefined && message.createRevision !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.createRevision);
     }
     if (message.modRevision !== undefined && message.modRevision !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.modRevision);
     }
     if (message.version !== undefined && message.version !== 0n) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.int64(message.version);
     }
     if (message.value !== undefined && message.value.length > 0) {
-      writer.uint32(42);
+      writer.tag(42);
       writer.bytes(message.value);
     }
     if (message.lease !== undefined && message.lease !== 0n) {
-      writer.uint32(48);
+      writer.tag(48);
       writer.int64(message.lease);
     }
   },
@@ -102,15 +102,15 @@ export const Event: Codec<Event> = {
   create: () => ({ type: 0, kv: undefined, prevKv: undefined }),
   write(writer, message) {
     if (message.type !== undefined && message.type !== 0) {
-      writer.uint32(8);
+      writer.tag(8);
       writer.int32(message.type);
     }
     if (message.kv !== undefined) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.message(KeyValue, message.kv);
     }
     if (message.prevKv !== undefined) {
-      writer.uint32(26);
+      writer.tag(26);
       writer.message(KeyValue, message.prevKv);
     }
   },

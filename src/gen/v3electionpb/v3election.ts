@@ -20,15 +20,15 @@ export const CampaignRequest: Codec<CampaignRequest> = {
   create: () => ({ name: NO_BYTES, lease: 0n, value: NO_BYTES }),
   write(writer, message) {
     if (message.name !== undefined && message.name.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.name);
     }
     if (message.lease !== undefined && message.lease !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.lease);
     }
     if (message.value !== undefined && message.value.length > 0) {
-      writer.uint32(26);
+      writer.tag(26);
       writer.bytes(message.value);
     }
   },
@@ -64,11 +64,11 @@ export const CampaignResponse: Codec<CampaignResponse> = {
   create: () => ({ header: undefined, leader: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.leader !== undefined) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.message(LeaderKey, message.leader);
     }
   },
@@ -105,19 +105,19 @@ export const LeaderKey: Codec<LeaderKey> = {
   create: () => ({ name: NO_BYTES, key: NO_BYTES, rev: 0n, lease: 0n }),
   write(writer, message) {
     if (message.name !== undefined && message.name.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.name);
     }
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.key);
     }
     if (message.rev !== undefined && message.rev !== 0n) {
-      writer.uint32(24);
+      writer.tag(24);
       writer.int64(message.rev);
     }
     if (message.lease !== undefined && message.lease !== 0n) {
-      writer.uint32(32);
+      writer.tag(32);
       writer.int64(message.lease);
     }
   },
@@ -154,7 +154,7 @@ export const LeaderRequest: Codec<LeaderRequest> = {
   create: () => ({ name: NO_BYTES }),
   write(writer, message) {
     if (message.name !== undefined && message.name.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.name);
     }
   },
@@ -184,11 +184,11 @@ export const LeaderResponse: Codec<LeaderResponse> = {
   create: () => ({ header: undefined, kv: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.kv !== undefined) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.message(KeyValue, message.kv);
     }
   },
@@ -219,7 +219,7 @@ export const ResignRequest: Codec<ResignRequest> = {
   create: () => ({ leader: undefined }),
   write(writer, message) {
     if (message.leader !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(LeaderKey, message.leader);
     }
   },
@@ -247,7 +247,7 @@ export const ResignResponse: Codec<ResignResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
@@ -277,11 +277,11 @@ export const ProclaimRequest: Codec<ProclaimRequest> = {
   create: () => ({ leader: undefined, value: NO_BYTES }),
   write(writer, message) {
     if (message.leader !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(LeaderKey, message.leader);
     }
     if (message.value !== undefined && message.value.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.value);
     }
   },
@@ -312,7 +312,7 @@ export const ProclaimResponse: Codec<ProclaimResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },

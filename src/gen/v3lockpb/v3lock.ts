@@ -17,11 +17,11 @@ export const LockRequest: Codec<LockRequest> = {
   create: () => ({ name: NO_BYTES, lease: 0n }),
   write(writer, message) {
     if (message.name !== undefined && message.name.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.name);
     }
     if (message.lease !== undefined && message.lease !== 0n) {
-      writer.uint32(16);
+      writer.tag(16);
       writer.int64(message.lease);
     }
   },
@@ -54,11 +54,11 @@ export const LockResponse: Codec<LockResponse> = {
   create: () => ({ header: undefined, key: NO_BYTES }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(18);
+      writer.tag(18);
       writer.bytes(message.key);
     }
   },
@@ -89,7 +89,7 @@ export const UnlockRequest: Codec<UnlockRequest> = {
   create: () => ({ key: NO_BYTES }),
   write(writer, message) {
     if (message.key !== undefined && message.key.length > 0) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.bytes(message.key);
     }
   },
@@ -117,7 +117,7 @@ export const UnlockResponse: Codec<UnlockResponse> = {
   create: () => ({ header: undefined }),
   write(writer, message) {
     if (message.header !== undefined) {
-      writer.uint32(10);
+      writer.tag(10);
       writer.message(ResponseHeader, message.header);
     }
   },
