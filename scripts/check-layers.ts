@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 const RANKS: readonly (readonly string[])[] = [
   [
     ...['errors', 'status', 'status-error', 'server-errors', 'bytes', 'arguments', 'time', 'async-queue'],
-    ...['checked-signal', 'protobuf'],
+    ...['checked-signal', 'on-abort', 'protobuf'],
   ],
   ['gen'],
   ['transport'],

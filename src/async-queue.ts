@@ -8,7 +8,7 @@ interface Waiter<T> {
  * the producer how much lies here, and `onTake` when it has become less, so that it can stop its source meanwhile.
  */
 export class AsyncQueue<T> {
-  #items: { readonly item: T; readonly size: number }[] = [];
+  #items: ({ readonly item: T; readonly size: number } | undefined)[] = [];
   #head = 0;
   #size = 0;
   #waiters: Waiter<T>[] = [];
@@ -54,6 +54,8 @@ export class AsyncQueue<T> {
   next(): Promise<IteratorResult<T, undefined>> {
     const entry = this.#items[this.#head];
     if (entry !== undefined) {
+      // What was taken must not be held here until the array is cut.
+      this.#items[this.#head] = undefined;
       this.#head += 1;
       this.#size -= entry.size;
       if (this.#head === this.#items.length || this.#head > 1024) {

@@ -1,11 +1,11 @@
-const readAborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')?.get as (
-  this: AbortSignal,
-) => boolean;
+const readAborted = getterOf('aborted') as (this: AbortSignal) => boolean;
+const readReason = getterOf('reason') as (this: AbortSignal) => unknown;
 
 /**
  * An AbortSignal whose `aborted` asks `check` when it is read, instead of trusting that a timer has fired: after a
  * blocked event loop timers are late, and whatever runs before them must not take the signal for live. `check` gives
- * the reason to abort, or undefined. Once aborted it stays so.
+ * the reason to abort, or undefined. Once aborted it stays so. A signal made of this one, as by `AbortSignal.any`, does
+ * not ask: it waits for the event.
  */
 export class CheckedSignal {
   readonly signal: AbortSignal;
@@ -17,6 +17,7 @@ export class CheckedSignal {
     this.signal = this.#controller.signal;
     Object.defineProperties(this.signal, {
       aborted: { get: () => this.aborted },
+      reason: { get: () => (this.aborted ? readReason.call(this.signal) : undefined) },
       throwIfAborted: {
         value: () => {
           if (this.aborted) throw this.signal.reason;
@@ -36,4 +37,8 @@ export class CheckedSignal {
   abort(reason: unknown): void {
     this.#controller.abort(reason);
   }
+}
+
+function getterOf(property: 'aborted' | 'reason'): unknown {
+  return Object.getOwnPropertyDescriptor(AbortSignal.prototype, property)?.get;
 }

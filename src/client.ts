@@ -22,7 +22,10 @@ export interface ClientOptions {
   readonly endpoints: readonly string[];
   /** For `https` endpoints. Certificates are verified, each against its own endpoint's name. */
   readonly tls?: TlsOptions | undefined;
-  /** Milliseconds for a call without `timeoutMs` of its own, retries included. Default 10,000. */
+  /**
+   * Milliseconds for a call without `timeoutMs` of its own, retries included. Default 15,000: more than it takes to find
+   * out that a connection is dead, so that a read can still go elsewhere.
+   */
   readonly timeoutMs?: number | undefined;
   /** Milliseconds for a connection to come about. Default 3,000. */
   readonly connectTimeoutMs?: number | undefined;
@@ -62,7 +65,7 @@ export class Client implements AsyncDisposable {
     const transportOptions = checkTransportOptions(options);
     const factory = options.transport ?? grpcJs;
     this.#channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
-    const rpc = new Rpc(this.#channel, checkTimeout(options.timeoutMs ?? 10_000, 'timeoutMs'));
+    const rpc = new Rpc(this.#channel, checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs'));
     this.#kv = new KV(rpc, { maxTxnOps: Number(checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1n)) });
     this.#watchStream = new WatchStream(rpc);
     this.lease = new Leases(rpc);

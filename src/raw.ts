@@ -2,6 +2,7 @@ import { AsyncQueue } from './async-queue.js';
 import type { CallOptions, Rpc } from './channel/rpc.js';
 import { canceled } from './errors.js';
 import { methods } from './gen/methods.js';
+import { onAbort } from './on-abort.js';
 import type { Init } from './protobuf/codec.js';
 import type { Method } from './protobuf/method.js';
 
@@ -68,8 +69,9 @@ function openStream<Request, Response>(
   const messages = new AsyncQueue<Response>(() => {
     if (messages.size < READ_AHEAD) stream.resume();
   });
+  let offAbort = (): void => {};
   const finish = (error?: unknown): void => {
-    signal?.removeEventListener('abort', onAbort);
+    offAbort();
     messages.end(error);
   };
   const stream = rpc.stream(method, {
@@ -84,9 +86,9 @@ function openStream<Request, Response>(
     finish(error);
     messages.discard();
   };
-  const onAbort = (): void => cancel(canceled(signal as AbortSignal, 'unknown', method.path));
-  signal?.addEventListener('abort', onAbort);
-  if (signal?.aborted) onAbort();
+  const abort = (): void => cancel(canceled(signal as AbortSignal, 'unknown', method.path));
+  if (signal !== undefined) offAbort = onAbort(signal, abort);
+  if (signal?.aborted) abort();
   const result: BidiStream<Request, Response> = {
     send: (message) => stream.send(message),
     end: () => stream.end(),

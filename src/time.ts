@@ -1,3 +1,5 @@
+import { onAbort } from './on-abort.js';
+
 /** setTimeout takes no longer delay (2^31 - 1 ms, some 25 days) and fires at once instead. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
@@ -9,31 +11,37 @@ export function monotonicMs(): number {
   return performance.now();
 }
 
-/** Runs `action` after `delayMs`, of any length; the function returned calls it off. */
+/**
+ * Runs `action` after `delayMs`, of any length; the function returned calls it off. Never early by `monotonicMs`:
+ * timers count whole milliseconds on a clock of their own, and may be ahead of it.
+ */
 export function after(delayMs: number, action: () => void): () => void {
-  let rest = Math.max(0, delayMs);
+  if (delayMs === Number.POSITIVE_INFINITY) return () => {};
+  const due = monotonicMs() + delayMs;
   let timer: ReturnType<typeof setTimeout>;
   const arm = (): void => {
-    const step = Math.min(rest, MAX_DELAY_MS);
-    rest -= step;
-    timer = setTimeout(rest > 0 ? arm : action, step);
+    timer = setTimeout(look, Math.min(Math.max(0, Math.ceil(due - monotonicMs())), MAX_DELAY_MS));
   };
-  if (delayMs === Number.POSITIVE_INFINITY) return () => {};
+  const look = (): void => {
+    if (monotonicMs() < due) arm();
+    else action();
+  };
   arm();
   return () => clearTimeout(timer);
 }
 
-/** Resolves after `delayMs`, or at once when `signal` aborts: the caller looks at the signal anyway. */
-export function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
+/** Resolves after `delayMs`, or at once when a signal aborts: the caller looks at the signals anyway. */
+export function pause(delayMs: number, ...signals: readonly (AbortSignal | undefined)[]): Promise<void> {
   return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
     const finish = (): void => {
-      stop();
-      signal?.removeEventListener('abort', finish);
+      for (const undo of undos) undo();
       resolve();
     };
-    const stop = after(delayMs, finish);
-    signal?.addEventListener('abort', finish);
+    const undos = [
+      after(delayMs, finish),
+      ...signals.map((signal) => (signal === undefined ? () => {} : onAbort(signal, finish))),
+    ];
+    if (signals.some((signal) => signal?.aborted)) finish();
   });
 }
 

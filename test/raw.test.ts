@@ -57,6 +57,17 @@ describe('the raw stubs', () => {
     });
   });
 
+  test('take no more messages after the end, without ado', async () => {
+    const { raw } = openClient();
+    await raw.kv.range({ key: utf8('a') });
+    const stream = raw.watch.watch();
+    stream.end();
+    stream.send({ requestUnion: { case: 'progressRequest', value: {} } });
+    await raw.kv.range({ key: utf8('a') });
+    stream.cancel();
+    expect(await stream.next()).toMatchObject({ done: true });
+  });
+
   test('refuse a value that its field cannot hold', async () => {
     expect(await errorOf(openClient().raw.kv.range({ key: utf8('a'), revision: 2n ** 63n }))).toMatchObject({
       reason: 'InvalidInput',

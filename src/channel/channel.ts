@@ -1,9 +1,12 @@
 import { canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../errors.js';
-import { monotonicMs, pause } from '../time.js';
+import { backoffMs, monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { Call, OutgoingStream, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { Peers } from './peers.js';
 import { isEndpointFailure, mayRetry } from './retry.js';
+
+/** A call that got no answer for this long says something about the endpoint, not only about the caller's patience. */
+const SILENCE_MS = 1_000;
 
 /**
  * A transport over several endpoints. A call moves on from an endpoint that fails and is repeated where its method
@@ -11,7 +14,7 @@ import { isEndpointFailure, mayRetry } from './retry.js';
  */
 export class Channel implements Transport {
   readonly #peers: Peers;
-  #closed = false;
+  readonly #closed = new AbortController();
 
   constructor(endpoints: readonly Endpoint[], transportOf: (endpoint: Endpoint) => Transport) {
     this.#peers = new Peers(
@@ -22,12 +25,12 @@ export class Channel implements Transport {
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     let outcome: Outcome = 'not-sent';
     let last: EtcdError | undefined;
-    for (;;) {
+    for (let attempt = 0; ; attempt += 1) {
+      const startedAt = monotonicMs();
       const peer = this.#peers.pick();
-      const waitMs = peer.parkedUntil - monotonicMs();
-      if (waitMs > 0) {
-        await pause(Math.min(waitMs, call.deadline - monotonicMs()), call.signal);
-        if (this.#closed) throw last ?? clientClosed('not-sent', call.method.path);
+      if (last !== undefined && peer.parkedUntil > startedAt) {
+        await pause(Math.min(backoffMs(attempt), call.deadline - startedAt), call.signal, this.#closed.signal);
+        if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
         if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
         if (call.deadline <= monotonicMs()) throw outOfTime(call, outcome, last);
       }
@@ -37,10 +40,13 @@ export class Channel implements Transport {
         return response;
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
-        if (isEndpointFailure(error)) this.#peers.failed(peer);
-        if (!mayRetry(call.method, error))
-          throw error.reason === 'DeadlineExceeded' && last ? outOfTime(call, error.outcome, last) : error;
+        const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
+        if (silent || isEndpointFailure(error)) this.#peers.failed(peer);
         if (error.outcome === 'unknown') outcome = 'unknown';
+        const stuck = error.reason === 'NotSupportedForLearner' && this.#peers.all().length === 1;
+        if (stuck || !mayRetry(call.method, error)) {
+          throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
+        }
         last = error;
       }
     }
@@ -71,7 +77,7 @@ export class Channel implements Transport {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#closed.abort();
     await Promise.all(this.#peers.all().map((peer) => peer.transport.close()));
   }
 }

@@ -2,6 +2,9 @@ import { backoffMs, monotonicMs } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import type { Transport } from '../transport/transport.js';
 
+/** Long enough for a stream that was moved away not to come straight back. */
+const PARK_MS = 1_000;
+
 /** One endpoint, what carries calls to it, and how it has fared lately. */
 export interface Peer {
   readonly endpoint: Endpoint;
@@ -42,8 +45,11 @@ export class Peers {
     peer.parkedUntil = 0;
   }
 
+  /** Many calls fail with one connection: while a peer is parked, that counts as the same failure. */
   failed(peer: Peer): void {
-    peer.parkedUntil = monotonicMs() + backoffMs(peer.failures);
+    const now = monotonicMs();
+    if (peer.parkedUntil > now) return;
+    peer.parkedUntil = now + PARK_MS + backoffMs(peer.failures);
     peer.failures += 1;
   }
 

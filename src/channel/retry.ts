@@ -3,15 +3,16 @@ import type { EtcdError, Reason } from '../errors.js';
 const ENDED_HERE: ReadonlySet<Reason> = new Set(['InvalidInput', 'ClientClosed', 'Canceled', 'DeadlineExceeded']);
 
 /** The endpoint, not the request, is the trouble: another one may do better. */
-export function isEndpointFailure(error: EtcdError): boolean {
-  return error.code === 'Unavailable' && !ENDED_HERE.has(error.reason);
+export function isEndpointFailure({ code, reason }: EtcdError): boolean {
+  if (reason === 'NotSupportedForLearner') return true;
+  return code === 'Unavailable' && !ENDED_HERE.has(reason);
 }
 
 /**
- * A write is sent again only when it provably was not processed. A method that changes nothing may be sent again
- * whatever became of the first attempt.
+ * A write is sent again only when it provably was not processed: never sent, or refused by a member that serves no
+ * such calls. A method that changes nothing may be sent again whatever became of the first attempt.
  */
 export function mayRetry(method: { readonly repeatable: boolean }, error: EtcdError): boolean {
   if (!isEndpointFailure(error)) return false;
-  return error.outcome === 'not-sent' || method.repeatable;
+  return error.outcome !== 'unknown' || method.repeatable;
 }

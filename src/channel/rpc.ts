@@ -22,20 +22,22 @@ export class Rpc {
     this.#defaultTimeoutMs = defaultTimeoutMs;
   }
 
+  /** `onSent` is called each time the request is handed to a connection. */
   call<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
     options: CallOptions = {},
+    onSent?: () => void,
   ): Promise<Response> {
     const timeoutMs = checkTimeout(options.timeoutMs ?? this.#defaultTimeoutMs, 'timeoutMs');
     const deadline = monotonicMs() + timeoutMs;
-    return this.#transport.unary({ method, request, signal: options.signal, timeoutMs, deadline });
+    return this.#transport.unary({ method, request, signal: options.signal, timeoutMs, deadline, onSent });
   }
 
   /** One time limit over several calls: what it gives carries the time that is left. */
   within(options: CallOptions): () => CallOptions {
     const deadline = monotonicMs() + checkTimeout(options.timeoutMs ?? this.#defaultTimeoutMs, 'timeoutMs');
-    return () => ({ signal: options.signal, timeoutMs: Math.max(1, deadline - monotonicMs()) });
+    return () => ({ signal: options.signal, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });
   }
 
   stream<Request, Response>(

@@ -1,7 +1,8 @@
-import type { CallOptions } from '../channel/rpc.js';
+import { type CallOptions, checkTimeout } from '../channel/rpc.js';
 import { CheckedSignal } from '../checked-signal.js';
 import { EtcdError, timedOut } from '../errors.js';
 import type { WithHeader } from '../kv/results.js';
+import { onAbort } from '../on-abort.js';
 import { after } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { type Op, op, type Txn, type TxnResult } from '../txn/op.js';
@@ -25,6 +26,7 @@ export class Held implements AsyncDisposable {
   readonly #over: CheckedSignal;
   readonly #leave: () => void;
   readonly #stopWatching: () => void;
+  readonly #offSessionLost: () => void;
   #releasing: Promise<void> | undefined;
 
   /** @internal `leave` lets the next locker of the same session go ahead. */
@@ -35,9 +37,9 @@ export class Held implements AsyncDisposable {
     this.#session = session;
     this.#leave = leave;
     this.#over = new CheckedSignal(() => (session.signal.aborted ? session.signal.reason : undefined));
-    session.signal.addEventListener('abort', this.#onSessionLost);
+    this.#offSessionLost = onAbort(session.signal, () => this.#lose(session.signal.reason));
     this.#stopWatching = watchEntry(session.client, entry, (error) => this.#lose(error));
-    if (this.#over.aborted) this.#onSessionLost();
+    if (this.#over.aborted) this.#lose(session.signal.reason);
   }
 
   /** Aborts when the lock is not held any more, with an `EtcdError`; `aborted` compares clocks when read. */
@@ -71,11 +73,12 @@ export class Held implements AsyncDisposable {
   }
 
   /**
-   * Releases the lock. `signal` aborts first. Without an answer within `timeoutMs` (default 10,000) this rejects, and
-   * goes on in the background until the session ends. Releasing twice, or what was lost, does nothing.
+   * Releases the lock. `signal` aborts first. Where no server answers within `timeoutMs` (default 10,000) this rejects,
+   * and the release goes on in the background until the session ends. Releasing twice, or what was lost, does nothing.
    */
   async unlock({ timeoutMs = UNLOCK_TIMEOUT_MS }: { readonly timeoutMs?: number | undefined } = {}): Promise<void> {
-    this.#releasing ??= this.#release();
+    checkTimeout(timeoutMs, 'timeoutMs');
+    this.#lose(new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockLost', outcome: 'rejected' }));
     let stopTimer = (): void => {};
     const timeout = new Promise<never>((_, reject) => {
       stopTimer = after(timeoutMs, () => reject(timedOut('unlock', timeoutMs, 'unknown')));
@@ -87,26 +90,23 @@ export class Held implements AsyncDisposable {
     return this.unlock();
   }
 
+  /** However the lock is lost, the key is deleted if it is there, and only then comes the session's next locker. */
+  #lose(reason: EtcdError): void {
+    if (this.#releasing !== undefined) return;
+    this.#offSessionLost();
+    this.#stopWatching();
+    this.#over.abort(reason);
+    this.#releasing = this.#release();
+  }
+
   async #release(): Promise<void> {
-    this.#lose(new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockLost', outcome: 'rejected' }));
     try {
       await leaveQueue(this.#session.client, this.key, this.token, this.#session.signal);
-    } catch (error) {
-      if (!this.#session.signal.aborted) throw error;
+    } catch {
+      // Only the end of the session or of the client stops it, and with the lease the key goes too.
     } finally {
       this.#leave();
     }
-  }
-
-  readonly #onSessionLost = (): void => {
-    this.#lose(this.#session.signal.reason);
-    this.#leave();
-  };
-
-  #lose(reason: EtcdError): void {
-    this.#session.signal.removeEventListener('abort', this.#onSessionLost);
-    this.#stopWatching();
-    this.#over.abort(reason);
   }
 }
 

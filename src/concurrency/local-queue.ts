@@ -1,6 +1,4 @@
-interface Waiter {
-  enter(leave: () => void): void;
-}
+import { onAbort } from '../on-abort.js';
 
 /**
  * First come, first served, within one process. Lockers of one session share one key in etcd and could not be told
@@ -8,7 +6,14 @@ interface Waiter {
  */
 export class LocalQueue {
   #busy = false;
-  readonly #waiters: Waiter[] = [];
+  readonly #waiters: ((leave: () => void) => void)[] = [];
+
+  readonly #onEmpty: () => void;
+
+  /** `onEmpty` is called when the last one has left. */
+  constructor(onEmpty: () => void = () => {}) {
+    this.#onEmpty = onEmpty;
+  }
 
   /** Resolves with the function that leaves again; rejects with the signal's reason. */
   enter(signal: AbortSignal): Promise<() => void> {
@@ -16,17 +21,14 @@ export class LocalQueue {
       if (signal.aborted) return reject(signal.reason);
       const leave = this.tryEnter();
       if (leave !== undefined) return resolve(leave);
-      const waiter: Waiter = {
-        enter: (next) => {
-          signal.removeEventListener('abort', onAbort);
-          resolve(next);
-        },
+      const waiter = (next: () => void): void => {
+        offAbort();
+        resolve(next);
       };
-      const onAbort = (): void => {
+      const offAbort = onAbort(signal, () => {
         this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
         reject(signal.reason);
-      };
-      signal.addEventListener('abort', onAbort, { once: true });
+      });
       this.#waiters.push(waiter);
     });
   }
@@ -44,8 +46,9 @@ export class LocalQueue {
       if (left) return;
       left = true;
       const next = this.#waiters.shift();
-      if (next === undefined) this.#busy = false;
-      else next.enter(this.#leaveOnce());
+      if (next !== undefined) return next(this.#leaveOnce());
+      this.#busy = false;
+      this.#onEmpty();
     };
   }
 }

@@ -1,5 +1,6 @@
 import { toBytes } from '../bytes.js';
 import { invalidInput } from '../errors.js';
+import type { KeyValue } from '../kv/key-value.js';
 import { after } from '../time.js';
 import { Held } from './held.js';
 import {
@@ -13,6 +14,7 @@ import {
   waitForTurn,
   watchEntry,
 } from './queue-entry.js';
+import type { Seat } from './seat.js';
 import type { Session } from './session.js';
 import { type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 
@@ -52,8 +54,17 @@ export class Mutex {
   async lock(options: WaitOptions = {}): Promise<Held> {
     const limit = waitLimit('lock', this.#session.signal, options);
     try {
-      const leave = await this.#session.localQueue(this.name).enter(limit.signal);
-      return await this.#queueUp(limit, leave);
+      const seat = this.#session.seat(this.#key.key);
+      const leave = await seat.localQueue.enter(limit.signal);
+      const attempt = this.#attempt(seat, leave);
+      const { entry, ahead } = await attempt.step(
+        enqueue(this.#session.client, this.#key, limit.signal, attempt.onUnknown),
+      );
+      attempt.entry = entry;
+      if (ahead !== undefined) await attempt.step(this.#waitForTurn(entry, ahead, limit));
+      return this.#hold(entry, leave);
+    } catch (error) {
+      throw limit.signal.aborted ? limit.signal.reason : error;
     } finally {
       limit.dispose();
     }
@@ -62,14 +73,14 @@ export class Mutex {
   /** The lock if it is free, and nobody of this session is after it; undefined otherwise. Never queues. */
   async tryLock(options: WaitOptions = {}): Promise<Held | undefined> {
     const limit = waitLimit('tryLock', this.#session.signal, options);
-    const leave = this.#session.localQueue(this.name).tryEnter();
     try {
-      if (leave === undefined) return undefined;
       limit.signal.throwIfAborted();
-      const entry = await this.#orWithdraw(
-        undefined,
-        leave,
-        enqueueIfEmpty(this.#session.client, this.#key, limit.signal),
+      const seat = this.#session.seat(this.#key.key);
+      const leave = seat.localQueue.tryEnter();
+      if (leave === undefined) return undefined;
+      const attempt = this.#attempt(seat, leave);
+      const entry = await attempt.step(
+        enqueueIfEmpty(this.#session.client, this.#key, limit.signal, attempt.onUnknown),
       );
       if (entry !== undefined) return this.#hold(entry, leave);
       leave();
@@ -81,18 +92,9 @@ export class Mutex {
     }
   }
 
-  async #queueUp(limit: WaitLimit, leave: () => void): Promise<Held> {
-    const { client } = this.#session;
-    try {
-      const { entry, ahead } = await this.#orWithdraw(undefined, leave, enqueue(client, this.#key, limit.signal));
-      if (ahead !== undefined) {
-        const stopWatching = watchEntry(client, entry, (gone) => limit.end(gone));
-        await this.#orWithdraw(entry, leave, waitForTurn(client, entry, ahead, limit.signal)).finally(stopWatching);
-      }
-      return this.#hold(entry, leave);
-    } catch (error) {
-      throw limit.signal.aborted ? limit.signal.reason : error;
-    }
+  async #waitForTurn(entry: QueueEntry, ahead: KeyValue, limit: WaitLimit): Promise<void> {
+    const stopWatching = watchEntry(this.#session.client, entry, (gone) => limit.end(gone));
+    await waitForTurn(this.#session.client, entry, ahead, limit.signal).finally(stopWatching);
   }
 
   /** @throws EtcdError with the reason, where the session was lost on the way: then the key goes with the lease. */
@@ -103,26 +105,55 @@ export class Mutex {
   }
 
   /**
-   * Awaits a step towards the lock. Where it fails the own key is deleted, by a path that what ended the wait does not
+   * The steps towards the lock. Where one fails the own key is deleted, by a path that what ended the wait does not
    * stop; only then may the next locker of the session use the key.
    */
-  async #orWithdraw<T>(entry: QueueEntry | undefined, leave: () => void, step: Promise<T>): Promise<T> {
-    try {
-      return await step;
-    } catch (error) {
-      const { client, signal } = this.#session;
-      const withdrawn =
-        entry === undefined
-          ? leaveQueueIfEntered(client, this.#key.key, signal)
-          : leaveQueue(client, entry.key, entry.revision, signal);
-      // Fails only with the session, and then the key goes with the lease.
-      const settled = withdrawn.catch(() => {}).finally(leave);
-      let stopTimer = (): void => {};
-      const bound = new Promise<void>((resolve) => {
-        stopTimer = after(CLEANUP_WAIT_MS, resolve);
-      });
-      await Promise.race([settled, bound]).finally(stopTimer);
-      throw error;
-    }
+  #attempt(seat: Seat, leave: () => void): Attempt {
+    const { client, signal } = this.#session;
+    const { key } = this.#key;
+    let doubtful = false;
+    const withdraw = async (entry: QueueEntry | undefined): Promise<void> => {
+      if (entry !== undefined) await leaveQueue(client, key, entry.revision, signal);
+      else if (doubtful) await leaveQueueIfEntered(client, key, signal);
+    };
+    const attempt: Attempt = {
+      entry: undefined,
+      onUnknown: () => {
+        doubtful = true;
+        seat.guard();
+      },
+      step: async (step) => {
+        try {
+          return await step;
+        } catch (error) {
+          // Fails only with the session, and then the key goes with the lease.
+          await settledWithin(
+            CLEANUP_WAIT_MS,
+            withdraw(attempt.entry)
+              .catch(() => {})
+              .finally(leave),
+          );
+          throw error;
+        }
+      },
+    };
+    return attempt;
   }
+}
+
+interface Attempt {
+  /** The place in the queue, once it is known. */
+  entry: QueueEntry | undefined;
+  /** The put of the key may have come through, or may yet. */
+  readonly onUnknown: () => void;
+  step<T>(step: Promise<T>): Promise<T>;
+}
+
+/** Waits for a promise that never rejects, but no longer than that. */
+async function settledWithin(timeoutMs: number, settling: Promise<void>): Promise<void> {
+  let stopTimer = (): void => {};
+  const timeout = new Promise<void>((resolve) => {
+    stopTimer = after(timeoutMs, resolve);
+  });
+  await Promise.race([settling, timeout]).finally(stopTimer);
 }

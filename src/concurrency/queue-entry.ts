@@ -1,3 +1,4 @@
+import type { CallOptions } from '../channel/rpc.js';
 import type { Client } from '../client.js';
 import { EtcdError } from '../errors.js';
 import { prefix } from '../kv/key-range.js';
@@ -6,11 +7,10 @@ import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/range-p
 import { after, pause } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
-import { untilAnswered } from './wait-limit.js';
+import { untilAnswered, untilDone } from './wait-limit.js';
 
-/** A request whose answer was lost may still be on its way to be applied; after this it is looked for once more. */
-const SETTLE_MS = 1_000;
 const WATCH_AFTER_MS = 100;
+const REWATCH_MS = 50;
 
 /** Where a session's key for a name stands in etcd, in the layout of Go's `concurrency` package and etcdctl. */
 export interface QueueKey {
@@ -34,14 +34,16 @@ export function queueKey(name: string, lease: bigint): QueueKey {
 
 /**
  * Enters the queue, and tells who is right ahead. Repeating it is safe: only one locker at a time uses the key, and
- * where the first request came through the second finds the key and leaves it alone.
+ * where an earlier attempt came through the next finds the key and leaves it alone. An attempt whose outcome is unknown
+ * may come through later still, when the key is gone again: `onUnknown` is told.
  */
 export async function enqueue(
   client: Client,
   { key, prefix: queue, lease }: QueueKey,
   signal: AbortSignal,
+  onUnknown: () => void,
 ): Promise<{ readonly entry: QueueEntry; readonly ahead: KeyValue | undefined }> {
-  const result = await untilAnswered(signal, (options) =>
+  const enter = (options: CallOptions) =>
     client.txn(
       {
         if: [compare.createRevision(key, '==', 0n)],
@@ -49,8 +51,8 @@ export async function enqueue(
         else: [op.get(key), op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true })],
       },
       options,
-    ),
-  );
+    );
+  const result = await untilAnswered(signal, enter, onUnknown);
   const seenAt = result.header.revision;
   if (result.succeeded) {
     return { entry: { key, prefix: queue, lease, revision: seenAt, seenAt }, ahead: result.responses[0].kvs[0] };
@@ -62,27 +64,33 @@ export async function enqueue(
   return { entry: { key, prefix: queue, lease, revision: own.createRevision, seenAt }, ahead };
 }
 
-/** Enters the queue only where it is empty. Undefined: it was not. Safe to repeat, as `enqueue` is. */
+/** Enters the queue only where it is empty. Undefined: it was not. As to repeating, see `enqueue`. */
 export async function enqueueIfEmpty(
   client: Client,
   { key, prefix: queue, lease }: QueueKey,
   signal: AbortSignal,
+  onUnknown: () => void,
 ): Promise<QueueEntry | undefined> {
-  const result = await untilAnswered(signal, (options) =>
+  const enter = (options: CallOptions) =>
     client.txn(
       {
         // A range without keys counts as one missing key, whose create revision is 0.
         if: [compare.createRevision(prefix(queue), '==', 0n)],
         then: [op.put(key, '', { lease })],
-        else: [op.get(key)],
+        else: [op.get(key), op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true })],
       },
       options,
-    ),
-  );
+    );
+  const result = await untilAnswered(signal, enter, onUnknown);
   const seenAt = result.header.revision;
   if (result.succeeded) return { key, prefix: queue, lease, revision: seenAt, seenAt };
-  const own = result.responses[0];
-  return own && { key, prefix: queue, lease, revision: own.createRevision, seenAt };
+  const [own, { kvs }] = result.responses;
+  if (own === undefined) return undefined;
+  const entry = { key, prefix: queue, lease, revision: own.createRevision, seenAt };
+  if (kvs[0]?.createRevision === own.createRevision) return entry;
+  // A place in the queue that an attempt of some time ago took, and nobody waits in.
+  await leaveQueue(client, key, own.createRevision, signal);
+  return undefined;
 }
 
 /**
@@ -110,6 +118,10 @@ export async function waitForTurn(
         next = await readAhead(client, entry, signal);
       }
       predecessor = next;
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      await pause(REWATCH_MS, signal);
+      predecessor = await readAhead(client, entry, signal);
     } finally {
       await deletion.close();
     }
@@ -132,18 +144,15 @@ async function readAhead(client: Client, entry: QueueEntry, signal: AbortSignal)
  * `lifetime` ends the attempts: with the session the key goes by itself.
  */
 export async function leaveQueue(client: Client, key: string, revision: bigint, lifetime: AbortSignal): Promise<void> {
-  await untilAnswered(lifetime, (options) =>
+  await untilDone(lifetime, (options) =>
     client.txn({ if: [compare.createRevision(key, '==', revision)], then: [op.delete(key)] }, options),
   );
 }
 
 /** Leaves the queue where it is not known whether it was entered, because the answer was lost. */
 export async function leaveQueueIfEntered(client: Client, key: string, lifetime: AbortSignal): Promise<void> {
-  for (const waitMs of [0, SETTLE_MS]) {
-    await pause(waitMs, lifetime);
-    const own = await untilAnswered(lifetime, (options) => client.get(key, options));
-    if (own !== undefined) await leaveQueue(client, key, own.createRevision, lifetime);
-  }
+  const own = await untilDone(lifetime, (options) => client.get(key, options));
+  if (own !== undefined) await leaveQueue(client, key, own.createRevision, lifetime);
 }
 
 /**
@@ -175,12 +184,18 @@ async function entryDeleted(client: Client, entry: QueueEntry, signal: AbortSign
         .next();
       return;
     } catch (error) {
-      if (!(error instanceof EtcdError) || error.reason !== 'Compacted') throw error;
+      if (!isPassing(error)) throw error;
+      await pause(REWATCH_MS, signal);
       const { header, kvs } = await untilAnswered(signal, (options) => client.range(entry.key, options));
       if (kvs[0]?.createRevision !== entry.revision) return;
       startRevision = header.revision + 1n;
     }
   }
+}
+
+/** A watch that ended for a cause that says nothing of the key: its revision is compacted, or a response too large. */
+function isPassing(error: unknown): boolean {
+  return error instanceof EtcdError && (error.reason === 'Compacted' || error.code === 'ResourceExhausted');
 }
 
 export function entryGone(cause?: unknown): EtcdError {

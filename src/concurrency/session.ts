@@ -2,7 +2,7 @@ import type { CallOptions } from '../channel/rpc.js';
 import type { Client } from '../client.js';
 import { EtcdError } from '../errors.js';
 import type { KeepAlive } from '../lease/keep-alive.js';
-import { LocalQueue } from './local-queue.js';
+import { Seat } from './seat.js';
 import { untilAnswered, waitLimit } from './wait-limit.js';
 
 /** Short enough that the locks of a process that died are soon free. */
@@ -21,7 +21,7 @@ export interface SessionOptions extends CallOptions {
 export class Session implements AsyncDisposable {
   readonly client: Client;
   readonly #keepAlive: KeepAlive;
-  readonly #localQueues = new Map<string, LocalQueue>();
+  readonly #seats = new Map<string, Seat>();
   #closing: Promise<void> | undefined;
 
   private constructor(client: Client, keepAlive: KeepAlive) {
@@ -50,14 +50,14 @@ export class Session implements AsyncDisposable {
     return this.#keepAlive.valid();
   }
 
-  /** @internal Where the lockers of one name within this session queue. */
-  localQueue(name: string): LocalQueue {
-    let queue = this.#localQueues.get(name);
-    if (queue === undefined) {
-      queue = new LocalQueue();
-      this.#localQueues.set(name, queue);
+  /** @internal The seat of a key. Enter its queue in the same turn: a seat that nobody uses is forgotten. */
+  seat(key: string): Seat {
+    let seat = this.#seats.get(key);
+    if (seat === undefined) {
+      seat = new Seat(this.client, key, this.signal, () => this.#seats.delete(key));
+      this.#seats.set(key, seat);
     }
-    return queue;
+    return seat;
   }
 
   /**

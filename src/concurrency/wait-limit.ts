@@ -1,5 +1,6 @@
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
-import { canceled, EtcdError, timedOut } from '../errors.js';
+import { canceled, EtcdError, type Reason, timedOut } from '../errors.js';
+import { onAbort } from '../on-abort.js';
 import { after, backoffMs, pause } from '../time.js';
 
 /** How long to wait, and on whose word to stop. */
@@ -26,40 +27,68 @@ export function waitLimit(what: string, lifetime: AbortSignal, options: WaitOpti
   const end = (reason: EtcdError): void => controller.abort(reason);
   const onLifetime = (): void => end(lifetime.reason);
   const onSignal = (): void => end(canceled(signal as AbortSignal, 'rejected'));
-  const stopTimer = after(timeoutMs, () => end(timedOut(what, timeoutMs, 'rejected')));
-  lifetime.addEventListener('abort', onLifetime);
-  signal?.addEventListener('abort', onSignal);
+  const undos = [
+    after(timeoutMs, () => end(timedOut(what, timeoutMs, 'rejected'))),
+    onAbort(lifetime, onLifetime),
+    ...(signal === undefined ? [] : [onAbort(signal, onSignal)]),
+  ];
   if (lifetime.aborted) onLifetime();
   if (signal?.aborted) onSignal();
   return {
     signal: controller.signal,
     end,
     dispose: () => {
-      stopTimer();
-      lifetime.removeEventListener('abort', onLifetime);
-      signal?.removeEventListener('abort', onSignal);
+      for (const undo of undos) undo();
     },
   };
 }
 
 /**
  * Repeats a call that may safely be repeated until a server answers it, or `signal` aborts: then its reason is thrown.
- * Whoever calls this owes the proof that repeating is safe.
+ * Whoever calls this owes the proof that repeating is safe. `onUnknown` hears of attempts that may still be processed.
  */
-export async function untilAnswered<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
+export function untilAnswered<T>(
+  signal: AbortSignal,
+  call: (options: CallOptions) => Promise<T>,
+  onUnknown: () => void = () => {},
+): Promise<T> {
+  return repeat(signal, call, isTransient, onUnknown);
+}
+
+/** Repeats a call until it is done, whatever servers say to it, or `signal` aborts. For what must not be left undone. */
+export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
+  return repeat(
+    signal,
+    call,
+    ({ reason }) => !IN_VAIN.has(reason),
+    () => {},
+  );
+}
+
+/** No server will ever do what the client itself refuses. */
+const IN_VAIN: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
+
+async function repeat<T>(
+  signal: AbortSignal,
+  call: (options: CallOptions) => Promise<T>,
+  again: (error: EtcdError) => boolean,
+  onUnknown: () => void,
+): Promise<T> {
   for (let attempt = 0; ; attempt += 1) {
     signal.throwIfAborted();
     try {
       return await call({ signal });
     } catch (error) {
+      if (error instanceof EtcdError && error.outcome === 'unknown') onUnknown();
       signal.throwIfAborted();
-      if (!(error instanceof EtcdError) || !isTransient(error)) throw error;
+      if (!(error instanceof EtcdError) || !again(error)) throw error;
       await pause(backoffMs(attempt), signal);
     }
   }
 }
 
 function isTransient({ code, outcome, reason }: EtcdError): boolean {
-  if (reason === 'ClientClosed' || reason === 'InvalidInput') return false;
-  return code === 'Unavailable' || code === 'DeadlineExceeded' || (outcome === 'unknown' && code !== 'Internal');
+  if (IN_VAIN.has(reason) || reason === 'MalformedMessage') return false;
+  if (reason === 'RequestTooManyRequests') return true;
+  return code === 'Unavailable' || code === 'DeadlineExceeded' || outcome === 'unknown';
 }

@@ -2,7 +2,7 @@ import type { Client } from '../client.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import { Session } from './session.js';
-import type { WaitOptions } from './wait-limit.js';
+import { type WaitOptions, waitLimit } from './wait-limit.js';
 
 export interface WithLockOptions extends WaitOptions {
   /** Seconds after which the lock is free should this process die. Default 10. */
@@ -10,8 +10,8 @@ export interface WithLockOptions extends WaitOptions {
 }
 
 /**
- * Runs `action` under a lock, in a session of its own, and gives back what it returns. `timeoutMs` bounds the wait, not
- * the action.
+ * Runs `action` under a lock, in a session of its own, and gives back what it returns. `timeoutMs` bounds the way to the
+ * lock, not the action.
  *
  * @throws EtcdError where the lock is not to be had, and where it was lost before `action` was done: what `action` did
  * outside `held.txn` then may have happened beside another holder.
@@ -22,17 +22,23 @@ export async function withLock<T>(
   action: (held: Held) => Promise<T> | T,
   { ttl, ...wait }: WithLockOptions = {},
 ): Promise<T> {
-  const session = await Session.open(client, { ttl, signal: wait.signal });
+  const limit = waitLimit('withLock', new AbortController().signal, wait);
+  const { signal } = limit;
+  let session: Session | undefined;
+  let held: Held | undefined;
   try {
-    const held = await new Mutex(session, name).lock(wait);
-    try {
-      const result = await action(held);
-      held.signal.throwIfAborted();
-      return result;
-    } finally {
-      await held.unlock();
-    }
+    session = await Session.open(client, { ttl, signal });
+    held = await new Mutex(session, name).lock({ signal });
+    limit.dispose();
+    const result = await action(held);
+    held.signal.throwIfAborted();
+    return result;
+  } catch (error) {
+    throw held === undefined && signal.aborted ? signal.reason : error;
   } finally {
-    await session.close();
+    limit.dispose();
+    // Where these fail the lease runs out by itself; that must not hide what became of the action.
+    await held?.unlock().catch(() => {});
+    await session?.close().catch(() => {});
   }
 }

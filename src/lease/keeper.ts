@@ -10,6 +10,8 @@ import { KeepAlive, leaseLost } from './keep-alive.js';
 const RENEWALS_PER_TTL = 3;
 /** For a lease whose TTL is not known yet. */
 const FIRST_RENEWAL_MS = 1_000;
+/** Shorter answers are owed by no server: an election alone may take longer. */
+const MIN_PATIENCE_MS = 500;
 /** After a blocked event loop an answer may have arrived that nobody has read yet. */
 const GRACE_MS = 50;
 /** A member cut off from its leader answers no keepalive: with this it ends the stream, and another is tried. */
@@ -21,7 +23,7 @@ interface Kept {
   intervalMs: number;
   /**
    * One request at a time, so that an answer needs no other correlation than the id. `due`: it waits for a stream.
-   * `overdue`: it got no answer for a whole interval.
+   * `overdue`: it got no answer for half an interval.
    */
   state: 'idle' | 'due' | 'sent' | 'overdue';
   /** When the request under way was sent. */
@@ -36,6 +38,7 @@ export class LeaseKeeper {
   #stream: OutgoingStream<LeaseKeepAliveRequest> | undefined;
   #stopReopening: () => void = () => {};
   #reopening = false;
+  #closed = false;
   #failures = 0;
 
   constructor(rpc: Rpc) {
@@ -45,6 +48,10 @@ export class LeaseKeeper {
   /** `granted` tells when the request that granted the lease was sent, and the TTL in seconds. */
   keep(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
     const handle = new KeepAlive(id);
+    if (this.#closed) {
+      handle.lose(clientClosed(id));
+      return handle;
+    }
     handle.signal.addEventListener('abort', () => this.#release(handle));
     const kept: Kept = this.#kept.get(id) ?? {
       id,
@@ -56,10 +63,10 @@ export class LeaseKeeper {
     };
     this.#kept.set(id, kept);
     kept.handles.add(handle);
-    if (granted !== undefined) {
-      handle.acknowledged(granted.sentAt, granted.ttl);
-      kept.intervalMs = (granted.ttl * 1000) / RENEWALS_PER_TTL;
-    }
+    if (granted !== undefined) handle.acknowledged(granted.sentAt, granted.ttl);
+    // A renewal under way serves this handle too.
+    if (kept.state !== 'idle') return handle;
+    if (granted !== undefined) kept.intervalMs = (granted.ttl * 1000) / RENEWALS_PER_TTL;
     this.#schedule(kept, granted === undefined ? 0 : granted.sentAt + kept.intervalMs - monotonicMs());
     return handle;
   }
@@ -74,7 +81,8 @@ export class LeaseKeeper {
 
   /** Every lease kept here is lost to its owner: the client is closed. */
   close(): void {
-    for (const id of [...this.#kept.keys()]) this.lose(id, leaseLost(id, 'ClientClosed', 'the client was closed'));
+    this.#closed = true;
+    for (const id of [...this.#kept.keys()]) this.lose(id, clientClosed(id));
   }
 
   #release(handle: KeepAlive): void {
@@ -104,7 +112,6 @@ export class LeaseKeeper {
       kept.state = 'overdue';
       return this.#schedule(kept, GRACE_MS);
     }
-    this.#schedule(kept, kept.intervalMs);
     kept.state = 'due';
     if (!this.#reopening) this.#send(kept);
   }
@@ -114,6 +121,7 @@ export class LeaseKeeper {
     kept.state = 'sent';
     kept.sentAt = monotonicMs();
     stream.send({ id: kept.id });
+    this.#schedule(kept, Math.max(kept.intervalMs / 2, MIN_PATIENCE_MS));
   }
 
   #open(): OutgoingStream<LeaseKeepAliveRequest> {
@@ -138,11 +146,13 @@ export class LeaseKeeper {
     if (ttl <= 0n) return this.lose(id, leaseLost(id, 'LeaseExpired', 'the server does not know it any more'));
     kept.state = 'idle';
     for (const handle of kept.handles) handle.acknowledged(kept.sentAt, Number(ttl));
+    // The answer came too late for every one of them.
+    if (this.#kept.get(id) !== kept) return;
     kept.intervalMs = (Number(ttl) * 1000) / RENEWALS_PER_TTL;
     this.#schedule(kept, kept.sentAt + kept.intervalMs - monotonicMs());
   }
 
-  /** A request went unanswered for a whole interval: the stream leads nowhere. */
+  /** A request went unanswered: the stream leads nowhere. */
   #restart(): void {
     this.#stream?.cancel('unresponsive');
     this.#ended(undefined);
@@ -154,7 +164,7 @@ export class LeaseKeeper {
     for (const kept of this.#kept.values()) {
       if (kept.state === 'idle') continue;
       kept.state = 'due';
-      this.#schedule(kept, kept.intervalMs);
+      kept.stopTimer();
     }
     this.#reopening = true;
     this.#stopReopening = after(backoffMs(this.#failures++), () => {
@@ -162,4 +172,8 @@ export class LeaseKeeper {
       for (const kept of this.#kept.values()) if (kept.state === 'due') this.#send(kept);
     });
   }
+}
+
+function clientClosed(id: bigint): EtcdError {
+  return leaseLost(id, 'ClientClosed', 'the client was closed');
 }

@@ -53,11 +53,15 @@ export class Leases {
   async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
     const ttl = checkTtl(options.ttl);
     const id = options.id === undefined ? randomLeaseId() : checkInt64(options.id, 'id', 1n);
-    const sentAt = monotonicMs();
+    // The server counts from some time after the request was handed to a connection: the first that may have counted.
+    let sentAt = 0;
+    const onSent = (): void => {
+      sentAt ||= monotonicMs();
+    };
     const left = this.#rpc.within(options);
     for (let attempt = 0; ; attempt += 1) {
       try {
-        const response = await this.#rpc.call(methods.lease.leaseGrant, { ttl: BigInt(ttl), id }, left());
+        const response = await this.#rpc.call(methods.lease.leaseGrant, { ttl: BigInt(ttl), id }, left(), onSent);
         return withHeader(response.header, { id: response.id, ttl: Number(response.ttl), sentAt });
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;

@@ -17,6 +17,8 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly timeoutMs: number;
   /** When the time is up, on the monotonic clock. */
   readonly deadline: number;
+  /** Called each time the request is handed to a connection. */
+  readonly onSent?: (() => void) | undefined;
 }
 
 /** The receiving end of a stream. No call of it may throw. */

@@ -4,7 +4,7 @@ import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import type { StatusCode } from '../status.js';
 import { errorFromText } from '../status-error.js';
-import { after, backoffMs } from '../time.js';
+import { after, backoffMs, monotonicMs } from '../time.js';
 import type { OutgoingStream } from '../transport/transport.js';
 import type { Watcher } from './watcher.js';
 
@@ -14,6 +14,8 @@ const REQUIRE_LEADER = { hasleader: 'true' };
 const NO_WATCH_ID = -1n;
 /** How long a stream without watches is kept: waits come one after the other, and each would open a new one. */
 const LINGER_MS = 1_000;
+/** A stream that has lasted this long did not fail for the reason of the one before. */
+const STEADY_MS = 1_000;
 /** Ends of the stream after which a new one may do better. */
 const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'OK',
@@ -40,6 +42,8 @@ export class WatchStream {
   /** Never used twice, so that a late response cannot concern another watch. */
   #nextId = 1n;
   #failures = 0;
+  /** On the monotonic clock. */
+  #openedAt = 0;
   #stopReopening: () => void = () => {};
   #stopLingering: () => void = () => {};
   #reopening = false;
@@ -113,13 +117,20 @@ export class WatchStream {
       REQUIRE_LEADER,
     );
     this.#stream = stream;
-    for (const watcher of this.#watchers) this.#create(watcher, stream);
+    this.#openedAt = monotonicMs();
+    for (const watcher of [...this.#watchers]) this.#create(watcher, stream);
   }
 
   #create(watcher: Watcher, stream: OutgoingStream<WatchRequest>): void {
     const watchId = this.#nextId++;
-    stream.send({ requestUnion: { case: 'createRequest', value: watcher.createRequest(watchId) } });
-    this.#creating.push(watcher);
+    try {
+      stream.send({ requestUnion: { case: 'createRequest', value: watcher.createRequest(watchId) } });
+      this.#creating.push(watcher);
+    } catch (error) {
+      // The request is too long: the trouble of this watch alone.
+      this.#watchers.delete(watcher);
+      watcher.end(error as EtcdError);
+    }
   }
 
   /** Events still on their way for this id find nobody. */
@@ -149,7 +160,6 @@ export class WatchStream {
     const watcher = this.#creating.shift();
     if (watcher === undefined) return;
     if (response.canceled) return this.#refused(watcher, response);
-    this.#failures = 0;
     // Two entries of one watch: it was taken off the stream and put back before the first was answered.
     if (!this.#watchers.has(watcher) || this.#creating.includes(watcher)) return this.#cancel(response.watchId);
     this.#byId.set(response.watchId, watcher);
@@ -177,6 +187,7 @@ export class WatchStream {
     for (const watcher of this.#watchers) watcher.detached();
     if (error !== undefined && !isResumable(error)) return this.end(error);
     this.#reopening = true;
+    if (monotonicMs() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#stopReopening = after(backoffMs(this.#failures++), () => {
       this.#reopening = false;
       if (this.#watchers.size > 0) this.#open();

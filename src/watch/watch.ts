@@ -2,6 +2,7 @@ import { checkInt64, checkPositive } from '../arguments.js';
 import { canceled, type EtcdError, invalidInput } from '../errors.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/key-range.js';
+import { onAbort } from '../on-abort.js';
 import type { WatchBatch, WatchEvent } from './event.js';
 import type { WatchStream } from './watch-stream.js';
 import { Watcher } from './watcher.js';
@@ -33,7 +34,6 @@ export interface WatchOptions {
 export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   readonly #watcher: Watcher;
   readonly #stream: WatchStream;
-  readonly #signal: AbortSignal | undefined;
 
   constructor(stream: WatchStream, keys: Keys, options: WatchOptions) {
     const request = {
@@ -47,16 +47,18 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     };
     const bufferBytes = checkPositive(options.bufferBytes ?? DEFAULT_BUFFER_BYTES, 'bufferBytes', 'bytes');
     this.#stream = stream;
-    this.#signal = options.signal;
+    let offAbort = (): void => {};
     const watcher = new Watcher({
       request,
       bufferBytes,
       suspend: () => stream.remove(watcher),
       resume: () => stream.add(watcher),
+      ended: () => offAbort(),
     });
     this.#watcher = watcher;
-    this.#signal?.addEventListener('abort', this.#abort);
-    if (this.#signal?.aborted) this.#abort();
+    const { signal } = options;
+    if (signal !== undefined) offAbort = onAbort(signal, () => this.#end(canceled(signal, 'rejected')));
+    if (signal?.aborted) this.#end(canceled(signal, 'rejected'));
     else stream.add(watcher);
   }
 
@@ -100,10 +102,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     return this.close();
   }
 
-  readonly #abort = (): void => this.#end(canceled(this.#signal as AbortSignal, 'rejected'));
-
   #end(error?: EtcdError): void {
-    this.#signal?.removeEventListener('abort', this.#abort);
     this.#stream.remove(this.#watcher);
     this.#watcher.end(error);
     this.#watcher.batches.discard();

@@ -13,6 +13,8 @@ export interface WatcherOptions {
   readonly suspend: () => void;
   /** The consumer has caught up: put the watch back, from where it stands. */
   readonly resume: () => void;
+  /** The watch is over, for whatever reason. */
+  readonly ended: () => void;
 }
 
 /** One watch as its stream sees it: fed with responses, it knows where to go on after a break. */
@@ -85,6 +87,7 @@ export class Watcher {
   end(error?: EtcdError): void {
     if (this.ended) return;
     this.#endedWith = error;
+    this.#options.ended();
     this.batches.end(error);
     for (const { reject } of this.#awaitingCreation.splice(0)) reject(error ?? closed());
   }

@@ -5,6 +5,7 @@ import { type Client, compare, op, prefix, withFirstCreate } from '../../src/ind
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { FaultProxy } from '../support/fault-proxy.js';
+import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
 const TXN = '/etcdserverpb.KV/Txn';
@@ -88,22 +89,38 @@ describe('taking a lock', () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
     const [keyA, keyB] = [queueKey(name, a.leaseId), queueKey(name, b.leaseId)];
-    const first = await enqueue(etcd, keyA, NEVER);
-    const second = await enqueue(etcd, keyB, NEVER);
+    const first = await enqueue(etcd, keyA, NEVER, () => {});
+    const second = await enqueue(etcd, keyB, NEVER, () => {});
     expect(second.ahead?.createRevision).toBe(first.entry.revision);
     // Between the answer and the watch:
     await leaveQueue(etcd, keyA.key, first.entry.revision, NEVER);
-    await enqueue(etcd, keyA, NEVER);
+    await enqueue(etcd, keyA, NEVER, () => {});
     await waitForTurn(etcd, second.entry, second.ahead, NEVER);
   });
 
   test('is refused where the own key went while the predecessor left: the lock was never held (S20)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
-    const first = await enqueue(etcd, queueKey(name, a.leaseId), NEVER);
-    const second = await enqueue(etcd, queueKey(name, b.leaseId), NEVER);
+    const first = await enqueue(etcd, queueKey(name, a.leaseId), NEVER, () => {});
+    const second = await enqueue(etcd, queueKey(name, b.leaseId), NEVER, () => {});
     await etcd.txn({ then: [op.delete(first.entry.key), op.delete(second.entry.key)] });
     expect(await errorOf(waitForTurn(etcd, second.entry, second.ahead, NEVER))).toMatchObject({ reason: 'LockLost' });
+  });
+
+  test('goes on waiting where a compaction ends the watch on the predecessor (S6, S18)', async () => {
+    const { endpoints } = await ownEtcd();
+    const { etcd, direct, proxy } = await proxied(endpoints);
+    const name = unique('lock');
+    const first = await lock(direct, name);
+    const second = lock(etcd, name);
+    await queueLength(direct, name, 2);
+    await direct.put('other', 'x');
+    proxy.blackhole();
+    for (let index = 0; index < 5; index += 1) await direct.put('other', 'x');
+    await direct.compact((await direct.put('other', 'x')).header.revision);
+    proxy.heal();
+    await first.unlock();
+    expect((await second).token).toBeGreaterThan(first.token);
   });
 
   test('ends at once when the own key is deleted while waiting (S20, S21)', async () => {
@@ -206,6 +223,23 @@ describe('tryLock', () => {
     await held?.unlock();
     expect((await b.tryLock())?.valid()).toBe(true);
   });
+
+  test('does not take a place in the queue, left over from some attempt, for the lock (S24)', async () => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    const holder = await lock(etcd, name);
+    const session = await Session.open(etcd);
+    const leftOver = `${name}/${session.leaseId.toString(16)}`;
+    await etcd.put(leftOver, '', { lease: session.leaseId });
+    expect(await new Mutex(session, name).tryLock()).toBeUndefined();
+    expect(await etcd.get(leftOver)).toBeUndefined();
+    expect(holder.valid()).toBe(true);
+  });
+
+  test('that is cancelled beforehand does not stand in the way of the next', async () => {
+    const mutex = new Mutex(await Session.open(openClient()), unique('lock'));
+    expect(await errorOf(mutex.tryLock({ signal: AbortSignal.abort() }))).toMatchObject({ reason: 'Canceled' });
+    expect((await mutex.tryLock())?.valid()).toBe(true);
+  });
 });
 
 describe('releasing', () => {
@@ -281,6 +315,26 @@ describe('an acquire whose answer is lost (S24)', () => {
   });
 });
 
+describe('an acquire that comes through late (S24)', () => {
+  test('when the lock was taken otherwise and released, leaves no orphan in the queue', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const name = unique('lock');
+    const session = await Session.open(etcd);
+    const key = `${name}/${session.leaseId.toString(16)}`;
+    const truth = direct.watch(key);
+    await truth.created();
+    const events = truth[Symbol.asyncIterator]();
+    const next = async (): Promise<string | undefined> => (await events.next()).value?.type;
+    const held = proxy.holdNextRequest((chunk) => chunk.includes(name));
+    await (await new Mutex(session, name).lock()).unlock();
+    expect([await next(), await next()]).toEqual(['put', 'delete']);
+    (await held)();
+    expect([await next(), await next()]).toEqual(['put', 'delete']);
+    expect(session.valid()).toBe(true);
+    await (await new Mutex(session, name).lock()).unlock();
+  });
+});
+
 describe('writing under a lock (S23)', () => {
   test('carries the comparison of the token, and types the answer by the operations', async () => {
     const [etcd, key] = [openClient(), unique()];
@@ -303,6 +357,15 @@ describe('writing under a lock (S23)', () => {
     expect(error).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
     expect(await etcd.get(key)).toBeUndefined();
     expect(held.valid()).toBe(false);
+  });
+
+  test('a holder that lost the lock and never released it does not stand in the way of its session (S22)', async () => {
+    const etcd = openClient();
+    const mutex = new Mutex(await Session.open(etcd), unique('lock'));
+    const lost = await mutex.lock();
+    await etcd.delete(lost.key);
+    const again = await mutex.lock({ timeoutMs: 10_000 });
+    expect([lost.valid(), again.valid()]).toEqual([false, true]);
   });
 
   test('a holder whose key is deleted by somebody is told', async () => {
@@ -342,6 +405,12 @@ describe('withLock', () => {
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
   });
 
+  test('gives up in time where no server answers', async () => {
+    const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
+    const error = await errorOf(withLock(etcd, 'x', () => {}, { timeoutMs: 200 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', problem: 'withLock not done within timeoutMs = 200' });
+  });
+
   test('rejects when the lock was lost before the action was done', async () => {
     const etcd = openClient();
     const lost = withLock(etcd, unique('lock'), async (held) => {
@@ -369,9 +438,9 @@ async function queueLength(etcd: Client, name: string, length: number): Promise<
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count, { timeout: 10_000 }).toBe(BigInt(length));
 }
 
-async function proxied(): Promise<{ etcd: Client; direct: Client; proxy: FaultProxy }> {
-  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
-  return { etcd: openClient({ endpoints: [proxy.endpoint] }), direct: openClient(), proxy };
+async function proxied(endpoints = inject('endpoints')): Promise<{ etcd: Client; direct: Client; proxy: FaultProxy }> {
+  const proxy = await FaultProxy.start(endpoints[0] as string);
+  return { etcd: openClient({ endpoints: [proxy.endpoint] }), direct: openClient({ endpoints }), proxy };
 }
 
 function plain(_name: string, value: unknown): unknown {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { KeepAlive, leaseLost } from '../../src/lease/keep-alive.js';
-import { monotonicMs } from '../../src/time.js';
+import { monotonicMs, pause } from '../../src/time.js';
 import { blockEventLoop } from '../support/block.js';
 import { openClient } from '../support/client.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
@@ -50,6 +50,15 @@ describe('the deadline of a lease (S14)', () => {
     expect(seen).toEqual(['same turn: false true', 'microtask: false true', 'immediate: false true']);
   });
 
+  test('aborts by itself, though nobody asks', async () => {
+    const handles = Array.from({ length: 50 }, (_, index) => {
+      const alive = new KeepAlive(BigInt(index + 1));
+      alive.acknowledged(monotonicMs() - 900 + index * 7, 1);
+      return new Promise((resolve) => alive.signal.addEventListener('abort', resolve));
+    });
+    await Promise.all(handles);
+  });
+
   test('is not revived by a late answer once it has passed', () => {
     const alive = new KeepAlive(1n);
     const sentAt = monotonicMs();
@@ -90,7 +99,7 @@ describe('the keepalive stream (S13)', () => {
     await streams[0]?.cancelled;
   });
 
-  test('is given up when an answer is owed for a whole interval', async () => {
+  test('is given up when an answer is owed for too long', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -101,6 +110,47 @@ describe('the keepalive stream (S13)', () => {
     await expect.poll(() => alive.ttl, { timeout: 10_000 }).toBe(60);
     expect(streams).toBe(2);
     expect(alive.valid()).toBe(true);
+  });
+
+  test('is not renewed again when the answer came after the deadline', async () => {
+    const requests: bigint[] = [];
+    const etcd = await clientOf(async (stream) => {
+      for (;;) {
+        const { id } = await stream.receive();
+        requests.push(id);
+        if (id === 8n) blockEventLoop(1_100);
+        stream.send({ id, ttl: id === 8n ? 1n : 2n });
+      }
+    });
+    const late = etcd.lease.keepAlive({ id: 8n, ttl: 1, sentAt: monotonicMs() });
+    await new Promise((resolve) => late.signal.addEventListener('abort', resolve));
+    const other = etcd.lease.keepAlive(9n);
+    await expect.poll(() => requests.filter((id) => id === 9n).length, { timeout: 10_000 }).toBeGreaterThanOrEqual(3);
+    expect(requests.filter((id) => id === 8n)).toHaveLength(1);
+    expect(other.valid()).toBe(true);
+  });
+
+  test('carries on where a lease is kept twice while its renewal is under way', async () => {
+    let streams = 0;
+    const etcd = await clientOf(async (stream) => {
+      streams += 1;
+      const { id } = await stream.receive();
+      await pause(200);
+      stream.send({ id, ttl: 60n });
+    });
+    const first = etcd.lease.keepAlive(4n);
+    await expect.poll(() => streams).toBe(1);
+    const second = etcd.lease.keepAlive(4n);
+    await expect.poll(() => [first.ttl, second.ttl], { timeout: 10_000 }).toEqual([60, 60]);
+    expect(streams).toBe(1);
+  });
+
+  test('of a client that is closed is not begun', async () => {
+    const etcd = openClient();
+    await etcd.close();
+    const alive = etcd.lease.keepAlive({ id: 3n, ttl: 60, sentAt: monotonicMs() });
+    expect(alive.valid()).toBe(false);
+    expect(alive.signal.reason).toMatchObject({ reason: 'ClientClosed' });
   });
 
   test('an answer for a lease that nobody keeps is ignored', async () => {

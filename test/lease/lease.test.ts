@@ -1,5 +1,7 @@
 import { expect, inject, test } from 'vitest';
-import type { KeepAlive } from '../../src/index.js';
+import type { KeepAlive, TransportFactory } from '../../src/index.js';
+import { pause } from '../../src/time.js';
+import { grpcJs } from '../../src/transport/grpc-js/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { FaultProxy } from '../support/fault-proxy.js';
@@ -51,6 +53,23 @@ test('a grant whose answer is lost is repeated and found, not granted twice (S15
   );
   expect(ttls.filter(({ grantedTtl }) => grantedTtl === 12_345)).toHaveLength(1);
   await direct.lease.revoke(granted.id);
+});
+
+test('a lease granted late, since no server was to be reached, lives from then on (S14)', async () => {
+  const transport: TransportFactory = (endpoint, options) => {
+    const real = grpcJs(endpoint, options);
+    return {
+      unary: async (call) => {
+        await pause(2_000);
+        return real.unary(call);
+      },
+      stream: (call, handler) => real.stream(call, handler),
+      close: () => real.close(),
+    };
+  };
+  const { lease } = openClient({ transport });
+  const alive = lease.keepAlive(await lease.grant({ ttl: 2 }));
+  expect(alive.valid()).toBe(true);
 });
 
 test('a kept lease outlives its TTL (S13)', async () => {

@@ -10,6 +10,7 @@ export class FaultProxy {
   readonly #pairs = new Set<{ client: Socket; server: Socket }>();
   /** What is swallowed instead of forwarded. */
   readonly #swallow = new Set<Direction>();
+  #hold: ((chunk: Buffer, pair: { client: Socket; server: Socket }) => boolean) | undefined;
   readonly #onData: ((direction: Direction, chunk: Buffer) => void)[] = [];
 
   private constructor(server: Server, port: number) {
@@ -85,6 +86,24 @@ export class FaultProxy {
     });
   }
 
+  /**
+   * The next request is held up on its way, and the client's side of its connection dropped. Resolves then, with what
+   * lets the request go on to the server.
+   */
+  holdNextRequest(isRequest: (chunk: Buffer) => boolean): Promise<() => void> {
+    return new Promise((resolve) => {
+      this.#hold = (chunk, pair) => {
+        if (!isRequest(chunk)) return false;
+        this.#hold = undefined;
+        this.#pairs.delete(pair);
+        pair.client.removeAllListeners('close').destroy();
+        onTestFinished(() => void pair.server.destroy());
+        resolve(() => void pair.server.write(chunk));
+        return true;
+      };
+    });
+  }
+
   async close(): Promise<void> {
     this.dropConnections();
     await new Promise((resolve) => this.#server.close(resolve));
@@ -99,7 +118,9 @@ export class FaultProxy {
       server.destroy();
     };
     for (const socket of [client, server]) socket.setNoDelay(true).on('error', forget).on('close', forget);
-    client.on('data', (chunk) => this.#forward('to-server', chunk, server));
+    client.on('data', (chunk) => {
+      if (!this.#hold?.(chunk, pair)) this.#forward('to-server', chunk, server);
+    });
     server.on('data', (chunk) => this.#forward('to-client', chunk, client));
   }
 

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, inject, test } from 'vitest';
 import type { WatchRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Client, op, prefix, type Watch, type WatchBatch } from '../../src/index.js';
@@ -204,6 +205,27 @@ describe('a watch over a connection that breaks', () => {
       compactRevision: header.revision,
     });
   });
+});
+
+test('a watch whose request is too long ends alone, and those beside it go on over a break', async () => {
+  const { through, direct, proxy } = await proxied();
+  const key = unique();
+  const good = through.watch(key);
+  const bad = through.watch('x'.repeat(2_000_000));
+  expect(await errorOf(bad.batches().next())).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+  await good.created();
+  proxy.dropConnections();
+  await direct.put(key, 'after');
+  expect(values(await take(good, 1))).toEqual(['after']);
+});
+
+test('a watch that has ended has no listener left on the signal it was given, nor many while it lasts', async () => {
+  const etcd = openClient();
+  const { signal } = new AbortController();
+  const watches = Array.from({ length: 20 }, () => etcd.watch(unique(), { signal }));
+  expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+  await Promise.all(watches.map((watch) => watch.close()));
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
 test('a catch-up larger than any message comes in fragments, each revision whole (S4)', async () => {

@@ -53,7 +53,7 @@ export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> 
   }
 
   send(message: Init<Request>): void {
-    if (this.#over) return;
+    if (this.#over || this.#halfClosed) return;
     const bytes = encodeRequest(this.#method, message, this.#maxRequestBytes);
     if (this.#call === undefined) this.#unsent.push(bytes);
     else this.#call.write(bytes);

@@ -1,5 +1,6 @@
 import { type Client, type ClientUnaryCall, Metadata as GrpcMetadata, type ServiceError } from '@grpc/grpc-js';
 import { canceled, clientClosed, EtcdError, timedOut } from '../../errors.js';
+import { onAbort } from '../../on-abort.js';
 import { decode } from '../../protobuf/codec.js';
 import { statusCode } from '../../status.js';
 import { errorFromStatus } from '../../status-error.js';
@@ -35,12 +36,13 @@ class GrpcJsTransport implements Transport {
       const request = encodeRequest(method, call.request, this.#options.maxRequestBytes);
       let running: ClientUnaryCall | undefined;
       let over = false;
+      let offAbort = (): void => {};
       const outcome = (): 'not-sent' | 'unknown' => (running === undefined ? 'not-sent' : 'unknown');
       const finish = (settle: () => void): void => {
         if (over) return;
         over = true;
         stopTimer();
-        signal?.removeEventListener('abort', onAbort);
+        offAbort();
         this.#live.delete(fail);
         settle();
       };
@@ -48,16 +50,17 @@ class GrpcJsTransport implements Transport {
         finish(() => reject(error));
         running?.cancel();
       };
-      const onAbort = (): void => fail(canceled(signal as AbortSignal, outcome(), method.path));
+      const abort = (): void => fail(canceled(signal as AbortSignal, outcome(), method.path));
       const onDeadline = (): void => fail(timedOut('call', call.timeoutMs, outcome(), method.path));
       const stopTimer = after(call.deadline - monotonicMs(), onDeadline);
       if (this.#closed) return fail(clientClosed('not-sent', method.path));
-      if (signal?.aborted) return onAbort();
-      signal?.addEventListener('abort', onAbort);
+      if (signal?.aborted) return abort();
+      if (signal !== undefined) offAbort = onAbort(signal, abort);
       this.#live.add(fail);
 
       const send = (client: Client): void => {
         if (over) return;
+        call.onSent?.();
         running = client.makeUnaryRequest(
           method.path,
           asBuffer,
@@ -115,15 +118,16 @@ class GrpcJsTransport implements Transport {
   #statusError(error: ServiceError, method: string): EtcdError {
     const where = { method, endpoint: this.#endpoint.url };
     // grpc-js says so only in words: the connection went away between the look at it and the call.
-    if (error.details.startsWith('No connection established')) {
-      return new EtcdError(error.details, {
+    const details = error.details ?? error.message;
+    if (details.startsWith('No connection established')) {
+      return new EtcdError(details, {
         code: 'Unavailable',
         reason: 'ConnectFailed',
         outcome: 'not-sent',
         ...where,
       });
     }
-    return errorFromStatus(statusCode(error.code), error.details, where);
+    return errorFromStatus(statusCode(error.code), details, where);
   }
 }
 

@@ -1,0 +1,29 @@
+/**
+ * Callbacks by signal: each signal gets one listener of ours, however many calls wait on it. Hosts warn of a leak
+ * where a signal has more than a few.
+ */
+const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; readonly listener: () => void }>();
+
+/** Calls back when the signal aborts, unless called off by the function returned. An aborted signal never calls. */
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  let entry = callbacks.get(signal);
+  if (entry === undefined) {
+    const set = new Set<() => void>();
+    const listener = (): void => {
+      callbacks.delete(signal);
+      for (const call of set) call();
+    };
+    entry = { set, listener };
+    callbacks.set(signal, entry);
+    signal.addEventListener('abort', listener, { once: true });
+  }
+  const { set, listener } = entry;
+  // Wrapped, so that the same callback given twice counts twice.
+  const call = (): void => callback();
+  set.add(call);
+  return () => {
+    if (!set.delete(call) || set.size > 0) return;
+    if (callbacks.get(signal)?.set === set) callbacks.delete(signal);
+    signal.removeEventListener('abort', listener);
+  };
+}

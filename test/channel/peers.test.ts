@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest';
+import { type Peer, Peers } from '../../src/channel/peers.js';
+import { parseEndpoint } from '../../src/transport/endpoint.js';
+
+describe('the choice among endpoints', () => {
+  test('stays with the one that works', () => {
+    const peers = three();
+    expect(peers.pick()).toBe(peers.pick());
+  });
+
+  test('leaves one that fails, and does not come straight back when the next fails too', () => {
+    const peers = three();
+    const order = [0, 1, 2].map(() => {
+      const peer = peers.pick();
+      peers.failed(peer);
+      return peer.endpoint.url;
+    });
+    expect(order).toEqual(['http://a:1', 'http://b:1', 'http://c:1']);
+  });
+
+  test('takes the one that is parked for the shortest time yet where all are', () => {
+    const peers = three();
+    const [a, b, c] = peers.all() as [Peer, Peer, Peer];
+    for (const peer of [a, b, c]) peers.failed(peer);
+    b.parkedUntil = 1 + Math.min(a.parkedUntil, c.parkedUntil) - 1_000;
+    expect(peers.pick()).toBe(b);
+  });
+
+  test('counts the calls that fail with one connection as one failure', () => {
+    const peers = three();
+    const peer = peers.pick();
+    for (let call = 0; call < 200; call += 1) peers.failed(peer);
+    expect(peer.failures).toBe(1);
+    peers.succeeded(peer);
+    expect(peers.pick()).toBe(peer);
+  });
+});
+
+function three(): Peers {
+  const transport = { unary: () => Promise.reject(), stream: () => ({}) as never, close: async () => {} };
+  const peer = (url: string): Peer => ({
+    endpoint: parseEndpoint(url, 'endpoint'),
+    transport,
+    failures: 0,
+    parkedUntil: 0,
+  });
+  return new Peers([peer('http://a:1'), peer('http://b:1'), peer('http://c:1')]);
+}
