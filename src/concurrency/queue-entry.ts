@@ -11,6 +11,8 @@ import { untilAnswered, untilDone } from './wait-limit.js';
 
 const WATCH_AFTER_MS = 100;
 const REWATCH_MS = 50;
+/** A reason given costs less than the one that would be made up, and nobody sees it. */
+const STOPPED = 'stopped';
 
 /** Where a session's key for a name stands in etcd, in the layout of Go's `concurrency` package and etcdctl. */
 export interface QueueKey {
@@ -170,7 +172,7 @@ export function watchEntry(client: Client, entry: QueueEntry, gone: (error: Etcd
   });
   return () => {
     callOff();
-    stop.abort();
+    stop.abort(STOPPED);
   };
 }
 
