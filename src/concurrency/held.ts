@@ -3,17 +3,17 @@ import { CheckedSignal } from '../checked-signal.js';
 import { EtcdError, timedOut } from '../errors.js';
 import type { WithHeader } from '../kv/results.js';
 import { onAbort } from '../on-abort.js';
-import { after } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { type Op, op, type Txn, type TxnResult } from '../txn/op.js';
 import { entryGone, leaveQueue, type QueueEntry, watchEntry } from './queue-entry.js';
 import type { Session } from './session.js';
+import { settledWithin } from './wait-limit.js';
 
 const UNLOCK_TIMEOUT_MS = 10_000;
 
 /**
- * A lock that is held. `signal` aborts before the server can give the lock to another, whatever the reason: the session
- * is lost, the key deleted, the lock released.
+ * A lock that is held. `signal` aborts when it is not any more: released, or the session lost, before the server can
+ * give it to another; or its key deleted by somebody, as soon as that is seen.
  */
 export class Held implements AsyncDisposable {
   /** The lock's name. */
@@ -27,6 +27,7 @@ export class Held implements AsyncDisposable {
   readonly #leave: () => void;
   readonly #stopWatching: () => void;
   readonly #offSessionLost: () => void;
+  /** Never rejects. */
   #releasing: Promise<void> | undefined;
 
   /** @internal `leave` lets the next locker of the same session go ahead. */
@@ -79,11 +80,8 @@ export class Held implements AsyncDisposable {
   async unlock({ timeoutMs = UNLOCK_TIMEOUT_MS }: { readonly timeoutMs?: number | undefined } = {}): Promise<void> {
     checkTimeout(timeoutMs, 'timeoutMs');
     this.#lose(new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockLost', outcome: 'rejected' }));
-    let stopTimer = (): void => {};
-    const timeout = new Promise<never>((_, reject) => {
-      stopTimer = after(timeoutMs, () => reject(timedOut('unlock', timeoutMs, 'unknown')));
-    });
-    await Promise.race([this.#releasing, timeout]).finally(stopTimer);
+    const released = await settledWithin(timeoutMs, this.#releasing as Promise<void>);
+    if (!released) throw timedOut('unlock', timeoutMs, 'unknown');
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -1,7 +1,6 @@
 import { toBytes } from '../bytes.js';
 import { invalidInput } from '../errors.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { after } from '../time.js';
 import { Held } from './held.js';
 import {
   enqueue,
@@ -16,7 +15,7 @@ import {
 } from './queue-entry.js';
 import type { Seat } from './seat.js';
 import type { Session } from './session.js';
-import { type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
+import { settledWithin, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 
 /** How long a wait that was given up stays for its key to be deleted, before that goes on in the background. */
 const CLEANUP_WAIT_MS = 1_000;
@@ -127,12 +126,8 @@ export class Mutex {
           return await step;
         } catch (error) {
           // Fails only with the session, and then the key goes with the lease.
-          await settledWithin(
-            CLEANUP_WAIT_MS,
-            withdraw(attempt.entry)
-              .catch(() => {})
-              .finally(leave),
-          );
+          const withdrawn = withdraw(attempt.entry).catch(() => {});
+          await settledWithin(CLEANUP_WAIT_MS, withdrawn.finally(leave));
           throw error;
         }
       },
@@ -147,13 +142,4 @@ interface Attempt {
   /** The put of the key may have come through, or may yet. */
   readonly onUnknown: () => void;
   step<T>(step: Promise<T>): Promise<T>;
-}
-
-/** Waits for a promise that never rejects, but no longer than that. */
-async function settledWithin(timeoutMs: number, settling: Promise<void>): Promise<void> {
-  let stopTimer = (): void => {};
-  const timeout = new Promise<void>((resolve) => {
-    stopTimer = after(timeoutMs, resolve);
-  });
-  await Promise.race([settling, timeout]).finally(stopTimer);
 }
