@@ -3,6 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import protobuf from 'protobufjs';
+import { camelCase, doc, localName } from './generate/names.js';
 
 // Writes src/gen/ from proto/: for each message its type and codec, for each service its methods.
 
@@ -246,24 +247,6 @@ function reference(type: protobuf.ReflectionObject, file: string, imports: Map<s
   if (from === undefined) throw new Error(`${type.fullName}: defined in none of ${PROTO_FILES.join(', ')}`);
   if (from !== file) imports.set(from, (imports.get(from) ?? new Set()).add(name));
   return name;
-}
-
-/** Nested types bear their own name, save for the one called just "Type". */
-function localName(type: protobuf.ReflectionObject): string {
-  return type.name === 'Type' ? `${type.parent?.name}Type` : type.name;
-}
-
-/** create_revision, peerURLs, grantedTTL, ID: createRevision, peerUrls, grantedTtl, id. */
-function camelCase(name: string): string {
-  const words = name.replace(/[A-Z]{2,}(?=s?(?:_|$))/g, (acronym) => acronym[0] + acronym.slice(1).toLowerCase());
-  const joined = words.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
-  return joined[0]?.toLowerCase() + joined.slice(1);
-}
-
-function doc(comment: string | null | undefined): string {
-  if (!comment) return '';
-  const lines = comment.split('\n');
-  return lines.length === 1 ? `/** ${lines[0]} */\n` : `/**\n${lines.map((line) => ` * ${line}`).join('\n')}\n */\n`;
 }
 
 function methodsModule(): string {

@@ -1,16 +1,12 @@
-import { describe, expect, inject, test } from 'vitest';
-import { type Held, Mutex, Session, withLock } from '../../src/concurrency/index.js';
+import { describe, expect, test } from 'vitest';
+import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
 import { enqueue, leaveQueue, queueKey, waitForTurn } from '../../src/concurrency/queue-entry.js';
-import { type Client, compare, op, prefix, withFirstCreate } from '../../src/index.js';
+import { op, prefix, withFirstCreate } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { FaultProxy } from '../support/fault-proxy.js';
+import { lock, NEVER, plain, proxied, queueLength, TXN, WATCH } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
-
-const TXN = '/etcdserverpb.KV/Txn';
-const WATCH = '/etcdserverpb.Watch/Watch';
-const NEVER = new AbortController().signal;
 
 describe('taking a lock', () => {
   test('puts one key, named by the lock and the lease, with one call; its create revision is the token (S17)', async () => {
@@ -242,140 +238,6 @@ describe('tryLock', () => {
   });
 });
 
-describe('releasing', () => {
-  test('deletes only the own key: one put anew under the same name stays (S23)', async () => {
-    const [etcd, name] = [openClient(), unique('lock')];
-    const held = await lock(etcd, name);
-    await etcd.delete(held.key);
-    await etcd.put(held.key, 'newer');
-    await held.unlock();
-    expect((await etcd.get(held.key))?.text()).toBe('newer');
-  });
-
-  test('repeated late does not delete a newer lock (S25)', async () => {
-    const [etcd, name] = [openClient(), unique('lock')];
-    const session = await Session.open(etcd);
-    const first = await new Mutex(session, name).lock();
-    await first.unlock();
-    const second = await new Mutex(session, name).lock();
-    expect(second.key).toBe(first.key);
-    await leaveQueue(etcd, first.key, first.token, NEVER);
-    expect((await etcd.get(second.key))?.createRevision).toBe(second.token);
-  });
-
-  test('whose answer is lost, with the lock taken again before the retry, leaves the newer lock (S25)', async () => {
-    const { etcd, direct, proxy } = await proxied();
-    const name = unique('lock');
-    const held = await lock(etcd, name);
-    const next = lock(direct, name);
-    await queueLength(direct, name, 2);
-    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(held.key));
-    await held.unlock();
-    await lost;
-    const newer = await next;
-    expect((await direct.get(newer.key))?.createRevision).toBe(newer.token);
-    expect(newer.valid()).toBe(true);
-  });
-
-  test('aborts the signal first, and may be done twice', async () => {
-    const held = await lock(openClient(), unique('lock'));
-    const unlocking = held.unlock();
-    expect(held.signal.aborted).toBe(true);
-    await Promise.all([unlocking, held.unlock()]);
-    await held[Symbol.asyncDispose]();
-  });
-});
-
-describe('an acquire whose answer is lost (S24)', () => {
-  test('finds its own key again, and leaves no orphan in the queue', async () => {
-    const { etcd, direct, proxy } = await proxied();
-    const name = unique('lock');
-    const session = await Session.open(etcd);
-    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(name));
-    const held = await new Mutex(session, name).lock();
-    await lost;
-    expect((await direct.range(prefix(`${name}/`))).kvs).toMatchObject([{ createRevision: held.token }]);
-    await held.unlock();
-    expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
-  });
-
-  test('and that is cancelled at the same time leaves no orphan either', async () => {
-    const { etcd, direct, proxy } = await proxied();
-    const name = unique('lock');
-    const session = await Session.open(etcd);
-    const stop = new AbortController();
-    void proxy.loseNextAnswer((chunk) => chunk.includes(name)).then(() => stop.abort());
-    const outcome = new Mutex(session, name).lock({ signal: stop.signal }).then(
-      (held) => held.unlock(),
-      () => {},
-    );
-    await outcome;
-    await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count, { timeout: 10_000 }).toBe(0n);
-    await (await lock(direct, name)).unlock();
-  });
-});
-
-describe('an acquire that comes through late (S24)', () => {
-  test('when the lock was taken otherwise and released, leaves no orphan in the queue', async () => {
-    const { etcd, direct, proxy } = await proxied();
-    const name = unique('lock');
-    const session = await Session.open(etcd);
-    const key = `${name}/${session.leaseId.toString(16)}`;
-    const truth = direct.watch(key);
-    await truth.created();
-    const events = truth[Symbol.asyncIterator]();
-    const next = async (): Promise<string | undefined> => (await events.next()).value?.type;
-    const held = proxy.holdNextRequest((chunk) => chunk.includes(name));
-    await (await new Mutex(session, name).lock()).unlock();
-    expect([await next(), await next()]).toEqual(['put', 'delete']);
-    (await held)();
-    expect([await next(), await next()]).toEqual(['put', 'delete']);
-    expect(session.valid()).toBe(true);
-    await (await new Mutex(session, name).lock()).unlock();
-  });
-});
-
-describe('writing under a lock (S23)', () => {
-  test('carries the comparison of the token, and types the answer by the operations', async () => {
-    const [etcd, key] = [openClient(), unique()];
-    const held = await lock(etcd, unique('lock'));
-    const result = await held.txn({
-      if: [compare.version(key, '==', 0n)],
-      then: [op.put(key, 'by the holder'), op.get(key)],
-      else: [],
-    });
-    expect(result.succeeded && result.responses[1]?.text()).toBe('by the holder');
-    const again = await held.txn({ if: [compare.version(key, '==', 0n)], else: [op.get(key)] });
-    expect(!again.succeeded && again.responses[0]?.text()).toBe('by the holder');
-  });
-
-  test('is refused to a holder whose key is gone, and nothing is written', async () => {
-    const [etcd, key] = [openClient(), unique()];
-    const held = await lock(etcd, unique('lock'));
-    await openClient().txn({ then: [op.delete(held.key)] });
-    const error = await errorOf(held.txn({ then: [op.put(key, 'stale')] }));
-    expect(error).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
-    expect(await etcd.get(key)).toBeUndefined();
-    expect(held.valid()).toBe(false);
-  });
-
-  test('a holder that lost the lock and never released it does not stand in the way of its session (S22)', async () => {
-    const etcd = openClient();
-    const mutex = new Mutex(await Session.open(etcd), unique('lock'));
-    const lost = await mutex.lock();
-    await etcd.delete(lost.key);
-    const again = await mutex.lock({ timeoutMs: 10_000 });
-    expect([lost.valid(), again.valid()]).toEqual([false, true]);
-  });
-
-  test('a holder whose key is deleted by somebody is told', async () => {
-    const held = await lock(openClient(), unique('lock'));
-    const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)));
-    await openClient().delete(held.key);
-    expect(await told).toMatchObject({ reason: 'LockLost' });
-  });
-});
-
 test('a lock named "a" waits for the keys of "a/b", which does not wait for it (S38)', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const nested = await lock(etcd, `${name}/b`);
@@ -386,41 +248,6 @@ test('a lock named "a" waits for the keys of "a/b", which does not wait for it (
   await outer.unlock();
 });
 
-describe('withLock', () => {
-  test('runs under the lock, gives back the result, and leaves nothing', async () => {
-    const [etcd, name] = [openClient(), unique('lock')];
-    let lease = 0n;
-    const result = await withLock(etcd, name, async (held) => {
-      lease = (await etcd.get(held.key))?.lease as bigint;
-      return held.token;
-    });
-    expect(result).toBeGreaterThan(0n);
-    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
-    expect(await etcd.lease.timeToLive(lease)).toMatchObject({ ttl: -1 });
-  });
-
-  test('releases when the action fails, with its error', async () => {
-    const [etcd, name] = [openClient(), unique('lock')];
-    await expect(withLock(etcd, name, () => Promise.reject(new Error('no luck')))).rejects.toThrow('no luck');
-    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
-  });
-
-  test('gives up in time where no server answers', async () => {
-    const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
-    const error = await errorOf(withLock(etcd, 'x', () => {}, { timeoutMs: 200 }));
-    expect(error).toMatchObject({ reason: 'DeadlineExceeded', problem: 'withLock not done within timeoutMs = 200' });
-  });
-
-  test('rejects when the lock was lost before the action was done', async () => {
-    const etcd = openClient();
-    const lost = withLock(etcd, unique('lock'), async (held) => {
-      await openClient().delete(held.key);
-      await new Promise((resolve) => held.signal.addEventListener('abort', resolve));
-    });
-    expect(await errorOf(lost)).toMatchObject({ reason: 'LockLost' });
-  });
-});
-
 test('an empty name, and a timeout that is none, are refused before anything is sent', async () => {
   const session = await Session.open(openClient());
   expect(await errorOf(() => new Mutex(session, ''))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
@@ -429,21 +256,3 @@ test('an empty name, and a timeout that is none, are refused before anything is 
     message: 'timeoutMs: got -1; allowed: a number of milliseconds above 0, or Infinity',
   });
 });
-
-async function lock(etcd: Client, name: string, options = {}): Promise<Held> {
-  return new Mutex(await Session.open(etcd), name).lock(options);
-}
-
-async function queueLength(etcd: Client, name: string, length: number): Promise<void> {
-  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count, { timeout: 10_000 }).toBe(BigInt(length));
-}
-
-async function proxied(endpoints = inject('endpoints')): Promise<{ etcd: Client; direct: Client; proxy: FaultProxy }> {
-  const proxy = await FaultProxy.start(endpoints[0] as string);
-  return { etcd: openClient({ endpoints: [proxy.endpoint] }), direct: openClient({ endpoints }), proxy };
-}
-
-function plain(_name: string, value: unknown): unknown {
-  if (typeof value === 'bigint') return String(value);
-  return value instanceof Uint8Array ? new TextDecoder().decode(value) : value;
-}

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { prefix } from '../../src/index.js';
+import { unique } from '../support/client.js';
+import { lock, proxied } from '../support/locks.js';
+
+describe('an acquire whose answer is lost (S24)', () => {
+  test('finds its own key again, and leaves no orphan in the queue', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const name = unique('lock');
+    const session = await Session.open(etcd);
+    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(name));
+    const held = await new Mutex(session, name).lock();
+    await lost;
+    expect((await direct.range(prefix(`${name}/`))).kvs).toMatchObject([{ createRevision: held.token }]);
+    await held.unlock();
+    expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
+  });
+
+  test('and that is cancelled at the same time leaves no orphan either', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const name = unique('lock');
+    const session = await Session.open(etcd);
+    const stop = new AbortController();
+    void proxy.loseNextAnswer((chunk) => chunk.includes(name)).then(() => stop.abort());
+    const outcome = new Mutex(session, name).lock({ signal: stop.signal }).then(
+      (held) => held.unlock(),
+      () => {},
+    );
+    await outcome;
+    await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count, { timeout: 10_000 }).toBe(0n);
+    await (await lock(direct, name)).unlock();
+  });
+});
+
+describe('an acquire that comes through late (S24)', () => {
+  test('when the lock was taken otherwise and released, leaves no orphan in the queue', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const name = unique('lock');
+    const session = await Session.open(etcd);
+    const key = `${name}/${session.leaseId.toString(16)}`;
+    const truth = direct.watch(key);
+    await truth.created();
+    const events = truth[Symbol.asyncIterator]();
+    const next = async (): Promise<string | undefined> => (await events.next()).value?.type;
+    const held = proxy.holdNextRequest((chunk) => chunk.includes(name));
+    await (await new Mutex(session, name).lock()).unlock();
+    expect([await next(), await next()]).toEqual(['put', 'delete']);
+    (await held)();
+    expect([await next(), await next()]).toEqual(['put', 'delete']);
+    expect(session.valid()).toBe(true);
+    await (await new Mutex(session, name).lock()).unlock();
+  });
+});

@@ -1,0 +1,40 @@
+import { describe, expect, test } from 'vitest';
+import { withLock } from '../../src/concurrency/index.js';
+import { prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+
+describe('withLock', () => {
+  test('runs under the lock, gives back the result, and leaves nothing', async () => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    let lease = 0n;
+    const result = await withLock(etcd, name, async (held) => {
+      lease = (await etcd.get(held.key))?.lease as bigint;
+      return held.token;
+    });
+    expect(result).toBeGreaterThan(0n);
+    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
+    expect(await etcd.lease.timeToLive(lease)).toMatchObject({ ttl: -1 });
+  });
+
+  test('releases when the action fails, with its error', async () => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    await expect(withLock(etcd, name, () => Promise.reject(new Error('no luck')))).rejects.toThrow('no luck');
+    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
+  });
+
+  test('gives up in time where no server answers', async () => {
+    const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
+    const error = await errorOf(withLock(etcd, 'x', () => {}, { timeoutMs: 200 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', problem: 'withLock not done within timeoutMs = 200' });
+  });
+
+  test('rejects when the lock was lost before the action was done', async () => {
+    const etcd = openClient();
+    const lost = withLock(etcd, unique('lock'), async (held) => {
+      await openClient().delete(held.key);
+      await new Promise((resolve) => held.signal.addEventListener('abort', resolve));
+    });
+    expect(await errorOf(lost)).toMatchObject({ reason: 'LockLost' });
+  });
+});
