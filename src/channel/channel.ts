@@ -18,7 +18,13 @@ export class Channel implements Transport {
 
   constructor(endpoints: readonly Endpoint[], transportOf: (endpoint: Endpoint) => Transport) {
     this.#peers = new Peers(
-      endpoints.map((endpoint) => ({ endpoint, transport: transportOf(endpoint), failures: 0, parkedUntil: 0 })),
+      endpoints.map((endpoint) => ({
+        endpoint,
+        transport: transportOf(endpoint),
+        failures: 0,
+        failedAt: 0,
+        parkedUntil: 0,
+      })),
     );
   }
 
@@ -26,23 +32,24 @@ export class Channel implements Transport {
     let outcome: Outcome = 'not-sent';
     let last: EtcdError | undefined;
     for (let attempt = 0; ; attempt += 1) {
-      const startedAt = monotonicMs();
       const peer = this.#peers.pick();
-      if (last !== undefined && peer.parkedUntil > startedAt) {
-        await pause(Math.min(backoffMs(attempt), call.deadline - startedAt), call.signal, this.#closed.signal);
+      if (last !== undefined && peer.parkedUntil > monotonicMs()) {
+        const leftMs = call.deadline - monotonicMs();
+        await pause(Math.min(backoffMs(attempt), leftMs), call.signal, this.#closed.signal);
         if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
         if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
-        if (call.deadline <= monotonicMs()) throw outOfTime(call, outcome, last);
       }
+      const startedAt = monotonicMs();
+      if (call.deadline <= startedAt) throw outOfTime(call, outcome, last);
       try {
         const response = await peer.transport.unary(call);
-        this.#peers.succeeded(peer);
+        this.#peers.succeeded(peer, startedAt);
         return response;
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
         const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
         if (silent || isEndpointFailure(error)) this.#peers.failed(peer);
-        if (error.outcome === 'unknown') outcome = 'unknown';
+        if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
         const stuck = error.reason === 'NotSupportedForLearner' && this.#peers.all().length === 1;
         if (stuck || !mayRetry(call.method, error)) {
           throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
@@ -54,9 +61,10 @@ export class Channel implements Transport {
 
   stream<Request, Response>(call: Call<Request, Response>, handler: StreamHandler<Response>): OutgoingStream<Request> {
     const peer = this.#peers.pick();
+    const startedAt = monotonicMs();
     const stream = peer.transport.stream<Request, Response>(call, {
       message: (message) => {
-        if (peer.failures > 0) this.#peers.succeeded(peer);
+        if (peer.failures > 0) this.#peers.succeeded(peer, startedAt);
         handler.message(message);
       },
       end: (error) => {
@@ -89,7 +97,7 @@ function outOfTime(
   last: EtcdError | undefined,
 ): EtcdError {
   const { problem } = timedOut('call', call.timeoutMs, outcome);
-  return new EtcdError(`${problem}; last failure: ${last?.problem ?? 'none'}`, {
+  return new EtcdError(last === undefined ? problem : `${problem}; last failure: ${last.problem}`, {
     code: 'DeadlineExceeded',
     reason: 'DeadlineExceeded',
     outcome,

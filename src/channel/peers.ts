@@ -11,6 +11,8 @@ export interface Peer {
   readonly transport: Transport;
   /** Failures since the last success. */
   failures: number;
+  /** When it failed last, on the monotonic clock. */
+  failedAt: number;
   /** Not used before this time, on the monotonic clock, while another endpoint is at hand. */
   parkedUntil: number;
 }
@@ -40,7 +42,9 @@ export class Peers {
     return this.#peers.reduce((best, peer) => (peer.parkedUntil < best.parkedUntil ? peer : best));
   }
 
-  succeeded(peer: Peer): void {
+  /** A call begun at `startedAt` came through. One begun before the last failure says nothing. */
+  succeeded(peer: Peer, startedAt: number): void {
+    if (startedAt < peer.failedAt) return;
     peer.failures = 0;
     peer.parkedUntil = 0;
   }
@@ -50,6 +54,7 @@ export class Peers {
     const now = monotonicMs();
     if (peer.parkedUntil > now) return;
     peer.parkedUntil = now + PARK_MS + backoffMs(peer.failures);
+    peer.failedAt = now;
     peer.failures += 1;
   }
 

@@ -53,6 +53,7 @@ export class Mutex {
   async lock(options: WaitOptions = {}): Promise<Held> {
     const limit = waitLimit('lock', this.#session.signal, options);
     try {
+      limit.signal.throwIfAborted();
       const seat = this.#session.seat(this.#key.key);
       const leave = await seat.localQueue.enter(limit.signal);
       const attempt = this.#attempt(seat, leave);
@@ -60,6 +61,7 @@ export class Mutex {
         enqueue(this.#session.client, this.#key, limit.signal, attempt.onUnknown),
       );
       attempt.entry = entry;
+      seat.claim(entry.revision);
       if (ahead !== undefined) await attempt.step(this.#waitForTurn(entry, ahead, limit));
       return this.#hold(entry, leave);
     } catch (error) {
@@ -75,15 +77,23 @@ export class Mutex {
     try {
       limit.signal.throwIfAborted();
       const seat = this.#session.seat(this.#key.key);
-      const leave = seat.localQueue.tryEnter();
+      let leave = seat.localQueue.tryEnter();
+      while (leave === undefined && seat.localQueue.occupant === 'guard') {
+        await seat.localQueue.left(limit.signal);
+        limit.signal.throwIfAborted();
+        leave = seat.localQueue.tryEnter();
+      }
       if (leave === undefined) return undefined;
       const attempt = this.#attempt(seat, leave);
       const entry = await attempt.step(
         enqueueIfEmpty(this.#session.client, this.#key, limit.signal, attempt.onUnknown),
       );
-      if (entry !== undefined) return this.#hold(entry, leave);
-      leave();
-      return undefined;
+      if (entry === undefined) {
+        leave();
+        return undefined;
+      }
+      seat.claim(entry.revision);
+      return this.#hold(entry, leave);
     } catch (error) {
       throw limit.signal.aborted ? limit.signal.reason : error;
     } finally {

@@ -1,20 +1,25 @@
 import type { Client } from '../client.js';
-import { pause } from '../time.js';
+import { after, pause } from '../time.js';
 import { LocalQueue } from './local-queue.js';
 import { leaveQueueIfEntered } from './queue-entry.js';
 
 const REWATCH_MS = 1_000;
+/** A request held up for longer, by a member paused in the middle of it, say, is not reckoned with. */
+const GUARD_MS = 300_000;
 
 /**
  * The one key that a session has under a name. Its lockers queue for it locally, and where an attempt to put it may
- * still be on its way, the key is guarded: should it appear while nobody here uses it, it is deleted.
+ * still be on its way, the key is guarded for a while: should it appear while nobody here uses it, it is deleted.
  */
 export class Seat {
   readonly localQueue: LocalQueue;
   readonly #client: Client;
   readonly #key: string;
   readonly #lifetime: AbortSignal;
-  #guarded = false;
+  /** Greatest create revision that a locker knows to be its own. */
+  #claimed = 0n;
+  #guarding: AbortController | undefined;
+  #stopTimer: () => void = () => {};
 
   /** `vacant` is called when nobody uses the seat any more. */
   constructor(client: Client, key: string, lifetime: AbortSignal, vacant: () => void) {
@@ -22,36 +27,63 @@ export class Seat {
     this.#key = key;
     this.#lifetime = lifetime;
     this.localQueue = new LocalQueue(() => {
-      if (!this.#guarded) vacant();
+      if (this.#guarding === undefined) vacant();
     });
   }
 
-  /** A put of the key has an unknown outcome: it may come through at any time, as long as the lease lives. */
-  readonly guard = (): void => {
-    if (this.#guarded) return;
-    this.#guarded = true;
-    // Ends with the session, and then the key goes with the lease.
-    this.#keepClear().catch(() => {});
-  };
+  /** A locker found the key to be its own, at this create revision. */
+  claim(revision: bigint): void {
+    if (revision > this.#claimed) this.#claimed = revision;
+  }
 
-  async #keepClear(): Promise<void> {
+  /** A put of the key has an unknown outcome: it may come through at any time, as long as the lease lives. */
+  guard(): void {
+    this.#stopTimer();
+    this.#stopTimer = after(GUARD_MS, () => this.#unguard());
+    if (this.#guarding !== undefined) return;
+    const guarding = new AbortController();
+    this.#guarding = guarding;
+    // Fails only when it is over, and ends with the session: then the key goes with the lease.
+    this.#keepClear(guarding.signal).catch(() => {
+      if (this.#guarding === guarding) this.#unguard();
+    });
+  }
+
+  #unguard(): void {
+    this.#stopTimer();
+    this.#guarding?.abort();
+    this.#guarding = undefined;
+    // Tells `vacant` where nobody is in.
+    this.localQueue.tryEnter('guard')?.();
+  }
+
+  async #keepClear(over: AbortSignal): Promise<void> {
     for (;;) {
       const watch = this.#client.watch(this.#key, { filters: ['noDelete'], signal: this.#lifetime });
+      const close = (): void => void watch.close();
+      over.addEventListener('abort', close);
       try {
         await watch.created();
         await this.#clear();
-        for await (const _put of watch.batches()) await this.#clear();
+        for await (const { kv } of watch) await this.#clear(kv.createRevision);
       } catch {
-        await pause(REWATCH_MS, this.#lifetime);
-        this.#lifetime.throwIfAborted();
+        await pause(REWATCH_MS, this.#lifetime, over);
+      } finally {
+        over.removeEventListener('abort', close);
       }
+      this.#lifetime.throwIfAborted();
+      over.throwIfAborted();
     }
   }
 
-  /** Takes a turn among the lockers: whoever is in uses the key, and puts no second one. */
-  async #clear(): Promise<void> {
-    const leave = await this.localQueue.enter(this.#lifetime);
+  /**
+   * Takes a turn among the lockers: whoever is in uses the key, and puts no second one. When the turn comes, a key put
+   * at `revision` has either been claimed by one of them, or is nobody's.
+   */
+  async #clear(revision?: bigint): Promise<void> {
+    const leave = await this.localQueue.enter(this.#lifetime, 'guard');
     try {
+      if (revision !== undefined && revision <= this.#claimed) return;
       await leaveQueueIfEntered(this.#client, this.#key, this.#lifetime);
     } finally {
       leave();

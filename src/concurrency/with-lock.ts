@@ -2,7 +2,9 @@ import type { Client } from '../client.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import { Session } from './session.js';
-import { type WaitOptions, waitLimit } from './wait-limit.js';
+import { settledWithin, type WaitOptions, waitLimit } from './wait-limit.js';
+
+const CLOSE_WAIT_MS = 1_000;
 
 export interface WithLockOptions extends WaitOptions {
   /** Seconds after which the lock is free should this process die. Default 10. */
@@ -39,6 +41,9 @@ export async function withLock<T>(
     limit.dispose();
     // Where these fail the lease runs out by itself; that must not hide what became of the action.
     await held?.unlock().catch(() => {});
-    await session?.close().catch(() => {});
+    const closed = session?.close().catch(() => {});
+    // Whoever did not get the lock in time has waited long enough.
+    if (held !== undefined) await closed;
+    else if (closed !== undefined) await settledWithin(CLOSE_WAIT_MS, closed);
   }
 }

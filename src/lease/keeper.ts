@@ -35,6 +35,8 @@ interface Kept {
 export class LeaseKeeper {
   readonly #rpc: Rpc;
   readonly #kept = new Map<bigint, Kept>();
+  /** Answers still to come on this stream for requests of leases that were let go: they are not those of a new one. */
+  readonly #owed = new Map<bigint, number>();
   #stream: OutgoingStream<LeaseKeepAliveRequest> | undefined;
   #stopReopening: () => void = () => {};
   #reopening = false;
@@ -94,11 +96,17 @@ export class LeaseKeeper {
   #drop(kept: Kept): void {
     kept.stopTimer();
     this.#kept.delete(kept.id);
+    if (kept.state === 'sent' || kept.state === 'overdue') this.#owed.set(kept.id, (this.#owed.get(kept.id) ?? 0) + 1);
     if (this.#kept.size > 0) return;
     this.#stopReopening();
     this.#reopening = false;
     this.#stream?.cancel();
+    this.#forgetStream();
+  }
+
+  #forgetStream(): void {
     this.#stream = undefined;
+    this.#owed.clear();
   }
 
   #schedule(kept: Kept, delayMs: number): void {
@@ -141,6 +149,8 @@ export class LeaseKeeper {
 
   #receive({ id, ttl }: LeaseKeepAliveResponse): void {
     this.#failures = 0;
+    const owed = this.#owed.get(id) ?? 0;
+    if (owed > 0) return void this.#owed.set(id, owed - 1);
     const kept = this.#kept.get(id);
     if (kept === undefined || (kept.state !== 'sent' && kept.state !== 'overdue')) return;
     if (ttl <= 0n) return this.lose(id, leaseLost(id, 'LeaseExpired', 'the server does not know it any more'));
@@ -159,7 +169,7 @@ export class LeaseKeeper {
   }
 
   #ended(error: EtcdError | undefined): void {
-    this.#stream = undefined;
+    this.#forgetStream();
     if (error?.reason === 'ClientClosed') return this.close();
     for (const kept of this.#kept.values()) {
       if (kept.state === 'idle') continue;

@@ -59,6 +59,7 @@ export class Leases {
       sentAt ||= monotonicMs();
     };
     const left = this.#rpc.within(options);
+    let doubtful = false;
     for (let attempt = 0; ; attempt += 1) {
       try {
         const response = await this.#rpc.call(methods.lease.leaseGrant, { ttl: BigInt(ttl), id }, left(), onSent);
@@ -66,6 +67,8 @@ export class Leases {
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
         if (attempt > 0 && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
+        if (doubtful && error.outcome !== 'unknown') throw asUnknown(error);
+        doubtful = error.outcome === 'unknown';
         if (options.id !== undefined || error.outcome !== 'unknown' || error.code !== 'Unavailable') throw error;
         await pause(backoffMs(attempt), options.signal);
         if (options.signal?.aborted) throw error;
@@ -117,6 +120,11 @@ export class Leases {
     const { header, grantedTtl } = await this.timeToLive(id, options);
     return withHeader(header, { id, ttl: grantedTtl, sentAt });
   }
+}
+
+/** An earlier attempt may have been granted, whatever became of the last one. */
+function asUnknown({ problem, code, reason, method, endpoint, cause }: EtcdError): EtcdError {
+  return new EtcdError(problem, { code, reason, outcome: 'unknown', method, endpoint, cause });
 }
 
 function checkTtl(ttl: number): number {

@@ -128,7 +128,7 @@ export class WatchStream {
       this.#creating.push(watcher);
     } catch (error) {
       // The request is too long: the trouble of this watch alone.
-      this.#watchers.delete(watcher);
+      this.remove(watcher);
       watcher.end(error as EtcdError);
     }
   }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Peer, Peers } from '../../src/channel/peers.js';
+import { monotonicMs } from '../../src/time.js';
 import { parseEndpoint } from '../../src/transport/endpoint.js';
 
 describe('the choice among endpoints', () => {
@@ -31,8 +32,12 @@ describe('the choice among endpoints', () => {
     const peer = peers.pick();
     for (let call = 0; call < 200; call += 1) peers.failed(peer);
     expect(peer.failures).toBe(1);
-    peers.succeeded(peer);
-    expect(peers.pick()).toBe(peer);
+    // Long enough for a stream that was moved away not to come straight back.
+    expect(peer.parkedUntil - monotonicMs()).toBeGreaterThan(500);
+    peers.succeeded(peer, peer.failedAt - 1);
+    expect(peers.pick()).not.toBe(peer);
+    peers.succeeded(peer, peer.failedAt + 1);
+    expect(peer.parkedUntil).toBe(0);
   });
 });
 
@@ -42,6 +47,7 @@ function three(): Peers {
     endpoint: parseEndpoint(url, 'endpoint'),
     transport,
     failures: 0,
+    failedAt: 0,
     parkedUntil: 0,
   });
   return new Peers([peer('http://a:1'), peer('http://b:1'), peer('http://c:1')]);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
-import { unique } from '../support/client.js';
+import { openClient, unique } from '../support/client.js';
 import { lock, proxied } from '../support/locks.js';
 
 describe('an acquire whose answer is lost (S24)', () => {
@@ -30,6 +30,22 @@ describe('an acquire whose answer is lost (S24)', () => {
     await outcome;
     await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count, { timeout: 10_000 }).toBe(0n);
     await (await lock(direct, name)).unlock();
+  });
+});
+
+describe('a session that guards its key, since a put of it is in doubt', () => {
+  test('takes free locks with tryLock as before, and keeps none that nobody holds', async () => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    const session = await Session.open(etcd);
+    const mutex = new Mutex(session, name);
+    session.seat(`${name}/${session.leaseId.toString(16)}`).guard();
+    for (let round = 0; round < 20; round += 1) {
+      await (await mutex.lock()).unlock();
+      const held = await mutex.tryLock();
+      expect(held?.valid()).toBe(true);
+      await held?.unlock();
+    }
+    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
   });
 });
 

@@ -3,6 +3,7 @@ import { withLock } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { lock, proxied, queueLength } from '../support/locks.js';
 
 describe('withLock', () => {
   test('runs under the lock, gives back the result, and leaves nothing', async () => {
@@ -27,6 +28,20 @@ describe('withLock', () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const error = await errorOf(withLock(etcd, 'x', () => {}, { timeoutMs: 200 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', problem: 'withLock not done within timeoutMs = 200' });
+  });
+
+  test('gives up in time where the servers fall silent', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const name = unique('lock');
+    const holder = await lock(direct, name);
+    const waiting = errorOf(withLock(etcd, name, () => {}, { timeoutMs: 500, ttl: 60 }));
+    await queueLength(direct, name, 2);
+    proxy.blackhole();
+    const start = performance.now();
+    expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded' });
+    // A bound for hangs: cleaning up alone would take ten seconds.
+    expect(performance.now() - start).toBeLessThan(6_000);
+    await holder.unlock();
   });
 
   test('rejects when the lock was lost before the action was done', async () => {

@@ -145,6 +145,36 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(1);
   });
 
+  test('does not take the answer to an earlier keepalive of the same lease for its own (S14)', async () => {
+    const requests: bigint[] = [];
+    let answer = (): void => {};
+    const etcd = await clientOf(async (stream) => {
+      for (;;) {
+        const { id } = await stream.receive();
+        requests.push(id);
+        if (id === 6n) stream.send({ id, ttl: 600n });
+        else if (requests.filter((request) => request === 5n).length === 1)
+          answer = () => stream.send({ id, ttl: 60n });
+        // The second request for the lease is never answered.
+        if (id !== 7n) continue;
+        answer();
+        stream.send({ id, ttl: 60n });
+      }
+    });
+    // Keeps the stream open.
+    const other = etcd.lease.keepAlive(6n);
+    await expect.poll(() => other.valid()).toBe(true);
+    const first = etcd.lease.keepAlive({ id: 5n, ttl: 60, sentAt: monotonicMs() - 20_000 });
+    await expect.poll(() => requests.length).toBe(2);
+    await first.close();
+    const second = etcd.lease.keepAlive(5n);
+    await expect.poll(() => requests.length).toBe(3);
+    // The late answer comes on the stream before the one to this.
+    const third = etcd.lease.keepAlive(7n);
+    await expect.poll(() => third.valid()).toBe(true);
+    expect(second.valid()).toBe(false);
+  });
+
   test('of a client that is closed is not begun', async () => {
     const etcd = openClient();
     await etcd.close();

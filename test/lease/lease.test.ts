@@ -55,6 +55,19 @@ test('a grant whose answer is lost is repeated and found, not granted twice (S15
   await direct.lease.revoke(granted.id);
 });
 
+test('a grant that may have come through says so, whatever became of the last attempt (S15)', async () => {
+  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+  // TTL 12346 as a protobuf varint.
+  const lost = proxy
+    .loseNextAnswer((chunk) => chunk.includes(Buffer.from([0x08, 0xba, 0x60])))
+    .then(() => proxy.close());
+  const error = await errorOf(
+    openClient({ endpoints: [proxy.endpoint] }).lease.grant({ ttl: 12_346, timeoutMs: 1_000 }),
+  );
+  await lost;
+  expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
+});
+
 test('a lease granted late, since no server was to be reached, lives from then on (S14)', async () => {
   const transport: TransportFactory = (endpoint, options) => {
     const real = grpcJs(endpoint, options);
