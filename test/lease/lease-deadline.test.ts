@@ -92,7 +92,9 @@ describe('the keepalive stream (S13)', () => {
     });
     const handles = [1n, 2n, 3n].map((id) => etcd.lease.keepAlive(id));
     await expect.poll(() => requests.length, { timeout: 10_000 }).toBeGreaterThanOrEqual(6);
-    expect(requests.slice(0, 6)).toEqual([1n, 2n, 3n, 1n, 2n, 3n]);
+    // Each once, and then each once more, in whatever order their timers fire.
+    expect(requests.slice(0, 3)).toEqual([1n, 2n, 3n]);
+    expect(new Set(requests.slice(3, 6))).toEqual(new Set([1n, 2n, 3n]));
     expect(streams).toHaveLength(1);
     expect(streams[0]?.metadata).toMatchObject({ hasleader: 'true' });
     await Promise.all(handles.map((handle) => handle.close()));
