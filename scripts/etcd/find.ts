@@ -73,7 +73,7 @@ export async function findEtcd({ prefer }: FindOptions): Promise<EtcdSource> {
   }
   throw new Error(
     `no etcd ${wanted.minor ?? ''} is to be had. Tried:\n${tried.map((line) => `  - ${line}`).join('\n')}\n` +
-      'Install etcd, Go 1.24 or newer, or Docker; or set ETCD_BIN to an etcd, or ETCD_ENDPOINTS to running servers.',
+      'Install etcd, Go 1.25 or newer, or Docker; or set ETCD_BIN to an etcd, or ETCD_ENDPOINTS to running servers.',
   );
 }
 

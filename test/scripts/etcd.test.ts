@@ -90,7 +90,7 @@ describe('finding a server', () => {
       'the release archive: ',
       'a build with Go: no go on the PATH',
       "Debian's packages: no apt-get on the PATH",
-      'Install etcd, Go 1.24 or newer, or Docker; or set ETCD_BIN to an etcd, or ETCD_ENDPOINTS to running servers.',
+      'Install etcd, Go 1.25 or newer, or Docker; or set ETCD_BIN to an etcd, or ETCD_ENDPOINTS to running servers.',
     ]) {
       expect(error).toContain(line);
     }
