@@ -76,7 +76,7 @@ export class FaultProxy {
         if (direction === 'to-server' && isRequest(chunk)) {
           sent = true;
           this.#swallow.add('to-client');
-        } else if (direction === 'to-client' && sent) {
+        } else if (direction === 'to-client' && sent && hasHeaders(chunk)) {
           this.#onData.splice(this.#onData.indexOf(listener), 1);
           this.heal();
           resolve();
@@ -128,4 +128,15 @@ export class FaultProxy {
     for (const listener of [...this.#onData]) listener(direction, chunk);
     if (!this.#swallow.has(direction) && !to.destroyed) to.write(chunk);
   }
+}
+
+const FRAME_HEADER_BYTES = 9;
+const HEADERS = 1;
+
+/** An answer begins with HEADERS; before it a server may acknowledge settings, ping, or open its window. */
+function hasHeaders(chunk: Buffer): boolean {
+  for (let at = 0; at + FRAME_HEADER_BYTES <= chunk.length; at += FRAME_HEADER_BYTES + chunk.readUIntBE(at, 3)) {
+    if (chunk[at + 3] === HEADERS) return true;
+  }
+  return false;
 }
