@@ -87,6 +87,12 @@ function describe(problem: string, { method, endpoint, outcome }: EtcdErrorDetai
   return `${problem} (${method.slice(1)}${endpoint === undefined ? '' : ` at ${endpoint}`}: ${OUTCOME_TEXT[outcome]})`;
 }
 
+/** The same error, with some of what is known of it changed. */
+export function amended(error: EtcdError, changes: Partial<EtcdErrorDetails>): EtcdError {
+  const { problem, code, reason, outcome, method, endpoint, compactRevision, cause } = error;
+  return new EtcdError(problem, { code, reason, outcome, method, endpoint, compactRevision, cause, ...changes });
+}
+
 /** The refusal of an argument: nothing was sent. */
 export function invalidInput(argument: string, given: string, allowed: string): EtcdError {
   return new EtcdError(`${argument}: got ${given}; allowed: ${allowed}`, {

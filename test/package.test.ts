@@ -65,7 +65,8 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('ERR_PACKAGE_PATH_NOT_EXPORTED\n');
   });
 
-  test.runIf(canRequireModules)('can be required where Node can require ES modules, as the same module', () => {
+  test('can be required where Node can require ES modules, as the same module', (context) => {
+    if (!canRequireModules) return context.skip('this Node.js cannot require ES modules');
     const code = `
       const { Client } = require('etcdwire');
       import('etcdwire').then((imported) => console.log(typeof Client, imported.Client === Client));`;

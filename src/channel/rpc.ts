@@ -4,6 +4,9 @@ import type { Method } from '../protobuf/method.js';
 import { monotonicMs } from '../time.js';
 import type { Metadata, OutgoingStream, StreamHandler, Transport } from '../transport/transport.js';
 
+/** A member cut off from its leader would leave a stream hanging: with this it ends it instead, and another is tried. */
+export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
+
 /** What every asynchronous method takes last. */
 export interface CallOptions {
   /** Ends the call when it aborts. */

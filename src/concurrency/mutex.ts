@@ -51,7 +51,7 @@ export class Mutex {
    * `LockLost` where the own place in the queue was deleted.
    */
   async lock(options: WaitOptions = {}): Promise<Held> {
-    const limit = waitLimit('lock', this.#session.signal, options);
+    const limit = waitLimit('lock', options, this.#session.signal);
     try {
       limit.signal.throwIfAborted();
       const seat = this.#session.seat(this.#key.key);
@@ -73,7 +73,7 @@ export class Mutex {
 
   /** The lock if it is free, and nobody of this session is after it; undefined otherwise. Never queues. */
   async tryLock(options: WaitOptions = {}): Promise<Held | undefined> {
-    const limit = waitLimit('tryLock', this.#session.signal, options);
+    const limit = waitLimit('tryLock', options, this.#session.signal);
     try {
       limit.signal.throwIfAborted();
       const seat = this.#session.seat(this.#key.key);

@@ -79,9 +79,7 @@ export class Session implements AsyncDisposable {
     const lifetimeMs = this.#keepAlive.remainingMs();
     await this.#keepAlive.close();
     if (lifetimeMs <= 0) return;
-    const limit = waitLimit('session close', new AbortController().signal, {
-      timeoutMs: Math.min(lifetimeMs, CLOSE_TIMEOUT_MS),
-    });
+    const limit = waitLimit('session close', { timeoutMs: Math.min(lifetimeMs, CLOSE_TIMEOUT_MS) });
     try {
       // Safe to repeat: the lease's number is random, nobody else can have it.
       await untilAnswered(limit.signal, (options) => client.lease.revoke(leaseId, options));

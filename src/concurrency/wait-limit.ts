@@ -19,21 +19,20 @@ export interface WaitLimit {
   dispose(): void;
 }
 
-/** `lifetime` ends the wait for its own reason, such as the loss of the session. */
-export function waitLimit(what: string, lifetime: AbortSignal, options: WaitOptions): WaitLimit {
+/** `lifetime`, where there is one, ends the wait for its own reason, such as the loss of the session. */
+export function waitLimit(what: string, options: WaitOptions, lifetime?: AbortSignal): WaitLimit {
   const timeoutMs = checkTimeout(options.timeoutMs ?? Number.POSITIVE_INFINITY, 'timeoutMs');
   const controller = new AbortController();
   const { signal } = options;
   const end = (reason: EtcdError): void => controller.abort(reason);
-  const onLifetime = (): void => end(lifetime.reason);
-  const onSignal = (): void => end(canceled(signal as AbortSignal, 'rejected'));
-  const undos = [
-    after(timeoutMs, () => end(timedOut(what, timeoutMs, 'rejected'))),
-    onAbort(lifetime, onLifetime),
-    ...(signal === undefined ? [] : [onAbort(signal, onSignal)]),
-  ];
-  if (lifetime.aborted) onLifetime();
-  if (signal?.aborted) onSignal();
+  const undos = [after(timeoutMs, () => end(timedOut(what, timeoutMs, 'rejected')))];
+  const endWith = (source: AbortSignal | undefined, reasonOf: (source: AbortSignal) => EtcdError): void => {
+    if (source === undefined) return;
+    undos.push(onAbort(source, () => end(reasonOf(source))));
+    if (source.aborted) end(reasonOf(source));
+  };
+  endWith(lifetime, ({ reason }) => reason);
+  endWith(signal, (source) => canceled(source, 'rejected'));
   return {
     signal: controller.signal,
     end,

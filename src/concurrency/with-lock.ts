@@ -24,7 +24,7 @@ export async function withLock<T>(
   action: (held: Held) => Promise<T> | T,
   { ttl, ...wait }: WithLockOptions = {},
 ): Promise<T> {
-  const limit = waitLimit('withLock', new AbortController().signal, wait);
+  const limit = waitLimit('withLock', wait);
   const { signal } = limit;
   let session: Session | undefined;
   let held: Held | undefined;

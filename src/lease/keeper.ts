@@ -1,4 +1,4 @@
-import type { Rpc } from '../channel/rpc.js';
+import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import type { EtcdError } from '../errors.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
@@ -14,8 +14,6 @@ const FIRST_RENEWAL_MS = 1_000;
 const MIN_PATIENCE_MS = 500;
 /** After a blocked event loop an answer may have arrived that nobody has read yet. */
 const GRACE_MS = 50;
-/** A member cut off from its leader answers no keepalive: with this it ends the stream, and another is tried. */
-const REQUIRE_LEADER = { hasleader: 'true' };
 
 interface Kept {
   readonly id: bigint;

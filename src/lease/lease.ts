@@ -1,6 +1,6 @@
 import { checkInt64 } from '../arguments.js';
 import type { CallOptions, Rpc } from '../channel/rpc.js';
-import { EtcdError, invalidInput } from '../errors.js';
+import { amended, EtcdError, invalidInput } from '../errors.js';
 import { methods } from '../gen/methods.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
 import { backoffMs, monotonicMs, pause } from '../time.js';
@@ -67,7 +67,8 @@ export class Leases {
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
         if (attempt > 0 && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
-        if (doubtful && error.outcome !== 'unknown') throw asUnknown(error);
+        // An earlier attempt may have been granted, whatever became of this one.
+        if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
         doubtful = error.outcome === 'unknown';
         if (options.id !== undefined || error.outcome !== 'unknown' || error.code !== 'Unavailable') throw error;
         await pause(backoffMs(attempt), options.signal);
@@ -120,11 +121,6 @@ export class Leases {
     const { header, grantedTtl } = await this.timeToLive(id, options);
     return withHeader(header, { id, ttl: grantedTtl, sentAt });
   }
-}
-
-/** An earlier attempt may have been granted, whatever became of the last one. */
-function asUnknown({ problem, code, reason, method, endpoint, cause }: EtcdError): EtcdError {
-  return new EtcdError(problem, { code, reason, outcome: 'unknown', method, endpoint, cause });
 }
 
 function checkTtl(ttl: number): number {

@@ -1,4 +1,4 @@
-import type { Rpc } from '../channel/rpc.js';
+import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import { EtcdError } from '../errors.js';
 import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
@@ -8,8 +8,6 @@ import { after, backoffMs, monotonicMs } from '../time.js';
 import type { OutgoingStream } from '../transport/transport.js';
 import type { Watcher } from './watcher.js';
 
-/** A member cut off from its leader would leave watches hanging: with this it ends the stream instead. */
-const REQUIRE_LEADER = { hasleader: 'true' };
 /** Concerns every watch of the stream, or one that could not be created. */
 const NO_WATCH_ID = -1n;
 /** How long a stream without watches is kept: waits come one after the other, and each would open a new one. */

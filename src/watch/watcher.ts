@@ -9,7 +9,7 @@ import { RevisionCursor } from './revision-cursor.js';
 export interface WatcherOptions {
   readonly request: Init<WatchCreateRequest>;
   readonly bufferBytes: number;
-  /** The buffer is full: take the watch off the stream until `wanted`. */
+  /** The buffer is full: take the watch off the stream until `resume`. */
   readonly suspend: () => void;
   /** The consumer has caught up: put the watch back, from where it stands. */
   readonly resume: () => void;
@@ -37,10 +37,6 @@ export class Watcher {
   /** Over: closed by its owner, or ended by the server. */
   get ended(): boolean {
     return this.batches.ended;
-  }
-
-  get suspended(): boolean {
-    return this.#suspended;
   }
 
   /** What to create the watch with, on this stream or the next. */

@@ -1,5 +1,5 @@
 import { type Client, type ClientUnaryCall, Metadata as GrpcMetadata, type ServiceError } from '@grpc/grpc-js';
-import { canceled, clientClosed, EtcdError, timedOut } from '../../errors.js';
+import { amended, canceled, clientClosed, EtcdError, timedOut } from '../../errors.js';
 import { onAbort } from '../../on-abort.js';
 import { decode } from '../../protobuf/codec.js';
 import { statusCode } from '../../status.js';
@@ -80,8 +80,9 @@ class GrpcJsTransport implements Transport {
         );
       };
       const ready = this.#connection.ready;
+      // Calls that wait for one dial share its error; each gets its own method.
       if (ready !== undefined) send(ready);
-      else this.#connection.connect().then(send, (error: EtcdError) => fail(withMethod(error, method.path)));
+      else this.#connection.connect().then(send, (error: EtcdError) => fail(amended(error, { method: method.path })));
     });
   }
 
@@ -105,7 +106,7 @@ class GrpcJsTransport implements Transport {
     const start = (client: Client): void => stream.start(client, grpcMetadata(call.metadata));
     const ready = this.#connection.ready;
     if (ready !== undefined) start(ready);
-    else this.#connection.connect().then(start, (error: EtcdError) => fail(withMethod(error, method.path)));
+    else this.#connection.connect().then(start, (error: EtcdError) => fail(amended(error, { method: method.path })));
     return stream;
   }
 
@@ -135,10 +136,4 @@ function grpcMetadata(metadata: Metadata | undefined): GrpcMetadata {
   const result = new GrpcMetadata();
   for (const [name, value] of Object.entries(metadata ?? {})) result.set(name, value);
   return result;
-}
-
-/** Calls that wait for one dial share its error; each gets its own method. */
-function withMethod(error: EtcdError, method: string): EtcdError {
-  const { code, reason, outcome, endpoint } = error;
-  return new EtcdError(error.problem, { code, reason, outcome, endpoint, method });
 }
