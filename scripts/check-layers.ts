@@ -8,14 +8,14 @@ import { fileURLToPath } from 'node:url';
 /** The folders and files directly under src/, lowest rank first. */
 const RANKS: readonly (readonly string[])[] = [
   [
-    ...['errors', 'status', 'status-error', 'server-errors', 'bytes', 'arguments', 'time', 'async-queue'],
+    ...['errors', 'status', 'status-error', 'server-errors', 'bytes', 'arguments', 'sha256', 'time', 'async-queue'],
     ...['checked-signal', 'on-abort', 'protobuf'],
   ],
   ['gen'],
   ['transport'],
   ['channel'],
-  ['kv', 'txn', 'lease', 'watch', 'auth', 'cluster', 'maintenance', 'raw'],
-  ['client', 'namespace'],
+  ['kv', 'txn', 'lease', 'watch', 'auth', 'cluster', 'maintenance', 'lock', 'election', 'mirror', 'raw'],
+  ['client', 'keyspace', 'namespace'],
   ['concurrency'],
   ['cli', 'testing', 'index', 'grpc-js'],
 ];

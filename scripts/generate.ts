@@ -282,7 +282,7 @@ function methodRow(service: protobuf.Service, method: protobuf.Method, imports: 
   const request = reference(method.resolvedRequestType, '', imports);
   const response = reference(method.resolvedResponseType, '', imports);
   const kind = method.requestStream ? 'bidi-streaming' : method.responseStream ? 'server-streaming' : 'unary';
-  const repeatable = method.options?.idempotency_level === 'NO_SIDE_EFFECTS';
+  const repeatable = ['NO_SIDE_EFFECTS', 'IDEMPOTENT'].includes(method.options?.idempotency_level);
   return `{
     path: '/${service.fullName.slice(1)}/${method.name}',
     kind: '${kind}',

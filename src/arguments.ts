@@ -26,3 +26,27 @@ function show(value: unknown): string {
   if (typeof value === 'bigint') return `${value}n`;
   return typeof value === 'number' ? `the number ${value}` : describeType(value);
 }
+
+const UINT64_MAX = 2n ** 64n - 1n;
+
+/** Numbers of members and clusters are unsigned. @throws EtcdError unless `value` is a bigint that uint64 holds. */
+export function checkUint64(value: bigint, argument: string): bigint {
+  if (typeof value === 'bigint' && value >= 0n && value <= UINT64_MAX) return value;
+  throw invalidInput(argument, show(value), 'a bigint from 0 to 2^64 - 1');
+}
+
+/** @throws EtcdError unless `value` is a string of at least one character. */
+export function checkName(value: string, argument: string): string {
+  if (typeof value === 'string' && value !== '') return value;
+  throw invalidInput(argument, value === '' ? 'an empty string' : describeType(value), 'a string, not empty');
+}
+
+/** The value that a name of a table stands for. @throws EtcdError where the table has no such name. */
+export function checkChoice<T>(table: Readonly<Record<string, T>>, name: string, argument: string): T {
+  if (typeof name === 'string' && Object.hasOwn(table, name)) return table[name] as T;
+  throw invalidInput(
+    argument,
+    typeof name === 'string' ? `"${name}"` : describeType(name),
+    Object.keys(table).join(', '),
+  );
+}

@@ -1,21 +1,20 @@
 import { checkCount, checkPositive } from './arguments.js';
-import type { BytesLike } from './bytes.js';
+import { Auth } from './auth/auth.js';
+import { AuthenticatedTransport } from './channel/authenticated.js';
 import { Channel } from './channel/channel.js';
-import { type CallOptions, checkTimeout, Rpc } from './channel/rpc.js';
-import { clientClosed, invalidInput } from './errors.js';
-import type { Keys } from './kv/key-range.js';
-import type { KeyValue } from './kv/key-value.js';
-import { type GetOptions, KV, type ScanOptions } from './kv/kv.js';
-import type { DeleteOptions, PutOptions, RangeOptions } from './kv/requests.js';
-import type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
-import { Leases } from './lease/lease.js';
+import { type Credentials, checkCredentials } from './channel/credentials.js';
+import { OrderedReads } from './channel/ordered-reads.js';
+import { checkTimeout, Rpc } from './channel/rpc.js';
+import { Cluster } from './cluster/cluster.js';
+import { ElectionService } from './election/election-service.js';
+import { invalidInput } from './errors.js';
+import { Keyspace } from './keyspace.js';
+import { LockService } from './lock/lock-service.js';
+import { Maintenance } from './maintenance/maintenance.js';
 import { type Raw, rawStubs } from './raw.js';
 import { type Endpoint, parseEndpoint, type TlsOptions } from './transport/endpoint.js';
 import { grpcJs } from './transport/grpc-js/transport.js';
 import type { TransportFactory, TransportOptions } from './transport/transport-options.js';
-import type { Op, Txn, TxnResult } from './txn/op.js';
-import { Watch, type WatchOptions } from './watch/watch.js';
-import { WatchStream } from './watch/watch-stream.js';
 
 export interface ClientOptions {
   /** URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`; the port defaults to 2379. */
@@ -39,6 +38,13 @@ export interface ClientOptions {
   readonly maxReceiveBytes?: number | undefined;
   /** Operations in a transaction. Default 128, as the server's `--max-txn-ops`. */
   readonly maxTxnOps?: number | undefined;
+  /** Who the client is, for clusters with authentication. */
+  readonly auth?: Credentials | undefined;
+  /**
+   * Let no serializable read be older than what was read or written before, whichever member answers; one that is, is
+   * put to the others. Default false.
+   */
+  readonly orderedReads?: boolean | undefined;
   /** What carries the calls. Default: `grpcJs`. */
   readonly transport?: TransportFactory | undefined;
 }
@@ -50,81 +56,57 @@ const MIN_PING_INTERVAL_MS = 5_000;
  * A client of one etcd cluster. Nothing is dialled before the first call. Close it, or `await using` it: until then its
  * open watches and kept leases keep the process alive.
  */
-export class Client implements AsyncDisposable {
-  /** Grant, renew, revoke, look up. */
-  readonly lease: Leases;
+export class Client extends Keyspace {
+  /** URLs of the members, as calls may name one. */
+  readonly endpoints: readonly string[];
+  /** Users, roles, permissions. */
+  readonly auth: Auth;
+  /** The members. */
+  readonly cluster: Cluster;
+  /** Status, alarms, defragmentation, snapshots. */
+  readonly maintenance: Maintenance;
+  /** The server's own locks; see there why `Mutex` is the better one. */
+  readonly lockService: LockService;
+  /** The server's own elections; see there why `Election` is the better one. */
+  readonly electionService: ElectionService;
   /** Every RPC, as it stands on the wire. */
   readonly raw: Raw;
   readonly #channel: Channel;
-  readonly #kv: KV;
-  readonly #watchStream: WatchStream;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(options: ClientOptions) {
     const endpoints = checkEndpoints(options.endpoints);
     const transportOptions = checkTransportOptions(options);
+    const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
+    const kv = {
+      maxTxnOps: Number(checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1n)),
+      maxReceiveBytes: transportOptions.maxReceiveBytes,
+    };
+    const credentials = options.auth && checkCredentials(options.auth, endpoints);
     const factory = options.transport ?? grpcJs;
-    this.#channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
-    const rpc = new Rpc(this.#channel, checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs'));
-    this.#kv = new KV(rpc, { maxTxnOps: Number(checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1n)) });
-    this.#watchStream = new WatchStream(rpc);
-    this.lease = new Leases(rpc);
+    const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
+    const authenticated = credentials && new AuthenticatedTransport(channel, credentials, timeoutMs);
+    const renewsTokens = authenticated?.renewsTokens ?? false;
+    const ordered = options.orderedReads ?? false;
+    const transport = ordered
+      ? new OrderedReads(authenticated ?? channel, channel.endpoints)
+      : (authenticated ?? channel);
+    super({ transport, timeoutMs, renewsTokens, kv });
+    const rpc = new Rpc(transport, timeoutMs, renewsTokens);
+    this.#channel = channel;
+    this.endpoints = channel.endpoints;
+    this.auth = new Auth(rpc);
+    this.cluster = new Cluster(rpc);
+    this.maintenance = new Maintenance(rpc, channel.endpoints);
+    this.lockService = new LockService(rpc);
+    this.electionService = new ElectionService(rpc);
     this.raw = rawStubs(rpc);
   }
 
-  /** The key, or undefined where there is none. */
-  get(key: BytesLike, options?: GetOptions & CallOptions): Promise<KeyValue | undefined> {
-    return this.#kv.get(key, options);
-  }
-
-  /** A key or a range of keys. */
-  range(keys: Keys, options?: RangeOptions & CallOptions): Promise<WithHeader<RangeResult>> {
-    return this.#kv.range(keys, options);
-  }
-
-  /** Every key of a range in ascending order, all as of one revision, page by page. */
-  scan(keys: Keys, options?: ScanOptions & CallOptions): AsyncGenerator<KeyValue, void> {
-    return this.#kv.scan(keys, options);
-  }
-
-  put(key: BytesLike, value: BytesLike, options?: PutOptions & CallOptions): Promise<WithHeader<PutResult>> {
-    return this.#kv.put(key, value, options);
-  }
-
-  delete(keys: Keys, options?: DeleteOptions & CallOptions): Promise<WithHeader<DeleteResult>> {
-    return this.#kv.delete(keys, options);
-  }
-
-  /** If every condition holds run `then`, else `else`; `succeeded` tells which, and types the responses. */
-  txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
-    txn: Txn<Then, Else>,
-    options?: CallOptions,
-  ): Promise<WithHeader<TxnResult<Then, Else>>> {
-    return this.#kv.txn(txn, options);
-  }
-
-  /** Discards history below `revision`. */
-  compact(
-    revision: bigint,
-    options?: { readonly physical?: boolean | undefined } & CallOptions,
-  ): Promise<WithHeader<object>> {
-    return this.#kv.compact(revision, options);
-  }
-
-  /** Events of a key or a range of keys, each once and in order. */
-  watch(keys: Keys, options: WatchOptions = {}): Watch {
-    return new Watch(this.#watchStream, keys, options);
-  }
-
   /** Ends all calls, watches and keepalives with reason `ClientClosed`, and lets the connections go. */
-  async close(): Promise<void> {
-    this.lease.close();
-    this.#watchStream.end(clientClosed());
+  override async close(): Promise<void> {
+    await super.close();
     await this.#channel.close();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
   }
 }
 

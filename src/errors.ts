@@ -23,6 +23,10 @@ type ClientReason =
   | 'KeepAliveClosed'
   /** The lock is not held, or not any more: released, or its key is gone. */
   | 'LockLost'
+  /** A snapshot lacks bytes, or they are not those that the member sent. */
+  | 'SnapshotCorrupt'
+  /** No member at hand has come as far as what was read before; see `orderedReads`. */
+  | 'StaleRead'
   /** The watch was closed by its owner. */
   | 'WatchClosed'
   /** An error with a message that is not in etcd's table. */

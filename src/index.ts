@@ -1,8 +1,14 @@
+export type { Access, Login, Permission } from './auth/auth.js';
 export type { BytesLike } from './bytes.js';
+export type { Credentials } from './channel/credentials.js';
+export type { BidiStream, StreamOptions } from './channel/message-stream.js';
 export type { CallOptions } from './channel/rpc.js';
 export { Client, type ClientOptions } from './client.js';
+export type { Member, Members } from './cluster/cluster.js';
+export type { LeaderKey } from './election/election-service.js';
 export { EtcdError, type EtcdErrorDetails, type Outcome, type Reason } from './errors.js';
 export type { ResponseHeader } from './gen/etcdserverpb/rpc.js';
+export { Keyspace } from './keyspace.js';
 export { fromKey, type Keys, keyRange, prefix } from './kv/key-range.js';
 export { KeyValue } from './kv/key-value.js';
 export type { GetOptions, ScanOptions } from './kv/kv.js';
@@ -11,7 +17,11 @@ export type { DeleteOptions, PutOptions, RangeOptions, Sort } from './kv/request
 export type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
 export type { KeepAlive } from './lease/keep-alive.js';
 export type { GrantOptions, Lease, Leases, TimeToLive } from './lease/lease.js';
-export type { BidiStream, Raw } from './raw.js';
+export type { Alarm, Status } from './maintenance/maintenance.js';
+export type { Snapshot, SnapshotSink } from './maintenance/snapshot.js';
+export type { CachedRange } from './mirror/cached-range.js';
+export type { Mirror, MirrorMessage, MirrorOptions } from './mirror/mirror.js';
+export type { Raw } from './raw.js';
 export type { StatusCode } from './status.js';
 export type { Endpoint, TlsOptions } from './transport/endpoint.js';
 export type { TransportFactory, TransportOptions } from './transport/transport-options.js';

@@ -1,7 +1,7 @@
 import { canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../errors.js';
 import { backoffMs, monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type { Call, OutgoingStream, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
+import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { Peers } from './peers.js';
 import { isEndpointFailure, mayRetry } from './retry.js';
 
@@ -32,7 +32,7 @@ export class Channel implements Transport {
     let outcome: Outcome = 'not-sent';
     let last: EtcdError | undefined;
     for (let attempt = 0; ; attempt += 1) {
-      const peer = this.#peers.pick();
+      const peer = this.#peers.pick(call.endpoint);
       if (last !== undefined && peer.parkedUntil > monotonicMs()) {
         const leftMs = call.deadline - monotonicMs();
         await pause(Math.min(backoffMs(attempt), leftMs), call.signal, this.#closed.signal);
@@ -50,7 +50,8 @@ export class Channel implements Transport {
         const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
         if (silent || isEndpointFailure(error)) this.#peers.failed(peer);
         if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
-        const stuck = error.reason === 'NotSupportedForLearner' && this.#peers.all().length === 1;
+        const stuck =
+          error.reason === 'NotSupportedForLearner' && (call.endpoint !== undefined || this.#peers.all().length === 1);
         if (stuck || !mayRetry(call.method, error)) {
           throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
         }
@@ -59,8 +60,16 @@ export class Channel implements Transport {
     }
   }
 
-  stream<Request, Response>(call: Call<Request, Response>, handler: StreamHandler<Response>): OutgoingStream<Request> {
-    const peer = this.#peers.pick();
+  /** URLs of the endpoints. */
+  get endpoints(): readonly string[] {
+    return this.#peers.all().map(({ endpoint }) => endpoint.url);
+  }
+
+  stream<Request, Response>(
+    call: StreamCall<Request, Response>,
+    handler: StreamHandler<Response>,
+  ): OutgoingStream<Request> {
+    const peer = this.#peers.pick(call.endpoint);
     const startedAt = monotonicMs();
     const stream = peer.transport.stream<Request, Response>(call, {
       message: (message) => {
@@ -77,7 +86,7 @@ export class Channel implements Transport {
       end: () => stream.end(),
       cancel: (why) => {
         if (why === 'unresponsive') this.#peers.failed(peer);
-        stream.cancel();
+        stream.cancel(why);
       },
       pause: () => stream.pause(),
       resume: () => stream.resume(),

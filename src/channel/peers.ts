@@ -1,5 +1,6 @@
+import { invalidInput } from '../errors.js';
 import { backoffMs, monotonicMs } from '../time.js';
-import type { Endpoint } from '../transport/endpoint.js';
+import { type Endpoint, parseEndpoint } from '../transport/endpoint.js';
 import type { Transport } from '../transport/transport.js';
 
 /** Long enough for a stream that was moved away not to come straight back. */
@@ -29,8 +30,13 @@ export class Peers {
     this.#peers = peers;
   }
 
-  /** The peer to use now; where all are parked, the one that is so for the shortest time yet. */
-  pick(): Peer {
+  /**
+   * The peer to use now; where all are parked, the one that is so for the shortest time yet.
+   *
+   * @throws EtcdError, reason `InvalidInput`, where `endpoint` is given and none of them.
+   */
+  pick(endpoint?: string): Peer {
+    if (endpoint !== undefined) return this.#named(endpoint);
     const now = monotonicMs();
     for (let offset = 0; offset < this.#peers.length; offset += 1) {
       const index = (this.#current + offset) % this.#peers.length;
@@ -60,5 +66,13 @@ export class Peers {
 
   all(): readonly Peer[] {
     return this.#peers;
+  }
+
+  #named(endpoint: string): Peer {
+    const { url } = parseEndpoint(endpoint, 'endpoint');
+    const named = this.#peers.find((peer) => peer.endpoint.url === url);
+    if (named !== undefined) return named;
+    const known = this.#peers.map((peer) => peer.endpoint.url);
+    throw invalidInput('endpoint', url, `one of the client's endpoints: ${known.join(', ')}`);
   }
 }

@@ -13,16 +13,21 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds until the call is given up, retries included. Default: the client's. `Infinity` waits for ever. */
   readonly timeoutMs?: number | undefined;
+  /** The one of the client's endpoints to ask. Default: whichever works. */
+  readonly endpoint?: string | undefined;
 }
 
 /** Makes calls out of requests: the client's defaults, the deadline, the metadata. */
 export class Rpc {
   readonly #transport: Transport;
   readonly #defaultTimeoutMs: number;
+  /** Whether a stream whose token was refused can be opened again with another. */
+  readonly renewsTokens: boolean;
 
-  constructor(transport: Transport, defaultTimeoutMs: number) {
+  constructor(transport: Transport, defaultTimeoutMs: number, renewsTokens = false) {
     this.#transport = transport;
     this.#defaultTimeoutMs = defaultTimeoutMs;
+    this.renewsTokens = renewsTokens;
   }
 
   /** `onSent` is called each time the request is handed to a connection. */
@@ -34,22 +39,33 @@ export class Rpc {
   ): Promise<Response> {
     const timeoutMs = checkTimeout(options.timeoutMs ?? this.#defaultTimeoutMs, 'timeoutMs');
     const deadline = monotonicMs() + timeoutMs;
-    return this.#transport.unary({ method, request, signal: options.signal, timeoutMs, deadline, onSent });
+    const { signal, endpoint } = options;
+    return this.#transport.unary({ method, request, signal, timeoutMs, deadline, endpoint, onSent });
+  }
+
+  /** With the client's time limit where there is none. */
+  bounded(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
+    return { ...options, timeoutMs: options.timeoutMs ?? this.#defaultTimeoutMs };
   }
 
   /** One time limit over several calls: what it gives carries the time that is left. */
   within(options: CallOptions): () => CallOptions {
     const deadline = monotonicMs() + checkTimeout(options.timeoutMs ?? this.#defaultTimeoutMs, 'timeoutMs');
-    return () => ({ signal: options.signal, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });
+    return () => ({ ...options, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });
   }
 
   stream<Request, Response>(
     method: Method<Request, Response>,
     handler: StreamHandler<Response>,
-    metadata?: Metadata,
+    { metadata, endpoint }: { readonly metadata?: Metadata; readonly endpoint?: string | undefined } = {},
   ): OutgoingStream<Request> {
-    return this.#transport.stream({ method, metadata }, handler);
+    return this.#transport.stream({ method, metadata, endpoint }, handler);
   }
+}
+
+/** For calls that take as long as they take: without a `timeoutMs` of its own such a call waits for ever. */
+export function unhurried(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
+  return { ...options, timeoutMs: options.timeoutMs ?? Number.POSITIVE_INFINITY };
 }
 
 /** @throws EtcdError, reason `InvalidInput`. */

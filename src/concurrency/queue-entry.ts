@@ -1,6 +1,6 @@
 import type { CallOptions } from '../channel/rpc.js';
-import type { Client } from '../client.js';
 import { EtcdError } from '../errors.js';
+import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/range-presets.js';
@@ -40,7 +40,7 @@ export function queueKey(name: string, lease: bigint): QueueKey {
  * may come through later still, when the key is gone again: `onUnknown` is told.
  */
 export async function enqueue(
-  client: Client,
+  client: Keyspace,
   { key, prefix: queue, lease }: QueueKey,
   signal: AbortSignal,
   onUnknown: () => void,
@@ -68,7 +68,7 @@ export async function enqueue(
 
 /** Enters the queue only where it is empty. Undefined: it was not. As to repeating, see `enqueue`. */
 export async function enqueueIfEmpty(
-  client: Client,
+  client: Keyspace,
   { key, prefix: queue, lease }: QueueKey,
   signal: AbortSignal,
   onUnknown: () => void,
@@ -103,7 +103,7 @@ export async function enqueueIfEmpty(
  * gone, an empty queue ahead would mean nothing.
  */
 export async function waitForTurn(
-  client: Client,
+  client: Keyspace,
   entry: QueueEntry,
   ahead: KeyValue | undefined,
   signal: AbortSignal,
@@ -131,7 +131,7 @@ export async function waitForTurn(
 }
 
 /** Who is right ahead. @throws EtcdError, reason `LockLost`, where the own key is gone. */
-async function readAhead(client: Client, entry: QueueEntry, signal: AbortSignal): Promise<KeyValue | undefined> {
+async function readAhead(client: Keyspace, entry: QueueEntry, signal: AbortSignal): Promise<KeyValue | undefined> {
   const ahead = { ...withLastCreate(), ...withMaxCreateRev(entry.revision - 1n), keysOnly: true };
   const { responses } = await untilAnswered(signal, (options) =>
     client.txn({ then: [op.get(entry.key), op.range(prefix(entry.prefix), ahead)] }, options),
@@ -145,14 +145,19 @@ async function readAhead(client: Client, entry: QueueEntry, signal: AbortSignal)
  * Leaves the queue. The create revision makes repeating safe: a late repetition finds a newer key and leaves it alone.
  * `lifetime` ends the attempts: with the session the key goes by itself.
  */
-export async function leaveQueue(client: Client, key: string, revision: bigint, lifetime: AbortSignal): Promise<void> {
+export async function leaveQueue(
+  client: Keyspace,
+  key: string,
+  revision: bigint,
+  lifetime: AbortSignal,
+): Promise<void> {
   await untilDone(lifetime, (options) =>
     client.txn({ if: [compare.createRevision(key, '==', revision)], then: [op.delete(key)] }, options),
   );
 }
 
 /** Leaves the queue where it is not known whether it was entered, because the answer was lost. */
-export async function leaveQueueIfEntered(client: Client, key: string, lifetime: AbortSignal): Promise<void> {
+export async function leaveQueueIfEntered(client: Keyspace, key: string, lifetime: AbortSignal): Promise<void> {
   const own = await untilDone(lifetime, (options) => client.get(key, options));
   if (own !== undefined) await leaveQueue(client, key, own.createRevision, lifetime);
 }
@@ -161,7 +166,7 @@ export async function leaveQueueIfEntered(client: Client, key: string, lifetime:
  * Calls `gone` when the entry's key is deleted, by whomever, until the function returned is called. The watch covers
  * all since the entry was seen, but begins only after a moment: most waits and holds are over before.
  */
-export function watchEntry(client: Client, entry: QueueEntry, gone: (error: EtcdError) => void): () => void {
+export function watchEntry(client: Keyspace, entry: QueueEntry, gone: (error: EtcdError) => void): () => void {
   const stop = new AbortController();
   const report = (cause?: unknown): void => {
     if (!stop.signal.aborted) gone(entryGone(cause));
@@ -176,7 +181,7 @@ export function watchEntry(client: Client, entry: QueueEntry, gone: (error: Etcd
   };
 }
 
-async function entryDeleted(client: Client, entry: QueueEntry, signal: AbortSignal): Promise<void> {
+async function entryDeleted(client: Keyspace, entry: QueueEntry, signal: AbortSignal): Promise<void> {
   let startRevision = entry.seenAt + 1n;
   for (;;) {
     try {

@@ -1,4 +1,4 @@
-import type { Client } from '../client.js';
+import type { Keyspace } from '../keyspace.js';
 import { after, pause } from '../time.js';
 import { LocalQueue } from './local-queue.js';
 import { leaveQueueIfEntered } from './queue-entry.js';
@@ -13,7 +13,7 @@ const GUARD_MS = 300_000;
  */
 export class Seat {
   readonly localQueue: LocalQueue;
-  readonly #client: Client;
+  readonly #client: Keyspace;
   readonly #key: string;
   readonly #lifetime: AbortSignal;
   /** Greatest create revision that a locker knows to be its own. */
@@ -22,7 +22,7 @@ export class Seat {
   #stopTimer: () => void = () => {};
 
   /** `vacant` is called when nobody uses the seat any more. */
-  constructor(client: Client, key: string, lifetime: AbortSignal, vacant: () => void) {
+  constructor(client: Keyspace, key: string, lifetime: AbortSignal, vacant: () => void) {
     this.#client = client;
     this.#key = key;
     this.#lifetime = lifetime;

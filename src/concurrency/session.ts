@@ -1,6 +1,6 @@
 import type { CallOptions } from '../channel/rpc.js';
-import type { Client } from '../client.js';
 import { EtcdError } from '../errors.js';
+import type { Keyspace } from '../keyspace.js';
 import type { KeepAlive } from '../lease/keep-alive.js';
 import { Seat } from './seat.js';
 import { untilAnswered, waitLimit } from './wait-limit.js';
@@ -19,18 +19,18 @@ export interface SessionOptions extends CallOptions {
  * says why, before the server can end the lease by itself.
  */
 export class Session implements AsyncDisposable {
-  readonly client: Client;
+  readonly client: Keyspace;
   readonly #keepAlive: KeepAlive;
   readonly #seats = new Map<string, Seat>();
   #closing: Promise<void> | undefined;
 
-  private constructor(client: Client, keepAlive: KeepAlive) {
+  private constructor(client: Keyspace, keepAlive: KeepAlive) {
     this.client = client;
     this.#keepAlive = keepAlive;
   }
 
   /** Grants a lease and keeps it alive. @throws EtcdError */
-  static async open(client: Client, options: SessionOptions = {}): Promise<Session> {
+  static async open(client: Keyspace, options: SessionOptions = {}): Promise<Session> {
     const { ttl = DEFAULT_TTL, ...callOptions } = options;
     const lease = await client.lease.grant({ ...callOptions, ttl });
     return new Session(client, client.lease.keepAlive(lease));

@@ -1,4 +1,4 @@
-import type { Client } from '../client.js';
+import type { Keyspace } from '../keyspace.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import { Session } from './session.js';
@@ -19,7 +19,7 @@ export interface WithLockOptions extends WaitOptions {
  * outside `held.txn` then may have happened beside another holder.
  */
 export async function withLock<T>(
-  client: Client,
+  client: Keyspace,
   name: string,
   action: (held: Held) => Promise<T> | T,
   { ttl, ...wait }: WithLockOptions = {},

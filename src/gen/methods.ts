@@ -384,7 +384,7 @@ export const methods = {
       kind: 'unary',
       request: AuthenticateRequest,
       response: AuthenticateResponse,
-      repeatable: false,
+      repeatable: true,
     } satisfies Method<AuthenticateRequest, AuthenticateResponse, 'unary'>,
 
     /** Adds a user. */

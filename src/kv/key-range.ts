@@ -59,6 +59,12 @@ export function resolveKeys(keys: Keys, argument: string): WireRange {
   return { key: start, rangeEnd: end };
 }
 
+/** What a range on the wire stands for. */
+export function keysOf({ key, rangeEnd }: WireRange): Keys {
+  if (rangeEnd.length === 0) return key;
+  return isNul(rangeEnd) ? { fromKey: key } : { start: key, end: rangeEnd };
+}
+
 /** @throws EtcdError when the key is empty, which etcd does not allow. */
 export function checkKey(key: BytesLike, argument: string): Uint8Array {
   const bytes = toBytes(key, argument);

@@ -1,5 +1,6 @@
 import { checkInt64 } from '../arguments.js';
 import type { BytesLike } from '../bytes.js';
+import { readStream } from '../channel/read-stream.js';
 import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { invalidInput } from '../errors.js';
 import { methods } from '../gen/methods.js';
@@ -7,7 +8,7 @@ import { checkTxn } from '../txn/check-txn.js';
 import type { Op, Txn, TxnResult } from '../txn/op.js';
 import { txnRequest, txnResult } from '../txn/txn.js';
 import { checkKey, type Keys } from './key-range.js';
-import type { KeyValue } from './key-value.js';
+import { KeyValue } from './key-value.js';
 import {
   type DeleteOptions,
   deleteRequest,
@@ -26,7 +27,7 @@ import {
   type WithHeader,
   withHeader,
 } from './results.js';
-import { scanPages } from './scan.js';
+import { type ScanPage, scanPages } from './scan.js';
 
 /** Options of a read of one key. */
 export type GetOptions = Pick<RangeOptions, 'revision' | 'serializable' | 'keysOnly'>;
@@ -37,6 +38,8 @@ export type ScanOptions = Omit<RangeOptions, 'limit' | 'sort' | 'countOnly'>;
 export interface KVOptions {
   /** Operations a transaction may have; as the server's `--max-txn-ops`. */
   readonly maxTxnOps: number;
+  /** Longest response that is taken. */
+  readonly maxReceiveBytes: number;
 }
 
 /**
@@ -46,6 +49,7 @@ export interface KVOptions {
 export class KV {
   readonly #rpc: Rpc;
   readonly #options: KVOptions;
+  #canStream = true;
 
   constructor(rpc: Rpc, options: KVOptions) {
     this.#rpc = rpc;
@@ -63,13 +67,29 @@ export class KV {
     return withHeader(response.header, rangeResult(response));
   }
 
-  /**
-   * Every key of a range in ascending order, all as of one revision, read in pages. A compaction past that revision
-   * during a long scan ends it with reason `Compacted`. `timeoutMs` holds for each page.
-   */
+  /** Every key of a range in ascending order, all as of one revision. */
   scan(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncGenerator<KeyValue, void> {
+    return keysOfPages(this.scanPages(keys, options));
+  }
+
+  /**
+   * The same by pages, each with the revision that all of them are of. A compaction past that revision during a long
+   * scan ends it with reason `Compacted`. `timeoutMs` holds for each page.
+   */
+  scanPages(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncGenerator<ScanPage, void> {
     rangeRequest(keys, options);
-    return scanPages(keys, options, (page, pageOptions) => this.range(page, { ...options, ...pageOptions }));
+    const { maxReceiveBytes } = this.#options;
+    return scanPages(keys, options, {
+      maxReceiveBytes,
+      page: (page, pageOptions) => this.range(page, { ...options, ...pageOptions }),
+      stream: (rest, streamOptions) => {
+        if (!this.#canStream || hasRevisionFilter(options)) return undefined;
+        return this.#rangeStream(rest, { ...options, ...streamOptions });
+      },
+      cannotStream: () => {
+        this.#canStream = false;
+      },
+    });
   }
 
   async put(key: BytesLike, value: BytesLike, options: PutOptions & CallOptions = {}): Promise<WithHeader<PutResult>> {
@@ -105,4 +125,26 @@ export class KV {
     const response = await this.#rpc.call(methods.kv.compact, request, options);
     return withHeader(response.header, {});
   }
+
+  async *#rangeStream(keys: Keys, options: RangeOptions & CallOptions): AsyncGenerator<readonly KeyValue[], void> {
+    const streamOptions = this.#rpc.bounded(options);
+    for await (const chunk of readStream(
+      this.#rpc,
+      methods.kv.rangeStream,
+      rangeRequest(keys, options),
+      streamOptions,
+    )) {
+      yield chunk.rangeResponse?.kvs.map((kv) => new KeyValue(kv)) ?? [];
+    }
+  }
+}
+
+async function* keysOfPages(pages: AsyncIterable<ScanPage>): AsyncGenerator<KeyValue, void> {
+  for await (const { kvs } of pages) yield* kvs;
+}
+
+/** etcd streams no such ranges. */
+function hasRevisionFilter(options: ScanOptions): boolean {
+  const { minModRevision, maxModRevision, minCreateRevision, maxCreateRevision } = options;
+  return Boolean(minModRevision || maxModRevision || minCreateRevision || maxCreateRevision);
 }

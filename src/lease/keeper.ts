@@ -1,4 +1,5 @@
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
+import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
 import type { EtcdError } from '../errors.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
@@ -40,6 +41,8 @@ export class LeaseKeeper {
   #reopening = false;
   #closed = false;
   #failures = 0;
+  /** Streams in a row that ended for their token. */
+  #renewals = 0;
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
@@ -139,7 +142,7 @@ export class LeaseKeeper {
           if (this.#stream === stream) this.#ended(error);
         },
       },
-      REQUIRE_LEADER,
+      { metadata: REQUIRE_LEADER },
     );
     this.#stream = stream;
     return stream;
@@ -147,6 +150,7 @@ export class LeaseKeeper {
 
   #receive({ id, ttl }: LeaseKeepAliveResponse): void {
     this.#failures = 0;
+    this.#renewals = 0;
     const owed = this.#owed.get(id) ?? 0;
     if (owed > 0) return void this.#owed.set(id, owed - 1);
     const kept = this.#kept.get(id);
@@ -160,6 +164,12 @@ export class LeaseKeeper {
     this.#schedule(kept, kept.sentAt + kept.intervalMs - monotonicMs());
   }
 
+  /** Whether no new stream would do better. */
+  #isForbidden(error: EtcdError): boolean {
+    if (isTokenRefused(error)) return !this.#rpc.renewsTokens || this.#renewals++ === MAX_RENEWALS;
+    return error.reason === 'AuthFailed' || error.reason === 'PermissionDenied';
+  }
+
   /** A request went unanswered: the stream leads nowhere. */
   #restart(): void {
     this.#stream?.cancel('unresponsive');
@@ -169,6 +179,10 @@ export class LeaseKeeper {
   #ended(error: EtcdError | undefined): void {
     this.#forgetStream();
     if (error?.reason === 'ClientClosed') return this.close();
+    if (error !== undefined && this.#isForbidden(error)) {
+      for (const id of [...this.#kept.keys()]) this.lose(id, error);
+      return;
+    }
     for (const kept of this.#kept.values()) {
       if (kept.state === 'idle') continue;
       kept.state = 'due';

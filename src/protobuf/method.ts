@@ -10,6 +10,9 @@ export interface Method<Request, Response, Kind extends MethodKind = MethodKind>
   readonly kind: Kind;
   readonly request: Codec<Request>;
   readonly response: Codec<Response>;
-  /** The call changes nothing, so it may be sent again after a failure that leaves open whether it was processed. */
+  /**
+   * Twice does what once does, for all that a client can see: it may be sent again after a failure that leaves open
+   * whether it was processed.
+   */
   readonly repeatable: boolean;
 }

@@ -5,12 +5,19 @@ import type { Method } from '../protobuf/method.js';
 /** gRPC metadata: header names in lower case. */
 export type Metadata = Readonly<Record<string, string>>;
 
-export interface Call<Request, Response> {
+interface Call<Request, Response> {
   readonly method: Method<Request, Response>;
-  readonly metadata?: Metadata | undefined;
+  /** The one endpoint to go to, where the call concerns one member. A transport of one endpoint takes no notice. */
+  readonly endpoint?: string | undefined;
+}
+
+export interface StreamCall<Request, Response> extends Call<Request, Response> {
+  /** What is not known yet holds the stream up; where it is not to be had, that is how the stream ends. */
+  readonly metadata?: Metadata | Promise<Metadata> | undefined;
 }
 
 export interface UnaryCall<Request, Response> extends Call<Request, Response> {
+  readonly metadata?: Metadata | undefined;
   readonly request: Init<Request>;
   readonly signal?: AbortSignal | undefined;
   /** What the caller asked for, for the error's text. */
@@ -36,9 +43,9 @@ export interface OutgoingStream<Request> {
   end(): void;
   /**
    * Ends the stream at once, with RST_STREAM. The handler hears no more of it, not even its end. `unresponsive`: the
-   * peer owes an answer, so another endpoint had better be tried.
+   * peer owes an answer, so another endpoint had better be tried. `unauthenticated`: it refused the stream's token.
    */
-  cancel(why?: 'unresponsive'): void;
+  cancel(why?: 'unresponsive' | 'unauthenticated'): void;
   /** Stops delivery, and by flow control in the end the server. */
   pause(): void;
   resume(): void;
@@ -51,7 +58,10 @@ export interface OutgoingStream<Request> {
 export interface Transport {
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response>;
   /** Opens a stream of any kind; a server-streaming method gets one `send` and `end`. */
-  stream<Request, Response>(call: Call<Request, Response>, handler: StreamHandler<Response>): OutgoingStream<Request>;
+  stream<Request, Response>(
+    call: StreamCall<Request, Response>,
+    handler: StreamHandler<Response>,
+  ): OutgoingStream<Request>;
   /** Ends every call with reason `ClientClosed` and lets the connections go. */
   close(): Promise<void>;
 }

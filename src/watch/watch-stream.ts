@@ -1,4 +1,5 @@
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
+import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
 import { EtcdError } from '../errors.js';
 import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
@@ -40,6 +41,8 @@ export class WatchStream {
   /** Never used twice, so that a late response cannot concern another watch. */
   #nextId = 1n;
   #failures = 0;
+  /** Streams in a row that ended for their token. */
+  #renewals = 0;
   /** On the monotonic clock. */
   #openedAt = 0;
   #stopReopening: () => void = () => {};
@@ -112,7 +115,7 @@ export class WatchStream {
           if (this.#stream === stream) this.#ended(error);
         },
       },
-      REQUIRE_LEADER,
+      { metadata: REQUIRE_LEADER },
     );
     this.#stream = stream;
     this.#openedAt = monotonicMs();
@@ -158,6 +161,7 @@ export class WatchStream {
     const watcher = this.#creating.shift();
     if (watcher === undefined) return;
     if (response.canceled) return this.#refused(watcher, response);
+    this.#renewals = 0;
     // Two entries of one watch: it was taken off the stream and put back before the first was answered.
     if (!this.#watchers.has(watcher) || this.#creating.includes(watcher)) return this.#cancel(response.watchId);
     this.#byId.set(response.watchId, watcher);
@@ -168,6 +172,11 @@ export class WatchStream {
   #refused(watcher: Watcher, response: WatchResponse): void {
     if (!this.#watchers.has(watcher)) return;
     const error = refusal(response);
+    if (this.#renews(error, watcher.renewals)) {
+      watcher.renewals += 1;
+      this.#stream?.cancel('unauthenticated');
+      return this.#ended(undefined);
+    }
     if (error.code === 'Unavailable') {
       watcher.detached();
       after(backoffMs(this.#failures++), () => {
@@ -180,10 +189,18 @@ export class WatchStream {
     watcher.end(error);
   }
 
+  /** Whether a new stream, with a new token, may do better after this refusal, of which there were some before. */
+  #renews(error: EtcdError, renewals: number): boolean {
+    if (!this.#rpc.renewsTokens) return false;
+    // Older servers say so of a token that expired, too.
+    if (error.reason === 'PermissionDenied') return renewals === 0;
+    return isTokenRefused(error) && renewals < MAX_RENEWALS;
+  }
+
   #ended(error: EtcdError | undefined): void {
     this.#forgetStream();
     for (const watcher of this.#watchers) watcher.detached();
-    if (error !== undefined && !isResumable(error)) return this.end(error);
+    if (error !== undefined && !isResumable(error) && !this.#renews(error, this.#renewals++)) return this.end(error);
     this.#reopening = true;
     if (monotonicMs() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#stopReopening = after(backoffMs(this.#failures++), () => {

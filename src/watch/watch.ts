@@ -22,6 +22,8 @@ export interface WatchOptions {
    * goes on from where it stands once the consumer has caught up.
    */
   readonly bufferBytes?: number | undefined;
+  /** Let `batches()` give batches without events too, as the server says that there are none up to a revision. */
+  readonly progress?: boolean | undefined;
   /** Ends the watch when it aborts. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -51,6 +53,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     const watcher = new Watcher({
       request,
       bufferBytes,
+      progress: options.progress ?? false,
       suspend: () => stream.remove(watcher),
       resume: () => stream.add(watcher),
       ended: () => offAbort(),
@@ -67,7 +70,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     return this.#watcher.whenCreated();
   }
 
-  /** All events of one revision together. */
+  /** All events of one revision together; see `progress` for batches without. */
   batches(): AsyncIterableIterator<WatchBatch> {
     const batches: AsyncIterableIterator<WatchBatch> = {
       next: () => this.#watcher.batches.next(),

@@ -9,6 +9,8 @@ import { RevisionCursor } from './revision-cursor.js';
 export interface WatcherOptions {
   readonly request: Init<WatchCreateRequest>;
   readonly bufferBytes: number;
+  /** Hand on how far the watch is where there are no events, too. */
+  readonly progress: boolean;
   /** The buffer is full: take the watch off the stream until `resume`. */
   readonly suspend: () => void;
   /** The consumer has caught up: put the watch back, from where it stands. */
@@ -23,6 +25,8 @@ export class Watcher {
   readonly #options: WatcherOptions;
   readonly #cursor: RevisionCursor;
   readonly #assembler = new RevisionAssembler();
+  /** How often in a row the server refused it for the stream's token. */
+  renewals = 0;
   #suspended = false;
   #createdAt: bigint | undefined;
   #endedWith: EtcdError | undefined;
@@ -52,6 +56,7 @@ export class Watcher {
   }
 
   created(headerRevision: bigint): void {
+    this.renewals = 0;
     this.#cursor.created(headerRevision);
     this.#createdAt ??= headerRevision;
     for (const { resolve } of this.#awaitingCreation.splice(0)) resolve(this.#createdAt);
@@ -59,7 +64,9 @@ export class Watcher {
 
   progressed(headerRevision: bigint): void {
     // The rest of a torn revision is still to come, whatever the header says.
-    if (!this.#assembler.partial) this.#cursor.progressed(headerRevision);
+    if (this.#assembler.partial || this.#cursor.isRepeat(headerRevision)) return;
+    this.#cursor.progressed(headerRevision);
+    if (this.#options.progress) this.batches.push({ revision: headerRevision, events: [] }, 0);
   }
 
   receive(response: WatchResponse): void {

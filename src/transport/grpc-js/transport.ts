@@ -7,7 +7,7 @@ import { errorFromStatus } from '../../status-error.js';
 import { after, monotonicMs } from '../../time.js';
 import { encodeRequest } from '../encode-request.js';
 import type { Endpoint } from '../endpoint.js';
-import type { Call, Metadata, OutgoingStream, StreamHandler, Transport, UnaryCall } from '../transport.js';
+import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import type { TransportFactory, TransportOptions } from '../transport-options.js';
 import { asBuffer } from './as-buffer.js';
 import { GrpcJsConnection } from './connection.js';
@@ -86,8 +86,11 @@ class GrpcJsTransport implements Transport {
     });
   }
 
-  stream<Request, Response>(call: Call<Request, Response>, handler: StreamHandler<Response>): OutgoingStream<Request> {
-    const { method } = call;
+  stream<Request, Response>(
+    call: StreamCall<Request, Response>,
+    handler: StreamHandler<Response>,
+  ): OutgoingStream<Request> {
+    const { method, metadata } = call;
     const stream = new GrpcJsStream<Request, Response>(method, this.#options.maxRequestBytes, {
       message: (message) => handler.message(message),
       end: (error) => {
@@ -103,10 +106,14 @@ class GrpcJsTransport implements Transport {
       return stream;
     }
     this.#live.add(fail);
-    const start = (client: Client): void => stream.start(client, grpcMetadata(call.metadata));
     const ready = this.#connection.ready;
-    if (ready !== undefined) start(ready);
-    else this.#connection.connect().then(start, (error: EtcdError) => fail(amended(error, { method: method.path })));
+    if (ready !== undefined && !(metadata instanceof Promise)) {
+      stream.start(ready, grpcMetadata(metadata));
+      return stream;
+    }
+    Promise.resolve(metadata)
+      .then(async (known) => stream.start(await this.#connection.connect(), grpcMetadata(known)))
+      .catch((error: EtcdError) => fail(amended(error, { method: method.path })));
     return stream;
   }
 

@@ -1,0 +1,178 @@
+import { checkChoice, checkName } from '../arguments.js';
+import type { CallOptions, Rpc } from '../channel/rpc.js';
+import { invalidInput } from '../errors.js';
+import { PermissionType, type Permission as WirePermission } from '../gen/authpb/auth.js';
+import { methods } from '../gen/methods.js';
+import { type Keys, keysOf, resolveKeys } from '../kv/key-range.js';
+import { type WithHeader, withHeader } from '../kv/results.js';
+
+/** `read` covers range and watch, `write` put and delete. */
+export type Access = 'read' | 'write' | 'readwrite';
+
+/** What a role may do with a key or a range of keys. */
+export interface Permission {
+  readonly access: Access;
+  readonly keys: Keys;
+}
+
+/** How a user logs in: by password, by its bcrypt hash (base64; etcd 3.5), or by TLS certificate only. */
+export type Login = { readonly password: string } | { readonly hashedPassword: string } | { readonly noPassword: true };
+
+const ACCESS = {
+  read: PermissionType.READ,
+  write: PermissionType.WRITE,
+  readwrite: PermissionType.READWRITE,
+} as const satisfies Record<Access, PermissionType>;
+
+const LOGINS = ['password', 'hashedPassword', 'noPassword'];
+
+/**
+ * Users, roles and what they may do. Authentication can be enabled once there is a user "root" with the role "root". A
+ * change of users or roles makes some tokens old; a client with a password renews them by itself.
+ */
+export class Auth {
+  readonly #rpc: Rpc;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  async enable(options?: CallOptions): Promise<WithHeader<object>> {
+    const { header } = await this.#rpc.call(methods.auth.authEnable, {}, options);
+    return withHeader(header, {});
+  }
+
+  async disable(options?: CallOptions): Promise<WithHeader<object>> {
+    const { header } = await this.#rpc.call(methods.auth.authDisable, {}, options);
+    return withHeader(header, {});
+  }
+
+  /** Whether it is on, and the revision of users and roles. etcd 3.5 and later. */
+  async status(
+    options?: CallOptions,
+  ): Promise<WithHeader<{ readonly enabled: boolean; readonly authRevision: bigint }>> {
+    const { header, enabled, authRevision } = await this.#rpc.call(methods.auth.authStatus, {}, options);
+    return withHeader(header, { enabled, authRevision });
+  }
+
+  /** A token, as for `auth: { token }` of another client. @throws EtcdError, reason `AuthFailed`. */
+  async authenticate(name: string, password: string, options?: CallOptions): Promise<string> {
+    const request = { name: checkName(name, 'name'), password: checkSecret(password, 'password') };
+    const { token } = await this.#rpc.call(methods.auth.authenticate, request, options);
+    return token;
+  }
+
+  async userAdd(name: string, login: Login, options?: CallOptions): Promise<WithHeader<object>> {
+    const request = { name: checkName(name, 'name'), ...loginFields(login) };
+    const { header } = await this.#rpc.call(methods.auth.userAdd, request, options);
+    return withHeader(header, {});
+  }
+
+  /** The roles of a user. */
+  async userGet(name: string, options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
+    const { header, roles } = await this.#rpc.call(methods.auth.userGet, { name: checkName(name, 'name') }, options);
+    return withHeader(header, { roles });
+  }
+
+  async userList(options?: CallOptions): Promise<WithHeader<{ readonly users: readonly string[] }>> {
+    const { header, users } = await this.#rpc.call(methods.auth.userList, {}, options);
+    return withHeader(header, { users });
+  }
+
+  async userDelete(name: string, options?: CallOptions): Promise<WithHeader<object>> {
+    const { header } = await this.#rpc.call(methods.auth.userDelete, { name: checkName(name, 'name') }, options);
+    return withHeader(header, {});
+  }
+
+  async userChangePassword(
+    name: string,
+    login: Exclude<Login, { noPassword: true }>,
+    options?: CallOptions,
+  ): Promise<WithHeader<object>> {
+    const { password, hashedPassword } = loginFields(login);
+    const request = { name: checkName(name, 'name'), password, hashedPassword };
+    const { header } = await this.#rpc.call(methods.auth.userChangePassword, request, options);
+    return withHeader(header, {});
+  }
+
+  async userGrantRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
+    const request = { user: checkName(user, 'user'), role: checkName(role, 'role') };
+    const { header } = await this.#rpc.call(methods.auth.userGrantRole, request, options);
+    return withHeader(header, {});
+  }
+
+  async userRevokeRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
+    const request = { name: checkName(user, 'user'), role: checkName(role, 'role') };
+    const { header } = await this.#rpc.call(methods.auth.userRevokeRole, request, options);
+    return withHeader(header, {});
+  }
+
+  async roleAdd(role: string, options?: CallOptions): Promise<WithHeader<object>> {
+    const { header } = await this.#rpc.call(methods.auth.roleAdd, { name: checkName(role, 'role') }, options);
+    return withHeader(header, {});
+  }
+
+  /** What a role may do. */
+  async roleGet(
+    role: string,
+    options?: CallOptions,
+  ): Promise<WithHeader<{ readonly permissions: readonly Permission[] }>> {
+    const { header, perm } = await this.#rpc.call(methods.auth.roleGet, { role: checkName(role, 'role') }, options);
+    return withHeader(header, { permissions: perm.map(permission) });
+  }
+
+  async roleList(options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
+    const { header, roles } = await this.#rpc.call(methods.auth.roleList, {}, options);
+    return withHeader(header, { roles });
+  }
+
+  async roleDelete(role: string, options?: CallOptions): Promise<WithHeader<object>> {
+    const { header } = await this.#rpc.call(methods.auth.roleDelete, { role: checkName(role, 'role') }, options);
+    return withHeader(header, {});
+  }
+
+  /** Lets a role at a key or a range of keys. A permission for the same keys is replaced. */
+  async roleGrantPermission(
+    role: string,
+    access: Access,
+    keys: Keys,
+    options?: CallOptions,
+  ): Promise<WithHeader<object>> {
+    const permType = checkChoice(ACCESS, access, 'access');
+    const request = { name: checkName(role, 'role'), perm: { permType, ...resolveKeys(keys, 'keys') } };
+    const { header } = await this.#rpc.call(methods.auth.roleGrantPermission, request, options);
+    return withHeader(header, {});
+  }
+
+  /** Takes back what was granted for exactly these keys. */
+  async roleRevokePermission(role: string, keys: Keys, options?: CallOptions): Promise<WithHeader<object>> {
+    const request = { role: checkName(role, 'role'), ...resolveKeys(keys, 'keys') };
+    const { header } = await this.#rpc.call(methods.auth.roleRevokePermission, request, options);
+    return withHeader(header, {});
+  }
+}
+
+function permission({ permType, key, rangeEnd }: WirePermission): Permission {
+  const access = (Object.keys(ACCESS) as Access[]).find((name) => ACCESS[name] === permType);
+  return { access: access ?? 'read', keys: keysOf({ key, rangeEnd }) };
+}
+
+function loginFields(login: Login): {
+  readonly password?: string;
+  readonly hashedPassword?: string;
+  readonly options?: { readonly noPassword: true };
+} {
+  const given = typeof login === 'object' && login !== null ? Object.keys(login) : [];
+  if (given.length !== 1 || !LOGINS.includes(given[0] as string)) {
+    throw invalidInput('login', `${given.length} fields`, '{ password }, { hashedPassword } or { noPassword: true }');
+  }
+  if ('password' in login) return { password: checkSecret(login.password, 'password') };
+  if ('hashedPassword' in login) return { hashedPassword: checkSecret(login.hashedPassword, 'hashedPassword') };
+  if (login.noPassword === true) return { options: { noPassword: true } };
+  throw invalidInput('noPassword', String(login.noPassword), 'true');
+}
+
+/** The secret itself is no part of the error. */
+function checkSecret(secret: string, argument: string): string {
+  return checkName(secret, argument);
+}

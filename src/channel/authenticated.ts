@@ -1,0 +1,141 @@
+import { canceled, EtcdError, timedOut } from '../errors.js';
+import { methods } from '../gen/methods.js';
+import { onAbort } from '../on-abort.js';
+import { after, monotonicMs } from '../time.js';
+import type {
+  Metadata,
+  OutgoingStream,
+  StreamCall,
+  StreamHandler,
+  Transport,
+  UnaryCall,
+} from '../transport/transport.js';
+import type { Credentials } from './credentials.js';
+import { isTokenRefused, MAX_RENEWALS, TokenSource } from './token-source.js';
+
+/**
+ * A transport whose calls carry a token. A unary call whose token is refused is repeated with a new one; a stream ends,
+ * and whoever owns it opens the next one, which gets a new token.
+ */
+export class AuthenticatedTransport implements Transport {
+  readonly #inner: Transport;
+  readonly #tokens: TokenSource;
+
+  /** `timeoutMs` bounds an exchange of the password for a token; calls that wait for it have their own limits too. */
+  constructor(inner: Transport, credentials: Credentials, timeoutMs: number) {
+    this.#inner = inner;
+    this.#tokens = new TokenSource(credentials, async (name, password) => {
+      const { token } = await inner.unary({
+        method: methods.auth.authenticate,
+        request: { name, password },
+        timeoutMs,
+        deadline: monotonicMs() + timeoutMs,
+      });
+      return token;
+    });
+  }
+
+  /** Whether a new stream may do better where a token was refused. */
+  get renewsTokens(): boolean {
+    return this.#tokens.renews;
+  }
+
+  async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
+    // The one call that needs no token, and has the password in it.
+    if (call.method.path === methods.auth.authenticate.path) return this.#inner.unary(call);
+    for (let renewals = 0; ; renewals += 1) {
+      const token = await this.#tokenFor(call);
+      try {
+        return await this.#inner.unary({ ...call, metadata: withToken(call.metadata, token) });
+      } catch (error) {
+        if (!(error instanceof EtcdError) || !isTokenRefused(error)) throw error;
+        this.#tokens.refused(token);
+        if (!this.#tokens.renews || renewals === MAX_RENEWALS) throw error;
+      }
+    }
+  }
+
+  stream<Request, Response>(
+    call: StreamCall<Request, Response>,
+    handler: StreamHandler<Response>,
+  ): OutgoingStream<Request> {
+    let used: string | undefined;
+    const carry = (metadata: Metadata | undefined, token: string | undefined): Metadata => {
+      used = token;
+      return withToken(metadata, token);
+    };
+    const [given, token] = [call.metadata, this.#tokens.get()];
+    const metadata =
+      given instanceof Promise || token instanceof Promise
+        ? Promise.all([given, this.#orReason(token, call.method.path)]).then((both) => carry(...both))
+        : carry(given, token);
+    // Heard of as the end of the stream, and not twice.
+    if (metadata instanceof Promise) metadata.catch(() => {});
+    const stream = this.#inner.stream<Request, Response>(
+      { ...call, metadata },
+      {
+        message: (message) => handler.message(message),
+        end: (error) => {
+          if (error !== undefined && isTokenRefused(error)) this.#tokens.refused(used);
+          handler.end(error);
+        },
+      },
+    );
+    return {
+      send: (message) => stream.send(message),
+      end: () => stream.end(),
+      cancel: (why) => {
+        if (why === 'unauthenticated') this.#tokens.refused(used);
+        stream.cancel(why);
+      },
+      pause: () => stream.pause(),
+      resume: () => stream.resume(),
+    };
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+
+  /** The token, waited for no longer than the call may take. */
+  #tokenFor({
+    method,
+    signal,
+    timeoutMs,
+    deadline,
+  }: UnaryCall<unknown, unknown>): string | undefined | Promise<string | undefined> {
+    const token = this.#tokens.get();
+    if (!(token instanceof Promise)) return token;
+    return new Promise((resolve, reject) => {
+      const abort = (): void => reject(canceled(signal as AbortSignal, 'not-sent', method.path));
+      const undos = [
+        after(deadline - monotonicMs(), () => reject(timedOut('call', timeoutMs, 'not-sent', method.path))),
+        signal === undefined ? () => {} : onAbort(signal, abort),
+      ];
+      if (signal?.aborted) abort();
+      this.#orReason(token, method.path)
+        .then(resolve, reject)
+        .finally(() => {
+          for (const undo of undos) undo();
+        });
+    });
+  }
+
+  async #orReason(
+    token: string | undefined | Promise<string | undefined>,
+    method: string,
+  ): Promise<string | undefined> {
+    try {
+      return await token;
+    } catch (error) {
+      if (!(error instanceof EtcdError)) throw error;
+      const { code, reason, endpoint } = error;
+      const problem = `no token is to be had: ${error.problem}`;
+      throw new EtcdError(problem, { code, reason, outcome: 'not-sent', method, endpoint, cause: error });
+    }
+  }
+}
+
+function withToken(metadata: Metadata | undefined, token: string | undefined): Metadata {
+  return token === undefined ? { ...metadata } : { ...metadata, token };
+}

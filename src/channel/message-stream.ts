@@ -1,0 +1,79 @@
+import { AsyncQueue } from '../async-queue.js';
+import { canceled } from '../errors.js';
+import { onAbort } from '../on-abort.js';
+import type { Init } from '../protobuf/codec.js';
+import type { Method } from '../protobuf/method.js';
+import type { CallOptions, Rpc } from './rpc.js';
+
+/** Messages read ahead of the consumer of a stream before the server is made to wait. */
+const READ_AHEAD = 16;
+
+export type StreamOptions = Pick<CallOptions, 'signal' | 'endpoint'>;
+
+/** Both directions of a bidirectional stream. Breaking out of the iteration cancels it. */
+export interface BidiStream<Request, Response> extends AsyncIterableIterator<Response> {
+  send(message: Init<Request>): void;
+  /** Half-close. */
+  end(): void;
+  cancel(): void;
+}
+
+/** A stream of messages as an iterator, with flow control in place of a buffer. */
+export function openStream<Request, Response>(
+  rpc: Rpc,
+  method: Method<Request, Response>,
+  { signal, endpoint }: StreamOptions = {},
+): BidiStream<Request, Response> {
+  const messages = new AsyncQueue<Response>(() => {
+    if (messages.size < READ_AHEAD) stream.resume();
+  });
+  let offAbort = (): void => {};
+  const finish = (error?: unknown): void => {
+    offAbort();
+    messages.end(error);
+  };
+  const stream = rpc.stream(
+    method,
+    {
+      message: (message) => {
+        messages.push(message);
+        if (messages.size >= READ_AHEAD) stream.pause();
+      },
+      end: finish,
+    },
+    { endpoint },
+  );
+  const cancel = (error?: unknown): void => {
+    stream.cancel();
+    finish(error);
+    messages.discard();
+  };
+  const abort = (): void => cancel(canceled(signal as AbortSignal, 'unknown', method.path));
+  if (signal !== undefined) offAbort = onAbort(signal, abort);
+  if (signal?.aborted) abort();
+  const result: BidiStream<Request, Response> = {
+    send: (message) => stream.send(message),
+    end: () => stream.end(),
+    cancel: () => cancel(),
+    next: () => messages.next(),
+    return: async () => {
+      cancel();
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]: () => result,
+  };
+  return result;
+}
+
+/** A server stream: one request, then only answers. */
+export function openServerStream<Request, Response>(
+  rpc: Rpc,
+  method: Method<Request, Response>,
+  request: Init<Request>,
+  options?: StreamOptions,
+): AsyncIterableIterator<Response> {
+  const stream = openStream(rpc, method, options);
+  stream.send(request);
+  stream.end();
+  return stream;
+}

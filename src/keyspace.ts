@@ -1,0 +1,133 @@
+import type { BytesLike } from './bytes.js';
+import { type CallOptions, Rpc } from './channel/rpc.js';
+import { clientClosed } from './errors.js';
+import { checkKey, type Keys } from './kv/key-range.js';
+import type { KeyValue } from './kv/key-value.js';
+import { type GetOptions, KV, type KVOptions, type ScanOptions } from './kv/kv.js';
+import type { DeleteOptions, PutOptions, RangeOptions } from './kv/requests.js';
+import type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
+import { Leases } from './lease/lease.js';
+import { CachedRange } from './mirror/cached-range.js';
+import { Mirror, type MirrorOptions } from './mirror/mirror.js';
+import { NamespaceTransport } from './namespace.js';
+import type { Transport } from './transport/transport.js';
+import type { Op, Txn, TxnResult } from './txn/op.js';
+import { Watch, type WatchOptions } from './watch/watch.js';
+import { WatchStream } from './watch/watch-stream.js';
+
+/** What a keyspace is made of. */
+export interface KeyspaceCore {
+  readonly transport: Transport;
+  readonly timeoutMs: number;
+  readonly renewsTokens: boolean;
+  readonly kv: KVOptions;
+}
+
+/**
+ * Keys, watches and leases: of a whole cluster, or of a namespace within it. Everything that is built on keys, locks for
+ * one, takes either. Every method throws an `EtcdError`: reason `InvalidInput` before anything is sent, else what the
+ * server or the connection had to say, with the `outcome` of the write.
+ */
+export class Keyspace implements AsyncDisposable {
+  /** Grant, renew, revoke, look up. */
+  readonly lease: Leases;
+  readonly #core: KeyspaceCore;
+  readonly #kv: KV;
+  readonly #watchStream: WatchStream;
+
+  /** @internal */
+  constructor(core: KeyspaceCore) {
+    const rpc = new Rpc(core.transport, core.timeoutMs, core.renewsTokens);
+    this.#core = core;
+    this.#kv = new KV(rpc, core.kv);
+    this.#watchStream = new WatchStream(rpc);
+    this.lease = new Leases(rpc);
+  }
+
+  /** The key, or undefined where there is none. */
+  get(key: BytesLike, options?: GetOptions & CallOptions): Promise<KeyValue | undefined> {
+    return this.#kv.get(key, options);
+  }
+
+  /** A key or a range of keys. */
+  range(keys: Keys, options?: RangeOptions & CallOptions): Promise<WithHeader<RangeResult>> {
+    return this.#kv.range(keys, options);
+  }
+
+  /**
+   * Every key of a range in ascending order, all as of one revision: streamed where the server can (etcd 3.7), else
+   * page by page. A compaction past that revision during a long scan ends it with reason `Compacted`.
+   */
+  scan(keys: Keys, options?: ScanOptions & CallOptions): AsyncGenerator<KeyValue, void> {
+    return this.#kv.scan(keys, options);
+  }
+
+  put(key: BytesLike, value: BytesLike, options?: PutOptions & CallOptions): Promise<WithHeader<PutResult>> {
+    return this.#kv.put(key, value, options);
+  }
+
+  delete(keys: Keys, options?: DeleteOptions & CallOptions): Promise<WithHeader<DeleteResult>> {
+    return this.#kv.delete(keys, options);
+  }
+
+  /** If every condition holds run `then`, else `else`; `succeeded` tells which, and types the responses. */
+  txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
+    txn: Txn<Then, Else>,
+    options?: CallOptions,
+  ): Promise<WithHeader<TxnResult<Then, Else>>> {
+    return this.#kv.txn(txn, options);
+  }
+
+  /** Discards history below `revision`, of the whole store. */
+  compact(
+    revision: bigint,
+    options?: { readonly physical?: boolean | undefined } & CallOptions,
+  ): Promise<WithHeader<object>> {
+    return this.#kv.compact(revision, options);
+  }
+
+  /** Events of a key or a range of keys, each once and in order. */
+  watch(keys: Keys, options: WatchOptions = {}): Watch {
+    return new Watch(this.#watchStream, keys, options);
+  }
+
+  /** A range as of one revision, and then its changes. */
+  mirror(keys: Keys, options: MirrorOptions = {}): Mirror {
+    const source = {
+      scanPages: this.#kv.scanPages.bind(this.#kv),
+      watch: this.watch.bind(this),
+    };
+    return new Mirror(source, keys, options);
+  }
+
+  /** A range held in memory and kept up to date, from when it was read first. Close it. */
+  async cachedRange(keys: Keys, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<CachedRange> {
+    const cached = new CachedRange(keys, (signal) => this.mirror(keys, { signal }));
+    try {
+      await cached.waitForRevision(0n, options);
+      return cached;
+    } catch (error) {
+      await cached.close();
+      throw error;
+    }
+  }
+
+  /**
+   * The keys that begin with `prefix`, seen without it. It shares the client's connections and ends with it; closing
+   * it ends its own watches and keepalives alone. Leases are those of the whole cluster.
+   */
+  namespace(prefix: BytesLike): Keyspace {
+    const transport = new NamespaceTransport(this.#core.transport, checkKey(prefix, 'prefix').slice());
+    return new Keyspace({ ...this.#core, transport });
+  }
+
+  /** Ends all watches and keepalives with reason `ClientClosed`. */
+  async close(): Promise<void> {
+    this.lease.close();
+    this.#watchStream.end(clientClosed());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}

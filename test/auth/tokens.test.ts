@@ -1,0 +1,196 @@
+import { describe, expect, test } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { Client, prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { authEtcd, ROOT, USER } from '../support/auth-etcd.js';
+import { recordingTransport } from '../support/recording-transport.js';
+import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
+
+const AUTHENTICATE = methods.auth.authenticate.path;
+const UNAUTHENTICATED = 16;
+const INVALID_TOKEN = { code: UNAUTHENTICATED, details: 'etcdserver: invalid auth token' };
+
+describe('tokens that expire after a second (S12, S29)', () => {
+  test('are renewed once for all calls in flight, and every write is applied once', async () => {
+    const { endpoints } = await authEtcd('--auth-token-ttl=1');
+    const { transport, sent } = recordingTransport();
+    const etcd = openClient({ endpoints, auth: USER, transport });
+    await etcd.put('app/before', 'x');
+    let renewals = 0;
+    for (let round = 0; round < 3; round += 1) {
+      await idle(3_000);
+      sent.length = 0;
+      const keys = Array.from({ length: 60 }, (_, index) => `app/${round}/${index}`);
+      await Promise.all(keys.map((key) => etcd.put(key, 'x')));
+      renewals += sent.filter(({ path }) => path === AUTHENTICATE).length;
+      expect(sent.filter(({ path }) => path === AUTHENTICATE).length).toBeLessThanOrEqual(1);
+    }
+    expect(renewals).toBeGreaterThan(0);
+    const { kvs } = await etcd.range(prefix('app/'));
+    expect(kvs).toHaveLength(181);
+    expect(kvs.every(({ version }) => version === 1n)).toBe(true);
+  });
+
+  test('leave a live watch, a kept lease and a waiting lock alone; new watches on the same stream get a new token', async () => {
+    const { endpoints } = await authEtcd('--auth-token-ttl=1');
+    const [etcd, other] = [openClient({ endpoints, auth: USER }), openClient({ endpoints, auth: USER })];
+    const watch = etcd.watch(prefix('app/watched/'));
+    await watch.created();
+    const [holder, waiter] = [await Session.open(etcd, { ttl: 2 }), await Session.open(other, { ttl: 2 })];
+    const held = await new Mutex(holder, 'app/lock').lock();
+    const next = new Mutex(waiter, 'app/lock').lock();
+    const seen: string[] = [];
+    const reading = (async () => {
+      for await (const { kv } of watch) if (seen.push(kv.keyText()) === 5) return;
+    })();
+    for (let round = 0; round < 5; round += 1) {
+      await idle(2_200);
+      const late = etcd.watch(prefix('app/watched/'));
+      await late.created();
+      await other.put(`app/watched/${round}`, 'x');
+      for await (const { kv } of late) {
+        expect(kv.keyText()).toBe(`app/watched/${round}`);
+        break;
+      }
+    }
+    await reading;
+    expect(seen).toEqual([0, 1, 2, 3, 4].map((round) => `app/watched/${round}`));
+    expect(held.valid()).toBe(true);
+    await held.unlock();
+    expect((await next).token).toBeGreaterThan(held.token);
+  });
+});
+
+describe('credentials (S29)', () => {
+  test('that are wrong fail with the reason and do not loop', async () => {
+    const { endpoints } = await authEtcd();
+    const { transport, sent } = recordingTransport();
+    const etcd = openClient({ endpoints, auth: { ...USER, password: 'wrong' }, transport });
+    const error = await errorOf(etcd.put('app/k', 'x'));
+    expect(error).toMatchObject({ reason: 'AuthFailed', outcome: 'not-sent', method: methods.kv.put.path });
+    expect(String(error)).not.toContain('wrong');
+    expect(await errorOf(etcd.watch('app/k').created())).toMatchObject({ reason: 'AuthFailed' });
+    expect(sent.filter(({ path }) => path === AUTHENTICATE)).toHaveLength(2);
+    const kept = etcd.lease.keepAlive(5n);
+    await expect.poll(() => kept.signal.aborted).toBe(true);
+    expect(kept.signal.reason).toMatchObject({ reason: 'AuthFailed' });
+  });
+
+  test('work before authentication is enabled, and from then on', async () => {
+    const { endpoints, root } = await authEtcd();
+    await root.auth.disable();
+    const etcd = openClient({ endpoints, auth: USER });
+    await etcd.put('elsewhere', 'x');
+    const admin = openClient({ endpoints });
+    await admin.auth.enable();
+    await etcd.put('app/k', 'x');
+    expect(await errorOf(etcd.put('elsewhere', 'y'))).toMatchObject({ reason: 'PermissionDenied', outcome: 'rejected' });
+  });
+
+  test('outlive changes of users and roles, which make tokens old', async () => {
+    const { endpoints, root } = await authEtcd();
+    const etcd = openClient({ endpoints, auth: USER });
+    await etcd.put('app/k', 'x');
+    await root.auth.roleGrantPermission('app', 'read', 'more');
+    await Promise.all(Array.from({ length: 20 }, () => etcd.get('app/k')));
+    expect(await etcd.get('more')).toBeUndefined();
+  });
+
+  test('given as a token are never renewed', async () => {
+    const { endpoints, root } = await authEtcd();
+    const { username, password } = USER;
+    const token = await root.auth.authenticate(username, password);
+    const { transport, sent } = recordingTransport();
+    const etcd = openClient({ endpoints, auth: { token, allowPlaintext: true }, transport });
+    await etcd.put('app/k', 'x');
+    const stale = openClient({ endpoints, auth: { token: `${token}x`, allowPlaintext: true }, transport });
+    expect(await errorOf(stale.get('app/k'))).toMatchObject({ reason: 'InvalidAuthToken', outcome: 'rejected' });
+    expect(await errorOf(stale.watch('app/k').created())).toMatchObject({ code: expect.stringMatching(/Unauth|Perm/) });
+    expect(sent.filter(({ path }) => path === AUTHENTICATE)).toEqual([]);
+  });
+
+  test('are refused for endpoints without TLS unless that is allowed, and show up in no error', () => {
+    const auth = { username: 'u', password: 'sesame' };
+    const endpoints = ['http://127.0.0.1:1'];
+    expect(() => new Client({ endpoints, auth })).toThrow(/http:\/\/127.0.0.1:1.*allowPlaintext/);
+    expect(() => new Client({ endpoints, auth })).not.toThrow(/sesame/);
+    for (const bad of [{ username: 'u' }, { username: '', password: 'x' }, { token: 5 }, { ...auth, token: 'x' }]) {
+      expect(() => new Client({ endpoints, auth: { ...bad, allowPlaintext: true } as never })).toThrow(/auth/);
+    }
+    expect(() => new Client({ endpoints: ['https://h:1', 'unix:///s'], auth })).not.toThrow();
+  });
+});
+
+describe('a server that refuses every token (S29)', () => {
+  test('is asked a bounded number of times', async () => {
+    let [authenticated, puts] = [0, 0];
+    const endpoint = await scriptedServer(
+      scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
+      scriptedUnary(methods.kv.put, () => {
+        puts += 1;
+        throw INVALID_TOKEN;
+      }),
+    );
+    const etcd = openClient({ endpoints: [endpoint], auth: ROOT });
+    expect(await errorOf(etcd.put(unique(), 'x'))).toMatchObject({ reason: 'InvalidAuthToken', outcome: 'rejected' });
+    expect([puts, authenticated]).toEqual([4, 4]);
+  });
+
+  test('ends watches after a bounded number of new streams', async () => {
+    let [authenticated, streams] = [0, 0];
+    const endpoint = await scriptedServer(
+      scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
+      scriptedStream(methods.watch.watch, async (stream) => {
+        streams += 1;
+        stream.fail(INVALID_TOKEN.code, INVALID_TOKEN.details);
+      }),
+    );
+    const etcd = openClient({ endpoints: [endpoint], auth: ROOT });
+    expect(await errorOf(etcd.watch(unique()).created())).toMatchObject({ reason: 'InvalidAuthToken' });
+    expect([streams, authenticated]).toEqual([4, 4]);
+  });
+});
+
+describe('an older server that answers an expired token with "permission denied" on a watch create (S12, S29)', () => {
+  const refusal = { watchId: -1n, created: true, canceled: true, cancelReason: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied' };
+
+  test('is given a new stream with a new token', async () => {
+    let authenticated = 0;
+    const tokens: unknown[] = [];
+    const endpoint = await scriptedServer(
+      scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
+      scriptedStream(methods.watch.watch, async (stream) => {
+        tokens.push(stream.metadata.token);
+        const { requestUnion } = await stream.receive();
+        if (requestUnion?.case !== 'createRequest') return;
+        const { watchId } = requestUnion.value;
+        if (tokens.length === 1) stream.send(refusal);
+        else stream.send({ watchId, created: true, header: { revision: 7n } });
+      }),
+    );
+    expect(await openClient({ endpoints: [endpoint], auth: ROOT }).watch('k').created()).toBe(7n);
+    expect(tokens).toEqual(['t1', 't2']);
+  });
+
+  test('that denies it again has the last word', async () => {
+    let streams = 0;
+    const endpoint = await scriptedServer(
+      scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
+      scriptedStream(methods.watch.watch, async (stream) => {
+        streams += 1;
+        await stream.receive();
+        stream.send(refusal);
+      }),
+    );
+    const watch = openClient({ endpoints: [endpoint], auth: ROOT }).watch('k');
+    expect(await errorOf(watch.created())).toMatchObject({ reason: 'PermissionDenied' });
+    expect(streams).toBe(2);
+  });
+});
+
+/** Longer than a token lives: only time makes one expire. */
+function idle(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

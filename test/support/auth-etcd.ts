@@ -1,0 +1,25 @@
+import type { Client } from '../../src/index.js';
+import { prefix } from '../../src/index.js';
+import type { Etcd } from '../../scripts/etcd.js';
+import { openClient } from './client.js';
+import { ownEtcd } from './own-etcd.js';
+
+export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext: true } as const;
+/** May read and write under "app/". */
+export const USER = { username: 'user', password: 'user-secret', allowPlaintext: true } as const;
+
+/** A server of one's own with authentication on, and root's client. */
+export async function authEtcd(...args: string[]): Promise<Etcd & { readonly root: Client }> {
+  const etcd = await ownEtcd({ args });
+  const { endpoints } = etcd;
+  const { auth } = openClient({ endpoints });
+  await auth.userAdd(ROOT.username, { password: ROOT.password });
+  await auth.roleAdd('root');
+  await auth.userGrantRole('root', 'root');
+  await auth.roleAdd('app');
+  await auth.roleGrantPermission('app', 'readwrite', prefix('app/'));
+  await auth.userAdd(USER.username, { password: USER.password });
+  await auth.userGrantRole(USER.username, 'app');
+  await auth.enable();
+  return { ...etcd, root: openClient({ endpoints, auth: ROOT }) };
+}
