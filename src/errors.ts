@@ -27,6 +27,10 @@ type ClientReason =
   | 'SnapshotCorrupt'
   /** No member at hand has come as far as what was read before; see `orderedReads`. */
   | 'StaleRead'
+  /** Others changed what a transaction read, as often as it was tried. */
+  | 'TxnConflict'
+  /** As many as the barrier is for have entered already. */
+  | 'BarrierFull'
   /** The watch was closed by its owner. */
   | 'WatchClosed'
   /** An error with a message that is not in etcd's table. */

@@ -22,7 +22,8 @@ export class Held implements AsyncDisposable {
   readonly key: string;
   /** Fencing token: the create revision of the key. Every later holder has a greater one. */
   readonly token: bigint;
-  readonly #session: Session;
+  /** @internal */
+  protected readonly session: Session;
   readonly #over: CheckedSignal;
   readonly #leave: () => void;
   readonly #stopWatching: () => void;
@@ -30,12 +31,30 @@ export class Held implements AsyncDisposable {
   /** Never rejects. */
   #releasing: Promise<void> | undefined;
 
+  /**
+   * @internal The constructor's arguments.
+   * @throws EtcdError with the reason, where the session was lost on the way: then the key goes with the lease.
+   */
+  static begin<T extends Held>(
+    this: new (
+      session: Session,
+      name: string,
+      entry: QueueEntry,
+      leave: () => void,
+    ) => T,
+    ...given: [Session, string, QueueEntry, () => void]
+  ): T {
+    const held = new this(...given);
+    held.signal.throwIfAborted();
+    return held;
+  }
+
   /** @internal `leave` lets the next locker of the same session go ahead. */
   constructor(session: Session, name: string, entry: QueueEntry, leave: () => void) {
     this.name = name;
     this.key = entry.key;
     this.token = entry.revision;
-    this.#session = session;
+    this.session = session;
     this.#leave = leave;
     this.#over = new CheckedSignal(() => (session.signal.aborted ? session.signal.reason : undefined));
     this.#offSessionLost = onAbort(session.signal, () => this.#lose(session.signal.reason));
@@ -65,7 +84,7 @@ export class Held implements AsyncDisposable {
   ): Promise<WithHeader<TxnResult<Then, Else>>> {
     if (!this.valid()) throw notHeld(this.signal.reason);
     const held = compare.createRevision(this.key, '==', this.token);
-    const result = await this.#session.client.txn({ if: [held], then: [op.txn(txn)] }, options);
+    const result = await this.session.client.txn({ if: [held], then: [op.txn(txn)] }, options);
     if (!result.succeeded) {
       this.#lose(entryGone());
       throw notHeld(this.signal.reason);
@@ -99,7 +118,7 @@ export class Held implements AsyncDisposable {
 
   async #release(): Promise<void> {
     try {
-      await leaveQueue(this.#session.client, this.key, this.token, this.#session.signal);
+      await leaveQueue(this.session.client, this.key, this.token, this.session.signal);
     } catch {
       // Only the end of the session or of the client stops it, and with the lease the key goes too.
     } finally {

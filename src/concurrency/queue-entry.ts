@@ -1,5 +1,6 @@
+import { type BytesLike, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError, invalidInput } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -8,21 +9,21 @@ import { after, pause } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { untilAnswered, untilDone } from './wait-limit.js';
+import { isPassing, REWATCH_MS } from './watch-until.js';
 
 const WATCH_AFTER_MS = 100;
-const REWATCH_MS = 50;
 /** A reason given costs less than the one that would be made up, and nobody sees it. */
 const STOPPED = 'stopped';
 
-/** Where a session's key for a name stands in etcd, in the layout of Go's `concurrency` package and etcdctl. */
+/** The key that stands for one contender. */
 export interface QueueKey {
-  /** Name, "/", and the lease in lower-case hexadecimal. */
   readonly key: string;
+  /** Those it waits for: all keys here that were created before it. */
   readonly prefix: string;
   readonly lease: bigint;
 }
 
-/** A place in the queue of a name: the queue is the prefix, ordered by create revision; the first holds. */
+/** A place in a queue: the queue is the prefix, ordered by create revision; who finds nobody ahead has its turn. */
 export interface QueueEntry extends QueueKey {
   /** Create revision of the own key. */
   readonly revision: bigint;
@@ -30,8 +31,23 @@ export interface QueueEntry extends QueueKey {
   readonly seenAt: bigint;
 }
 
+/** @throws EtcdError, reason `InvalidInput`, unless it is well-formed text, and not empty. */
+export function checkName(name: string): string {
+  if (typeof name !== 'string' || name === '')
+    throw invalidInput('name', 'an empty name', 'a string of at least one character');
+  toBytes(name, 'name');
+  return name;
+}
+
+/** A session's one key for a name, in the layout of Go's `concurrency` package and etcdctl. */
 export function queueKey(name: string, lease: bigint): QueueKey {
   return { key: `${name}/${lease.toString(16)}`, prefix: `${name}/`, lease };
+}
+
+/** A key that no other contender has, whatever the session. */
+export function uniqueKey(prefix: string, lease: bigint): string {
+  const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));
+  return `${prefix}${lease.toString(16)}-${random.toString(16).padStart(16, '0')}`;
 }
 
 /**
@@ -42,6 +58,7 @@ export function queueKey(name: string, lease: bigint): QueueKey {
 export async function enqueue(
   client: Keyspace,
   { key, prefix: queue, lease }: QueueKey,
+  value: BytesLike,
   signal: AbortSignal,
   onUnknown: () => void,
 ): Promise<{ readonly entry: QueueEntry; readonly ahead: KeyValue | undefined }> {
@@ -49,8 +66,8 @@ export async function enqueue(
     client.txn(
       {
         if: [compare.createRevision(key, '==', 0n)],
-        then: [op.range(prefix(queue), { ...withLastCreate(), keysOnly: true }), op.put(key, '', { lease })],
-        else: [op.get(key), op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true })],
+        then: [op.range(prefix(queue), { ...withLastCreate(), keysOnly: true }), op.put(key, value, { lease })],
+        else: entered(key, queue, value, lease),
       },
       options,
     );
@@ -66,10 +83,21 @@ export async function enqueue(
   return { entry: { key, prefix: queue, lease, revision: own.createRevision, seenAt }, ahead };
 }
 
+/** The own key, if it is there, and who is first. What an earlier attempt put may have another value. */
+function entered(key: string, queue: string, value: BytesLike, lease: bigint) {
+  const isOther = [compare.createRevision(key, '>', 0n), compare.value(key, '!=', value)];
+  return [
+    op.get(key),
+    op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true }),
+    op.txn({ if: isOther, then: [op.put(key, value, { lease })] }),
+  ] as const;
+}
+
 /** Enters the queue only where it is empty. Undefined: it was not. As to repeating, see `enqueue`. */
 export async function enqueueIfEmpty(
   client: Keyspace,
   { key, prefix: queue, lease }: QueueKey,
+  value: BytesLike,
   signal: AbortSignal,
   onUnknown: () => void,
 ): Promise<QueueEntry | undefined> {
@@ -78,8 +106,8 @@ export async function enqueueIfEmpty(
       {
         // A range without keys counts as one missing key, whose create revision is 0.
         if: [compare.createRevision(prefix(queue), '==', 0n)],
-        then: [op.put(key, '', { lease })],
-        else: [op.get(key), op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true })],
+        then: [op.put(key, value, { lease })],
+        else: entered(key, queue, value, lease),
       },
       options,
     );
@@ -89,7 +117,8 @@ export async function enqueueIfEmpty(
   const [own, { kvs }] = result.responses;
   if (own === undefined) return undefined;
   const entry = { key, prefix: queue, lease, revision: own.createRevision, seenAt };
-  if (kvs[0]?.createRevision === own.createRevision) return entry;
+  const first = kvs[0];
+  if (first === undefined || first.createRevision >= own.createRevision) return entry;
   // A place in the queue that an attempt of some time ago took, and nobody waits in.
   await leaveQueue(client, key, own.createRevision, signal);
   return undefined;
@@ -139,6 +168,21 @@ async function readAhead(client: Keyspace, entry: QueueEntry, signal: AbortSigna
   const [own, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
   if (own?.createRevision !== entry.revision) throw entryGone();
   return range.kvs[0];
+}
+
+/** The own entry, if it is there and has its turn. */
+export async function readTurn(
+  client: Keyspace,
+  { key, prefix: queue, lease }: QueueKey,
+  signal: AbortSignal,
+): Promise<QueueEntry | undefined> {
+  const first = { ...withFirstCreate(), keysOnly: true };
+  const { header, responses } = await untilAnswered(signal, (options) =>
+    client.txn({ then: [op.get(key), op.range(prefix(queue), first)] }, options),
+  );
+  const [own, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
+  if (own === undefined || range.kvs[0]?.createRevision !== own.createRevision) return undefined;
+  return { key, prefix: queue, lease, revision: own.createRevision, seenAt: header.revision };
 }
 
 /**
@@ -198,11 +242,6 @@ async function entryDeleted(client: Keyspace, entry: QueueEntry, signal: AbortSi
       startRevision = header.revision + 1n;
     }
   }
-}
-
-/** A watch that ended for a cause that says nothing of the key: its revision is compacted, or a response too large. */
-function isPassing(error: unknown): boolean {
-  return error instanceof EtcdError && (error.reason === 'Compacted' || error.code === 'ResourceExhausted');
 }
 
 export function entryGone(cause?: unknown): EtcdError {

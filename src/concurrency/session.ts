@@ -1,7 +1,8 @@
 import type { CallOptions } from '../channel/rpc.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError, invalidInput } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import type { KeepAlive } from '../lease/keep-alive.js';
+import { onAbort } from '../on-abort.js';
 import { Seat } from './seat.js';
 import { untilAnswered, waitLimit } from './wait-limit.js';
 
@@ -12,6 +13,8 @@ const CLOSE_TIMEOUT_MS = 10_000;
 export interface SessionOptions extends CallOptions {
   /** Seconds after which the locks of a process that died are free: whole, 1 or more. Default 10. */
   readonly ttl?: number | undefined;
+  /** A lease that there is already, in place of one of the session's own. `ttl` is left out then. */
+  readonly lease?: bigint | undefined;
 }
 
 /**
@@ -29,11 +32,15 @@ export class Session implements AsyncDisposable {
     this.#keepAlive = keepAlive;
   }
 
-  /** Grants a lease and keeps it alive. @throws EtcdError */
+  /** Grants a lease, or takes the one given, and keeps it alive. @throws EtcdError */
   static async open(client: Keyspace, options: SessionOptions = {}): Promise<Session> {
-    const { ttl = DEFAULT_TTL, ...callOptions } = options;
-    const lease = await client.lease.grant({ ...callOptions, ttl });
-    return new Session(client, client.lease.keepAlive(lease));
+    const { ttl, lease, ...callOptions } = options;
+    if (lease !== undefined) {
+      if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'one of the two');
+      return new Session(client, await keptAlive(client, lease, callOptions));
+    }
+    const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL });
+    return new Session(client, client.lease.keepAlive(granted));
   }
 
   get leaseId(): bigint {
@@ -58,6 +65,19 @@ export class Session implements AsyncDisposable {
       this.#seats.set(key, seat);
     }
     return seat;
+  }
+
+  /** @internal The lease was found to be gone. */
+  lose(reason: EtcdError): void {
+    this.#keepAlive.lose(reason);
+  }
+
+  /**
+   * Ends the session without revoking the lease, which runs out by itself unless somebody else keeps it alive, as
+   * another session opened with it. Keys under it, locks included, stay meanwhile.
+   */
+  async orphan(): Promise<void> {
+    await this.#keepAlive.close();
   }
 
   /**
@@ -88,6 +108,20 @@ export class Session implements AsyncDisposable {
     } finally {
       limit.dispose();
     }
+  }
+}
+
+async function keptAlive(client: Keyspace, lease: bigint, options: CallOptions): Promise<KeepAlive> {
+  const limit = waitLimit('session open', options);
+  const keepAlive = client.lease.keepAlive(lease);
+  const offAbort = onAbort(limit.signal, () => keepAlive.lose(limit.signal.reason));
+  try {
+    if (limit.signal.aborted) keepAlive.lose(limit.signal.reason);
+    await keepAlive.renewed();
+    return keepAlive;
+  } finally {
+    offAbort();
+    limit.dispose();
   }
 }
 

@@ -3,7 +3,11 @@ import { canceled, EtcdError, type Reason, timedOut } from '../errors.js';
 import { onAbort } from '../on-abort.js';
 import { after, backoffMs, pause } from '../time.js';
 
-/** How long to wait, and on whose word to stop. */
+/**
+ * How long to wait, and on whose word to stop. A wait that ends without what it waited for rejects with an `EtcdError`:
+ * `Canceled` for `signal`, `DeadlineExceeded` for `timeoutMs`, the reason of the session's loss, or `LockLost` where the
+ * key that stood for the waiter was deleted by somebody.
+ */
 export interface WaitOptions {
   /** Ends the wait when it aborts. */
   readonly signal?: AbortSignal | undefined;
@@ -40,6 +44,20 @@ export function waitLimit(what: string, options: WaitOptions, lifetime?: AbortSi
       for (const undo of undos) undo();
     },
   };
+}
+
+/** Waits for what others wait for as well. @throws the signal's reason where it aborts first. */
+export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  let offAbort = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    offAbort = onAbort(signal, () => reject(signal.reason));
+    if (signal.aborted) reject(signal.reason);
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    offAbort();
+  }
 }
 
 /** Waits for what never rejects, but no longer than that; tells whether it came to its end. */

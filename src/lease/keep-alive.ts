@@ -1,5 +1,6 @@
 import { CheckedSignal } from '../checked-signal.js';
 import { EtcdError } from '../errors.js';
+import { onAbort } from '../on-abort.js';
 import { after, monotonicMs } from '../time.js';
 
 /** The part of a TTL, and the most in milliseconds, by which the local deadline precedes the server's. */
@@ -18,6 +19,7 @@ export class KeepAlive implements AsyncDisposable {
   #deadline = Number.POSITIVE_INFINITY;
   #ttl: number | undefined;
   #disarm: () => void = () => {};
+  #onFirst: () => void = () => {};
 
   constructor(id: bigint) {
     this.id = id;
@@ -42,6 +44,21 @@ export class KeepAlive implements AsyncDisposable {
     return this.#ttl !== undefined && !this.#lost.aborted;
   }
 
+  /** Resolves when the lease is known to be alive. @throws EtcdError with the reason where it is lost before. */
+  renewed(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#lost.aborted) return reject(this.signal.reason);
+      if (this.#ttl !== undefined) return resolve();
+      const offAbort = onAbort(this.signal, () => reject(this.signal.reason));
+      const before = this.#onFirst;
+      this.#onFirst = () => {
+        before();
+        offAbort();
+        resolve();
+      };
+    });
+  }
+
   /** Milliseconds for which the lease is certain to live on, unless somebody revokes it. */
   remainingMs(): number {
     return this.valid() ? this.#deadline - monotonicMs() : 0;
@@ -53,10 +70,12 @@ export class KeepAlive implements AsyncDisposable {
     const ttlMs = ttl * 1000;
     const deadline = sentAt + ttlMs - Math.min(ttlMs * MARGIN_PART, MARGIN_MAX_MS);
     if (this.#ttl !== undefined && deadline <= this.#deadline) return;
+    const isFirst = this.#ttl === undefined;
     this.#ttl = ttl;
     this.#deadline = deadline;
     this.#disarm();
     this.#disarm = after(deadline - monotonicMs(), () => this.#lost.aborted);
+    if (isFirst) this.#onFirst();
   }
 
   lose(reason: EtcdError): void {

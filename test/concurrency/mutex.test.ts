@@ -85,20 +85,20 @@ describe('taking a lock', () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
     const [keyA, keyB] = [queueKey(name, a.leaseId), queueKey(name, b.leaseId)];
-    const first = await enqueue(etcd, keyA, NEVER, () => {});
-    const second = await enqueue(etcd, keyB, NEVER, () => {});
+    const first = await enqueue(etcd, keyA, '', NEVER, () => {});
+    const second = await enqueue(etcd, keyB, '', NEVER, () => {});
     expect(second.ahead?.createRevision).toBe(first.entry.revision);
     // Between the answer and the watch:
     await leaveQueue(etcd, keyA.key, first.entry.revision, NEVER);
-    await enqueue(etcd, keyA, NEVER, () => {});
+    await enqueue(etcd, keyA, '', NEVER, () => {});
     await waitForTurn(etcd, second.entry, second.ahead, NEVER);
   });
 
   test('is refused where the own key went while the predecessor left: the lock was never held (S20)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
-    const first = await enqueue(etcd, queueKey(name, a.leaseId), NEVER, () => {});
-    const second = await enqueue(etcd, queueKey(name, b.leaseId), NEVER, () => {});
+    const first = await enqueue(etcd, queueKey(name, a.leaseId), '', NEVER, () => {});
+    const second = await enqueue(etcd, queueKey(name, b.leaseId), '', NEVER, () => {});
     await etcd.txn({ then: [op.delete(first.entry.key), op.delete(second.entry.key)] });
     expect(await errorOf(waitForTurn(etcd, second.entry, second.ahead, NEVER))).toMatchObject({ reason: 'LockLost' });
   });

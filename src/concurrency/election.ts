@@ -1,0 +1,133 @@
+import { checkInt64 } from '../arguments.js';
+import { type BytesLike, compareBytes, toBytes } from '../bytes.js';
+import type { CallOptions } from '../channel/rpc.js';
+import { prefix } from '../kv/key-range.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { withFirstCreate } from '../kv/range-presets.js';
+import type { WithHeader } from '../kv/results.js';
+import { op } from '../txn/op.js';
+import { Held } from './held.js';
+import { checkName, entryGone, type QueueKey, queueKey, readTurn } from './queue-entry.js';
+import type { Session } from './session.js';
+import { takeTurn } from './turn.js';
+import { type WaitOptions, waitLimit } from './wait-limit.js';
+
+/** Being the leader. Its `key` bears the value proclaimed, its `token` fences writes; `resign` gives it up. */
+export class Leadership extends Held {
+  /** Gives the leader a new value. @throws EtcdError, reason `LockLost`, where it does not lead any more. */
+  async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
+    const { header } = await this.txn({ then: [op.put(this.key, value, { lease: this.session.leaseId })] }, options);
+    return { header };
+  }
+
+  /** As `unlock`. */
+  resign(options?: { readonly timeoutMs?: number | undefined }): Promise<void> {
+    return this.unlock(options);
+  }
+}
+
+/**
+ * One leader among candidates, in the order in which they came, understood by Go's `concurrency.Election` and
+ * `etcdctl elect`. What is said of the names of a `Mutex` holds here too; an election and a mutex of one name are one
+ * queue.
+ */
+export class Election {
+  readonly name: string;
+  readonly #session: Session;
+
+  /** @throws EtcdError, reason `InvalidInput`. */
+  constructor(session: Session, name: string) {
+    this.name = checkName(name);
+    this.#session = session;
+  }
+
+  /** Waits to be elected; the value is proclaimed from then on. @throws EtcdError, see `WaitOptions`. */
+  campaign(value: BytesLike, options: WaitOptions = {}): Promise<Leadership> {
+    const contender = { session: this.#session, key: this.#key(), value: toBytes(value, 'value') };
+    return takeTurn('campaign', contender, options, (entry, leave) =>
+      Leadership.begin(this.#session, this.name, entry, leave),
+    );
+  }
+
+  /**
+   * The leadership that this session's lease has already, as after a restart of the program with the lease of before;
+   * `token` is that of the leadership. @throws EtcdError, reason `LockLost`, where the lease does not lead with it.
+   */
+  async resume(token: bigint, options: WaitOptions = {}): Promise<Leadership> {
+    checkInt64(token, 'token', 1n);
+    const session = this.#session;
+    const limit = waitLimit('resume', options, session.signal);
+    try {
+      limit.signal.throwIfAborted();
+      const seat = session.seat(this.#key().key);
+      const leave = await seat.localQueue.enter(limit.signal);
+      try {
+        const entry = await readTurn(session.client, this.#key(), limit.signal);
+        if (entry?.revision !== token) throw entryGone();
+        seat.claim(token);
+        return Leadership.begin(session, this.name, entry, leave);
+      } catch (error) {
+        leave();
+        throw error;
+      }
+    } finally {
+      limit.dispose();
+    }
+  }
+
+  /** The leader's key, whose value is what it proclaimed; undefined where nobody leads. */
+  async leader(options?: CallOptions): Promise<KeyValue | undefined> {
+    const { kvs } = await this.#session.client.range(prefix(`${this.name}/`), { ...options, ...withFirstCreate() });
+    return kvs[0];
+  }
+
+  /**
+   * The leader now, and then every leader and every proclamation, each once and in order, until the loop is left or
+   * `signal` aborts. Leaders that came and went while history was compacted, and nobody could look, are left out.
+   */
+  async *observe({ signal }: Pick<WaitOptions, 'signal'> = {}): AsyncGenerator<KeyValue, void> {
+    const candidates = new Map<string, KeyValue>();
+    let synced = false;
+    let told: KeyValue | undefined;
+    for await (const message of this.#session.client.mirror(prefix(`${this.name}/`), { signal })) {
+      switch (message.type) {
+        case 'resync':
+          candidates.clear();
+          synced = false;
+          break;
+        case 'keys':
+          for (const kv of message.kvs) candidates.set(kv.keyText(), kv);
+          break;
+        case 'synced':
+          synced = true;
+          break;
+        case 'events':
+          for (const { type, kv } of message.events) {
+            if (type === 'put') candidates.set(kv.keyText(), kv);
+            else candidates.delete(kv.keyText());
+          }
+          break;
+        case 'progress':
+          break;
+      }
+      const leader = synced ? firstCreated(candidates.values()) : undefined;
+      if (leader === undefined || isSame(leader, told)) continue;
+      told = leader;
+      yield leader;
+    }
+  }
+
+  #key(): QueueKey {
+    return queueKey(this.name, this.#session.leaseId);
+  }
+}
+
+function firstCreated(kvs: Iterable<KeyValue>): KeyValue | undefined {
+  let first: KeyValue | undefined;
+  for (const kv of kvs) if (first === undefined || kv.createRevision < first.createRevision) first = kv;
+  return first;
+}
+
+function isSame(a: KeyValue, b: KeyValue | undefined): boolean {
+  return b !== undefined && a.modRevision === b.modRevision && compareBytes(a.key, b.key) === 0;
+}

@@ -1,0 +1,51 @@
+import type { BytesLike } from '../bytes.js';
+import type { CallOptions } from '../channel/rpc.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { withFirstRev } from '../kv/range-presets.js';
+import { compare } from '../txn/compare.js';
+import { op } from '../txn/op.js';
+import { Consumers } from './consumers.js';
+import { checkName } from './queue-entry.js';
+import type { Session } from './session.js';
+import type { WaitOptions } from './wait-limit.js';
+
+/** First in, first out, on the key layout of the `Queue` of Go's recipes. Every item is taken by one consumer. */
+export class Queue {
+  readonly name: string;
+  readonly #session: Session;
+  readonly #consumers: Consumers;
+
+  /** @throws EtcdError, reason `InvalidInput`. */
+  constructor(session: Session, name: string) {
+    this.name = checkName(name);
+    this.#session = session;
+    this.#consumers = new Consumers(session, name, withFirstRev());
+  }
+
+  /**
+   * Puts an item at the end, and gives its key. It stays there whatever becomes of this process. Not repeated where its
+   * outcome is unknown, for it may have been taken already.
+   */
+  async enqueue(value: BytesLike, options?: CallOptions): Promise<string> {
+    for (;;) {
+      const key = `${this.name}/${nanoseconds()}`;
+      const absent = [compare.version(key, '==', 0n)];
+      const { succeeded } = await this.#session.client.txn({ if: absent, then: [op.put(key, value)] }, options);
+      if (succeeded) return key;
+    }
+  }
+
+  /**
+   * Waits for an item and takes it: from then on it is this caller's alone, and lost with it. Consumers get items in
+   * the order in which they asked. @throws EtcdError, see `WaitOptions`; with outcome `unknown` an item may be lost.
+   */
+  dequeue(options: WaitOptions = {}): Promise<KeyValue> {
+    return this.#consumers.take(options);
+  }
+}
+
+/** Since 1970, as Go names its keys; the digits below a millisecond are random, and only tell keys apart. */
+function nanoseconds(): bigint {
+  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
+  return BigInt(Date.now()) * 1_000_000n + BigInt(random % 1_000_000);
+}

@@ -1,0 +1,106 @@
+import { checkCount } from '../arguments.js';
+import type { CallOptions } from '../channel/rpc.js';
+import { prefix } from '../kv/key-range.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { onAbort } from '../on-abort.js';
+import { op } from '../txn/op.js';
+import { Held } from './held.js';
+import { Mutex } from './mutex.js';
+import { checkName, leaveQueueIfEntered, type QueueEntry, uniqueKey } from './queue-entry.js';
+import type { Session } from './session.js';
+import { settledWithin, untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
+import { watchUntil } from './watch-until.js';
+
+/** How long an attempt that was given up stays for its permit to be deleted, before that goes on in the background. */
+const CLEANUP_WAIT_MS = 1_000;
+
+/**
+ * A number of permits, given out in the order in which they were asked for. Whoever wants one queues at a gate, a
+ * `Mutex` named `NAME/gate`; who is at its head alone watches the permits, takes the first that is free, and opens the
+ * gate to the next. So a release wakes one, and nobody else can take what was counted as free. All who use a name must
+ * agree on the number.
+ */
+export class Semaphore {
+  readonly name: string;
+  readonly permits: number;
+  readonly #session: Session;
+  readonly #gate: Mutex;
+
+  /** @throws EtcdError, reason `InvalidInput`. */
+  constructor(session: Session, name: string, permits: number) {
+    this.name = checkName(name);
+    this.permits = Number(checkCount(permits, 'permits', 1n));
+    this.#session = session;
+    this.#gate = new Mutex(session, `${name}/gate`);
+  }
+
+  /** Waits for a permit. A session may hold several. @throws EtcdError, see `WaitOptions`. */
+  async acquire(options: WaitOptions = {}): Promise<Held> {
+    const limit = waitLimit('acquire', options, this.#session.signal);
+    try {
+      const gate = await this.#gate.lock({ signal: limit.signal });
+      return (await this.#enter(gate, limit, () => this.#room(limit.signal))) as Held;
+    } catch (error) {
+      throw limit.signal.aborted ? limit.signal.reason : error;
+    } finally {
+      limit.dispose();
+    }
+  }
+
+  /** A permit if one is free and nobody waits; undefined otherwise. */
+  async tryAcquire(options: WaitOptions = {}): Promise<Held | undefined> {
+    const limit = waitLimit('tryAcquire', options, this.#session.signal);
+    try {
+      const gate = await this.#gate.tryLock({ signal: limit.signal });
+      if (gate === undefined) return undefined;
+      return await this.#enter(gate, limit, async () => (await this.#taken({ signal: limit.signal })) < this.permits);
+    } catch (error) {
+      throw limit.signal.aborted ? limit.signal.reason : error;
+    } finally {
+      limit.dispose();
+    }
+  }
+
+  /** Behind the gate, with room or without. Whatever comes of it, the gate is open again afterwards. */
+  async #enter(gate: Held, limit: WaitLimit, hasRoom: () => Promise<boolean>): Promise<Held | undefined> {
+    const { client, leaseId: lease, signal: lifetime } = this.#session;
+    const permits = `${this.name}/permits/`;
+    const key = uniqueKey(permits, lease);
+    const offLost = onAbort(gate.signal, () => limit.end(gate.signal.reason));
+    try {
+      if (!(await hasRoom())) return undefined;
+      const { header, responses } = await untilAnswered(limit.signal, (options) =>
+        gate.txn({ then: [op.put(key, '', { lease }), op.get(key)] }, options),
+      );
+      const { createRevision: revision } = responses[1] as KeyValue;
+      const entry: QueueEntry = { key, prefix: permits, lease, revision, seenAt: header.revision };
+      return Held.begin(this.#session, this.name, entry, () => {});
+    } catch (error) {
+      // First the gate: without its key a permit that is still on its way cannot come through.
+      const withdrawn = gate
+        .unlock({ timeoutMs: Number.POSITIVE_INFINITY })
+        .then(() => leaveQueueIfEntered(client, key, lifetime));
+      await settledWithin(
+        CLEANUP_WAIT_MS,
+        withdrawn.catch(() => {}),
+      );
+      throw error;
+    } finally {
+      offLost();
+      // Goes on in the background where it takes long.
+      gate.unlock().catch(() => {});
+    }
+  }
+
+  #room(signal: AbortSignal): Promise<true> {
+    const releases = { keys: prefix(`${this.name}/permits/`), wake: 'delete' } as const;
+    return watchUntil(this.#session.client, releases, signal, async (options) => {
+      return (await this.#taken(options)) < this.permits ? true : undefined;
+    });
+  }
+
+  async #taken(options: CallOptions): Promise<bigint> {
+    const permits = prefix(`${this.name}/permits/`);
+    return (await this.#session.client.range(permits, { ...options, countOnly: true })).count;
+  }
+}

@@ -1,0 +1,34 @@
+import { describeType, textOf } from '../bytes.js';
+import { invalidInput } from '../errors.js';
+
+/** Where one instance of a service is reached. */
+export interface Endpoint {
+  /** As a client dials it, "host:port" for one. */
+  readonly address: string;
+  /** Anything that JSON holds. */
+  readonly metadata?: unknown;
+}
+
+/** Go's `Add`, the only operation that stands in a value. */
+const OP_ADD = 0;
+
+/** As Go writes it: `{"Op":0,"Addr":…,"Metadata":…}`. @throws EtcdError, reason `InvalidInput`. */
+export function encodeEndpoint({ address, metadata }: Endpoint): string {
+  if (typeof address !== 'string' || address === '')
+    throw invalidInput('endpoint.address', address === '' ? 'an empty string' : describeType(address), 'a string');
+  return JSON.stringify({ Op: OP_ADD, Addr: address, Metadata: metadata ?? null });
+}
+
+/** Undefined where it is no endpoint. */
+export function decodeEndpoint(value: Uint8Array): Endpoint | undefined {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(textOf(value));
+  } catch {
+    return undefined;
+  }
+  if (typeof parsed !== 'object' || parsed === null || !('Addr' in parsed) || typeof parsed.Addr !== 'string')
+    return undefined;
+  const metadata = 'Metadata' in parsed ? parsed.Metadata : undefined;
+  return metadata === undefined || metadata === null ? { address: parsed.Addr } : { address: parsed.Addr, metadata };
+}

@@ -1,0 +1,1 @@
+export { saveSnapshot } from './save-snapshot.js';

@@ -1,0 +1,33 @@
+import { open, rename, rm } from 'node:fs/promises';
+import type { CallOptions } from '../channel/rpc.js';
+import type { Client } from '../client.js';
+
+/**
+ * Saves a member's database to a file, for `etcdutl snapshot restore`; gives its size in bytes. The file appears only
+ * when all of it is there, verified and on the disk; until then it bears the name `PATH.part`. Only its owner may read
+ * it, for it has everything in it.
+ *
+ * @throws EtcdError, reason `SnapshotCorrupt` and others; or what the file system says.
+ */
+export async function saveSnapshot(
+  client: Client,
+  endpoint: string,
+  path: string,
+  options?: CallOptions,
+): Promise<number> {
+  const part = `${path}.part`;
+  const file = await open(part, 'w', 0o600);
+  try {
+    const size = await client.maintenance
+      .snapshot(endpoint, options)
+      .writeTo({ write: (chunk) => file.writeFile(chunk) });
+    await file.sync();
+    await file.close();
+    await rename(part, path);
+    return size;
+  } catch (error) {
+    await file.close().catch(() => {});
+    await rm(part, { force: true });
+    throw error;
+  }
+}
