@@ -1,10 +1,12 @@
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Session } from '../../src/concurrency/index.js';
 import { Client } from '../../src/index.js';
+import { EXCLUSIVES, type Exclusive, type ExclusiveName } from './exclusive.js';
 
-// A process of its own that takes a lock and keeps it until it is killed: lock-holder.ts ENDPOINT NAME TTL
+// A process of its own that takes something and keeps it until it is killed: lock-holder.ts ENDPOINT NAME TTL PRIMITIVE
 
-const [endpoint = '', name = '', ttl = ''] = process.argv.slice(2);
+const [endpoint = '', name = '', ttl = '', primitive = 'Mutex'] = process.argv.slice(2);
 const client = new Client({ endpoints: [endpoint] });
 const session = await Session.open(client, { ttl: Number(ttl) });
-const held = await new Mutex(session, name).lock();
+const { take }: Exclusive = EXCLUSIVES[primitive as ExclusiveName];
+const held = await take(session, name);
 process.stdout.write(`held ${held.token}\n`);

@@ -1,0 +1,145 @@
+import { describe, expect, test } from 'vitest';
+import { Barrier, DoubleBarrier, Session } from '../../src/concurrency/index.js';
+import { type Client, prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+
+describe('Barrier', () => {
+  test('holds everybody up until it is released, by whomever', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const barrier = new Barrier(etcd, name);
+    await barrier.wait();
+    expect([await barrier.hold(), await barrier.hold()]).toEqual([true, false]);
+    let through = 0;
+    const waiting = Array.from({ length: 5 }, () => new Barrier(openClient(), name).wait().then(() => (through += 1)));
+    expect(await errorOf(barrier.wait({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect(through).toBe(0);
+    expect([await new Barrier(openClient(), name).release(), await barrier.release()]).toEqual([true, false]);
+    await Promise.all(waiting);
+    await barrier.wait();
+  });
+
+  test('that is put up again at once lets those through who waited before', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const barrier = new Barrier(etcd, name);
+    await barrier.hold();
+    const stop = new AbortController();
+    const waiting = barrier.wait({ signal: stop.signal });
+    const other = errorOf(barrier.wait({ signal: stop.signal }).then(() => barrier.wait({ signal: stop.signal })));
+    await etcd.get(name);
+    await barrier.release();
+    await barrier.hold();
+    await waiting;
+    stop.abort();
+    expect(await other).toMatchObject({ reason: 'Canceled' });
+  });
+
+  test('with a lease comes down with it', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const lease = await etcd.lease.grant({ ttl: 60 });
+    await new Barrier(etcd, name).hold({ lease: lease.id });
+    const waiting = new Barrier(etcd, name).wait();
+    await etcd.lease.revoke(lease.id);
+    await waiting;
+  });
+});
+
+describe('DoubleBarrier', () => {
+  async function barriers(etcd: Client, name: string, count: number): Promise<DoubleBarrier[]> {
+    return Promise.all(
+      Array.from({ length: count }, async () => new DoubleBarrier(await Session.open(etcd), name, count)),
+    );
+  }
+  const keys = async (etcd: Client, name: string): Promise<bigint> => (await etcd.range(prefix(`${name}/`))).count;
+
+  test('begins when all have entered and ends when all have left, as often as one likes', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const all = await barriers(etcd, name, 5);
+    for (let round = 0; round < 3; round += 1) {
+      let [entered, left] = [0, 0];
+      const [last, ...others] = all as [DoubleBarrier, ...DoubleBarrier[]];
+      const entering = others.map((barrier) => barrier.enter().then(() => (entered += 1)));
+      await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(4n);
+      expect(entered).toBe(0);
+      await last.enter();
+      await Promise.all(entering);
+      const leaving = others.map((barrier) => barrier.leave().then(() => (left += 1)));
+      await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(1n);
+      expect(left).toBe(0);
+      await last.leave();
+      await Promise.all(leaving);
+      expect(await keys(etcd, name)).toBe(0n);
+    }
+  });
+
+  test('makes who comes for the next round wait until the one of before is over', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
+    const [c, d] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
+    await Promise.all([a.enter(), b.enter()]);
+    let begun = 0;
+    const next = [c, d].map((barrier) => barrier.enter().then(() => (begun += 1)));
+    const leaving = a.leave();
+    await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(1n);
+    expect(begun).toBe(0);
+    await Promise.all([leaving, b.leave()]);
+    await Promise.all(next);
+    await Promise.all([c.leave(), d.leave()]);
+    expect(await keys(etcd, name)).toBe(0n);
+  });
+
+  test('does not count who gave up, or whose session was lost', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const [a, b, c] = (await barriers(etcd, name, 3)) as [DoubleBarrier, DoubleBarrier, DoubleBarrier];
+    expect(await errorOf(a.enter({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+    await expect.poll(() => keys(etcd, name)).toBe(0n);
+    const dying = await Session.open(etcd);
+    const lost = errorOf(new DoubleBarrier(dying, name, 3).enter());
+    const entering = [a.enter()];
+    await expect.poll(() => keys(etcd, name)).toBe(2n);
+    await dying.close();
+    expect((await lost).reason).toMatch(/LockLost|LeaseRevoked|KeepAliveClosed/);
+    entering.push(b.enter());
+    await expect.poll(() => keys(etcd, name)).toBe(2n);
+    await Promise.all([...entering, c.enter()]);
+    await Promise.all([a.leave(), b.leave(), c.leave()]);
+  });
+
+  test('is not held up by a participant that died inside, nor by a round of which all died', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const sessions = [await Session.open(etcd), await Session.open(etcd)];
+    const [a, b] = sessions.map((session) => new DoubleBarrier(session, name, 2)) as [DoubleBarrier, DoubleBarrier];
+    await Promise.all([a.enter(), b.enter()]);
+    const leaving = a.leave();
+    await sessions[1]?.close();
+    await leaving;
+    const dying = await Promise.all([Session.open(etcd), Session.open(etcd)]);
+    await Promise.all(dying.map((session) => new DoubleBarrier(session, name, 2).enter()));
+    await Promise.all(dying.map((session) => session.close()));
+    const [c, d] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
+    await Promise.all([c.enter(), d.enter()]);
+    await Promise.all([c.leave(), d.leave()]);
+  });
+
+  test('refuses more than it is for', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const { id: lease } = await etcd.lease.grant({ ttl: 60 });
+    // Two who have entered, and nobody of them has come to saying so yet.
+    await etcd.put(`${name}/waiters/1`, '', { lease });
+    await etcd.put(`${name}/waiters/2`, '', { lease });
+    const [late] = await barriers(etcd, name, 2);
+    expect(await errorOf((late as DoubleBarrier).enter())).toMatchObject({
+      reason: 'BarrierFull',
+      outcome: 'rejected',
+    });
+    expect((await etcd.range(prefix(`${name}/waiters/`))).count).toBe(2n);
+  });
+
+  test('refuses to be left before it is entered, and to be entered twice', async () => {
+    const [barrier] = await barriers(openClient(), unique('barrier'), 1);
+    expect(await errorOf((barrier as DoubleBarrier).leave())).toMatchObject({ reason: 'InvalidInput' });
+    await (barrier as DoubleBarrier).enter();
+    expect(await errorOf((barrier as DoubleBarrier).enter())).toMatchObject({ reason: 'InvalidInput' });
+    await (barrier as DoubleBarrier).leave();
+  });
+});

@@ -1,0 +1,166 @@
+import { expect, test } from 'vitest';
+import { Election, Mutex, Session } from '../../src/concurrency/index.js';
+import { type Client, type KeyValue, op, prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { proxied } from '../support/locks.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+async function election(etcd: Client, name: string): Promise<Election> {
+  return new Election(await Session.open(etcd), name);
+}
+
+/** Collects what an observer is told. */
+function observed(of: Election): { readonly told: string[]; readonly stop: () => Promise<void> } {
+  const told: string[] = [];
+  const stop = new AbortController();
+  const reading = (async () => {
+    for await (const kv of of.observe({ signal: stop.signal })) told.push(kv.text());
+  })().catch(() => {});
+  return {
+    told,
+    stop: async () => {
+      stop.abort();
+      await reading;
+    },
+  };
+}
+
+test('the leader is who came first; its key bears what it proclaims (S17, S23)', async () => {
+  const [etcd, name] = [openClient(), unique('election')];
+  const [a, b] = [await election(etcd, name), await election(etcd, name)];
+  expect(await a.leader()).toBeUndefined();
+  const leadership = await a.campaign('a');
+  const later = b.campaign('b');
+  expect((await b.leader())?.text()).toBe('a');
+  await leadership.proclaim('a, still');
+  expect(await b.leader()).toMatchObject({ createRevision: leadership.token });
+  expect((await b.leader())?.text()).toBe('a, still');
+  await leadership.resign();
+  const next = await later;
+  expect((await a.leader())?.text()).toBe('b');
+  expect(await errorOf(leadership.proclaim('too late'))).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
+  expect((await a.leader())?.text()).toBe('b');
+  await next.resign();
+  expect(await a.leader()).toBeUndefined();
+});
+
+test('a value left over from an earlier attempt of the same session is not what is proclaimed', async () => {
+  const [etcd, name] = [openClient(), unique('election')];
+  const session = await Session.open(etcd);
+  await etcd.put(`${name}/${session.leaseId.toString(16)}`, 'old', { lease: session.leaseId });
+  const leadership = await new Election(session, name).campaign('new');
+  expect((await etcd.get(leadership.key))?.text()).toBe('new');
+});
+
+test('candidates of one session queue locally (S22)', async () => {
+  const [etcd, name] = [openClient(), unique('election')];
+  const both = await election(etcd, name);
+  const first = await both.campaign('1');
+  expect(await errorOf(both.campaign('2', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect((await both.leader())?.text()).toBe('1');
+  await first.resign();
+  expect((await both.campaign('3')).token).toBeGreaterThan(first.token);
+});
+
+test('an observer is told every leader and every proclamation, in order and once (S26)', async () => {
+  const [etcd, name] = [openClient(), unique('election')];
+  const candidates = await Promise.all(Array.from({ length: 5 }, () => election(etcd, name)));
+  const { told, stop } = observed(await election(openClient(), name));
+  const expected: string[] = [];
+  for (let round = 0; round < 4; round += 1) {
+    for (const [index, candidate] of candidates.entries()) {
+      const leadership = await candidate.campaign(`${round}.${index}`);
+      await leadership.proclaim(`${round}.${index} again`);
+      expected.push(`${round}.${index}`, `${round}.${index} again`);
+      await leadership.resign();
+    }
+  }
+  await expect.poll(() => told.length).toBe(expected.length);
+  expect(told).toEqual(expected);
+  await stop();
+});
+
+test('an observer that comes late begins with the leader of the moment', async () => {
+  const [etcd, name] = [openClient(), unique('election')];
+  const leadership = await (await election(etcd, name)).campaign('before');
+  await leadership.proclaim('now');
+  for await (const kv of (await election(etcd, name)).observe()) {
+    expect(kv.text()).toBe('now');
+    break;
+  }
+});
+
+test('an observer survives a compaction while it was cut off, and then tells no leader twice (S26)', async () => {
+  const { endpoints } = await ownEtcd();
+  const { etcd, direct, proxy } = await proxied(endpoints);
+  const name = unique('election');
+  const candidate = await election(direct, name);
+  const { told, stop } = observed(new Election(await Session.open(etcd, { ttl: 60 }), name));
+  const first = await candidate.campaign('first');
+  await expect.poll(() => told).toEqual(['first']);
+  proxy.blackhole();
+  await first.resign();
+  await (await candidate.campaign('unseen')).resign();
+  const last = await candidate.campaign('last');
+  await direct.compact((await direct.put('other', 'x')).header.revision);
+  proxy.heal();
+  await expect.poll(() => told, { timeout: 20_000 }).toEqual(['first', 'last']);
+  await last.proclaim('last again');
+  await expect.poll(() => told).toEqual(['first', 'last', 'last again']);
+  await stop();
+});
+
+test('an observer survives reconnects without losing or repeating a leader (S26)', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const name = unique('election');
+  const candidate = await election(direct, name);
+  const { told, stop } = observed(new Election(await Session.open(etcd), name));
+  const expected: string[] = [];
+  for (let round = 0; round < 20; round += 1) {
+    expected.push(String(round));
+    await (await candidate.campaign(String(round))).resign();
+    if (round % 4 === 0) proxy.dropConnections();
+  }
+  await expect.poll(() => told.length, { timeout: 20_000 }).toBe(20);
+  expect(told).toEqual(expected);
+  await stop();
+});
+
+test('a leadership is resumed with the lease it was won with, after the session was orphaned', async () => {
+  const [etcd, name] = [openClient(), unique('election')];
+  const before = await Session.open(etcd, { ttl: 30 });
+  const { token } = await new Election(before, name).campaign('me');
+  await before.orphan();
+  const after = await Session.open(etcd, { lease: before.leaseId });
+  const resumed = await new Election(after, name).resume(token);
+  expect(resumed.valid()).toBe(true);
+  await resumed.proclaim('me again');
+  expect((await new Election(after, name).leader())?.text()).toBe('me again');
+  await resumed.resign();
+  expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
+});
+
+test('a leadership that is none, or not any more, is not resumed', async () => {
+  const [etcd, name] = [openClient(), unique('election')];
+  const session = await Session.open(etcd);
+  const own = new Election(session, name);
+  expect(await errorOf(own.resume(5n))).toMatchObject({ reason: 'LockLost' });
+  const leader = await (await election(etcd, name)).campaign('other');
+  await etcd.put(`${name}/${session.leaseId.toString(16)}`, 'queued', { lease: session.leaseId });
+  const queued = (await etcd.get(`${name}/${session.leaseId.toString(16)}`)) as KeyValue;
+  expect(await errorOf(own.resume(queued.createRevision))).toMatchObject({ reason: 'LockLost' });
+  await leader.resign();
+  expect(await errorOf(own.resume(queued.createRevision + 1n))).toMatchObject({ reason: 'LockLost' });
+  expect((await own.resume(queued.createRevision)).valid()).toBe(true);
+});
+
+test('a leader writes only as long as it leads, and shares its queue with a mutex of the name', async () => {
+  const [etcd, name, key] = [openClient(), unique('election'), unique()];
+  const leadership = await (await election(etcd, name)).campaign('me');
+  await leadership.txn({ then: [op.put(key, 'by the leader')] });
+  expect(await new Mutex(await Session.open(etcd), name).tryLock()).toBeUndefined();
+  await etcd.delete(leadership.key);
+  expect(await errorOf(leadership.txn({ then: [op.put(key, 'stale')] }))).toMatchObject({ reason: 'LockLost' });
+  expect((await etcd.get(key))?.text()).toBe('by the leader');
+});

@@ -1,0 +1,128 @@
+import { describe, expect, inject, test } from 'vitest';
+import { type Held, Session } from '../../src/concurrency/index.js';
+import { type Client, prefix } from '../../src/index.js';
+import { startScript } from '../support/child.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { EXCLUSIVES, type Exclusive, type ExclusiveName } from '../support/exclusive.js';
+import { eventsSent } from '../support/metrics.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+const TTL = 2;
+
+describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
+  '%s',
+  ([primitive, { take, queue, furtherEvents }]) => {
+    const queued = async (etcd: Client, name: string, length: number): Promise<void> => {
+      const count = async (): Promise<bigint> => (await etcd.range(prefix(queue(name)))).count;
+      await expect.poll(count, { timeout: 10_000 }).toBe(BigInt(length));
+    };
+
+    test('is held by one of 50 contenders at a time, in the order of their tokens (S17, S18)', async () => {
+      const [etcd, name] = [openClient(), unique('x')];
+      const tokens: bigint[] = [];
+      let inside = 0;
+      await Promise.all(
+        Array.from({ length: 50 }, async () => {
+          const held = await take(await Session.open(etcd), name);
+          inside += 1;
+          expect(inside).toBe(1);
+          tokens.push(held.token);
+          await etcd.get(name);
+          expect(held.valid()).toBe(true);
+          inside -= 1;
+          await held.unlock();
+        }),
+      );
+      expect(new Set(tokens).size).toBe(50);
+      expect(tokens).toEqual([...tokens].sort((a, b) => Number(a - b)));
+      await queued(etcd, name, 0);
+    });
+
+    test('leaves no key of a wait that is cancelled or timed out, and the others keep their order (S21)', async () => {
+      const [etcd, name] = [openClient(), unique('x')];
+      const first = await take(await Session.open(etcd), name);
+      const stop = new AbortController();
+      const cancelled = errorOf(take(await Session.open(etcd), name, { signal: stop.signal }));
+      await queued(etcd, name, 2);
+      const third = take(await Session.open(etcd), name);
+      await queued(etcd, name, 3);
+      stop.abort();
+      expect(await cancelled).toMatchObject({ reason: 'Canceled' });
+      await queued(etcd, name, 2);
+      expect(await errorOf(take(await Session.open(etcd), name, { timeoutMs: 100 }))).toMatchObject({
+        reason: 'DeadlineExceeded',
+      });
+      await queued(etcd, name, 2);
+      await first.unlock();
+      const held = await third;
+      expect(held.token).toBeGreaterThan(first.token);
+      await held.unlock();
+    });
+
+    test('ends a wait when its session is lost, though the holder lives on (S20, S21)', async () => {
+      const [etcd, name] = [openClient(), unique('x')];
+      const holder = await take(await Session.open(etcd), name);
+      const session = await Session.open(etcd);
+      const waiting = errorOf(take(session, name));
+      await queued(etcd, name, 2);
+      await openClient().lease.revoke(session.leaseId);
+      expect((await waiting).reason).toMatch(/LockLost|LeaseExpired/);
+      expect(holder.valid()).toBe(true);
+      await queued(etcd, name, 1);
+    });
+
+    test('tells a holder whose session is lost, lets it write no more, and goes to the next', async () => {
+      const [etcd, name] = [openClient(), unique('x')];
+      const session = await Session.open(etcd);
+      const lost = await take(session, name);
+      const next = take(await Session.open(etcd), name);
+      await queued(etcd, name, 2);
+      await openClient().lease.revoke(session.leaseId);
+      const held = await next;
+      expect(held.token).toBeGreaterThan(lost.token);
+      await expect.poll(() => lost.signal.aborted).toBe(true);
+      expect(await errorOf(lost.txn({}))).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
+      await lost.unlock();
+      expect(held.valid()).toBe(true);
+    });
+
+    test("goes to the next within the TTL and a second when the holder's process is killed", async () => {
+      const [etcd, name] = [openClient(), unique('x')];
+      const script = new URL('../support/lock-holder.ts', import.meta.url);
+      const args = [inject('endpoints')[0] as string, name, String(TTL), primitive];
+      const holder = startScript(script, args);
+      expect(await holder.line()).toMatch(/^held /);
+      const waiting = take(await Session.open(etcd), name);
+      await queued(etcd, name, 2);
+      holder.process.kill('SIGKILL');
+      const killedAt = performance.now();
+      const held = await waiting;
+      // The bound is the promise itself: a waiter that polls, or is never woken, does not keep it.
+      expect(performance.now() - killedAt).toBeLessThan((TTL + 1) * 1_000);
+      await held.unlock();
+    });
+
+    test("wakes one of 20 waiters a release, by the server's own count of watch events (S18)", async () => {
+      const { endpoints } = await ownEtcd();
+      const [etcd, name] = [openClient({ endpoints }), unique('x')];
+      const waiting: Promise<Held>[] = [];
+      for (let index = 0; index < 21; index += 1) {
+        waiting.push(take(await Session.open(etcd, { ttl: 60 }), name));
+        await queued(etcd, name, index + 1);
+      }
+      const first = await (waiting.shift() as Promise<Held>);
+      const before = await eventsSent(endpoints);
+      let held = first;
+      for (const next of waiting) {
+        await held.unlock();
+        held = await next;
+      }
+      const sent = (await eventsSent(endpoints)) - before;
+      expect(sent).toBeGreaterThanOrEqual(20);
+      // A watch on one's own key may be told of its deletion before it is taken back. Were all woken it would be 210.
+      expect(sent).toBeLessThanOrEqual(20 * 2 * (1 + furtherEvents));
+      await held.unlock();
+    });
+  },
+);

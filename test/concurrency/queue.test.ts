@@ -1,0 +1,122 @@
+import { describe, expect, test } from 'vitest';
+import { PriorityQueue, Queue, Session } from '../../src/concurrency/index.js';
+import { type Client, prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { proxied } from '../support/locks.js';
+import { eventsSent } from '../support/metrics.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+async function queue(etcd: Client, name: string): Promise<Queue> {
+  return new Queue(await Session.open(etcd), name);
+}
+
+describe('Queue', () => {
+  test('gives items in the order in which they were put, each to one consumer', async () => {
+    const [etcd, name] = [openClient(), unique('queue')];
+    const producer = await queue(etcd, name);
+    const items = Array.from({ length: 40 }, (_, index) => String(index));
+    const taken: string[] = [];
+    const consuming = Array.from({ length: 4 }, async () => {
+      const consumer = await queue(etcd, name);
+      for (let count = 0; count < 10; count += 1) taken.push((await consumer.dequeue()).text());
+    });
+    for (const item of items) await producer.enqueue(item);
+    await Promise.all(consuming);
+    expect([...taken].sort()).toEqual([...items].sort());
+    for (const item of ['a', 'b', 'c']) await producer.enqueue(item);
+    const order = [];
+    for (let count = 0; count < 3; count += 1) order.push((await producer.dequeue()).text());
+    expect(order).toEqual(['a', 'b', 'c']);
+  });
+
+  test('takes what a Go program put: keys under NAME/, the oldest change first', async () => {
+    const [etcd, name] = [openClient(), unique('queue')];
+    await etcd.put(`${name}/1700000000000000002`, 'first');
+    await etcd.put(`${name}/1700000000000000001`, 'second');
+    const consumer = await queue(etcd, name);
+    expect([(await consumer.dequeue()).text(), (await consumer.dequeue()).text()]).toEqual(['first', 'second']);
+    expect(await consumer.enqueue('x')).toMatch(new RegExp(`^${name}/\\d{19}$`));
+  });
+
+  test('wakes one of 20 consumers an item, and leaves nothing of a wait that is given up (S21)', async () => {
+    const { endpoints } = await ownEtcd();
+    const [etcd, name] = [openClient({ endpoints }), unique('queue')];
+    const waiting = [];
+    for (let index = 0; index < 20; index += 1) {
+      waiting.push((await queue(etcd, name)).dequeue());
+      await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(BigInt(index + 1));
+    }
+    const before = await eventsSent(endpoints);
+    const producer = await queue(etcd, name);
+    for (let index = 0; index < 20; index += 1) {
+      await producer.enqueue(String(index));
+      expect((await waiting[index])?.text()).toBe(String(index));
+    }
+    // The item, the one behind in the line, and perhaps one's own key. Were all woken it would be more than 210.
+    expect((await eventsSent(endpoints)) - before).toBeLessThanOrEqual(20 * 4);
+    expect(await errorOf(producer.dequeue({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(0n);
+  });
+
+  test('does not lose an item whose claim was applied while its answer was lost', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const name = unique('queue');
+    await (await queue(direct, name)).enqueue('precious');
+    const consumer = await queue(etcd, name);
+    const lost = proxy.loseNextAnswer((chunk) => {
+      return chunk.includes(`__${name}/consumers/`) && chunk.includes(`${name}/1`);
+    });
+    expect((await consumer.dequeue()).text()).toBe('precious');
+    await lost;
+    expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
+  });
+
+  test('keeps its items where a consumer dies while it waits', async () => {
+    const [etcd, name] = [openClient(), unique('queue')];
+    const dying = await Session.open(etcd);
+    const dead = errorOf(new Queue(dying, name).dequeue());
+    const next = (await queue(etcd, name)).dequeue();
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(2n);
+    await dying.close();
+    await dead;
+    await (await queue(etcd, name)).enqueue('x');
+    expect((await next).text()).toBe('x');
+  });
+});
+
+describe('PriorityQueue', () => {
+  test('gives the smallest priority first, and equals in the order in which they were put', async () => {
+    const [etcd, name] = [openClient(), unique('queue')];
+    const priorities = new PriorityQueue(await Session.open(etcd), name);
+    for (const [value, priority] of [
+      ['b1', 5],
+      ['c', 65_535],
+      ['b2', 5],
+      ['a', 0],
+      ['b3', 5],
+    ] as const) {
+      await priorities.enqueue(value, priority);
+    }
+    const order = [];
+    for (let count = 0; count < 5; count += 1) order.push((await priorities.dequeue()).text());
+    expect(order).toEqual(['a', 'b1', 'b2', 'b3', 'c']);
+  });
+
+  test('never gives the number of an item that is gone to a later one, whoever else is putting (Go’s keys)', async () => {
+    const [etcd, name] = [openClient(), unique('queue')];
+    const priorities = new PriorityQueue(await Session.open(etcd), name);
+    const keys = await Promise.all(Array.from({ length: 20 }, (_, index) => priorities.enqueue(String(index), 1)));
+    expect([...keys].sort()).toEqual(
+      Array.from({ length: 20 }, (_, index) => `${name}/00001/${String(index).padStart(16, '0')}`),
+    );
+    expect(await etcd.get(`__${name}/00001`)).toBeDefined();
+  });
+
+  test('refuses a priority that is none', async () => {
+    const priorities = new PriorityQueue(await Session.open(openClient()), unique('queue'));
+    for (const priority of [-1, 65_536, 0.5, Number.NaN]) {
+      expect(await errorOf(priorities.enqueue('x', priority))).toMatchObject({ reason: 'InvalidInput' });
+    }
+  });
+});

@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest';
+import { RWMutex, Session } from '../../src/concurrency/index.js';
+import { type Client, prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { queueLength } from '../support/locks.js';
+
+async function rwMutex(etcd: Client, name: string): Promise<RWMutex> {
+  return new RWMutex(await Session.open(etcd), name);
+}
+
+test('readers share, a writer is alone', async () => {
+  const [etcd, name] = [openClient(), unique('rw')];
+  let [reading, writing, most] = [0, 0, 0];
+  await Promise.all(
+    Array.from({ length: 12 }, async (_, index) => {
+      const mutex = await rwMutex(etcd, name);
+      for (let round = 0; round < 3; round += 1) {
+        const held = await (index % 4 === 0 ? mutex.lock() : mutex.readLock());
+        if (index % 4 === 0) writing += 1;
+        else reading += 1;
+        most = Math.max(most, reading);
+        expect(writing <= 1 && (writing === 0 || reading === 0)).toBe(true);
+        await etcd.get(name);
+        if (index % 4 === 0) writing -= 1;
+        else reading -= 1;
+        await held.unlock();
+      }
+    }),
+  );
+  expect(most).toBeGreaterThan(1);
+  expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
+});
+
+test('a writer waits for the readers before it, and a reader that comes after for the writer', async () => {
+  const [etcd, name] = [openClient(), unique('rw')];
+  const [r1, r2] = [await (await rwMutex(etcd, name)).readLock(), await (await rwMutex(etcd, name)).readLock()];
+  const order: string[] = [];
+  const writer = (await rwMutex(etcd, name)).lock().then((held) => {
+    order.push('writer');
+    return held;
+  });
+  await queueLength(etcd, name, 3);
+  const reader = (await rwMutex(etcd, name)).readLock().then((held) => {
+    order.push('reader');
+    return held;
+  });
+  await queueLength(etcd, name, 4);
+  expect(await (await rwMutex(etcd, name)).tryReadLock()).toBeUndefined();
+  await r2.unlock();
+  expect(await (await rwMutex(etcd, name)).tryLock()).toBeUndefined();
+  expect(order).toEqual([]);
+  await r1.unlock();
+  await (await writer).unlock();
+  await (await reader).unlock();
+  expect(order).toEqual(['writer', 'reader']);
+});
+
+test('stands on the keys of the RWMutex of Go: NAME/read/…, NAME/write/…', async () => {
+  const [etcd, name] = [openClient(), unique('rw')];
+  const mutex = await rwMutex(etcd, name);
+  const read = await mutex.readLock();
+  expect(read.key.startsWith(`${name}/read/`)).toBe(true);
+  const { id: lease } = await etcd.lease.grant({ ttl: 60 });
+  await read.unlock();
+  // As Go names them, by the clock.
+  await etcd.put(`${name}/write/1700000000000000001`, '', { lease });
+  expect(await mutex.tryReadLock()).toBeUndefined();
+  await etcd.delete(`${name}/write/1700000000000000001`);
+  await etcd.put(`${name}/read/1700000000000000002`, '', { lease });
+  expect(await mutex.tryLock()).toBeUndefined();
+  expect(await mutex.tryReadLock()).toBeDefined();
+  await etcd.lease.revoke(lease);
+});
+
+test('a session may read several times, and ends a wait for itself by its time limit alone', async () => {
+  const [etcd, name] = [openClient(), unique('rw')];
+  const mutex = await rwMutex(etcd, name);
+  const [a, b] = [await mutex.readLock(), await mutex.readLock()];
+  expect(b.token).toBeGreaterThan(a.token);
+  expect(await errorOf(mutex.lock({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  await queueLength(etcd, name, 2);
+  await Promise.all([a.unlock(), b.unlock()]);
+  expect((await mutex.lock()).valid()).toBe(true);
+});
+
+test('a reader whose session ended while the writer left has never held (S20)', async () => {
+  const [etcd, name] = [openClient(), unique('rw')];
+  const writer = await (await rwMutex(etcd, name)).lock();
+  const session = await Session.open(etcd);
+  const waiting = errorOf(new RWMutex(session, name).readLock());
+  await queueLength(etcd, name, 2);
+  await openClient().lease.revoke(session.leaseId);
+  await writer.unlock();
+  expect((await waiting).reason).toMatch(/LockLost|LeaseExpired/);
+});

@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest';
+import { type Held, Semaphore, Session } from '../../src/concurrency/index.js';
+import { prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { proxied } from '../support/locks.js';
+
+test('lets in as many as there are permits, never more, in the order in which they asked', async () => {
+  const [etcd, name] = [openClient(), unique('semaphore')];
+  const tokens: bigint[] = [];
+  let [inside, most] = [0, 0];
+  await Promise.all(
+    Array.from({ length: 20 }, async () => {
+      const permit = await new Semaphore(await Session.open(etcd), name, 3).acquire();
+      inside += 1;
+      most = Math.max(most, inside);
+      tokens.push(permit.token);
+      await expect.poll(() => most).toBe(3);
+      await etcd.get(name);
+      inside -= 1;
+      await permit.unlock();
+    }),
+  );
+  expect(most).toBe(3);
+  expect(tokens).toEqual([...tokens].sort((a, b) => Number(a - b)));
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(0n);
+});
+
+test('a session may hold several permits; the next waits until any one of them is free', async () => {
+  const [etcd, name] = [openClient(), unique('semaphore')];
+  const semaphore = new Semaphore(await Session.open(etcd), name, 3);
+  const permits = [await semaphore.acquire(), await semaphore.acquire(), await semaphore.acquire()];
+  expect(await semaphore.tryAcquire()).toBeUndefined();
+  const next = semaphore.acquire();
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(4n);
+  await (permits[1] as Held).unlock();
+  expect((await next).valid()).toBe(true);
+  expect(await semaphore.tryAcquire()).toBeUndefined();
+  await (permits[0] as Held).unlock();
+  await expect.poll(async () => (await semaphore.tryAcquire()) !== undefined).toBe(true);
+});
+
+test('permits of a session that is lost are free', async () => {
+  const [etcd, name] = [openClient(), unique('semaphore')];
+  const lost = await Session.open(etcd);
+  await new Semaphore(lost, name, 1).acquire();
+  const next = new Semaphore(await Session.open(etcd), name, 1).acquire();
+  await lost.close();
+  expect((await next).valid()).toBe(true);
+});
+
+test('a permit whose answer is lost is not taken twice, nor left behind when the wait is given up (S24)', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const name = unique('semaphore');
+  const semaphore = new Semaphore(await Session.open(etcd), name, 2);
+  const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/permits/`));
+  const permit = await semaphore.acquire();
+  await lost;
+  const { kvs } = await direct.range(prefix(`${name}/permits/`));
+  expect(kvs).toMatchObject([{ createRevision: permit.token }]);
+  await permit.unlock();
+  await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0n);
+});
+
+test('a number of permits that is none is refused', async () => {
+  const session = await Session.open(openClient());
+  for (const permits of [0, -1, 1.5, Number.NaN]) {
+    expect(await errorOf(() => new Semaphore(session, 'x', permits))).toMatchObject({ reason: 'InvalidInput' });
+  }
+});

@@ -1,0 +1,120 @@
+import { expect, test } from 'vitest';
+import { type Gap, Mutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { proxied } from '../support/locks.js';
+
+test('a session may have a lease that is there already, and revokes it when it is closed', async () => {
+  const etcd = openClient();
+  const { id: lease } = await etcd.lease.grant({ ttl: 30 });
+  const session = await Session.open(etcd, { lease });
+  expect([session.leaseId, session.valid()]).toEqual([lease, true]);
+  const held = await new Mutex(session, unique('lock')).lock();
+  expect(held.key.endsWith(`/${lease.toString(16)}`)).toBe(true);
+  await session.close();
+  expect((await etcd.lease.timeToLive(lease)).ttl).toBe(-1);
+});
+
+test('a session with a lease that is gone, or that no server confirms in time, does not come about', async () => {
+  const etcd = openClient();
+  expect(await errorOf(Session.open(etcd, { lease: 12_345n }))).toMatchObject({ reason: 'LeaseExpired' });
+  const nobody = openClient({ endpoints: ['http://127.0.0.1:1'] });
+  expect(await errorOf(Session.open(nobody, { lease: 5n, timeoutMs: 100 }))).toMatchObject({
+    reason: 'DeadlineExceeded',
+  });
+  expect(await errorOf(Session.open(etcd, { lease: 5n, ttl: 5 }))).toMatchObject({ reason: 'InvalidInput' });
+});
+
+test('an orphaned session leaves its lease and its locks to whoever takes the lease over', async () => {
+  const [etcd, name] = [openClient(), unique('lock')];
+  const session = await Session.open(etcd, { ttl: 30 });
+  const held = await new Mutex(session, name).lock();
+  await session.orphan();
+  expect([session.valid(), held.valid(), held.signal.reason.reason]).toEqual([false, false, 'KeepAliveClosed']);
+  expect((await etcd.get(held.key))?.createRevision).toBe(held.token);
+  await (await Session.open(etcd, { lease: session.leaseId })).close();
+  expect(await etcd.get(held.key)).toBeUndefined();
+});
+
+test('registered keys are put again after a loss of the lease, and a gap tells of it', async () => {
+  const [etcd, name] = [openClient(), unique('service')];
+  const session = await SelfHealingSession.open(etcd, { ttl: 2 });
+  await session.register(`${name}/a`, 'A');
+  await session.register(`${name}/b`, 'B');
+  await session.register(`${name}/left`, 'x');
+  await session.unregister(`${name}/left`);
+  const before = session.leaseId;
+  await openClient().lease.revoke(before);
+  const gaps = session.gaps();
+  expect((await gaps.next()).value).toMatchObject({ type: 'lost', cause: { reason: 'LeaseExpired' } });
+  const healed = (await gaps.next()).value as Extract<Gap, { type: 'healed' }>;
+  expect(healed).toMatchObject({ type: 'healed', leaseId: session.leaseId, taken: [] });
+  expect(healed.restored).toHaveLength(2);
+  expect(session.leaseId).not.toBe(before);
+  for (const [key, value] of [
+    ['a', 'A'],
+    ['b', 'B'],
+  ] as const) {
+    const kv = await etcd.get(`${name}/${key}`);
+    expect([kv?.text(), kv?.lease]).toEqual([value, session.leaseId]);
+  }
+  expect(await etcd.get(`${name}/left`)).toBeUndefined();
+  await session.close();
+  expect(await etcd.get(`${name}/a`)).toBeUndefined();
+  expect(await gaps.next()).toMatchObject({ done: true });
+});
+
+test('a key that somebody else has put in the gap is theirs', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const key = unique('service');
+  const session = await SelfHealingSession.open(etcd, { ttl: 2 });
+  await session.register(key, 'mine');
+  proxy.blackhole();
+  await direct.lease.revoke(session.leaseId);
+  await direct.put(key, 'theirs');
+  proxy.heal();
+  proxy.dropConnections();
+  const gaps = session.gaps();
+  await gaps.next();
+  expect((await gaps.next()).value).toMatchObject({ type: 'healed', restored: [] });
+  expect((await direct.get(key))?.text()).toBe('theirs');
+  await session.unregister(key);
+  await session.close();
+  expect((await direct.get(key))?.text()).toBe('theirs');
+});
+
+test('what is registered during a gap is there after it', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const key = unique('service');
+  const session = await SelfHealingSession.open(etcd, { ttl: 2 });
+  const gaps = session.gaps();
+  proxy.blackhole();
+  await direct.lease.revoke(session.leaseId);
+  expect((await gaps.next()).value).toMatchObject({ type: 'lost' });
+  const registering = session.register(key, 'x');
+  expect(await errorOf(session.register(key, 'x', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  proxy.heal();
+  proxy.dropConnections();
+  await registering;
+  expect((await direct.get(key))?.lease).toBe(session.leaseId);
+  await session.close();
+});
+
+test('a registration finds out by itself that the lease is gone', async () => {
+  const [etcd, key] = [openClient(), unique('service')];
+  const session = await SelfHealingSession.open(etcd, { ttl: 60 });
+  await openClient().lease.revoke(session.leaseId);
+  await session.register(key, 'x');
+  expect((await etcd.get(key))?.lease).toBe(session.leaseId);
+  await session.close();
+  expect(session.signal.aborted).toBe(true);
+  expect(await errorOf(session.register(key, 'y'))).toMatchObject({ reason: 'KeepAliveClosed' });
+});
+
+test('a client that is closed ends the healing', async () => {
+  const etcd = openClient();
+  const session = await SelfHealingSession.open(etcd, { ttl: 2 });
+  await etcd.close();
+  await expect.poll(() => session.signal.aborted).toBe(true);
+  expect(session.signal.reason).toMatchObject({ reason: 'ClientClosed' });
+});

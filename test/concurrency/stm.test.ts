@@ -1,0 +1,202 @@
+import { describe, expect, test } from 'vitest';
+import { type Isolation, Session, stm } from '../../src/concurrency/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { proxied } from '../support/locks.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+/** Levels under which what was read still holds when the transaction takes effect. */
+const CHECKED: readonly Isolation[] = ['serializableSnapshot', 'serializable', 'repeatableReads'];
+const ALL: readonly Isolation[] = [...CHECKED, 'readCommitted'];
+
+describe.for(CHECKED)('%s', (isolation) => {
+  test('keeps the sum of a bank, whoever transfers at the same time', async () => {
+    const [etcd, bank] = [openClient(), unique('bank')];
+    const accounts = Array.from({ length: 5 }, (_, index) => `${bank}/${index}`);
+    for (const account of accounts) await etcd.put(account, '100');
+    const transfers = Array.from({ length: 40 }, (_, index) => {
+      const [from, to] = [accounts[index % 5], accounts[(index * 3 + 1) % 5]] as [string, string];
+      return stm(
+        etcd,
+        async (tx) => {
+          const balance = Number(await tx.text(from));
+          tx.put(from, String(balance - index));
+          tx.put(to, String(Number(await tx.text(to)) + index));
+        },
+        { isolation },
+      );
+    });
+    await Promise.all(transfers);
+    const balances = await Promise.all(accounts.map(async (account) => Number((await etcd.get(account))?.text())));
+    expect(balances.reduce((sum, balance) => sum + balance, 0)).toBe(500);
+    expect(balances).not.toEqual([100, 100, 100, 100, 100]);
+  });
+
+  test('lets no write skew happen: of two doctors on call one at most leaves', async () => {
+    const etcd = openClient();
+    for (let round = 0; round < 10; round += 1) {
+      const ward = unique('ward');
+      const doctors = [`${ward}/a`, `${ward}/b`];
+      for (const doctor of doctors) await etcd.put(doctor, 'on');
+      await Promise.all(
+        doctors.map((doctor) =>
+          stm(
+            etcd,
+            async (tx) => {
+              const on = await Promise.all(doctors.map((key) => tx.text(key)));
+              if (on.every((state) => state === 'on')) tx.put(doctor, 'off');
+            },
+            { isolation },
+          ),
+        ),
+      );
+      const states = await Promise.all(doctors.map(async (doctor) => (await etcd.get(doctor))?.text()));
+      expect(states.filter((state) => state === 'on')).toHaveLength(1);
+    }
+  });
+
+  test('tries again with fresh values where what was read has changed, and at last gives up with a typed conflict', async () => {
+    const [etcd, key] = [openClient(), unique()];
+    await etcd.put(key, '0');
+    let runs = 0;
+    const conflicting = stm(
+      etcd,
+      async (tx) => {
+        runs += 1;
+        const seen = await tx.text(key);
+        await etcd.put(key, `${seen}x`);
+        tx.put(key, 'never');
+      },
+      { isolation, maxAttempts: 4 },
+    );
+    expect(await errorOf(conflicting)).toMatchObject({ reason: 'TxnConflict', code: 'Aborted', outcome: 'rejected' });
+    expect([runs, (await etcd.get(key))?.text()]).toEqual([4, '0xxxx']);
+  });
+});
+
+describe.for(ALL)('%s', (isolation) => {
+  test('writes all or nothing, sees its own writes, and gives what the function returns', async () => {
+    const [etcd, name] = [openClient(), unique()];
+    const lease = (await Session.open(etcd)).leaseId;
+    await etcd.put(`${name}/gone`, 'x');
+    const result = await stm(
+      etcd,
+      async (tx) => {
+        expect(await tx.get(`${name}/a`)).toBeUndefined();
+        tx.put(`${name}/a`, '1', { lease });
+        tx.delete(`${name}/gone`);
+        return [await tx.text(`${name}/a`), await tx.text(`${name}/gone`), await tx.revision(`${name}/a`)];
+      },
+      { isolation },
+    );
+    expect(result).toEqual(['1', undefined, 0n]);
+    expect((await etcd.get(`${name}/a`))?.lease).toBe(lease);
+    expect(await etcd.get(`${name}/gone`)).toBeUndefined();
+  });
+
+  test('passes on what the function throws, and writes nothing', async () => {
+    const [etcd, key] = [openClient(), unique()];
+    const failing = stm(
+      etcd,
+      (tx) => {
+        tx.put(key, 'x');
+        throw new Error('thought better of it');
+      },
+      { isolation },
+    );
+    await expect(failing).rejects.toThrow('thought better of it');
+    expect(await etcd.get(key)).toBeUndefined();
+  });
+});
+
+test('snapshot levels read everything as of one revision, repeatable reads each key as of its first read', async () => {
+  const [etcd, name] = [openClient(), unique()];
+  const [a, b] = [`${name}/a`, `${name}/b`];
+  const read = async (isolation: Isolation): Promise<unknown[]> => {
+    await etcd.put(a, '1');
+    await etcd.put(b, '1');
+    const seen: unknown[] = [];
+    await stm(
+      etcd,
+      async (tx) => {
+        seen.length = 0;
+        seen.push(await tx.text(a));
+        if ((await etcd.get(b))?.text() === '1') {
+          await etcd.put(a, '2');
+          await etcd.put(b, '2');
+        }
+        seen.push(await tx.text(b), await tx.text(a));
+      },
+      { isolation },
+    );
+    return seen;
+  };
+  expect(await read('serializableSnapshot')).toEqual(['1', '1', '1']);
+  expect(await read('serializable')).toEqual(['1', '1', '1']);
+  // Its first run saw what never was, 1 and 2, and took no effect.
+  expect(await read('repeatableReads')).toEqual(['2', '2', '2']);
+  expect(await read('readCommitted')).toEqual(['1', '2', '2']);
+});
+
+test('a blind write over a later one is a conflict under serializableSnapshot alone', async () => {
+  const [etcd, name] = [openClient(), unique()];
+  const runsOf = async (isolation: Isolation): Promise<number> => {
+    let runs = 0;
+    await stm(
+      etcd,
+      async (tx) => {
+        await tx.get(`${name}/read`);
+        runs += 1;
+        if (runs === 1) await etcd.put(`${name}/written`, 'theirs');
+        tx.put(`${name}/written`, 'mine');
+      },
+      { isolation },
+    );
+    return runs;
+  };
+  expect(await runsOf('serializableSnapshot')).toBe(2);
+  expect(await runsOf('serializable')).toBe(1);
+});
+
+test('a revision compacted in the midst of a run is read anew', async () => {
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({ endpoints });
+  await etcd.put('a', '1');
+  let runs = 0;
+  const result = await stm(etcd, async (tx) => {
+    const a = await tx.text('a');
+    runs += 1;
+    if (runs === 1) {
+      await etcd.put('a', '2');
+      await etcd.compact((await etcd.put('b', '2')).header.revision);
+    }
+    return [a, await tx.text('b')];
+  });
+  expect([result, runs]).toEqual([['2', '2'], 2]);
+});
+
+test('a commit whose answer is lost is not repeated: the error says that the outcome is unknown', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const key = unique();
+  let runs = 0;
+  const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${key}-written`));
+  const error = await errorOf(
+    stm(etcd, (tx) => {
+      runs += 1;
+      tx.put(`${key}-written`, 'x');
+    }),
+  );
+  await lost;
+  expect(error.outcome).toBe('unknown');
+  expect([runs, (await direct.get(`${key}-written`))?.version]).toEqual([1, 1n]);
+});
+
+test('a level, a number of attempts and keys that are none are refused', async () => {
+  const etcd = openClient();
+  expect(await errorOf(stm(etcd, () => {}, { isolation: 'none' as Isolation }))).toMatchObject({
+    reason: 'InvalidInput',
+  });
+  expect(await errorOf(stm(etcd, () => {}, { maxAttempts: 0 }))).toMatchObject({ reason: 'InvalidInput' });
+  expect(await errorOf(stm(etcd, (tx) => tx.put('', 'x')))).toMatchObject({ reason: 'InvalidInput' });
+  expect(await errorOf(stm(etcd, () => {}, { signal: AbortSignal.abort() }))).toMatchObject({ reason: 'Canceled' });
+});

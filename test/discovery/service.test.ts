@@ -1,0 +1,111 @@
+import { expect, test } from 'vitest';
+import { SelfHealingSession, Session } from '../../src/concurrency/index.js';
+import { type Endpoint, Service, type Update } from '../../src/discovery/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { proxied } from '../support/locks.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+test('an endpoint is found while its session lives, and gone with it', async () => {
+  const [etcd, target] = [openClient(), unique('services/api')];
+  const service = new Service(etcd, target);
+  const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
+  await service.register(a, 'a', { address: '10.0.0.1:80', metadata: { zone: 'x', weights: [1, 2] } });
+  const second = await service.register(b, '10.0.0.2:80', { address: '10.0.0.2:80' });
+  expect(await service.list()).toEqual(
+    new Map<string, Endpoint>([
+      [`${target}/10.0.0.2:80`, { address: '10.0.0.2:80' }],
+      [`${target}/a`, { address: '10.0.0.1:80', metadata: { zone: 'x', weights: [1, 2] } }],
+    ]),
+  );
+  await second.close();
+  await a.close();
+  expect((await service.list()).size).toBe(0);
+});
+
+test("stands on the layout of Go's naming/endpoints", async () => {
+  const [etcd, target] = [openClient(), unique('services/api')];
+  const service = new Service(etcd, target);
+  await service.register(await Session.open(etcd), 'ts', { address: 'h:1', metadata: 'blue' });
+  expect((await etcd.get(`${target}/ts`))?.text()).toBe('{"Op":0,"Addr":"h:1","Metadata":"blue"}');
+  // As Go writes them, and what is no endpoint.
+  await etcd.put(`${target}/go`, '{"Op":0,"Addr":"h:2","Metadata":null}');
+  await etcd.put(`${target}/other`, 'not JSON');
+  await etcd.put(`${target}/list`, '[1]');
+  expect([...(await service.list()).keys()]).toEqual([`${target}/go`, `${target}/ts`]);
+  expect((await service.list()).get(`${target}/go`)).toEqual({ address: 'h:2' });
+});
+
+test('a watcher is told of all endpoints and then of each change', async () => {
+  const [etcd, target] = [openClient(), unique('services/api')];
+  const service = new Service(etcd, target);
+  const session = await Session.open(etcd);
+  const first = await service.register(session, 'a', { address: 'h:1' });
+  const updates = new Service(openClient(), target).watch();
+  const next = async (): Promise<readonly Update[]> => (await updates.next()).value as readonly Update[];
+  expect(await next()).toEqual([{ op: 'add', key: `${target}/a`, endpoint: { address: 'h:1' } }]);
+  await service.register(session, 'b', { address: 'h:2' });
+  expect(await next()).toEqual([{ op: 'add', key: `${target}/b`, endpoint: { address: 'h:2' } }]);
+  await service.register(session, 'b', { address: 'h:3' });
+  expect(await next()).toEqual([{ op: 'add', key: `${target}/b`, endpoint: { address: 'h:3' } }]);
+  await first.close();
+  expect(await next()).toEqual([{ op: 'delete', key: `${target}/a` }]);
+  await etcd.put(`${target}/b`, 'no endpoint any more');
+  expect(await next()).toEqual([{ op: 'delete', key: `${target}/b` }]);
+  await updates.return();
+});
+
+test('a watcher whose history was compacted is told the difference', async () => {
+  const { endpoints } = await ownEtcd();
+  const { etcd, direct, proxy } = await proxied(endpoints);
+  const service = new Service(direct, 'api');
+  const session = await Session.open(direct);
+  const [gone] = [await service.register(session, 'gone', { address: 'h:1' })];
+  await service.register(session, 'stays', { address: 'h:2' });
+  const updates = new Service(etcd, 'api').watch();
+  expect((await updates.next()).value).toHaveLength(2);
+  proxy.blackhole();
+  await gone.close();
+  await service.register(session, 'new', { address: 'h:3' });
+  await direct.compact((await direct.put('other', 'x')).header.revision);
+  const told = updates.next();
+  proxy.heal();
+  proxy.dropConnections();
+  expect((await told).value).toEqual([
+    { op: 'delete', key: 'api/gone' },
+    { op: 'add', key: 'api/new', endpoint: { address: 'h:3' } },
+  ]);
+  await updates.return();
+});
+
+test('an endpoint in a self-healing session comes back after its lease was lost', async () => {
+  const [etcd, target] = [openClient(), unique('services/api')];
+  const service = new Service(etcd, target);
+  const session = await SelfHealingSession.open(etcd, { ttl: 2 });
+  const registration = await service.register(session, 'a', { address: 'h:1' });
+  await openClient().lease.revoke(session.leaseId);
+  for await (const gap of session.gaps()) if (gap.type === 'healed') break;
+  expect((await service.list()).size).toBe(1);
+  await registration.close();
+  expect((await service.list()).size).toBe(0);
+  await session.close();
+});
+
+test('a registration that another program has replaced is left alone when it is closed', async () => {
+  const [etcd, target] = [openClient(), unique('services/api')];
+  const service = new Service(etcd, target);
+  const old = await service.register(await Session.open(etcd), 'a', { address: 'h:1' });
+  await service.register(await Session.open(etcd), 'a', { address: 'h:2' });
+  await old.close();
+  expect([...(await service.list()).values()]).toEqual([{ address: 'h:2' }]);
+});
+
+test('names and endpoints that are none are refused', async () => {
+  const etcd = openClient();
+  for (const target of ['', 'a/', 5 as never]) {
+    expect(await errorOf(() => new Service(etcd, target))).toMatchObject({ reason: 'InvalidInput' });
+  }
+  const [service, session] = [new Service(etcd, 'a'), await Session.open(etcd)];
+  expect(await errorOf(service.register(session, '', { address: 'h:1' }))).toMatchObject({ reason: 'InvalidInput' });
+  expect(await errorOf(service.register(session, 'a', { address: '' }))).toMatchObject({ reason: 'InvalidInput' });
+});
