@@ -1,5 +1,5 @@
 import { expect, inject, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Election, Mutex, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
 import { type Child, startChild } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
@@ -31,6 +31,30 @@ test('etcdctl lock waits behind ours, and ours behind etcdctl (S17)', async (con
   const again = await waiting;
   expect(again.valid()).toBe(true);
   await again.unlock();
+});
+
+test('etcdctl elect is a candidate among ours, and hears of our leaders', async (context) => {
+  if (etcdctl === undefined)
+    return context.skip('the server in use, from ETCD_ENDPOINTS or Docker, comes without etcdctl');
+  const [etcd, name] = [openClient(), unique('election')];
+  const election = new Election(await Session.open(etcd), name);
+  const ours = await election.campaign('ours');
+  const listening = startEtcdctl('elect', '--listen', name);
+  expect([await listening.line(), await listening.line()]).toEqual([ours.key, 'ours']);
+
+  const theirs = startEtcdctl('elect', name, 'theirs');
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2n);
+  await ours.resign();
+  const theirKey = await theirs.line();
+  expect(await theirs.line()).toBe('theirs');
+  expect(await election.leader()).toMatchObject({ key: new TextEncoder().encode(theirKey) });
+  expect([await listening.line(), await listening.line()]).toEqual([theirKey, 'theirs']);
+
+  const waiting = election.campaign('ours again');
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2n);
+  theirs.process.kill('SIGINT');
+  expect((await waiting).valid()).toBe(true);
+  expect([await listening.line(), await listening.line()]).toEqual([ours.key, 'ours again']);
 });
 
 function startEtcdctl(...args: string[]): Child {

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
 
 export interface Child {
@@ -12,10 +13,14 @@ export interface Child {
 }
 
 /** A program that is killed when the test ends. */
-export function startChild(program: string, args: readonly string[]): Child {
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+export function startChild(
+  program: string,
+  args: readonly string[],
+  { stdin = 'ignore' }: { readonly stdin?: 'ignore' | 'pipe' } = {},
+): Child {
+  const child: ChildProcess = spawn(program, args, { stdio: [stdin, 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const lines = createInterface({ input: child.stdout as Readable })[Symbol.asyncIterator]();
   return {
     process: child,
     line: async () => {

@@ -1,0 +1,146 @@
+import { beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import {
+  Barrier,
+  DoubleBarrier,
+  Election,
+  type Held,
+  Mutex,
+  PriorityQueue,
+  Queue,
+  RWMutex,
+  Session,
+} from '../../src/concurrency/index.js';
+import { Service } from '../../src/discovery/index.js';
+import { type Client, prefix } from '../../src/index.js';
+import { type Child, startChild } from '../support/child.js';
+import { openClient, unique } from '../support/client.js';
+import { goProgram } from '../support/go-program.js';
+import { queueLength } from '../support/locks.js';
+
+// Beside programs that use Go's clientv3, its concurrency package and its recipes, under the same names.
+
+let program: Awaited<ReturnType<typeof goProgram>>;
+
+// The first time it is built, with all that it depends on.
+beforeAll(async () => {
+  program = await goProgram();
+}, 600_000);
+
+beforeEach((context) => {
+  if ('missing' in program) context.skip(program.missing);
+});
+
+function go(primitive: string, name: string): Child {
+  if ('missing' in program) throw new Error(program.missing);
+  return startChild(program.path, [inject('endpoints')[0] as string, primitive, name], { stdin: 'pipe' });
+}
+
+/** Gives a Go program its cue to leave. */
+function cue(child: Child): void {
+  child.process.stdin?.write('\n');
+}
+
+test.for([
+  ['mutex', (session: Session, name: string): Promise<Held> => new Mutex(session, name).lock()],
+  ['election', (session: Session, name: string): Promise<Held> => new Election(session, name).campaign('ours')],
+  ['write', (session: Session, name: string): Promise<Held> => new RWMutex(session, name).lock()],
+] as const)('%s: Go waits for ours, and ours for Go (S17)', async ([primitive, take]) => {
+  const [etcd, name] = [openClient(), unique('go')];
+  const session = await Session.open(etcd);
+  const ours = await take(session, name);
+  const theirs = go(primitive, name);
+  await queueLength(etcd, name, 2);
+  await ours.unlock();
+  expect(await theirs.line()).toBe('in');
+  const waiting = take(session, name);
+  await queueLength(etcd, name, 2);
+  cue(theirs);
+  expect((await waiting).token).toBeGreaterThan(ours.token);
+});
+
+test('RWMutex: readers of both share, and a writer waits for both', async () => {
+  const [etcd, name] = [openClient(), unique('go')];
+  const mutex = new RWMutex(await Session.open(etcd), name);
+  const ours = await mutex.readLock();
+  const theirs = go('read', name);
+  expect(await theirs.line()).toBe('in');
+  expect(await mutex.tryLock()).toBeUndefined();
+  await ours.unlock();
+  expect(await mutex.tryLock()).toBeUndefined();
+  cue(theirs);
+  expect(await theirs.line()).toBe('out');
+  expect((await mutex.tryLock())?.valid()).toBe(true);
+});
+
+test('Election: each sees who leads', async () => {
+  const [etcd, name] = [openClient(), unique('go')];
+  const theirs = go('election', name);
+  expect(await theirs.line()).toBe('in');
+  const election = new Election(await Session.open(etcd), name);
+  expect((await election.leader())?.text()).toBe('go');
+});
+
+test('Barrier: either side holds up the other', async () => {
+  const [etcd, name] = [openClient(), unique('go')];
+  const barrier = new Barrier(etcd, name);
+  const theirs = go('barrier', name);
+  expect(await theirs.line()).toBe('in');
+  const waiting = barrier.wait();
+  cue(theirs);
+  await waiting;
+  expect(await theirs.line()).toBe('out');
+  await barrier.hold();
+  const waiter = go('wait', name).line();
+  await barrier.release();
+  expect(await waiter).toBe('out');
+});
+
+test('DoubleBarrier: two of Go and one of ours begin and end together, again and again', async () => {
+  const [etcd, name] = [openClient(), unique('go')];
+  const barrier = new DoubleBarrier(await Session.open(etcd), name, 3);
+  for (let round = 0; round < 3; round += 1) {
+    const theirs = [go('double-barrier', name), go('double-barrier', name)];
+    await waiters(etcd, name, 2);
+    await barrier.enter();
+    expect(await Promise.all(theirs.map((child) => child.line()))).toEqual(['in', 'in']);
+    const leaving = barrier.leave();
+    await waiters(etcd, name, 2);
+    for (const child of theirs) cue(child);
+    await leaving;
+    expect(await Promise.all(theirs.map((child) => child.line()))).toEqual(['out', 'out']);
+    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
+  }
+});
+
+test('Queue: items of each are taken by the other', async () => {
+  const [etcd, name] = [openClient(), unique('go')];
+  const queue = new Queue(await Session.open(etcd), name);
+  expect(await go('enqueue', name).line()).toBe('out');
+  expect((await queue.dequeue()).text()).toBe('from Go');
+  await queue.enqueue('from here');
+  expect(await go('dequeue', name).line()).toBe('from here');
+});
+
+test('PriorityQueue: both agree on the order', async () => {
+  const [etcd, name] = [openClient(), unique('go')];
+  const queue = new PriorityQueue(await Session.open(etcd), name);
+  expect(await go('enqueue-by-priority', name).line()).toBe('out');
+  await queue.enqueue('ours 3', 3);
+  await queue.enqueue('ours 5', 5);
+  const order = [(await queue.dequeue()).text(), await go('dequeue-by-priority', name).line()];
+  order.push((await queue.dequeue()).text(), await go('dequeue-by-priority', name).line());
+  expect(order).toEqual(['Go 1', 'ours 3', 'Go 5', 'ours 5']);
+});
+
+test('naming/endpoints: services of both find each other', async () => {
+  const [etcd, name] = [openClient(), unique('go')];
+  const service = new Service(etcd, name);
+  await service.register(await Session.open(etcd), 'ts', { address: 'ts:1', metadata: 'n' });
+  expect(await go('service', name).line()).toBe(`map[${name}/go:{go:1 m} ${name}/ts:{ts:1 n}]`);
+  expect((await service.list()).get(`${name}/go`)).toEqual({ address: 'go:1', metadata: 'm' });
+});
+
+async function waiters(etcd: Client, name: string, count: number): Promise<void> {
+  const there = async (): Promise<bigint> => (await etcd.range(prefix(`${name}/waiters/`))).count;
+  await expect.poll(there, { timeout: 10_000 }).toBe(BigInt(count));
+}

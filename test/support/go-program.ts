@@ -1,0 +1,25 @@
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { cacheFolder, onPath } from '../../scripts/etcd/binary.js';
+import { run } from '../../scripts/etcd/run.js';
+
+const SOURCE = join(import.meta.dirname, '../interop/go');
+
+/** The Go program of test/interop/go, built if need be; or the reason why there is none. */
+export async function goProgram(): Promise<{ readonly path: string } | { readonly missing: string }> {
+  const sources = ['main.go', 'go.mod', 'go.sum'].map((file) => readFileSync(join(SOURCE, file)));
+  const hash = createHash('sha256').update(Buffer.concat(sources)).digest('hex').slice(0, 16);
+  const path = join(dirname(dirname(cacheFolder('any'))), `go-interop-${hash}`);
+  if (existsSync(path)) return { path };
+  if (onPath('go') === undefined) return { missing: 'no go on the PATH' };
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    const built = `${path}.${process.pid}`;
+    await run('go', ['build', '-o', built, '.'], SOURCE);
+    renameSync(built, path);
+    return { path };
+  } catch (error) {
+    return { missing: `Go could not build the program: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
