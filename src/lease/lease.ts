@@ -1,4 +1,5 @@
 import { checkInt64 } from '../arguments.js';
+import { readStream } from '../channel/read-stream.js';
 import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { amended, EtcdError, invalidInput } from '../errors.js';
 import { methods } from '../gen/methods.js';
@@ -110,6 +111,25 @@ export class Leases {
     if (typeof lease === 'object' && lease !== null)
       return this.#keeper.keep(checkInt64(lease.id, 'lease.id', 1n), lease);
     return this.#keeper.keep(checkInt64(lease, 'lease', 1n));
+  }
+
+  /**
+   * Renews a lease once, and gives the seconds that it lives from then on. @throws EtcdError, reason `LeaseExpired`
+   * where there is no such lease.
+   */
+  async keepAliveOnce(id: bigint, options: CallOptions = {}): Promise<WithHeader<Pick<Lease, 'id' | 'ttl'>>> {
+    const request = { id: checkInt64(id, 'id', 1n) };
+    const answers = readStream(this.#rpc, methods.lease.leaseKeepAlive, request, this.#rpc.bounded(options));
+    for await (const { header, ttl } of answers) {
+      if (ttl <= 0n) throw leaseLost(id, 'LeaseExpired', 'the server does not know it any more');
+      return withHeader(header, { id, ttl: Number(ttl) });
+    }
+    throw new EtcdError('the server ended the stream without an answer', {
+      code: 'Unavailable',
+      reason: 'ConnectionLost',
+      outcome: 'unknown',
+      method: methods.lease.leaseKeepAlive.path,
+    });
   }
 
   /** @internal Ends every keepalive. */

@@ -31,6 +31,10 @@ export const compare = {
   createRevision: number('createRevision'),
   modRevision: number('modRevision'),
   lease: number('lease'),
+  /** There is such a key; of a range, every key is there, and one at least. */
+  exists: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '>', operand: 0n }),
+  /** There is no such key, or none in the range. */
+  missing: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '==', operand: 0n }),
   /** By bytes. */
   value: (keys: Keys, operator: Operator, operand: BytesLike): Compare => ({
     target: 'value',

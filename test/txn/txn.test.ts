@@ -1,5 +1,5 @@
 import { describe, expect, expectTypeOf, test } from 'vitest';
-import { compare, type KeyValue, type Op, op, prefix, type RangeResult } from '../../src/index.js';
+import { type Compare, compare, type KeyValue, type Op, op, prefix, type RangeResult } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
@@ -24,6 +24,19 @@ describe('a transaction', () => {
     expect(second.responses[0]?.text()).toBe('one');
     expect(second.responses[1].count).toBe(1n);
     expect(second.responses[2]).toMatchObject({ deleted: 1n, prevKvs: [{ version: 1n }] });
+  });
+
+  test('asks whether a key, or any key of a range, is there', async () => {
+    const [etcd, name] = [openClient(), unique()];
+    await etcd.put(`${name}/a`, 'x');
+    const holds = async (condition: Compare): Promise<boolean> => (await etcd.txn({ if: [condition] })).succeeded;
+    expect(await holds(compare.exists(`${name}/a`))).toBe(true);
+    expect(await holds(compare.exists(`${name}/b`))).toBe(false);
+    expect(await holds(compare.exists(prefix(`${name}/`)))).toBe(true);
+    expect(await holds(compare.exists(prefix(`${name}/b`)))).toBe(false);
+    expect(await holds(compare.missing(`${name}/a`))).toBe(false);
+    expect(await holds(compare.missing(prefix(`${name}/b`)))).toBe(true);
+    expect(await holds(compare.missing(prefix(`${name}/`)))).toBe(false);
   });
 
   test('may nest, each level answering in its own place', async () => {
