@@ -28,6 +28,13 @@ test('the second program prints what its comment says', async () => {
   expect(await run(PROGRAMS[1] as string)).toEqual(['put config/color blue']);
 });
 
+test('the third program prints what its comments say', async () => {
+  const program = PROGRAMS[2] as string;
+  const claims = [...program.matchAll(/^console\.log\(.*\); \/\/ (.*)$/gm)].map(([, claim]) => claim);
+  expect(claims).toHaveLength(3);
+  expect(await run(program)).toEqual(claims);
+});
+
 async function run(program: string): Promise<string[]> {
   const { endpoints } = await ownEtcd();
   const folder = mkdtempSync(join(tmpdir(), 'etcdwire-readme-'));
