@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url';
 import { startContainers } from './etcd/docker.js';
 import { type EtcdSource, type FindOptions, findEtcd } from './etcd/find.js';
-import { type EtcdProcess, startProcesses } from './etcd/process.js';
+import { type EtcdProcess, type Join, startProcesses } from './etcd/process.js';
 
 // The one place that finds an etcd server, and starts and stops members. Run it to have one until Ctrl-C:
 //   npx tsx scripts/etcd.ts [--members 3]
@@ -21,12 +21,15 @@ export interface Etcd {
   readonly etcdctl: string | undefined;
   /** The members as processes, to be killed and paused; none where they are not ours. */
   readonly processes: readonly EtcdProcess[];
+  /** Starts one more member; undefined where the members are not processes of ours. */
+  readonly join: Join | undefined;
   readonly stop: () => Promise<void>;
 }
 
 /** Where no etcd is found this throws an error that lists what was tried. Servers that ran before are left running. */
-export async function startEtcd({ members = 1, args = [], prefer = 'exact' }: StartOptions = {}): Promise<Etcd> {
-  const source = await findEtcd({ prefer });
+export async function startEtcd(options: StartOptions = {}): Promise<Etcd> {
+  const { members = 1, args = [], prefer = 'exact', version } = options;
+  const source = await findEtcd({ prefer, version });
   switch (source.kind) {
     case 'endpoints':
       return {
@@ -34,12 +37,13 @@ export async function startEtcd({ members = 1, args = [], prefer = 'exact' }: St
         version: undefined,
         etcdctl: undefined,
         processes: [],
+        join: undefined,
         stop: async () => {},
       };
     case 'binary': {
-      const { members: processes, stop } = await startProcesses(source, members, args);
+      const { members: processes, join, stop } = await startProcesses(source, members, args);
       const endpoints = processes.map(({ endpoint }) => endpoint);
-      return { endpoints, version: source.version, etcdctl: source.etcdctl, processes, stop };
+      return { endpoints, version: source.version, etcdctl: source.etcdctl, processes, join, stop };
     }
     case 'docker': {
       const containers = await startContainers(source, members, args);
@@ -47,7 +51,7 @@ export async function startEtcd({ members = 1, args = [], prefer = 'exact' }: St
         for (const container of containers) await container.stop();
       };
       const endpoints = containers.map(({ endpoint }) => endpoint);
-      return { endpoints, version: source.version, etcdctl: undefined, processes: [], stop };
+      return { endpoints, version: source.version, etcdctl: undefined, processes: [], join: undefined, stop };
     }
   }
 }

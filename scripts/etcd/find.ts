@@ -6,7 +6,7 @@ import { fromDebian } from './debian.js';
 import { dockerImage, type EtcdImage } from './docker.js';
 import { buildWithGo } from './go-build.js';
 import { withProgress } from './progress.js';
-import { releaseFor, suits, type Wanted, wantedVersion } from './versions.js';
+import { MINORS, type Minor, releaseFor, suits, type Wanted, wantedVersion } from './versions.js';
 
 /** Servers that run already. */
 interface EtcdEndpoints {
@@ -19,6 +19,8 @@ export type EtcdSource = EtcdEndpoints | EtcdBinary | EtcdImage;
 export interface FindOptions {
   /** `exact`: new enough to judge exactness by, even if that takes minutes. `quick`: whatever is there soonest. */
   readonly prefer: 'exact' | 'quick';
+  /** The minor version to find. Default: that of ETCD_VERSION. Running servers are taken as they are. */
+  readonly version?: Minor | undefined;
 }
 
 interface Place {
@@ -46,10 +48,10 @@ const PLACES = {
  *
  * @throws Error that lists what was tried and what to install.
  */
-export async function findEtcd({ prefer }: FindOptions): Promise<EtcdSource> {
+export async function findEtcd({ prefer, version }: FindOptions): Promise<EtcdSource> {
   const endpoints = process.env.ETCD_ENDPOINTS;
   if (endpoints) return { kind: 'endpoints', endpoints: endpoints.split(',') };
-  const wanted = wantedVersion(prefer === 'exact');
+  const wanted = wantedVersion(prefer === 'exact', version);
   const tried: string[] = [];
   let secondBest: EtcdBinary | EtcdImage | undefined;
   for (const { name, look } of PLACES[prefer]) {
@@ -75,6 +77,21 @@ export async function findEtcd({ prefer }: FindOptions): Promise<EtcdSource> {
     `no etcd ${wanted.minor ?? ''} is to be had. Tried:\n${tried.map((line) => `  - ${line}`).join('\n')}\n` +
       'Install etcd, Go 1.25 or newer, or Docker; or set ETCD_BIN to an etcd, or ETCD_ENDPOINTS to running servers.',
   );
+}
+
+/** The minor versions that take neither a download nor a build, oldest first; of ETCD_VERSION only that one. */
+export async function versionsAtHand(): Promise<Minor[]> {
+  const { minor: asked } = wantedVersion(false);
+  const candidates = asked === undefined ? MINORS : [asked];
+  const own = await fromEnvironment().catch(() => undefined);
+  const found = await Promise.all(
+    candidates.map(async (minor) => {
+      const wanted = { minor, exact: false };
+      if (own !== undefined && suits(own.version, wanted)) return true;
+      return (await fromCache(wanted).catch(() => undefined)) !== undefined;
+    }),
+  );
+  return candidates.filter((_, index) => found[index]);
 }
 
 function required(wanted: Wanted): string {

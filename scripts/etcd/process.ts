@@ -65,8 +65,21 @@ export class EtcdProcess {
   }
 }
 
+/** A member as the cluster tells of it. */
+interface KnownMember {
+  readonly name: string;
+  readonly peerUrls: readonly string[];
+}
+
+/**
+ * Starts one more member of a cluster that runs: `add` makes it known to the cluster by its peer URL, and gives all
+ * members as they are then.
+ */
+export type Join = (add: (peerUrl: string) => Promise<readonly KnownMember[]>) => Promise<EtcdProcess>;
+
 export interface Processes {
   readonly members: readonly EtcdProcess[];
+  readonly join: Join;
   /** Ends the members and removes their data. */
   readonly stop: () => Promise<void>;
 }
@@ -78,39 +91,68 @@ export async function startProcesses(
   extraArgs: readonly string[],
 ): Promise<Processes> {
   const folder = mkdtempSync(join(tmpdir(), 'etcdwire-data-'));
-  const ports = await freePorts(count * 2);
-  const plan = Array.from({ length: count }, (_, index) => ({
-    name: `m${index}`,
-    client: `http://127.0.0.1:${ports[index]}`,
-    peer: `http://127.0.0.1:${ports[count + index]}`,
-  }));
-  const cluster = plan.map(({ name, peer }) => `${name}=${peer}`).join(',');
-  const members = plan.map(({ name, client, peer }) => {
-    const args = [
-      `--name=${name}`,
-      `--data-dir=${join(folder, name)}`,
-      `--listen-client-urls=${client}`,
-      `--advertise-client-urls=${client}`,
-      `--listen-peer-urls=${peer}`,
-      `--initial-advertise-peer-urls=${peer}`,
-      `--initial-cluster=${cluster}`,
-      '--log-level=warn',
-      ...extraArgs,
-    ];
-    return new EtcdProcess(name, client, binary.etcd, args, join(folder, `${name}.log`));
-  });
+  const all: EtcdProcess[] = [];
+  const start = (place: Place, cluster: readonly string[], state: 'new' | 'existing'): EtcdProcess => {
+    const initial = [`--initial-cluster=${cluster.join(',')}`, `--initial-cluster-state=${state}`];
+    const args = [...memberArgs(place, folder), ...initial, ...extraArgs];
+    const { name, client } = place;
+    const member = new EtcdProcess(name, client, binary.etcd, args, join(folder, `${name}.log`));
+    all.push(member);
+    member.start();
+    return member;
+  };
   const stop = async (): Promise<void> => {
-    await Promise.all(members.map((member) => member.signal('SIGKILL')));
+    await Promise.all(all.map((member) => member.signal('SIGKILL')));
     rmSync(folder, { recursive: true, force: true });
   };
-  for (const member of members) member.start();
+  const joinCluster: Join = async (add) => {
+    const [place] = (await freePlaces(all.length, 1)) as [Place];
+    const known = await add(place.peer);
+    const cluster = known.flatMap(({ name, peerUrls }) =>
+      peerUrls.map((url) => `${url === place.peer ? place.name : name}=${url}`),
+    );
+    const member = start(place, cluster, 'existing');
+    await withProgress('joining', member.ready());
+    return member;
+  };
+  const places = await freePlaces(0, count);
+  const cluster = places.map(({ name, peer }) => `${name}=${peer}`);
+  const members = places.map((place) => start(place, cluster, 'new'));
   try {
     await withProgress('starting', Promise.all(members.map((member) => member.ready())));
   } catch (error) {
     await stop();
     throw error;
   }
-  return { members, stop };
+  return { members, join: joinCluster, stop };
+}
+
+/** Name and addresses of a member. */
+interface Place {
+  readonly name: string;
+  readonly client: string;
+  readonly peer: string;
+}
+
+async function freePlaces(first: number, count: number): Promise<Place[]> {
+  const ports = await freePorts(count * 2);
+  return Array.from({ length: count }, (_, index) => ({
+    name: `m${first + index}`,
+    client: `http://127.0.0.1:${ports[index]}`,
+    peer: `http://127.0.0.1:${ports[count + index]}`,
+  }));
+}
+
+function memberArgs({ name, client, peer }: Place, folder: string): string[] {
+  return [
+    `--name=${name}`,
+    `--data-dir=${join(folder, name)}`,
+    `--listen-client-urls=${client}`,
+    `--advertise-client-urls=${client}`,
+    `--listen-peer-urls=${peer}`,
+    `--initial-advertise-peer-urls=${peer}`,
+    '--log-level=warn',
+  ];
 }
 
 /** etcd takes its flags from ETCD_* too, and those of ours mean something else. */

@@ -16,20 +16,23 @@ export const ARCHIVE_SHA256: Readonly<Record<string, string>> = {
   'etcd-v3.7.1-linux-amd64.tar.gz': 'e8cd3fa8064c98137c5dbd78b76f969417ace84efb83c481041d7a52ffdd8fb9',
 };
 
-type Minor = '3.4' | keyof typeof RELEASES;
+export type Minor = '3.4' | keyof typeof RELEASES;
+
+/** Every minor version known here, oldest first. */
+export const MINORS: readonly Minor[] = ['3.4', ...(Object.keys(RELEASES) as (keyof typeof RELEASES)[])];
 
 export interface Wanted {
-  /** As asked for by ETCD_VERSION. */
+  /** As asked for by the caller, or else by ETCD_VERSION. */
   readonly minor: Minor | undefined;
   /** Only a server new enough to judge exactness by, if there is one. */
   readonly exact: boolean;
 }
 
 /** @throws Error where ETCD_VERSION is none of the minor versions known here. */
-export function wantedVersion(exact: boolean): Wanted {
-  const asked = process.env.ETCD_VERSION;
+export function wantedVersion(exact: boolean, minor?: Minor): Wanted {
+  const asked = minor ?? process.env.ETCD_VERSION;
   if (asked === undefined || asked === '') return { minor: undefined, exact };
-  const known: readonly string[] = ['3.4', ...Object.keys(RELEASES)];
+  const known: readonly string[] = MINORS;
   if (!known.includes(asked)) throw new Error(`ETCD_VERSION: got "${asked}"; allowed: ${known.join(', ')}`);
   return { minor: asked as Minor, exact };
 }

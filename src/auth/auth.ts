@@ -15,16 +15,14 @@ export interface Permission {
   readonly keys: Keys;
 }
 
-/** How a user logs in: by password, by its bcrypt hash (base64; etcd 3.5), or by TLS certificate only. */
-export type Login = { readonly password: string } | { readonly hashedPassword: string } | { readonly noPassword: true };
+/** How a user logs in: by password, or by TLS certificate only (etcd 3.4). */
+export type Login = { readonly password: string } | { readonly noPassword: true };
 
 const ACCESS = {
   read: PermissionType.READ,
   write: PermissionType.WRITE,
   readwrite: PermissionType.READWRITE,
 } as const satisfies Record<Access, PermissionType>;
-
-const LOGINS = ['password', 'hashedPassword', 'noPassword'];
 
 /**
  * Users, roles and what they may do. Authentication can be enabled once there is a user "root" with the role "root". A
@@ -84,13 +82,8 @@ export class Auth {
     return withHeader(header, {});
   }
 
-  async userChangePassword(
-    name: string,
-    login: Exclude<Login, { noPassword: true }>,
-    options?: CallOptions,
-  ): Promise<WithHeader<object>> {
-    const { password, hashedPassword } = loginFields(login);
-    const request = { name: checkName(name, 'name'), password, hashedPassword };
+  async userChangePassword(name: string, password: string, options?: CallOptions): Promise<WithHeader<object>> {
+    const request = { name: checkName(name, 'name'), password: checkSecret(password, 'password') };
     const { header } = await this.#rpc.call(methods.auth.userChangePassword, request, options);
     return withHeader(header, {});
   }
@@ -157,19 +150,16 @@ function permission({ permType, key, rangeEnd }: WirePermission): Permission {
   return { access: access ?? 'read', keys: keysOf({ key, rangeEnd }) };
 }
 
+/** Nothing but these: to the server a user without either has the empty password. */
 function loginFields(login: Login): {
   readonly password?: string;
-  readonly hashedPassword?: string;
   readonly options?: { readonly noPassword: true };
 } {
   const given = typeof login === 'object' && login !== null ? Object.keys(login) : [];
-  if (given.length !== 1 || !LOGINS.includes(given[0] as string)) {
-    throw invalidInput('login', `${given.length} fields`, '{ password }, { hashedPassword } or { noPassword: true }');
-  }
-  if ('password' in login) return { password: checkSecret(login.password, 'password') };
-  if ('hashedPassword' in login) return { hashedPassword: checkSecret(login.hashedPassword, 'hashedPassword') };
-  if (login.noPassword === true) return { options: { noPassword: true } };
-  throw invalidInput('noPassword', String(login.noPassword), 'true');
+  if (given.length === 1 && 'password' in login) return { password: checkSecret(login.password, 'password') };
+  if (given.length === 1 && 'noPassword' in login && login.noPassword === true)
+    return { options: { noPassword: true } };
+  throw invalidInput('login', 'something else', '{ password } or { noPassword: true }');
 }
 
 /** The secret itself is no part of the error. */

@@ -109,27 +109,18 @@ export class Maintenance {
   }
 
   async #leader(left: () => CallOptions): Promise<string> {
-    let cause: unknown;
-    const answers = await Promise.all(
-      this.#endpoints.map(async (endpoint) => {
-        try {
-          const { header, leader } = await this.status(endpoint, left());
-          return leader !== 0n && header.memberId === leader ? endpoint : undefined;
-        } catch (error) {
-          cause = error;
-          return undefined;
-        }
-      }),
-    );
-    const found = answers.find((endpoint) => endpoint !== undefined);
-    if (found !== undefined) return found;
-    throw new EtcdError(`none of the client's endpoints is the leader: ${this.#endpoints.join(', ')}`, {
-      code: 'FailedPrecondition',
-      reason: 'NotLeader',
-      outcome: 'not-sent',
-      method: methods.maintenance.moveLeader.path,
-      cause,
+    const asked = this.#endpoints.map(async (endpoint) => {
+      const { header, leader } = await this.status(endpoint, left());
+      if (leader === 0n || header.memberId !== leader) throw notLeader([endpoint]);
+      return endpoint;
     });
+    try {
+      // The first to say so: one that is dead would take all the time there is.
+      return await Promise.any(asked);
+    } catch (cause) {
+      const { errors } = cause as AggregateError;
+      throw errors.find(endsAll) ?? notLeader(this.#endpoints, cause);
+    }
   }
 
   async #alarm(
@@ -142,4 +133,19 @@ export class Maintenance {
     });
     return withHeader(header, { alarms: named });
   }
+}
+
+/** Not the word of one endpoint: the caller wants no answer any more. */
+function endsAll(error: unknown): boolean {
+  return error instanceof EtcdError && (error.reason === 'Canceled' || error.reason === 'ClientClosed');
+}
+
+function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
+  return new EtcdError(`none of the client's endpoints is the leader: ${endpoints.join(', ')}`, {
+    code: 'FailedPrecondition',
+    reason: 'NotLeader',
+    outcome: 'not-sent',
+    method: methods.maintenance.moveLeader.path,
+    cause,
+  });
 }

@@ -32,7 +32,9 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
     let remaining: bigint | undefined;
     let tail: Uint8Array = new Uint8Array(0);
     for await (const { blob, remainingBytes } of this.#responses) {
-      if (remaining !== undefined && remaining - BigInt(blob.length) !== remainingBytes) {
+      // The digest is not counted: it comes after nothing remains.
+      const left = remaining === 0n ? 0n : remaining && remaining - BigInt(blob.length);
+      if (left !== undefined && left !== remainingBytes) {
         throw corrupt(`a piece is missing before byte ${size}`);
       }
       remaining = remainingBytes;
@@ -44,7 +46,8 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
       if (ready.length > 0) yield ready;
     }
     if (remaining !== undefined && remaining !== 0n) throw corrupt(`it ended ${remaining} bytes early`);
-    if (size === 0 || size % SECTOR_BYTES !== DIGEST_BYTES) throw corrupt(`its size, ${size} bytes, leaves no digest`);
+    if (size <= DIGEST_BYTES || size % SECTOR_BYTES !== DIGEST_BYTES)
+      throw corrupt(`its size, ${size} bytes, leaves no digest`);
     const digest = hash.digest();
     if (tail.some((byte, index) => byte !== digest[index]))
       throw corrupt('its SHA-256 is another than the member sent');

@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { methods } from '../../src/gen/methods.js';
 import { Client, prefix } from '../../src/index.js';
+import { authEtcd, ROOT, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { authEtcd, ROOT, USER } from '../support/auth-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 
@@ -86,7 +86,10 @@ describe('credentials (S29)', () => {
     const admin = openClient({ endpoints });
     await admin.auth.enable();
     await etcd.put('app/k', 'x');
-    expect(await errorOf(etcd.put('elsewhere', 'y'))).toMatchObject({ reason: 'PermissionDenied', outcome: 'rejected' });
+    expect(await errorOf(etcd.put('elsewhere', 'y'))).toMatchObject({
+      reason: 'PermissionDenied',
+      outcome: 'rejected',
+    });
   });
 
   test('outlive changes of users and roles, which make tokens old', async () => {
@@ -154,7 +157,12 @@ describe('a server that refuses every token (S29)', () => {
 });
 
 describe('an older server that answers an expired token with "permission denied" on a watch create (S12, S29)', () => {
-  const refusal = { watchId: -1n, created: true, canceled: true, cancelReason: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied' };
+  const refusal = {
+    watchId: -1n,
+    created: true,
+    canceled: true,
+    cancelReason: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied',
+  };
 
   test('is given a new stream with a new token', async () => {
     let authenticated = 0;
@@ -170,7 +178,11 @@ describe('an older server that answers an expired token with "permission denied"
         else stream.send({ watchId, created: true, header: { revision: 7n } });
       }),
     );
-    expect(await openClient({ endpoints: [endpoint], auth: ROOT }).watch('k').created()).toBe(7n);
+    expect(
+      await openClient({ endpoints: [endpoint], auth: ROOT })
+        .watch('k')
+        .created(),
+    ).toBe(7n);
     expect(tokens).toEqual(['t1', 't2']);
   });
 

@@ -97,7 +97,7 @@ test('an observer survives a compaction while it was cut off, and then tells no 
   const name = unique('election');
   const candidate = await election(direct, name);
   const { told, stop } = observed(new Election(await Session.open(etcd, { ttl: 60 }), name));
-  const first = await candidate.campaign('first');
+  const first = await (await election(direct, name)).campaign('first');
   await expect.poll(() => told).toEqual(['first']);
   proxy.blackhole();
   await first.resign();
@@ -108,6 +108,26 @@ test('an observer survives a compaction while it was cut off, and then tells no 
   await expect.poll(() => told, { timeout: 20_000 }).toEqual(['first', 'last']);
   await last.proclaim('last again');
   await expect.poll(() => told).toEqual(['first', 'last', 'last again']);
+  await stop();
+});
+
+test('candidates that come and go behind the leader, and a compaction, are no news (S26)', async () => {
+  const { endpoints } = await ownEtcd();
+  const { etcd, direct, proxy } = await proxied(endpoints);
+  const name = unique('election');
+  const leader = await (await election(direct, name)).campaign('leader');
+  const { told, stop } = observed(new Election(await Session.open(etcd, { ttl: 60 }), name));
+  await expect.poll(() => told).toEqual(['leader']);
+  const behind = await election(direct, name);
+  await errorOf(behind.campaign('behind', { timeoutMs: 50 }));
+  proxy.blackhole();
+  await direct.compact((await direct.put('other', 'x')).header.revision);
+  proxy.heal();
+  proxy.dropConnections();
+  await errorOf(behind.campaign('behind', { timeoutMs: 50 }));
+  await leader.proclaim('leader still');
+  await expect.poll(() => told.at(-1), { timeout: 20_000 }).toBe('leader still');
+  expect(told).toEqual(['leader', 'leader still']);
   await stop();
 });
 

@@ -31,6 +31,7 @@ test('a session may hold several permits; the next waits until any one of them i
   const semaphore = new Semaphore(await Session.open(etcd), name, 3);
   const permits = [await semaphore.acquire(), await semaphore.acquire(), await semaphore.acquire()];
   expect(await semaphore.tryAcquire()).toBeUndefined();
+  expect(await errorOf(semaphore.acquire({ timeoutMs: 100 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   const next = semaphore.acquire();
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(4n);
   await (permits[1] as Held).unlock();
@@ -49,7 +50,17 @@ test('permits of a session that is lost are free', async () => {
   expect((await next).valid()).toBe(true);
 });
 
-test('a permit whose answer is lost is not taken twice, nor left behind when the wait is given up (S24)', async () => {
+test('a permit whose answer is lost, and which is not waited for any more, is not left behind (S24)', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const name = unique('semaphore');
+  const stop = new AbortController();
+  void proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/permits/`)).then(() => stop.abort());
+  const semaphore = new Semaphore(await Session.open(etcd), name, 1);
+  expect(await errorOf(semaphore.acquire({ signal: stop.signal }))).toMatchObject({ reason: 'Canceled' });
+  await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0n);
+});
+
+test('a permit whose answer is lost is not taken twice (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('semaphore');
   const semaphore = new Semaphore(await Session.open(etcd), name, 2);

@@ -1,6 +1,6 @@
+import type { Etcd } from '../../scripts/etcd.js';
 import type { Client } from '../../src/index.js';
 import { prefix } from '../../src/index.js';
-import type { Etcd } from '../../scripts/etcd.js';
 import { openClient } from './client.js';
 import { ownEtcd } from './own-etcd.js';
 

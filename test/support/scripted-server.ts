@@ -3,6 +3,7 @@ import {
   ServerCredentials,
   type ServerDuplexStream,
   type ServerUnaryCall,
+  type ServerWritableStream,
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import { onTestFinished } from 'vitest';
@@ -72,6 +73,32 @@ export function scriptedStream<Request, Response>(
     void play(stream);
   };
   return { definition: { call: definitionOf(method, true) }, handlers: { call: handler } };
+}
+
+export interface ScriptedAnswers<Request, Response> extends Omit<ScriptedStream<Request, Response>, 'receive'> {
+  readonly request: Request;
+  /** Ends with status OK. */
+  end(): void;
+}
+
+/** Answers a method that streams its answers. */
+export function scriptedAnswers<Request, Response>(
+  method: Method<Request, Response, 'server-streaming'>,
+  play: (stream: ScriptedAnswers<Request, Response>) => Promise<void>,
+): { definition: Handlers; handlers: Handlers } {
+  const handler = (call: ServerWritableStream<Request, Response>): void => {
+    call.on('error', () => {});
+    void play({
+      request: call.request,
+      metadata: call.metadata.getMap(),
+      send: (message) => void call.write(message as Response),
+      end: () => void call.end(),
+      fail: (code, details) => void call.emit('error', { code, details }),
+      cancelled: new Promise((resolve) => call.on('cancelled', () => resolve())),
+    });
+  };
+  const definition = { ...definitionOf(method, true), requestStream: false };
+  return { definition: { call: definition }, handlers: { call: handler } };
 }
 
 /** Answers a unary method; a handler that throws `{ code, details }` answers with that status. */

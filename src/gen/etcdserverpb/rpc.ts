@@ -3087,7 +3087,7 @@ export interface AuthUserAddRequest {
   password: string;
   /** How the user will log in. Since etcd 3.4. */
   options: UserAddOptions | undefined;
-  /** bcrypt hash of the password, base64, in place of `password`. Since etcd 3.5. */
+  /** Of the server's own making, for the other members: what a client puts here is overwritten. Since etcd 3.5. */
   hashedPassword: string;
 }
 
@@ -3196,7 +3196,7 @@ export interface AuthUserChangePasswordRequest {
   name: string;
   /** The password, in the clear. */
   password: string;
-  /** bcrypt hash of the password, base64, in place of `password`. Since etcd 3.5. */
+  /** bcrypt hash of the password, base64, where `password` is empty. Older servers take the empty one. Since etcd 3.5. */
   hashedPassword: string;
 }
 

@@ -1,0 +1,86 @@
+import { parseArgs } from 'node:util';
+import { type Context, type Exercise, perform, type Verdict } from '../test/matrix/exercise.js';
+import { exerciseList } from '../test/matrix/exercises.js';
+import { openMatrix } from '../test/matrix/open-matrix.js';
+import { findEtcd } from './etcd/find.js';
+import { MINORS, type Minor, wantedVersion } from './etcd/versions.js';
+
+// Every RPC against every version that is to be had, or against the servers of ETCD_ENDPOINTS, which must be nobody
+// else's: authentication goes on and off, and history is compacted. matrix.ts [--json]
+
+const { values } = parseArgs({ options: { json: { type: 'boolean', default: false } } });
+
+interface Result {
+  readonly verdict: Verdict | 'FAILED';
+  readonly error?: string;
+}
+
+interface Column {
+  /** As it runs, or as it was asked for. */
+  readonly version: string;
+  /** Why it is not to be had. */
+  readonly missing?: string;
+  /** By "service.rpc". */
+  readonly results: Readonly<Record<string, Result>>;
+}
+
+const { minor: asked } = wantedVersion(false);
+const versions = process.env.ETCD_ENDPOINTS ? [undefined] : MINORS.filter((minor) => (asked ?? minor) === minor);
+const columns: Column[] = [];
+for (const version of versions) columns.push(await column(version));
+const present = columns.filter(({ missing }) => missing === undefined);
+const failures = present.flatMap(({ version, results }) =>
+  Object.entries(results).flatMap(([rpc, { error }]) => (error === undefined ? [] : `${rpc} on ${version}: ${error}`)),
+);
+process.stdout.write(values.json ? `${JSON.stringify(columns, null, 2)}\n` : table());
+if (failures.length > 0 || present.length === 0) process.exitCode = 1;
+
+async function column(version: Minor | undefined): Promise<Column> {
+  const name = version === undefined ? 'the servers of ETCD_ENDPOINTS' : `etcd ${version}`;
+  const say = (what: string): void => void process.stderr.write(`${name}: ${what}\n`);
+  say('getting it …');
+  try {
+    await findEtcd({ prefer: 'exact', version });
+  } catch (error) {
+    say('not to be had');
+    return { version: String(version), missing: messageOf(error), results: {} };
+  }
+  const { context, close } = await openMatrix(version);
+  try {
+    const results: Record<string, Result> = {};
+    for (const [index, [rpc, exercise]] of exerciseList.entries()) {
+      const result = await resultOf(exercise, context);
+      results[rpc] = result;
+      say(`${index + 1} of ${exerciseList.length}: ${rpc} ${result.verdict}`);
+    }
+    return { version: context.version, results };
+  } finally {
+    await close();
+  }
+}
+
+async function resultOf(exercise: Exercise, context: Context): Promise<Result> {
+  try {
+    return { verdict: await perform(exercise, context) };
+  } catch (error) {
+    return { verdict: 'FAILED', error: messageOf(error) };
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function table(): string {
+  const missing = columns.flatMap(({ version, missing: why }) =>
+    why === undefined ? [] : ['', `etcd ${version} is not to be had: ${why}`],
+  );
+  return [
+    `| ${['RPC', ...present.map(({ version }) => version)].join(' | ')} |`,
+    `|${'---|'.repeat(present.length + 1)}`,
+    ...exerciseList.map(([rpc]) => `| ${[rpc, ...present.map(({ results }) => results[rpc]?.verdict)].join(' | ')} |`),
+    ...missing,
+    ...failures.map((failure) => `\n${failure}`),
+    '',
+  ].join('\n');
+}

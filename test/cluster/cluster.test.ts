@@ -1,0 +1,158 @@
+import { describe, expect, test } from 'vitest';
+import type { Client, Member } from '../../src/index.js';
+import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { recordingTransport } from '../support/recording-transport.js';
+
+/** Nobody is there: of such a member the cluster only knows. */
+const ABSENT = 'http://127.0.0.1:1';
+
+describe('the member list', () => {
+  test('is the same of every member, linearizable or not', async () => {
+    const { endpoints } = await ownEtcd({ members: 3 });
+    const etcd = openClient({ endpoints });
+    const { members } = await etcd.cluster.memberList();
+    expect(members.map(({ clientUrls }) => clientUrls[0]).sort()).toEqual([...endpoints].sort());
+    expect(new Set(members.map(({ id }) => id)).size).toBe(3);
+    for (const endpoint of endpoints) {
+      for (const linearizable of [true, false]) {
+        const list = await etcd.cluster.memberList({ endpoint, linearizable });
+        expect(byId(list.members)).toEqual(byId(members));
+        expect(members.find(({ id }) => id === list.header.memberId)?.clientUrls).toEqual([endpoint]);
+      }
+    }
+  });
+
+  test('is told without a quorum if it need not be linearizable (etcd 3.5)', async (context) => {
+    const { endpoints, processes } = await ownEtcd({ members: 3 });
+    const [survivor, ...others] = processes;
+    if (survivor === undefined) return context.skip('the servers are not ours to kill');
+    const { cluster, maintenance } = openClient({ endpoints: [survivor.endpoint] });
+    const { version } = await maintenance.status(survivor.endpoint);
+    for (const other of others) await other.signal('SIGKILL');
+    expect((await cluster.memberList({ linearizable: false })).members).toHaveLength(endpoints.length);
+    if (version.startsWith('3.4.')) return;
+    expect(await errorOf(cluster.memberList({ timeoutMs: 1_000 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  });
+});
+
+describe('a cluster', () => {
+  test('takes a learner, promotes it once it has caught up, and lets it go again', async (context) => {
+    const { endpoints, join } = await ownEtcd();
+    if (join === undefined) return context.skip('the servers are not ours to be joined');
+    const etcd = openClient({ endpoints });
+    await etcd.put('k', 'x');
+    let added: Member | undefined;
+    const process = await join(async (peerUrl) => {
+      const { member, members } = await etcd.cluster.memberAdd([peerUrl], { learner: true });
+      expect(member).toMatchObject({ name: '', peerUrls: [peerUrl], clientUrls: [], isLearner: true });
+      expect(members.map(({ id }) => id)).toContain(member.id);
+      expect(await errorOf(etcd.cluster.memberPromote(member.id))).toMatchObject({
+        reason: 'LearnerNotReady',
+        code: 'FailedPrecondition',
+        outcome: 'rejected',
+      });
+      expect(await errorOf(etcd.cluster.memberAdd([ABSENT], { learner: true }))).toMatchObject({
+        reason: 'TooManyLearners',
+        outcome: 'rejected',
+      });
+      added = member;
+      return members;
+    });
+    const { id } = added as Member;
+    const learner = openClient({ endpoints: [process.endpoint] });
+    expect((await learner.maintenance.status(process.endpoint)).isLearner).toBe(true);
+
+    await expect.poll(() => promoted(etcd, id), { timeout: 20_000 }).toBe(true);
+    expect(await errorOf(etcd.cluster.memberPromote(id))).toMatchObject({ reason: 'MemberNotLearner' });
+    expect((await learner.get('k'))?.text()).toBe('x');
+    const { members } = await etcd.cluster.memberList();
+    expect(members.find((member) => member.id === id)).toMatchObject({
+      name: process.name,
+      clientUrls: [process.endpoint],
+      isLearner: false,
+    });
+
+    // etcd lets no member go before the others were connected for five seconds.
+    await expect.poll(() => removed(etcd, id), { timeout: 20_000 }).toBe(true);
+    expect((await etcd.cluster.memberList()).members).toHaveLength(1);
+    await etcd.put('k', 'y');
+  });
+
+  test('takes a voting member, which counts from the start', async (context) => {
+    const { endpoints, join } = await ownEtcd();
+    if (join === undefined) return context.skip('the servers are not ours to be joined');
+    const etcd = openClient({ endpoints });
+    const process = await join(async (peerUrl) => {
+      const { member, members } = await etcd.cluster.memberAdd([peerUrl]);
+      expect(member.isLearner).toBe(false);
+      // One of two is no quorum.
+      expect(await errorOf(etcd.put('k', 'x', { timeoutMs: 300 }))).toMatchObject({ outcome: 'unknown' });
+      return members;
+    });
+    await openClient({ endpoints: [process.endpoint] }).put('k', 'y');
+    await expect.poll(async () => (await etcd.get('k'))?.text()).toBe('y');
+  });
+
+  test('is told where a member is reached instead, and forgets one', async () => {
+    const { endpoints } = await ownEtcd();
+    const { cluster } = openClient({ endpoints });
+    const { member } = await cluster.memberAdd([ABSENT], { learner: true });
+    const elsewhere = ['http://127.0.0.1:2', 'https://localhost:3'];
+    const { members } = await cluster.memberUpdate(member.id, elsewhere);
+    expect(members.find(({ id }) => id === member.id)?.peerUrls.toSorted()).toEqual(elsewhere);
+    const after = await cluster.memberRemove(member.id);
+    expect(after.members.map(({ id }) => id)).not.toContain(member.id);
+    expect(await errorOf(cluster.memberRemove(member.id))).toMatchObject({
+      reason: 'MemberNotFound',
+      code: 'NotFound',
+    });
+    expect(await errorOf(cluster.memberUpdate(1n, elsewhere))).toMatchObject({ reason: 'MemberNotFound' });
+    expect(await errorOf(cluster.memberPromote(1n))).toMatchObject({ reason: 'MemberNotFound' });
+  });
+
+  test('takes no address twice', async () => {
+    const { endpoints } = await ownEtcd();
+    const { cluster } = openClient({ endpoints });
+    const [self] = (await cluster.memberList()).members as [Member];
+    expect(await errorOf(cluster.memberAdd(self.peerUrls, { learner: true }))).toMatchObject({
+      reason: 'PeerURLExist',
+      outcome: 'rejected',
+    });
+  });
+
+  test('is not asked with addresses or numbers that are none', async () => {
+    const { transport, sent } = recordingTransport();
+    const { cluster } = openClient({ transport });
+    const calls = [
+      cluster.memberAdd([]),
+      cluster.memberAdd('http://127.0.0.1:1' as never),
+      cluster.memberAdd(['127.0.0.1:1']),
+      cluster.memberAdd(['http://127.0.0.1']),
+      cluster.memberAdd(['http://127.0.0.1:1/path']),
+      cluster.memberUpdate(1n, ['http://127.0.0.1:1', 5 as never]),
+      cluster.memberUpdate(-1n, [ABSENT]),
+      cluster.memberPromote(1 as never),
+      cluster.memberRemove(2n ** 64n),
+    ];
+    for (const call of calls) {
+      expect(await errorOf(call)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+    }
+    expect(sent).toEqual([]);
+  });
+});
+
+function byId(members: readonly Member[]): Member[] {
+  return members.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+async function promoted({ cluster }: Client, id: bigint): Promise<boolean> {
+  const { members } = await cluster.memberPromote(id);
+  return members.some((member) => member.id === id && !member.isLearner);
+}
+
+async function removed({ cluster }: Client, id: bigint): Promise<boolean> {
+  const { members } = await cluster.memberRemove(id);
+  return members.every((member) => member.id !== id);
+}

@@ -1,0 +1,152 @@
+import { describe, expect, test } from 'vitest';
+import type { Client } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { recordingTransport } from '../support/recording-transport.js';
+
+const NOBODY = 'http://127.0.0.1:1';
+
+describe('status (S31)', () => {
+  test('is of the member that is named: each answers for itself', async () => {
+    const { endpoints } = await ownEtcd({ members: 3 });
+    const etcd = openClient({ endpoints });
+    const { members } = await etcd.cluster.memberList();
+    for (const endpoint of endpoints) {
+      const { header, version, dbSize, leader, isLearner } = await etcd.maintenance.status(endpoint);
+      const member = members.find(({ clientUrls }) => clientUrls.includes(endpoint));
+      expect(header.memberId).toBe(member?.id);
+      expect(version).toMatch(/^3\.\d+\.\d+/);
+      expect(dbSize).toBeGreaterThan(0n);
+      expect(members.map(({ id }) => id)).toContain(leader);
+      expect(isLearner).toBe(false);
+    }
+  });
+
+  test('of a member that is down is not given by another', async (context) => {
+    const { endpoints, processes } = await ownEtcd({ members: 3 });
+    const [up, down] = endpoints as [string, string];
+    if (processes[1] === undefined) return context.skip('the servers are not ours to kill');
+    await processes[1].signal('SIGKILL');
+    const { maintenance } = openClient({ endpoints });
+    expect(await errorOf(maintenance.status(down, { timeoutMs: 500 }))).toMatchObject({ outcome: 'not-sent' });
+    expect((await maintenance.status(up)).version).toMatch(/^3\./);
+  });
+});
+
+test('an endpoint that is none of the client’s is refused before anything is sent (S31)', async () => {
+  const { transport, sent } = recordingTransport();
+  const { maintenance } = openClient({ transport });
+  const calls = [
+    maintenance.status(NOBODY),
+    maintenance.defragment(NOBODY),
+    maintenance.hash(NOBODY),
+    maintenance.hashKV(NOBODY),
+    maintenance.snapshot(NOBODY)[Symbol.asyncIterator]().next(),
+    maintenance.moveLeader(1n, { endpoint: NOBODY }),
+  ];
+  for (const call of calls) {
+    const error = await errorOf(call);
+    expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+    expect(error.message).toContain(NOBODY);
+  }
+  expect(sent).toEqual([]);
+});
+
+describe('a member out of space', () => {
+  test('says so, and writes again once it was compacted, defragmented and disarmed', async () => {
+    const { endpoints } = await ownEtcd({ args: [`--quota-backend-bytes=${4 * 1024 * 1024}`] });
+    const [endpoint] = endpoints as [string];
+    const etcd = openClient({ endpoints });
+    const key = unique();
+    const fill = async (): Promise<never> => {
+      for (;;) await etcd.put(key, new Uint8Array(256 * 1024));
+    };
+    expect(await errorOf(fill())).toMatchObject({
+      reason: 'NoSpace',
+      code: 'ResourceExhausted',
+      outcome: 'rejected',
+    });
+    const { header, errors } = await etcd.maintenance.status(endpoint);
+    const alarm = { memberId: header.memberId, alarm: 'noSpace' as const };
+    await expect.poll(async () => (await etcd.maintenance.alarms()).alarms).toEqual([alarm]);
+    expect(errors.join()).toContain('NOSPACE');
+    expect((await etcd.get(key))?.value).toHaveLength(256 * 1024);
+
+    await etcd.compact((await etcd.get(key))?.modRevision as bigint, { physical: true });
+    await etcd.maintenance.defragment(endpoint);
+    expect(await errorOf(etcd.put(key, 'x'))).toMatchObject({ reason: 'NoSpace' });
+    expect((await etcd.maintenance.disarm(alarm)).alarms).toEqual([alarm]);
+    expect((await etcd.maintenance.alarms()).alarms).toEqual([]);
+    await etcd.put(key, 'x');
+    expect((await etcd.get(key))?.text()).toBe('x');
+  });
+
+  test('is not disarmed of an alarm that there is not', async () => {
+    const { transport, sent } = recordingTransport();
+    const { maintenance } = openClient({ transport });
+    for (const bad of [
+      { memberId: 1n, alarm: 'NOSPACE' },
+      { memberId: -1n, alarm: 'noSpace' },
+      { memberId: 2n ** 64n, alarm: 'corrupt' },
+    ]) {
+      expect(await errorOf(maintenance.disarm(bad as never))).toMatchObject({ reason: 'InvalidInput' });
+    }
+    expect(sent).toEqual([]);
+  });
+});
+
+test('defragmentation gives back the space of what was deleted and compacted', async () => {
+  const { endpoints } = await ownEtcd();
+  const [endpoint] = endpoints as [string];
+  const etcd = openClient({ endpoints });
+  const keys = Array.from({ length: 8 }, (_, index) => `k${index}`);
+  for (const key of keys) await etcd.put(key, new Uint8Array(512 * 1024));
+  for (const key of keys) await etcd.delete(key);
+  const { header } = await etcd.range('k0');
+  await etcd.compact(header.revision, { physical: true });
+  const before = await etcd.maintenance.status(endpoint);
+  await etcd.maintenance.defragment(endpoint);
+  const after = await etcd.maintenance.status(endpoint);
+  expect(before.dbSize).toBeGreaterThan(4n * 1024n * 1024n);
+  expect(after.dbSize).toBeLessThan(1024n * 1024n);
+});
+
+describe('hashes', () => {
+  test('of the keys are the same on all members, and others at other revisions', async () => {
+    const { endpoints } = await ownEtcd({ members: 3 });
+    const etcd = openClient({ endpoints });
+    const first = (await etcd.put('a', '1')).header.revision;
+    const second = (await etcd.put('a', '2')).header.revision;
+    await everywhere(etcd, (endpoint) => etcd.get('a', { endpoint }));
+    const [atFirst, atSecond, now] = await Promise.all(
+      [first, second, 0n].map((revision) =>
+        everywhere(etcd, async (endpoint) => {
+          const { hash, compactRevision } = await etcd.maintenance.hashKV(endpoint, revision);
+          return [hash, compactRevision];
+        }),
+      ),
+    );
+    for (const hashes of [atFirst, atSecond]) expect(new Set(hashes?.map(String)).size).toBe(1);
+    expect(atFirst).not.toEqual(atSecond);
+    expect(now).toEqual(atSecond);
+    const [endpoint] = endpoints as [string];
+    expect(await errorOf(etcd.maintenance.hashKV(endpoint, second + 100n))).toMatchObject({ reason: 'FutureRev' });
+    expect(await errorOf(etcd.maintenance.hashKV(endpoint, -1n))).toMatchObject({ reason: 'InvalidInput' });
+  });
+
+  test('of the whole database change with it', async () => {
+    const { endpoints } = await ownEtcd();
+    const [endpoint] = endpoints as [string];
+    const etcd = openClient({ endpoints });
+    const before = await etcd.maintenance.hash(endpoint);
+    await etcd.put('a', '1');
+    const after = await etcd.maintenance.hash(endpoint);
+    expect(after.hash).not.toBe(before.hash);
+    expect(Number.isInteger(after.hash)).toBe(true);
+  });
+});
+
+function everywhere<T>(etcd: Client, ask: (endpoint: string) => Promise<T>): Promise<T[]> {
+  return Promise.all(etcd.endpoints.map(ask));
+}

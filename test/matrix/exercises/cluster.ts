@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { EtcdError, type Member } from '../../../src/index.js';
+import { type Context, type ExercisesOf, eventually } from '../exercise.js';
+
+/** Port 1 is nobody's: of this member the cluster only knows. A learner, so that its absence costs no quorum. */
+const ABSENT = 'http://127.0.0.1:1';
+
+export const cluster: ExercisesOf<'cluster'> = {
+  memberAdd: {
+    since: '3.0',
+    run: (context) =>
+      withAbsentLearner(context, async ({ id, peerUrls, isLearner }) => {
+        assert.deepEqual([peerUrls, isLearner], [[ABSENT], true]);
+        assert.ok((await ids(context)).includes(id));
+      }),
+  },
+  memberRemove: {
+    since: '3.0',
+    run: async (context) => {
+      const id = await withAbsentLearner(context, async (member) => member.id);
+      assert.ok(!(await ids(context)).includes(id));
+    },
+  },
+  memberUpdate: {
+    since: '3.0',
+    run: (context) =>
+      withAbsentLearner(context, async ({ id }) => {
+        const elsewhere = 'http://127.0.0.1:2';
+        const { members } = await context.etcd.cluster.memberUpdate(id, [elsewhere]);
+        assert.deepEqual(members.find((member) => member.id === id)?.peerUrls, [elsewhere]);
+      }),
+  },
+  memberList: {
+    since: '3.0',
+    run: async ({ etcd, endpoints }) => {
+      const { members, header } = await etcd.cluster.memberList();
+      assert.ok(members.length >= endpoints.length);
+      assert.ok(members.some(({ id }) => id === header.memberId));
+      const known = await etcd.cluster.memberList({ linearizable: false });
+      assert.deepEqual(known.members, members);
+    },
+  },
+  memberPromote: {
+    since: '3.4',
+    run: async (context) => {
+      const { etcd, join } = context;
+      await withAbsentLearner(context, ({ id }) =>
+        assert.rejects(
+          etcd.cluster.memberPromote(id),
+          (error) => error instanceof EtcdError && error.reason === 'LearnerNotReady',
+        ),
+      );
+      if (join === undefined) return;
+      let id = 0n;
+      const added = await join(async (peerUrl) => {
+        const { member, members } = await addLearner(context, peerUrl);
+        id = member.id;
+        return members;
+      });
+      try {
+        const { members } = await eventually(() => etcd.cluster.memberPromote(id));
+        assert.equal(members.find((member) => member.id === id)?.isLearner, false);
+      } finally {
+        await added.signal('SIGKILL');
+        await eventually(() => etcd.cluster.memberRemove(id));
+      }
+    },
+  },
+};
+
+async function withAbsentLearner<T>(context: Context, use: (member: Member) => Promise<T>): Promise<T> {
+  const { member } = await addLearner(context, ABSENT);
+  try {
+    return await use(member);
+  } finally {
+    await context.etcd.cluster.memberRemove(member.id);
+  }
+}
+
+/** etcd takes no new member before the others were connected for five seconds. */
+async function addLearner({ etcd }: Context, peerUrl: string): ReturnType<typeof etcd.cluster.memberAdd> {
+  return eventually(() => etcd.cluster.memberAdd([peerUrl], { learner: true }));
+}
+
+async function ids({ etcd }: Context): Promise<bigint[]> {
+  return (await etcd.cluster.memberList()).members.map(({ id }) => id);
+}

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { type ExercisesOf, eventually, freshName, utf8 } from '../exercise.js';
+
+export const lease: ExercisesOf<'lease'> = {
+  leaseGrant: {
+    since: '3.0',
+    run: async ({ etcd }) => {
+      const { id, ttl } = await etcd.lease.grant({ ttl: 60 });
+      assert.equal(ttl, 60);
+      const key = freshName();
+      await etcd.put(key, 'x', { lease: id });
+      assert.equal((await etcd.get(key))?.lease, id);
+      await etcd.lease.revoke(id);
+    },
+  },
+  leaseRevoke: {
+    since: '3.0',
+    run: async ({ etcd }) => {
+      const { id } = await etcd.lease.grant({ ttl: 60 });
+      const key = freshName();
+      await etcd.put(key, 'x', { lease: id });
+      await etcd.lease.revoke(id);
+      assert.equal(await etcd.get(key), undefined);
+    },
+  },
+  leaseKeepAlive: {
+    since: '3.0',
+    run: async ({ etcd }) => {
+      const { id } = await etcd.lease.grant({ ttl: 60 });
+      const kept = etcd.lease.keepAlive(id);
+      // Given the number alone it is valid from the first renewal on.
+      await eventually(() => assert.ok(kept.valid(), 'no renewal was acknowledged'));
+      assert.equal(kept.ttl, 60);
+      await kept.close();
+      await etcd.lease.revoke(id);
+    },
+  },
+  leaseTimeToLive: {
+    since: '3.1',
+    run: async ({ etcd }) => {
+      const { id } = await etcd.lease.grant({ ttl: 60 });
+      const key = freshName();
+      await etcd.put(key, 'x', { lease: id });
+      const { ttl, grantedTtl, keys } = await etcd.lease.timeToLive(id, { keys: true });
+      assert.ok(ttl > 0 && ttl <= 60, `ttl ${ttl}`);
+      assert.deepEqual([grantedTtl, keys], [60, [utf8(key)]]);
+      await etcd.lease.revoke(id);
+      assert.equal((await etcd.lease.timeToLive(id)).ttl, -1);
+    },
+  },
+  leaseLeases: {
+    since: '3.3',
+    run: async ({ etcd }) => {
+      const { id } = await etcd.lease.grant({ ttl: 60 });
+      assert.ok((await etcd.lease.leases()).ids.includes(id));
+      await etcd.lease.revoke(id);
+      assert.ok(!(await etcd.lease.leases()).ids.includes(id));
+    },
+  },
+};

@@ -1,0 +1,35 @@
+import type { Minor } from '../../scripts/etcd/versions.js';
+import { startEtcd } from '../../scripts/etcd.js';
+import { Client } from '../../src/index.js';
+import type { Context } from './exercise.js';
+
+export interface Matrix {
+  readonly context: Context;
+  /** Closes the clients and ends the cluster. */
+  readonly close: () => Promise<void>;
+}
+
+/** A cluster of three of this version; of none, the servers that ETCD_ENDPOINTS names. */
+export async function openMatrix(version: Minor | undefined): Promise<Matrix> {
+  const started = await startEtcd({ members: 3, version });
+  const { endpoints } = started;
+  const clients: Client[] = [];
+  const open: Context['open'] = (options) => {
+    const client = new Client({ endpoints, ...options });
+    clients.push(client);
+    return client;
+  };
+  const close = async (): Promise<void> => {
+    await Promise.all(clients.map((client) => client.close()));
+    await started.stop();
+  };
+  const [first] = endpoints as [string];
+  const etcd = open({ endpoints: [first] });
+  try {
+    const { version: running } = await etcd.maintenance.status(first);
+    return { context: { etcd, endpoints, version: running, join: started.join, open }, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}

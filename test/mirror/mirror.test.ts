@@ -1,0 +1,242 @@
+import { describe, expect, test } from 'vitest';
+import { type Client, EtcdError, type Mirror, type MirrorMessage, op, prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { proxied, WATCH } from '../support/locks.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { recordingTransport } from '../support/recording-transport.js';
+import { Replica, rawEvents, stateAt, writeSome } from '../support/replica.js';
+
+describe('a mirror', () => {
+  test('gives all keys, and then each change once, while writers run before, meanwhile and after', async () => {
+    const [etcd, start] = [openClient(), `${unique('mirror')}/`];
+    await fill(etcd, start, 200);
+    await writeSome(etcd, start, 'before', 5);
+    const writers = Promise.all(['x', 'y', 'z'].map((who) => writeSome(openClient(), start, who, 15)));
+    const replica = new Replica();
+    for await (const message of etcd.mirror(prefix(start))) {
+      replica.take(message);
+      if (message.type === 'synced') void writers.then(() => finish(etcd, start));
+      if (replica.has(`${start}last`)) break;
+    }
+    await writers;
+    await checkAgainstStore(etcd, start, replica);
+    expect(new Set(replica.types.filter((type) => type !== 'keys'))).toEqual(new Set(['synced', 'events']));
+    expect(replica.types[0]).toBe('keys');
+  });
+
+  test('misses nothing that is written between the last key and the first change, and repeats nothing', async () => {
+    // Its own, so that every revision is one of these.
+    const etcd = openClient(await ownEtcd());
+    await fill(etcd, 'a/', 100);
+    const { header } = await etcd.put('a/x', 'the revision of the keys');
+    const replica = new Replica();
+    for await (const message of etcd.mirror(prefix('a/'))) {
+      replica.take(message);
+      if (message.type === 'synced') {
+        await etcd.put('a/y', 'the very next');
+        await etcd.delete('a/x');
+        await finish(etcd, 'a/');
+      }
+      if (replica.has('a/last')) break;
+    }
+    expect(replica.syncedAt).toBe(header.revision);
+    expect(replica.events).toEqual([
+      `${header.revision + 1n} put a/y the very next`,
+      `${header.revision + 2n} delete a/x `,
+      `${header.revision + 3n} put a/last x`,
+    ]);
+  });
+
+  test('of an empty range is synced at once, with the state before a change when asked', async () => {
+    const [etcd, key] = [openClient(), unique()];
+    const messages = iterate(etcd.mirror(key, { prevKv: true }));
+    expect(await next(messages, 'keys')).toMatchObject({ kvs: [] });
+    await next(messages, 'synced');
+    await etcd.put(key, 'one');
+    await etcd.put(key, 'two');
+    await next(messages, 'events');
+    const { events } = await next(messages, 'events');
+    expect([events[0]?.kv.text(), events[0]?.prevKv?.text()]).toEqual(['two', 'one']);
+  });
+
+  test('says how far it is when asked on a quiet range', async () => {
+    const [etcd, key] = [openClient(), unique()];
+    const mirror = etcd.mirror(key);
+    const messages = iterate(mirror);
+    await next(messages, 'synced');
+    const { header } = await etcd.put(unique('other'), 'x');
+    const progress = next(messages, 'progress', ({ revision }) => revision >= header.revision);
+    const asking = setInterval(() => mirror.requestProgress(), 20);
+    expect((await progress).revision).toBeGreaterThanOrEqual(header.revision);
+    clearInterval(asking);
+  });
+});
+
+describe('a mirror over a connection that breaks', () => {
+  test('goes on with the next change, with nothing read anew (S2)', async () => {
+    const { etcd: through, direct, proxy } = await proxied();
+    const start = `${unique('mirror')}/`;
+    await fill(direct, start, 100);
+    const replica = new Replica();
+    let writing: Promise<void> | undefined;
+    for await (const message of through.mirror(prefix(start))) {
+      replica.take(message);
+      if (message.type === 'synced') writing = writeSome(direct, start, 'x', 60).then(() => finish(direct, start));
+      if (message.type === 'events' && replica.states.size % 20 === 0) proxy.dropConnections();
+      if (message.type === 'events' && replica.states.size % 50 === 0) proxy.reset();
+      if (replica.has(`${start}last`)) break;
+    }
+    await writing;
+    await checkAgainstStore(direct, start, replica);
+    expect(replica.types).not.toContain('resync');
+  });
+
+  test('reads its keys in spite of it', async () => {
+    const { etcd: through, direct, proxy } = await proxied();
+    const start = `${unique('mirror')}/`;
+    await fill(direct, start, 300, 'x'.repeat(10_000));
+    const replica = new Replica();
+    for await (const message of through.mirror(prefix(start))) {
+      replica.take(message);
+      if (message.type === 'keys') proxy.dropConnections();
+      else break;
+    }
+    expect(replica.types.at(-1)).toBe('synced');
+    expect(replica.state).toEqual(await stateAt(direct, prefix(start), replica.syncedAt));
+  });
+
+  test('says so where history was compacted meanwhile, gives all keys anew, and goes on (S6)', async () => {
+    const { etcd: through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
+    await fill(direct, 'a/', 50);
+    const messages = iterate(through.mirror(prefix('a/')));
+    const replica = new Replica();
+    const until = async (type: MirrorMessage['type']): Promise<MirrorMessage> => {
+      for (;;) {
+        const message = await next(messages);
+        replica.take(message);
+        if (message.type === type) return message;
+      }
+    };
+    await until('synced');
+    // Shows that the watch stands: until then a compaction would meet its creation.
+    await direct.put('a/seen', 'x');
+    await until('events');
+    proxy.blackhole();
+    await direct.delete(prefix('a/00'));
+    await direct.put('a/unseen', 'x');
+    const { header } = await direct.put('b', 'outside');
+    await direct.compact(header.revision);
+    proxy.heal();
+    const resync = await until('resync');
+    expect(resync).toMatchObject({ cause: { reason: 'Compacted', compactRevision: header.revision } });
+    expect(replica.state).toEqual([]);
+    await until('synced');
+    expect(replica.state).toEqual(await stateAt(direct, prefix('a/'), replica.syncedAt));
+    await direct.put('a/after', 'x');
+    await direct.delete('a/unseen');
+    await until('events');
+    await until('events');
+    expect(replica.state).toEqual(await stateAt(direct, prefix('a/'), 0n));
+    expect(replica.types.filter((type) => type !== 'keys')).toEqual([
+      ...['synced', 'events', 'resync', 'synced', 'events', 'events'],
+    ]);
+  });
+});
+
+describe('a mirror ends', () => {
+  test('when its consumer breaks out, and the server is told', async () => {
+    const { transport, sent } = recordingTransport();
+    const [etcd, key] = [openClient({ transport }), unique()];
+    for await (const { type } of etcd.mirror(key)) {
+      if (type === 'synced') await etcd.put(key, 'x');
+      if (type === 'events') break;
+    }
+    const kinds = sent.filter(({ path }) => path === WATCH).map(({ request }) => Object(request).requestUnion.case);
+    expect(kinds).toEqual(['createRequest', 'cancelRequest']);
+  });
+
+  test.each(['before it began', 'among its keys', 'among its changes'])('by its signal, %s', async (when) => {
+    const [etcd, key, stop] = [openClient(), unique(), new AbortController()];
+    const messages = iterate(etcd.mirror(key, { signal: stop.signal }));
+    if (when === 'among its keys') await next(messages, 'keys');
+    if (when === 'among its changes') {
+      await next(messages, 'synced');
+      await etcd.put(key, 'x');
+      await next(messages, 'events');
+    }
+    const ended = when === 'before it began' ? undefined : errorOf(drained(messages));
+    stop.abort(new Error('enough'));
+    expect(await (ended ?? errorOf(messages.next()))).toMatchObject({
+      reason: 'Canceled',
+      cause: { message: 'enough' },
+    });
+    expect(await messages.next()).toMatchObject({ done: true });
+  });
+
+  test('by its signal without a word of a resync, though the reason may look like a passing failure', async () => {
+    const [etcd, key, stop] = [openClient(), unique(), new AbortController()];
+    const messages = iterate(etcd.mirror(key, { signal: stop.signal }));
+    await next(messages, 'synced');
+    const following = errorOf(messages.next());
+    stop.abort(new EtcdError('too late', { code: 'DeadlineExceeded', reason: 'DeadlineExceeded', outcome: 'unknown' }));
+    expect(await following).toMatchObject({ problem: 'too late' });
+  });
+
+  test('with ClientClosed when the client is closed', async () => {
+    const etcd = openClient();
+    const messages = iterate(etcd.mirror(unique()));
+    await next(messages, 'synced');
+    const following = errorOf(drained(messages));
+    await etcd.close();
+    expect(await following).toMatchObject({ reason: 'ClientClosed' });
+  });
+
+  test('at once where the keys are bad input, or the first reading fails', async () => {
+    expect(await errorOf(iterate(openClient().mirror('')).next())).toMatchObject({ reason: 'InvalidInput' });
+    const dead = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 200 });
+    expect(await errorOf(iterate(dead.mirror('a')).next())).toMatchObject({ reason: 'DeadlineExceeded' });
+  });
+});
+
+/** The states at every revision and the list of events, against what the store says of its history. */
+async function checkAgainstStore(etcd: Client, start: string, replica: Replica): Promise<void> {
+  for (const [revision, state] of replica.states) expect(state).toEqual(await stateAt(etcd, prefix(start), revision));
+  expect(replica.states.size).toBeGreaterThan(50);
+  expect(replica.events).toEqual(await rawEvents(etcd, start, replica.syncedAt, `${start}last`));
+}
+
+async function fill(etcd: Client, start: string, count: number, value = 'x'): Promise<void> {
+  for (let at = 0; at < count; at += 50) {
+    const name = (index: number): string => `${start}${String(at + index).padStart(3, '0')}`;
+    await etcd.txn({ then: Array.from({ length: 50 }, (_, index) => op.put(name(index), value)) });
+  }
+}
+
+async function finish(etcd: Client, start: string): Promise<void> {
+  await etcd.put(`${start}last`, 'x');
+}
+
+function iterate(mirror: Mirror): AsyncIterator<MirrorMessage> {
+  return mirror[Symbol.asyncIterator]();
+}
+
+type OfType<Type extends MirrorMessage['type']> = Extract<MirrorMessage, { type: Type }>;
+
+/** The next message, of this type if one is given: those before it are passed over. */
+async function next<Type extends MirrorMessage['type']>(
+  messages: AsyncIterator<MirrorMessage>,
+  type?: Type,
+  suits: (message: OfType<Type>) => boolean = () => true,
+): Promise<OfType<Type>> {
+  for (;;) {
+    const { value, done } = await messages.next();
+    if (done) throw new Error('the mirror ended');
+    const message = value as OfType<Type>;
+    if (type === undefined || (message.type === type && suits(message))) return message;
+  }
+}
+
+async function drained(messages: AsyncIterator<MirrorMessage>): Promise<void> {
+  while (!(await messages.next()).done);
+}

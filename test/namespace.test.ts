@@ -1,0 +1,244 @@
+import { describe, expect, test } from 'vitest';
+import { Mutex, Session, withLock } from '../src/concurrency/index.js';
+import {
+  type Client,
+  compare,
+  type EtcdError,
+  fromKey,
+  type Keyspace,
+  keyRange,
+  op,
+  prefix,
+  type WatchBatch,
+} from '../src/index.js';
+import { openClient, unique } from './support/client.js';
+import { errorOf } from './support/errors.js';
+import { queueLength } from './support/locks.js';
+
+describe('a namespace', () => {
+  test('has its keys at prefix + name, and shows them without the prefix', async () => {
+    const { etcd, inside, name } = namespaceOf();
+    await inside.put('a', 'one');
+    expect((await etcd.get(`${name}a`))?.text()).toBe('one');
+    expect((await inside.get('a'))?.keyText()).toBe('a');
+    const { prevKv } = await inside.put('a', 'two', { prevKv: true });
+    expect([prevKv?.keyText(), prevKv?.text()]).toEqual(['a', 'one']);
+    await inside.put('b', 'x');
+    expect((await inside.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['a', 'b']);
+    expect((await inside.range(keyRange('a', 'b'))).kvs.map((kv) => kv.keyText())).toEqual(['a']);
+    const deleted = await inside.delete('a', { prevKv: true });
+    expect(deleted.prevKvs.map((kv) => kv.keyText())).toEqual(['a']);
+    expect(await texts(etcd, name)).toEqual([`${name}b`]);
+  });
+
+  test.each([
+    ['after its last byte', [0x61], [0x62]],
+    ['cut after the byte raised', [0x61, 0xff], [0x62]],
+    ['cut by two bytes', [0x61, 0xff, 0xff], [0x62]],
+  ])('ends open-ended ranges at its own end, %s, and leaves its neighbours alone (S34)', async (_what, own, next) => {
+    const etcd = openClient();
+    const root = new TextEncoder().encode(unique());
+    const at = (...tail: number[]): Uint8Array => new Uint8Array([...root, ...tail]);
+    const inside = etcd.namespace(at(...own));
+    const neighbours = [[0x60, 0xff], own.slice(0, -1), next, [...next, 0], [...next, 0xff], [...next, 0xff, 0]];
+    const foreign = neighbours.filter((tail) => tail.length > 0).map((tail) => at(...tail));
+    for (const key of foreign) await etcd.put(key, 'foreign');
+    for (const key of ['a', 'b', '\xff']) await inside.put(key, 'own');
+    const values = async (keys: ReturnType<typeof fromKey> | ReturnType<typeof prefix>): Promise<string[]> =>
+      (await inside.range(keys)).kvs.map((kv) => kv.text());
+    expect(await values(prefix(''))).toEqual(['own', 'own', 'own']);
+    expect(await values(fromKey('b'))).toEqual(['own', 'own']);
+    expect(await values(prefix(new Uint8Array([0xff])))).toEqual([]);
+    expect((await inside.delete(fromKey('\0'))).deleted).toBe(3n);
+    expect((await etcd.range(prefix(root))).count).toBe(BigInt(foreign.length));
+  });
+
+  test('has transactions of its own keys: compared, nested, answered in every kind', async () => {
+    const { etcd, inside, name } = namespaceOf();
+    // Were the keys of a comparison taken for those of the whole store, these would fail it.
+    await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
+    for (const key of ['a', 'b', 'c']) await inside.put(key, 'mine');
+    const result = await inside.txn({
+      if: [compare.value(prefix(''), '==', 'mine'), compare.version('a', '==', 1n), compare.version('d', '==', 0n)],
+      then: [
+        op.put('a', 'new', { prevKv: true }),
+        op.get('a'),
+        op.range(fromKey('b')),
+        op.delete(keyRange('c', 'd'), { prevKv: true }),
+        op.txn({
+          if: [compare.value('b', '!=', 'mine')],
+          else: [op.put('e', 'deep'), op.range(prefix('')), op.txn({ then: [op.put('b', 'x', { prevKv: true })] })],
+        }),
+      ],
+    });
+    if (!result.succeeded) throw new Error('expected the then list');
+    const [put, got, ranged, deleted, nested] = result.responses;
+    expect([put.prevKv?.keyText(), put.prevKv?.text()]).toEqual(['a', 'mine']);
+    expect([got?.keyText(), got?.text()]).toEqual(['a', 'new']);
+    expect(ranged.kvs.map((kv) => kv.keyText())).toEqual(['b', 'c']);
+    expect(deleted.prevKvs.map((kv) => kv.keyText())).toEqual(['c']);
+    if (nested.succeeded) throw new Error('expected the nested else list');
+    const [, inner, innermost] = nested.responses;
+    expect(inner.kvs.map((kv) => kv.keyText())).toEqual(['a', 'b', 'e']);
+    if (!innermost.succeeded) throw new Error('an empty condition is true');
+    expect(innermost.responses[0].prevKv?.keyText()).toBe('b');
+    expect(await texts(etcd, name)).toEqual([`${name}a`, `${name}b`, `${name}e`]);
+  });
+
+  test('is scanned over many pages', async () => {
+    const { etcd, inside, name } = namespaceOf();
+    const keys = Array.from({ length: 120 }, (_, index) => `k${String(index).padStart(3, '0')}`);
+    await inside.txn({ then: keys.map((key) => op.put(key, 'x'.repeat(1_000))) });
+    await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
+    const seen: string[] = [];
+    for await (const kv of inside.scan(fromKey('k'))) seen.push(kv.keyText());
+    expect(seen).toEqual(keys);
+  });
+
+  test('is watched without its prefix and without its neighbours, with the state before', async () => {
+    const { etcd, inside, name } = namespaceOf();
+    const watch = inside.watch(fromKey('a'), { prevKv: true });
+    await watch.created();
+    await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
+    await etcd.put(`${name}a`, 'one');
+    await inside.put('a', 'two');
+    await etcd.delete(prefix(name));
+    const events = [];
+    for await (const event of watch) {
+      events.push([event.type, event.kv.keyText(), event.kv.text(), event.prevKv?.keyText(), event.prevKv?.text()]);
+      if (event.type === 'delete') break;
+    }
+    expect(events).toEqual([
+      ['put', 'a', 'one', undefined, undefined],
+      ['put', 'a', 'two', 'a', 'one'],
+      ['delete', 'a', '', 'a', 'two'],
+    ]);
+  });
+
+  test('is mirrored and cached', async () => {
+    const { etcd, inside, name } = namespaceOf();
+    await etcd.put(`${name}a`, 'one');
+    await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
+    await using cached = await inside.cachedRange(prefix(''));
+    expect(cached.range().map((kv) => kv.keyText())).toEqual(['a']);
+    const { header } = await inside.put('b', 'two');
+    await cached.waitForRevision(header.revision);
+    expect(cached.get('b')?.text()).toBe('two');
+  });
+
+  test('shows of a lease only the keys that lie in it', async () => {
+    const { etcd, inside, name } = namespaceOf();
+    const { id } = await inside.lease.grant({ ttl: 60 });
+    await inside.put('a', 'x', { lease: id });
+    await etcd.put(`${name.slice(0, -1)}0`, 'foreign', { lease: id });
+    await etcd.put('short', 'foreign', { lease: id });
+    const { keys } = await inside.lease.timeToLive(id, { keys: true });
+    expect(keys.map((key) => new TextDecoder().decode(key))).toEqual(['a']);
+    expect((await etcd.lease.timeToLive(id, { keys: true })).keys).toHaveLength(3);
+    await inside.lease.revoke(id);
+    expect(await inside.get('a')).toBeUndefined();
+  });
+
+  test('holds locks at prefix + name, which exclude those of the whole store by the full name', async () => {
+    const { etcd, inside, name } = namespaceOf();
+    const [own, outer] = [await Session.open(inside), await Session.open(etcd)];
+    const held = await new Mutex(own, 'job').lock();
+    expect(await texts(etcd, name)).toEqual([`${name}job/${own.leaseId.toString(16)}`]);
+    expect(await new Mutex(outer, `${name}job`).tryLock()).toBeUndefined();
+    const waiting = new Mutex(outer, `${name}job`).lock();
+    await queueLength(etcd, `${name}job`, 2);
+    const { succeeded } = await held.txn({ then: [op.put('report', 'done')] });
+    expect(succeeded).toBe(true);
+    expect((await etcd.get(`${name}report`))?.text()).toBe('done');
+    await held.unlock();
+    const next = await waiting;
+    expect(next.token).toBeGreaterThan(held.token);
+    expect(await errorOf(withLock(inside, 'job', () => {}, { timeoutMs: 100 }))).toMatchObject({
+      reason: 'DeadlineExceeded',
+    });
+    await next.unlock();
+    expect(await withLock(inside, 'job', () => texts(etcd, `${name}job/`))).toHaveLength(1);
+  });
+
+  test('within a namespace adds its prefix to the other, and ends where it ends (S34)', async () => {
+    const { etcd, inside, name } = namespaceOf();
+    const nested = inside.namespace(new Uint8Array([0x6e, 0xff]));
+    await inside.put('o', 'of the outer one alone');
+    await nested.put('a', 'nested');
+    expect((await nested.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['a']);
+    const bytes = new Uint8Array([...new TextEncoder().encode(`${name}n`), 0xff, 0x61]);
+    expect((await etcd.get(bytes))?.text()).toBe('nested');
+    expect((await nested.delete(fromKey('\0'))).deleted).toBe(1n);
+    expect((await inside.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['o']);
+  });
+
+  test('keeps its prefix, whatever becomes of the array it was given', async () => {
+    const etcd = openClient();
+    const bytes = new TextEncoder().encode(`${unique()}/`);
+    const inside = etcd.namespace(bytes);
+    const full = new Uint8Array([...bytes, 0x61]);
+    bytes.fill(0x2e);
+    await inside.put('a', 'x');
+    expect((await etcd.get(full))?.text()).toBe('x');
+  });
+
+  test('of an empty prefix is refused', async () => {
+    const etcd = openClient();
+    for (const empty of ['', new Uint8Array(0)]) {
+      const error = await errorOf(() => etcd.namespace(empty));
+      expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+      expect(error.message).toMatch(/^prefix: got an empty key/);
+    }
+    expect((await errorOf(() => etcd.namespace(5 as never))).message).toMatch(/^prefix: got a number/);
+  });
+});
+
+describe('closing', () => {
+  test('a namespace ends its own watches and keepalives, and leaves those of the client alone', async () => {
+    const { etcd, inside, name } = namespaceOf();
+    const [own, outer] = [inside.watch('a').batches(), etcd.watch(`${name}a`)];
+    await outer.created();
+    const session = await Session.open(inside);
+    const ended = errorOf(own.next());
+    await inside.close();
+    expect(await ended).toMatchObject({ reason: 'ClientClosed' });
+    expect(session.signal.aborted).toBe(true);
+    await etcd.put(`${name}a`, 'still there');
+    const { value } = await outer.batches().next();
+    expect((value as WatchBatch).events[0]?.kv.text()).toBe('still there');
+  });
+
+  test('the client ends the watches of its namespaces with ClientClosed', async () => {
+    const { etcd, inside } = namespaceOf();
+    const watch = inside.namespace('deeper/').watch('a');
+    await watch.created();
+    const ended = errorOf(watch.batches().next());
+    await etcd.close();
+    expect(await ended).toMatchObject({ reason: 'ClientClosed' });
+    expect(await errorOf(inside.get('a'))).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
+  });
+
+  test('the client ends the keepalives of its namespaces with ClientClosed, as it ends its own', async () => {
+    const { etcd, inside } = namespaceOf();
+    const sessions = [await Session.open(etcd), await Session.open(inside), await Session.open(inside.namespace('n/'))];
+    await etcd.close();
+    const reasons = sessions.map(({ signal }) => signal.aborted && (signal.reason as EtcdError).reason);
+    expect(reasons).toEqual(['ClientClosed', 'ClientClosed', 'ClientClosed']);
+  });
+});
+
+interface Namespaced {
+  readonly etcd: Client;
+  readonly inside: Keyspace;
+  /** The prefix, whose next neighbour ends in "0" instead of "/". */
+  readonly name: string;
+}
+
+function namespaceOf(): Namespaced {
+  const [etcd, name] = [openClient(), `${unique()}/`];
+  return { etcd, inside: etcd.namespace(name), name };
+}
+
+async function texts(etcd: Keyspace, start: string): Promise<string[]> {
+  return (await etcd.range(prefix(start))).kvs.map((kv) => kv.keyText());
+}

@@ -1,0 +1,147 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { compareBytes, concatBytes } from '../src/bytes.js';
+import { type Client, compare, type Keyspace, op, prefix } from '../src/index.js';
+import { prefixEnd, resolveKeys, type WireRange } from '../src/kv/key-range.js';
+import { prefixInterval } from '../src/namespace.js';
+import { openClient } from './support/client.js';
+import { bytesOf, hex, type Selection, selection, someKey, sorted, startsWith } from './support/key-model.js';
+import { ownEtcd } from './support/own-etcd.js';
+
+const SEED = 34;
+const EVERY_KEY = prefix('');
+
+/** The end of a prefix in 0xff is where carrying, cutting and leaking happen. */
+const namespacePrefix = fc.oneof(
+  fc.constantFrom('ff', 'ffff', '61ff', '61ffff', 'feff', '00ff', '00', '61', 'ff61').map(fromHex),
+  bytesOf(1, 3),
+);
+
+describe('against a model on a server', () => {
+  test('ranges, scans, deletions, watches and comparisons take the same keys (S33)', async () => {
+    // Its own: ranges without an end would take the keys of other tests.
+    const etcd = openClient(await ownEtcd());
+    const keys = fc.array(someKey, { minLength: 1, maxLength: 12 });
+    const property = fc.asyncProperty(keys, selection, fc.nat(), (all, selected, odd) =>
+      agrees({ etcd, inside: etcd, start: new Uint8Array(0), stored: sorted(all), selected, odd }),
+    );
+    await fc.assert(property, { seed: SEED, numRuns: 150 });
+  });
+
+  test('in a namespace they do too, and never touch its neighbours (S34)', async () => {
+    const etcd = openClient(await ownEtcd());
+    const setting = namespacePrefix.chain((start) =>
+      fc.record({
+        start: fc.constant(start),
+        own: fc.array(
+          someKey.map((key) => concatBytes(start, key)),
+          { minLength: 1, maxLength: 8 },
+        ),
+        foreign: fc.array(neighbourOf(start), { minLength: 1, maxLength: 8 }),
+      }),
+    );
+    const property = fc.asyncProperty(setting, selection, fc.nat(), ({ start, own, foreign }, selected, odd) =>
+      agrees({
+        etcd,
+        inside: etcd.namespace(start),
+        start,
+        stored: sorted([...own, ...foreign]),
+        selected,
+        odd,
+      }),
+    );
+    await fc.assert(property, { seed: SEED, numRuns: 150 });
+  });
+});
+
+test('the interval of a range in a namespace has all of its keys, and none of a neighbour (S34)', () => {
+  const candidate = namespacePrefix.chain((start) => fc.tuple(fc.constant(start), neighbourOf(start)));
+  fc.assert(
+    fc.property(candidate, selection, someKey, ([start, foreign], { keys, contains, member }, key) => {
+      const interval = prefixInterval(start, resolveKeys(keys, 'keys'));
+      expect(isIn(interval, concatBytes(start, member))).toBe(true);
+      expect(isIn(interval, concatBytes(start, key))).toBe(contains(key));
+      expect(isIn(interval, foreign)).toBe(false);
+      expect(isIn(interval, start)).toBe(false);
+    }),
+    { seed: SEED, numRuns: 20_000 },
+  );
+});
+
+interface Setting {
+  /** Sees the whole store. */
+  readonly etcd: Client;
+  /** Sees what begins with `start`, without it. */
+  readonly inside: Keyspace;
+  readonly start: Uint8Array;
+  readonly stored: readonly Uint8Array[];
+  readonly selected: Selection;
+  readonly odd: number;
+}
+
+async function agrees({ etcd, inside, start, stored, selected, odd }: Setting): Promise<void> {
+  const { keys, member, contains } = selected;
+  const isOwn = (key: Uint8Array): boolean =>
+    startsWith(key, start) && key.length > start.length && contains(key.subarray(start.length));
+  const expected = stored.filter(isOwn).map((key) => key.subarray(start.length));
+  const values = (value: string): ReturnType<typeof op.put>[] =>
+    stored.map((key) => op.put(key, isOwn(key) ? value : 'foreign'));
+  const allAre = async (value: string): Promise<boolean> =>
+    (await inside.txn({ if: [compare.value(keys, '==', value)] })).succeeded;
+
+  await etcd.delete(EVERY_KEY);
+  const watch = inside.watch(keys);
+  await watch.created();
+  await etcd.txn({ then: values('own') });
+
+  const range = await inside.range(keys);
+  expect(hex(range.kvs.map(({ key }) => key))).toEqual(hex(expected));
+  expect(range.count).toBe(BigInt(expected.length));
+  const scanned: Uint8Array[] = [];
+  for await (const { key } of inside.scan(keys)) scanned.push(key);
+  expect(hex(scanned)).toEqual(hex(expected));
+
+  // A comparison holds for all keys in the range and no others; without keys its value is none.
+  expect(await allAre('own')).toBe(expected.length > 0);
+  const different = expected[odd % Math.max(1, expected.length)];
+  if (different !== undefined) {
+    await inside.put(different, 'different');
+    expect(await allAre('own')).toBe(false);
+  }
+
+  const deleted = await inside.delete(keys, { prevKv: true });
+  expect(hex(deleted.prevKvs.map(({ key }) => key))).toEqual(hex(expected));
+  const left = (await etcd.range(EVERY_KEY)).kvs.map(({ key }) => key);
+  expect(hex(left)).toEqual(hex(stored.filter((key) => !isOwn(key))));
+
+  await inside.put(member, 'last');
+  const events: Uint8Array[][] = [];
+  for await (const batch of watch.batches()) {
+    events.push(batch.events.map(({ kv }) => kv.key));
+    if (batch.events.some(({ kv }) => kv.text() === 'last')) break;
+  }
+  const changed = different === undefined ? [] : [expected, [different], expected];
+  expect(events.map((batch) => hex(sorted(batch)))).toEqual([...changed, [member]].map(hex));
+}
+
+/** Keys outside of the prefix, most of them right before or after it. */
+function neighbourOf(start: Uint8Array): fc.Arbitrary<Uint8Array> {
+  const end = prefixEnd(start);
+  const uncut = start.map((byte, index) => (index === end.length - 1 ? byte + 1 : byte));
+  const lowered = start.map((byte, index) => (index === start.length - 1 ? byte - 1 : byte));
+  const near = fc
+    .tuple(fc.constantFrom(end, uncut, lowered, start.subarray(0, -1)), bytesOf(0, 2))
+    .map((parts) => concatBytes(...parts));
+  return fc.oneof(near, someKey).filter((key) => key.length > 0 && !startsWith(key, start));
+}
+
+/** As etcd reads it. */
+function isIn({ key, rangeEnd }: WireRange, candidate: Uint8Array): boolean {
+  if (rangeEnd.length === 0) return compareBytes(candidate, key) === 0;
+  const noEnd = rangeEnd.length === 1 && rangeEnd[0] === 0;
+  return compareBytes(candidate, key) >= 0 && (noEnd || compareBytes(candidate, rangeEnd) < 0);
+}
+
+function fromHex(text: string): Uint8Array {
+  return Uint8Array.from(Buffer.from(text, 'hex'));
+}

@@ -1,0 +1,92 @@
+import {
+  type Client,
+  type Keys,
+  type Keyspace,
+  type MirrorMessage,
+  op,
+  prefix,
+  type WatchEvent,
+} from '../../src/index.js';
+
+/** What a consumer of a mirror makes of its messages. */
+export class Replica {
+  readonly #kvs = new Map<string, string>();
+  /** Messages by type, in order; those of progress left out. */
+  readonly types: MirrorMessage['type'][] = [];
+  readonly events: string[] = [];
+  /** Of each revision that the messages brought: all keys and values. */
+  readonly states = new Map<bigint, string[]>();
+  syncedAt = 0n;
+
+  take(message: MirrorMessage): void {
+    if (message.type !== 'progress') this.types.push(message.type);
+    switch (message.type) {
+      case 'resync':
+        return this.#kvs.clear();
+      case 'keys':
+        for (const kv of message.kvs) this.#kvs.set(kv.keyText(), kv.text());
+        return;
+      case 'synced':
+        this.syncedAt = message.revision;
+        return this.#note(message.revision);
+      case 'events':
+        for (const event of message.events) {
+          this.events.push(eventText(event));
+          if (event.type === 'put') this.#kvs.set(event.kv.keyText(), event.kv.text());
+          else this.#kvs.delete(event.kv.keyText());
+        }
+        return this.#note(message.revision);
+    }
+  }
+
+  get state(): string[] {
+    return [...this.#kvs].map(([key, value]) => `${key}=${value}`).sort();
+  }
+
+  has(key: string): boolean {
+    return this.#kvs.has(key);
+  }
+
+  #note(revision: bigint): void {
+    this.states.set(revision, this.state);
+  }
+}
+
+/** What the store says of itself. */
+export async function stateAt(etcd: Keyspace, keys: Keys, revision: bigint): Promise<string[]> {
+  return (await etcd.range(keys, { revision })).kvs.map((kv) => `${kv.keyText()}=${kv.text()}`).sort();
+}
+
+/** Every event after a revision, up to and with the first of the key `last`, read without the client's own watch. */
+export async function rawEvents(etcd: Client, start: string, after: bigint, last: string): Promise<string[]> {
+  const key = new TextEncoder().encode(start);
+  const rangeEnd = new TextEncoder().encode(
+    `${start.slice(0, -1)}${String.fromCharCode(start.charCodeAt(start.length - 1) + 1)}`,
+  );
+  const stream = etcd.raw.watch.watch();
+  stream.send({ requestUnion: { case: 'createRequest', value: { key, rangeEnd, startRevision: 1n } } });
+  const events: string[] = [];
+  for await (const response of stream) {
+    for (const { type, kv } of response.events) {
+      const { key: bytes, value, modRevision = 0n } = kv ?? {};
+      if (modRevision <= after) continue;
+      const text = new TextDecoder().decode(bytes);
+      events.push(`${modRevision} ${type === 1 ? 'delete' : 'put'} ${text} ${new TextDecoder().decode(value)}`);
+      if (text === last) return events;
+    }
+  }
+  throw new Error('the watch ended too soon');
+}
+
+/** Puts, deletions and transactions over a few keys, one after the other. */
+export async function writeSome(etcd: Client, start: string, who: string, rounds: number): Promise<void> {
+  for (let round = 0; round < rounds; round += 1) {
+    await etcd.put(`${start}${round % 7}`, `${who}.${round}`);
+    await etcd.txn({ then: [op.put(`${start}a`, `${who}.${round}`), op.put(`${start}b`, `${who}.${round}`)] });
+    await etcd.delete(round % 5 === 0 ? prefix(`${start}${round % 3}`) : `${start}${(round + 1) % 7}`);
+  }
+}
+
+function eventText({ type, kv }: WatchEvent): string {
+  return `${kv.modRevision} ${type} ${kv.keyText()} ${kv.text()}`;
+}
