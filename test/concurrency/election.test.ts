@@ -16,7 +16,9 @@ function observed(of: Election): { readonly told: string[]; readonly stop: () =>
   const stop = new AbortController();
   const reading = (async () => {
     for await (const kv of of.observe({ signal: stop.signal })) told.push(kv.text());
-  })().catch(() => {});
+  })().catch((error: unknown) => {
+    if (!stop.signal.aborted) throw error;
+  });
   return {
     told,
     stop: async () => {
@@ -67,7 +69,10 @@ test('an observer is told every leader and every proclamation, in order and once
   const [etcd, name] = [openClient(), unique('election')];
   const candidates = await Promise.all(Array.from({ length: 5 }, () => election(etcd, name)));
   const { told, stop } = observed(await election(openClient(), name));
-  const expected: string[] = [];
+  const expected = ['first'];
+  const first = await (candidates[0] as Election).campaign('first');
+  await expect.poll(() => told).toEqual(expected);
+  await first.resign();
   for (let round = 0; round < 4; round += 1) {
     for (const [index, candidate] of candidates.entries()) {
       const leadership = await candidate.campaign(`${round}.${index}`);
@@ -136,13 +141,16 @@ test('an observer survives reconnects without losing or repeating a leader (S26)
   const name = unique('election');
   const candidate = await election(direct, name);
   const { told, stop } = observed(new Election(await Session.open(etcd), name));
-  const expected: string[] = [];
+  const expected = ['first'];
+  const first = await candidate.campaign('first');
+  await expect.poll(() => told).toEqual(expected);
+  await first.resign();
   for (let round = 0; round < 20; round += 1) {
     expected.push(String(round));
     await (await candidate.campaign(String(round))).resign();
     if (round % 4 === 0) proxy.dropConnections();
   }
-  await expect.poll(() => told.length, { timeout: 20_000 }).toBe(20);
+  await expect.poll(() => told.length, { timeout: 20_000 }).toBe(21);
   expect(told).toEqual(expected);
   await stop();
 });

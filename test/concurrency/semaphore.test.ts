@@ -54,8 +54,10 @@ test('a permit whose answer is lost, and which is not waited for any more, is no
   const { etcd, direct, proxy } = await proxied();
   const name = unique('semaphore');
   const stop = new AbortController();
-  void proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/permits/`)).then(() => stop.abort());
-  const semaphore = new Semaphore(await Session.open(etcd), name, 1);
+  const session = await Session.open(etcd);
+  const permit = `${name}/permits/${session.leaseId.toString(16)}`;
+  void proxy.loseNextAnswer((chunk) => chunk.includes(permit)).then(() => stop.abort());
+  const semaphore = new Semaphore(session, name, 1);
   expect(await errorOf(semaphore.acquire({ signal: stop.signal }))).toMatchObject({ reason: 'Canceled' });
   await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0n);
 });
@@ -63,8 +65,9 @@ test('a permit whose answer is lost, and which is not waited for any more, is no
 test('a permit whose answer is lost is not taken twice (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('semaphore');
-  const semaphore = new Semaphore(await Session.open(etcd), name, 2);
-  const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/permits/`));
+  const session = await Session.open(etcd);
+  const semaphore = new Semaphore(session, name, 2);
+  const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/permits/${session.leaseId.toString(16)}`));
   const permit = await semaphore.acquire();
   await lost;
   const { kvs } = await direct.range(prefix(`${name}/permits/`));
