@@ -72,6 +72,7 @@ export class Client extends Keyspace {
   /** Every RPC, as it stands on the wire. */
   readonly raw: Raw;
   readonly #channel: Channel;
+  readonly #closing: AbortController;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(options: ClientOptions) {
@@ -86,13 +87,15 @@ export class Client extends Keyspace {
     const factory = options.transport ?? grpcJs;
     const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
     const authenticated = credentials && new AuthenticatedTransport(channel, credentials, timeoutMs);
-    const renewsTokens = authenticated?.renewsTokens ?? false;
+    const closing = new AbortController();
+    const settings = { timeoutMs, renewsTokens: authenticated?.renewsTokens ?? false, closed: closing.signal };
     const ordered = options.orderedReads ?? false;
     const transport = ordered
       ? new OrderedReads(authenticated ?? channel, channel.endpoints)
       : (authenticated ?? channel);
-    super({ transport, timeoutMs, renewsTokens, kv });
-    const rpc = new Rpc(transport, timeoutMs, renewsTokens);
+    super({ transport, settings, kv });
+    const rpc = new Rpc(transport, settings);
+    this.#closing = closing;
     this.#channel = channel;
     this.endpoints = channel.endpoints;
     this.auth = new Auth(rpc);
@@ -105,6 +108,7 @@ export class Client extends Keyspace {
 
   /** Ends all calls, watches and keepalives with reason `ClientClosed`, and lets the connections go. */
   override async close(): Promise<void> {
+    this.#closing.abort();
     await super.close();
     await this.#channel.close();
   }

@@ -1,5 +1,5 @@
 import type { BytesLike } from './bytes.js';
-import { type CallOptions, Rpc } from './channel/rpc.js';
+import { type CallOptions, Rpc, type RpcSettings } from './channel/rpc.js';
 import { clientClosed } from './errors.js';
 import { checkKey, type Keys } from './kv/key-range.js';
 import type { KeyValue } from './kv/key-value.js';
@@ -18,8 +18,7 @@ import { WatchStream } from './watch/watch-stream.js';
 /** What a keyspace is made of. */
 export interface KeyspaceCore {
   readonly transport: Transport;
-  readonly timeoutMs: number;
-  readonly renewsTokens: boolean;
+  readonly settings: RpcSettings;
   readonly kv: KVOptions;
 }
 
@@ -37,7 +36,7 @@ export class Keyspace implements AsyncDisposable {
 
   /** @internal */
   constructor(core: KeyspaceCore) {
-    const rpc = new Rpc(core.transport, core.timeoutMs, core.renewsTokens);
+    const rpc = new Rpc(core.transport, core.settings);
     this.#core = core;
     this.#kv = new KV(rpc, core.kv);
     this.#watchStream = new WatchStream(rpc);

@@ -4,6 +4,7 @@ import { methods } from './gen/methods.js';
 import type * as mvccpb from './gen/mvccpb/kv.js';
 import { prefixEnd, type WireRange } from './kv/key-range.js';
 import type { Init } from './protobuf/codec.js';
+import { forwardStream } from './transport/forward-stream.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from './transport/transport.js';
 
 type Translate = (message: never) => unknown;
@@ -45,13 +46,9 @@ export class NamespaceTransport implements Transport {
       message: (message) => handler.message(translation.response(message as never) as Response),
       end: (error) => handler.end(error),
     });
-    return {
+    return forwardStream(stream, {
       send: (message) => stream.send(translation.request(message as never) as Init<Request>),
-      end: () => stream.end(),
-      cancel: (why) => stream.cancel(why),
-      pause: () => stream.pause(),
-      resume: () => stream.resume(),
-    };
+    });
   }
 
   /** The connections belong to the client. */

@@ -2,6 +2,7 @@ import { canceled, EtcdError, timedOut } from '../errors.js';
 import { methods } from '../gen/methods.js';
 import { onAbort } from '../on-abort.js';
 import { after, monotonicMs } from '../time.js';
+import { forwardStream } from '../transport/forward-stream.js';
 import type {
   Metadata,
   OutgoingStream,
@@ -81,16 +82,12 @@ export class AuthenticatedTransport implements Transport {
         },
       },
     );
-    return {
-      send: (message) => stream.send(message),
-      end: () => stream.end(),
+    return forwardStream(stream, {
       cancel: (why) => {
         if (why === 'unauthenticated') this.#tokens.refused(used);
         stream.cancel(why);
       },
-      pause: () => stream.pause(),
-      resume: () => stream.resume(),
-    };
+    });
   }
 
   close(): Promise<void> {

@@ -1,6 +1,7 @@
 import { canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../errors.js';
 import { backoffMs, monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
+import { forwardStream } from '../transport/forward-stream.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { Peers } from './peers.js';
 import { isEndpointFailure, mayRetry } from './retry.js';
@@ -81,16 +82,12 @@ export class Channel implements Transport {
         handler.end(error);
       },
     });
-    return {
-      send: (message) => stream.send(message),
-      end: () => stream.end(),
+    return forwardStream(stream, {
       cancel: (why) => {
         if (why === 'unresponsive') this.#peers.failed(peer);
         stream.cancel(why);
       },
-      pause: () => stream.pause(),
-      resume: () => stream.resume(),
-    };
+    });
   }
 
   async close(): Promise<void> {

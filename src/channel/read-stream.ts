@@ -52,6 +52,6 @@ export async function* readStream<Request, Response>(
 }
 
 function mayOpenAgain(rpc: Rpc, method: { readonly repeatable: boolean }, error: EtcdError, attempt: number): boolean {
-  if (isTokenRefused(error)) return rpc.renewsTokens && attempt < MAX_RENEWALS;
+  if (isTokenRefused(error)) return rpc.settings.renewsTokens && attempt < MAX_RENEWALS;
   return mayRetry(method, error) && attempt + 1 < MAX_ATTEMPTS;
 }

@@ -17,17 +17,24 @@ export interface CallOptions {
   readonly endpoint?: string | undefined;
 }
 
+/** What holds for all calls of a client. */
+export interface RpcSettings {
+  /** Milliseconds for a call that has no `timeoutMs` of its own. */
+  readonly timeoutMs: number;
+  /** Whether a stream whose token was refused can be opened again with another. */
+  readonly renewsTokens: boolean;
+  /** Aborts when the client is closed. */
+  readonly closed: AbortSignal;
+}
+
 /** Makes calls out of requests: the client's defaults, the deadline, the metadata. */
 export class Rpc {
   readonly #transport: Transport;
-  readonly #defaultTimeoutMs: number;
-  /** Whether a stream whose token was refused can be opened again with another. */
-  readonly renewsTokens: boolean;
+  readonly settings: RpcSettings;
 
-  constructor(transport: Transport, defaultTimeoutMs: number, renewsTokens = false) {
+  constructor(transport: Transport, settings: RpcSettings) {
     this.#transport = transport;
-    this.#defaultTimeoutMs = defaultTimeoutMs;
-    this.renewsTokens = renewsTokens;
+    this.settings = settings;
   }
 
   /** `onSent` is called each time the request is handed to a connection. */
@@ -37,7 +44,7 @@ export class Rpc {
     options: CallOptions = {},
     onSent?: () => void,
   ): Promise<Response> {
-    const timeoutMs = checkTimeout(options.timeoutMs ?? this.#defaultTimeoutMs, 'timeoutMs');
+    const timeoutMs = checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
     const deadline = monotonicMs() + timeoutMs;
     const { signal, endpoint } = options;
     return this.#transport.unary({ method, request, signal, timeoutMs, deadline, endpoint, onSent });
@@ -45,12 +52,12 @@ export class Rpc {
 
   /** With the client's time limit where there is none. */
   bounded(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
-    return { ...options, timeoutMs: options.timeoutMs ?? this.#defaultTimeoutMs };
+    return { ...options, timeoutMs: options.timeoutMs ?? this.settings.timeoutMs };
   }
 
   /** One time limit over several calls: what it gives carries the time that is left. */
   within(options: CallOptions): () => CallOptions {
-    const deadline = monotonicMs() + checkTimeout(options.timeoutMs ?? this.#defaultTimeoutMs, 'timeoutMs');
+    const deadline = monotonicMs() + checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
     return () => ({ ...options, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });
   }
 

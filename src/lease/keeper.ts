@@ -3,6 +3,7 @@ import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
 import type { EtcdError } from '../errors.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
+import { onAbort } from '../on-abort.js';
 import { after, backoffMs, monotonicMs } from '../time.js';
 import type { OutgoingStream } from '../transport/transport.js';
 import { KeepAlive, leaseLost } from './keep-alive.js';
@@ -38,6 +39,7 @@ export class LeaseKeeper {
   readonly #owed = new Map<bigint, number>();
   #stream: OutgoingStream<LeaseKeepAliveRequest> | undefined;
   #stopReopening: () => void = () => {};
+  #offClosed: () => void = () => {};
   #reopening = false;
   #closed = false;
   #failures = 0;
@@ -51,10 +53,13 @@ export class LeaseKeeper {
   /** `granted` tells when the request that granted the lease was sent, and the TTL in seconds. */
   keep(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
     const handle = new KeepAlive(id);
-    if (this.#closed) {
+    const { closed } = this.#rpc.settings;
+    if (this.#closed || closed.aborted) {
       handle.lose(clientClosed(id));
       return handle;
     }
+    // Only as long as there is one kept: a namespace is made for a moment, and the client lasts.
+    if (this.#kept.size === 0) this.#offClosed = onAbort(closed, () => this.close());
     handle.signal.addEventListener('abort', () => this.#release(handle));
     const kept: Kept = this.#kept.get(id) ?? {
       id,
@@ -99,6 +104,7 @@ export class LeaseKeeper {
     this.#kept.delete(kept.id);
     if (kept.state === 'sent' || kept.state === 'overdue') this.#owed.set(kept.id, (this.#owed.get(kept.id) ?? 0) + 1);
     if (this.#kept.size > 0) return;
+    this.#offClosed();
     this.#stopReopening();
     this.#reopening = false;
     this.#stream?.cancel();
@@ -166,7 +172,7 @@ export class LeaseKeeper {
 
   /** Whether no new stream would do better. */
   #isForbidden(error: EtcdError): boolean {
-    if (isTokenRefused(error)) return !this.#rpc.renewsTokens || this.#renewals++ === MAX_RENEWALS;
+    if (isTokenRefused(error)) return !this.#rpc.settings.renewsTokens || this.#renewals++ === MAX_RENEWALS;
     return error.reason === 'AuthFailed' || error.reason === 'PermissionDenied';
   }
 

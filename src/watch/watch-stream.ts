@@ -191,7 +191,7 @@ export class WatchStream {
 
   /** Whether a new stream, with a new token, may do better after this refusal, of which there were some before. */
   #renews(error: EtcdError, renewals: number): boolean {
-    if (!this.#rpc.renewsTokens) return false;
+    if (!this.#rpc.settings.renewsTokens) return false;
     // Older servers say so of a token that expired, too.
     if (error.reason === 'PermissionDenied') return renewals === 0;
     return isTokenRefused(error) && renewals < MAX_RENEWALS;

@@ -1,3 +1,4 @@
+import { forwardStream } from '../../src/transport/forward-stream.js';
 import { grpcJs } from '../../src/transport/grpc-js/transport.js';
 import type { TransportFactory } from '../../src/transport/transport-options.js';
 
@@ -19,16 +20,12 @@ export function recordingTransport(): Recording {
       },
       stream: (call, handler) => {
         const stream = real.stream(call, handler) as ReturnType<typeof real.stream>;
-        return {
+        return forwardStream(stream, {
           send: (message) => {
             sent.push({ path: call.method.path, request: message });
             stream.send(message as never);
           },
-          end: () => stream.end(),
-          cancel: (why) => stream.cancel(why),
-          pause: () => stream.pause(),
-          resume: () => stream.resume(),
-        };
+        });
       },
       close: () => real.close(),
     };
