@@ -48,7 +48,9 @@ describe('the packed package', () => {
 
   test.each([
     ['etcdwire', ['Client', 'EtcdError', 'compare', 'op', 'prefix']],
-    ['etcdwire/concurrency', ['Mutex', 'Session', 'withLock']],
+    ['etcdwire/concurrency', ['Election', 'Mutex', 'RWMutex', 'Semaphore', 'Session', 'stm', 'withLock']],
+    ['etcdwire/discovery', ['Service']],
+    ['etcdwire/node', ['saveSnapshot']],
     ['etcdwire/grpc-js', ['grpcJs']],
   ])('%s can be imported, and lets the process end', (specifier, names) => {
     const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
@@ -85,11 +87,15 @@ describe('the packed package', () => {
     const code = `
       import { Client, type KeyValue, prefix } from 'etcdwire';
       import { type Held, Mutex, Session, withLock } from 'etcdwire/concurrency';
+      import { type Endpoint, Service } from 'etcdwire/discovery';
       import { grpcJs } from 'etcdwire/grpc-js';
+      import { saveSnapshot } from 'etcdwire/node';
 
       export const client: Client = new Client({ endpoints: ['http://127.0.0.1:2379'], transport: grpcJs });
       export const found: Promise<KeyValue | undefined> = client.get('key');
       export const held = async (session: Session): Promise<Held> => new Mutex(session, 'name').lock();
+      export const services: Promise<ReadonlyMap<string, Endpoint>> = new Service(client.namespace('a/'), 's').list();
+      export const saved: Promise<number> = saveSnapshot(client, 'http://127.0.0.1:2379', 'file');
       export const others = [prefix('a'), withLock];
       // @ts-expect-error: what a KeyValue has is typed.
       found.then((entry) => entry?.noSuchField);`;
