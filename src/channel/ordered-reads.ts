@@ -1,9 +1,14 @@
 import { canceled, EtcdError, timedOut } from '../errors.js';
-import type { ResponseHeader } from '../gen/etcdserverpb/rpc.js';
+import type { ResponseHeader, TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
+import type { Init } from '../protobuf/codec.js';
 import { backoffMs, monotonicMs, pause } from '../time.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { isEndpointFailure } from './retry.js';
+
+interface Fresh<Response> {
+  readonly response: Response;
+}
 
 const KV_PATHS: ReadonlySet<string> = new Set(Object.values(methods.kv).map(({ path }) => path));
 
@@ -28,13 +33,13 @@ export class OrderedReads implements Transport {
     // What others hear while this call is under way does not make its answer too old.
     const floor = this.#seen;
     const response = await this.#inner.unary(call);
-    if (this.#isFresh(response, floor)) return response;
+    // What was written is written, whatever the revision: a cluster restored from a backup begins behind.
+    if (this.#isFresh(response, floor) || !readsOnly(call)) return response;
     const candidates = call.endpoint === undefined ? this.#endpoints : [call.endpoint];
     for (let round = 0; ; round += 1) {
-      for (const endpoint of candidates) {
-        const fresh = await this.#ask({ ...call, endpoint }, floor);
-        if (fresh !== undefined) return fresh;
-      }
+      const asked = candidates.map((endpoint) => this.#ask({ ...call, endpoint }, floor));
+      const fresh = await firstFresh(asked);
+      if (fresh !== undefined) return fresh.response;
       await pause(Math.min(backoffMs(round), call.deadline - monotonicMs()), call.signal);
       if (call.signal?.aborted) throw canceled(call.signal, 'rejected', call.method.path);
       if (monotonicMs() >= call.deadline) throw stale(call, floor);
@@ -52,10 +57,13 @@ export class OrderedReads implements Transport {
     return this.#inner.close();
   }
 
-  async #ask<Request, Response>(call: UnaryCall<Request, Response>, floor: bigint): Promise<Response | undefined> {
+  async #ask<Request, Response>(
+    call: UnaryCall<Request, Response>,
+    floor: bigint,
+  ): Promise<Fresh<Response> | undefined> {
     try {
       const response = await this.#inner.unary(call);
-      return this.#isFresh(response, floor) ? response : undefined;
+      return this.#isFresh(response, floor) ? { response } : undefined;
     } catch (error) {
       const passing = error instanceof EtcdError && (isEndpointFailure(error) || error.reason === 'DeadlineExceeded');
       if (passing) return undefined;
@@ -69,6 +77,26 @@ export class OrderedReads implements Transport {
     if (header.revision > this.#seen) this.#seen = header.revision;
     return header.revision >= floor;
   }
+}
+
+/** Whether the call may be put to another member without doing anything twice. */
+function readsOnly({ method, request }: UnaryCall<unknown, unknown>): boolean {
+  if (method.path === methods.kv.range.path) return true;
+  return method.path === methods.kv.txn.path && isReadOnly(request as Init<TxnRequest>);
+}
+
+function isReadOnly({ success = [], failure = [] }: Init<TxnRequest>): boolean {
+  return [...success, ...failure].every(
+    ({ request }) => request?.case === 'requestRange' || (request?.case === 'requestTxn' && isReadOnly(request.value)),
+  );
+}
+
+/** The first that is fresh; undefined when none is. One that is slow, or dead, holds up nobody. */
+function firstFresh<T>(asked: readonly Promise<Fresh<T> | undefined>[]): Promise<Fresh<T> | undefined> {
+  return new Promise((resolve, reject) => {
+    for (const answer of asked) answer.then((fresh) => fresh && resolve(fresh), reject);
+    Promise.all(asked).then(() => resolve(undefined), reject);
+  });
 }
 
 function stale({ timeoutMs, method }: UnaryCall<unknown, unknown>, floor: bigint): EtcdError {

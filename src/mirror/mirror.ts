@@ -70,7 +70,7 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
         yield* this.#changes(revision + 1n);
         return;
       } catch (error) {
-        if (!(error instanceof EtcdError) || !begun || !isPassing(error)) throw error;
+        if (!(error instanceof EtcdError) || !begun || signal?.aborted || !isPassing(error)) throw error;
         yield { type: 'resync', cause: error };
       }
       await pause(backoffMs(failures), signal);

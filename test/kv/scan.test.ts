@@ -175,7 +175,7 @@ describe('a scan that is given up', () => {
     const start = `${unique('scan')}/`;
     await fill(openClient(), start, 1_000, () => 'x'.repeat(20_000));
     for await (const kv of etcd.scan(prefix(start))) if (kv.keyText().endsWith('0100')) break;
-    expect(cancelled).toBe(sent.filter(({ path }) => path === STREAM && streams).length);
+    if (streams !== undefined) expect(cancelled).toBe(streams ? 1 : 0);
     expect(sent.length).toBeLessThan(5);
   });
 
