@@ -4,14 +4,15 @@ import { clientClosed } from './errors.js';
 import { checkKey, type Keys } from './kv/key-range.js';
 import type { KeyValue } from './kv/key-value.js';
 import { type GetOptions, KV, type KVOptions, type ScanOptions } from './kv/kv.js';
+import { withCountOnly, withKeysOnly, withLimit, withMinModRev } from './kv/range-presets.js';
 import type { DeleteOptions, PutOptions, RangeOptions } from './kv/requests.js';
 import type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
 import { Leases } from './lease/lease.js';
-import { CachedRange } from './mirror/cached-range.js';
+import { CachedRange, type RangeState } from './mirror/cached-range.js';
 import { Mirror, type MirrorOptions } from './mirror/mirror.js';
 import { NamespaceTransport } from './namespace.js';
 import type { Transport } from './transport/transport.js';
-import type { Op, Txn, TxnResult } from './txn/op.js';
+import { type Op, op, type Txn, type TxnResult } from './txn/op.js';
 import { Watch, type WatchOptions } from './watch/watch.js';
 import { WatchStream } from './watch/watch-stream.js';
 
@@ -101,7 +102,10 @@ export class Keyspace implements AsyncDisposable {
 
   /** A range held in memory and kept up to date, from when it was read first. Close it. */
   async cachedRange(keys: Keys, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<CachedRange> {
-    const cached = new CachedRange(keys, (signal) => this.mirror(keys, { signal }));
+    const cached = new CachedRange(keys, {
+      mirror: (signal) => this.mirror(keys, { signal }),
+      look: (since, callOptions) => this.#look(keys, since, callOptions),
+    });
     try {
       await cached.waitForRevision(0n, options);
       return cached;
@@ -109,6 +113,16 @@ export class Keyspace implements AsyncDisposable {
       await cached.close();
       throw error;
     }
+  }
+
+  async #look(keys: Keys, since: bigint, options: CallOptions): Promise<RangeState> {
+    const newer = { ...withMinModRev(since + 1n), ...withLimit(1), ...withKeysOnly() };
+    const { header, responses } = await this.txn(
+      { then: [op.range(keys, withCountOnly()), op.range(keys, newer)] },
+      options,
+    );
+    const [all, changed] = responses as readonly [RangeResult, RangeResult];
+    return { revision: header.revision, count: all.count, changed: changed.kvs.length > 0 };
   }
 
   /**

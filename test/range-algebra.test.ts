@@ -25,7 +25,7 @@ describe('against a model on a server', () => {
     const property = fc.asyncProperty(keys, selection, fc.nat(), (all, selected, odd) =>
       agrees({ etcd, inside: etcd, start: new Uint8Array(0), stored: sorted(all), selected, odd }),
     );
-    await fc.assert(property, { seed: SEED, numRuns: 150 });
+    await fc.assert(property, { seed: SEED, numRuns: 300 });
   });
 
   test('in a namespace they do too, and never touch its neighbours (S34)', async () => {
@@ -50,7 +50,7 @@ describe('against a model on a server', () => {
         odd,
       }),
     );
-    await fc.assert(property, { seed: SEED, numRuns: 150 });
+    await fc.assert(property, { seed: SEED, numRuns: 300 });
   });
 });
 

@@ -107,8 +107,6 @@ export class Election {
             else candidates.delete(kv.keyText());
           }
           break;
-        case 'progress':
-          break;
       }
       const leader = synced ? firstCreated(candidates.values()) : undefined;
       if (leader === undefined || isSame(leader, told)) continue;

@@ -112,8 +112,6 @@ export class Service {
             else drop(kv.keyText());
           }
           break;
-        case 'progress':
-          break;
       }
       if (updates.length > 0) yield updates;
     }

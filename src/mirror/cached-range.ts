@@ -5,17 +5,32 @@ import { canceled, EtcdError, invalidInput, timedOut } from '../errors.js';
 import { checkKey, type Keys, resolveKeys, type WireRange } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { onAbort } from '../on-abort.js';
-import { after } from '../time.js';
+import { after, pause } from '../time.js';
 import type { Mirror, MirrorMessage } from './mirror.js';
 import { SortedKeys } from './sorted-keys.js';
 
-/** How often the server is asked how far it is, while somebody waits for a revision. */
-const PROGRESS_MS = 100;
+/** Events of one's own writes are there sooner. */
+const FIRST_LOOK_MS = 5;
+/** How often the store is looked at, while somebody waits for a revision and no event tells of it. */
+const LOOK_MS = 100;
 
 interface Waiter {
   readonly revision: bigint;
   resolve(): void;
   reject(error: unknown): void;
+}
+
+/** The store as of `revision`: how many keys the range has, and whether any has changed since a revision. */
+export interface RangeState {
+  readonly revision: bigint;
+  readonly count: bigint;
+  readonly changed: boolean;
+}
+
+/** What a cached range stands on. */
+export interface CachedRangeSource {
+  mirror(signal: AbortSignal): Mirror;
+  look(since: bigint, options: CallOptions): Promise<RangeState>;
 }
 
 /**
@@ -24,7 +39,7 @@ interface Waiter {
  * anew it shows what it had, and then takes over the new ones at once.
  */
 export class CachedRange implements AsyncDisposable {
-  readonly #mirror: Mirror;
+  readonly #source: CachedRangeSource;
   readonly #range: WireRange;
   readonly #stop = new AbortController();
   #keys = new SortedKeys();
@@ -33,11 +48,12 @@ export class CachedRange implements AsyncDisposable {
   #revision = 0n;
   #ended: EtcdError | undefined;
   #waiters: Waiter[] = [];
+  #looking = false;
 
-  /** @internal `open` makes the mirror, which ends with the signal. */
-  constructor(keys: Keys, open: (signal: AbortSignal) => Mirror) {
+  /** @internal */
+  constructor(keys: Keys, source: CachedRangeSource) {
     this.#range = resolveKeys(keys, 'keys');
-    this.#mirror = open(this.#stop.signal);
+    this.#source = source;
     void this.#follow();
   }
 
@@ -82,7 +98,6 @@ export class CachedRange implements AsyncDisposable {
       if (this.#revision > 0n && this.#revision >= revision) return resolve();
       const finish = (settle: () => void): void => {
         for (const undo of undos) undo();
-        clearInterval(asking);
         this.#waiters = this.#waiters.filter((other) => other !== waiter);
         settle();
       };
@@ -92,12 +107,11 @@ export class CachedRange implements AsyncDisposable {
         reject: (error) => finish(() => reject(error)),
       };
       this.#waiters.push(waiter);
-      const asking = setInterval(() => this.#mirror.requestProgress(), PROGRESS_MS);
       const undos = [
         after(timeoutMs, () => waiter.reject(timedOut('waitForRevision', timeoutMs, 'rejected'))),
         signal === undefined ? () => {} : onAbort(signal, () => waiter.reject(canceled(signal, 'rejected'))),
       ];
-      this.#mirror.requestProgress();
+      void this.#lookWhileAwaited();
     });
   }
 
@@ -112,9 +126,33 @@ export class CachedRange implements AsyncDisposable {
     return this.close();
   }
 
+  /**
+   * No event comes where nothing changes, so the store is asked. A progress request to the watch would be cheaper, but
+   * etcd before 3.4.25 and 3.5.8 answers it ahead of events that are still to come.
+   */
+  async #lookWhileAwaited(): Promise<void> {
+    if (this.#looking) return;
+    this.#looking = true;
+    for (let delayMs = FIRST_LOOK_MS; ; delayMs = LOOK_MS) {
+      await pause(delayMs, this.#stop.signal);
+      if (this.#waiters.length === 0) break;
+      // Where it fails the mirror deals with the trouble, and the waits have limits of their own.
+      await this.#look().catch(() => {});
+    }
+    this.#looking = false;
+  }
+
+  /** As many keys as here, none of them changed since: so they are the same. */
+  async #look(): Promise<void> {
+    const since = this.#revision;
+    if (since === 0n) return;
+    const { revision, count, changed } = await this.#source.look(since, { signal: this.#stop.signal });
+    if (this.#revision === since && !changed && count === BigInt(this.#keys.size)) this.#advance(revision);
+  }
+
   async #follow(): Promise<void> {
     try {
-      for await (const message of this.#mirror) this.#take(message);
+      for await (const message of this.#source.mirror(this.#stop.signal)) this.#take(message);
       this.#end(
         new EtcdError('the watch was closed', { code: 'Canceled', reason: 'WatchClosed', outcome: 'rejected' }),
       );
@@ -140,8 +178,6 @@ export class CachedRange implements AsyncDisposable {
           if (type === 'put') this.#keys.put(kv);
           else this.#keys.delete(kv.key);
         }
-        return this.#advance(message.revision);
-      case 'progress':
         return this.#advance(message.revision);
     }
   }

@@ -13,8 +13,6 @@ export type MirrorMessage =
   | { readonly type: 'synced'; readonly revision: bigint }
   /** Every change of one revision. */
   | { readonly type: 'events'; readonly revision: bigint; readonly events: readonly WatchEvent[] }
-  /** There are no further changes up to this revision. */
-  | { readonly type: 'progress'; readonly revision: bigint }
   /** What was said of the keys so far is void, for history that was not seen is gone: all keys follow anew. */
   | { readonly type: 'resync'; readonly cause: EtcdError };
 
@@ -39,18 +37,12 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   readonly #source: MirrorSource;
   readonly #keys: Keys;
   readonly #options: MirrorOptions;
-  #watch: Watch | undefined;
 
   /** @internal */
   constructor(source: MirrorSource, keys: Keys, options: MirrorOptions) {
     this.#source = source;
     this.#keys = keys;
     this.#options = options;
-  }
-
-  /** Asks the server to say how far it is; a `progress` message follows once it has nothing more to tell. */
-  requestProgress(): void {
-    this.#watch?.requestProgress();
   }
 
   /** @throws EtcdError where the first reading of the range fails, or the server ends the watch for good. */
@@ -79,12 +71,8 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
 
   async *#changes(startRevision: bigint): AsyncGenerator<MirrorMessage, void> {
     const { signal, prevKv } = this.#options;
-    const watch = this.#source.watch(this.#keys, { startRevision, prevKv, signal, progress: true });
-    this.#watch = watch;
-    for await (const batch of watch.batches()) {
-      if (batch.events.length > 0) yield { type: 'events', ...batch };
-      else yield { type: 'progress', revision: batch.revision };
-    }
+    const watch = this.#source.watch(this.#keys, { startRevision, prevKv, signal });
+    for await (const batch of watch.batches()) yield { type: 'events', ...batch };
   }
 }
 

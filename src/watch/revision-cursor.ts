@@ -32,9 +32,12 @@ export class RevisionCursor {
     this.#advance(revision + 1n);
   }
 
-  /** A response without events says that there are none up to its header's revision. */
+  /**
+   * A response without events says that there are none up to its header's revision. Events below it are let in all the
+   * same: some servers answer a request for progress ahead of events that are on their way.
+   */
   progressed(headerRevision: bigint): void {
-    this.#advance(headerRevision + 1n);
+    if (headerRevision >= this.#resume) this.#resume = headerRevision + 1n;
   }
 
   #advance(next: bigint): void {

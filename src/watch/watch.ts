@@ -22,7 +22,10 @@ export interface WatchOptions {
    * goes on from where it stands once the consumer has caught up.
    */
   readonly bufferBytes?: number | undefined;
-  /** Let `batches()` give batches without events too, as the server says that there are none up to a revision. */
+  /**
+   * Let `batches()` give batches without events too, as the server says that there are none up to a revision. In answer
+   * to `requestProgress` etcd before 3.4.25 and 3.5.8 says so too early.
+   */
   readonly progress?: boolean | undefined;
   /** Ends the watch when it aborts. */
   readonly signal?: AbortSignal | undefined;

@@ -59,18 +59,6 @@ describe('a mirror', () => {
     const { events } = await next(messages, 'events');
     expect([events[0]?.kv.text(), events[0]?.prevKv?.text()]).toEqual(['two', 'one']);
   });
-
-  test('says how far it is when asked on a quiet range', async () => {
-    const [etcd, key] = [openClient(), unique()];
-    const mirror = etcd.mirror(key);
-    const messages = iterate(mirror);
-    await next(messages, 'synced');
-    const { header } = await etcd.put(unique('other'), 'x');
-    const progress = next(messages, 'progress', ({ revision }) => revision >= header.revision);
-    const asking = setInterval(() => mirror.requestProgress(), 20);
-    expect((await progress).revision).toBeGreaterThanOrEqual(header.revision);
-    clearInterval(asking);
-  });
 });
 
 describe('a mirror over a connection that breaks', () => {

@@ -5,7 +5,7 @@ import { fromKey, type Keys, keyRange, prefix } from '../../src/index.js';
 // What a range of keys means, told by its definition instead of by intervals: what the client's algebra is held against.
 
 /** Bytes at which carrying, cutting and "no end" show. */
-const ALPHABET = [0x00, 0x01, 0x61, 0xfe, 0xff] as const;
+const ALPHABET = [0x00, 0x01, 0xfe, 0xff, 0xff] as const;
 
 export function bytesOf(minLength: number, maxLength: number): fc.Arbitrary<Uint8Array> {
   return fc.array(fc.constantFrom(...ALPHABET), { minLength, maxLength }).map((values) => new Uint8Array(values));

@@ -11,7 +11,7 @@ import {
 /** What a consumer of a mirror makes of its messages. */
 export class Replica {
   readonly #kvs = new Map<string, string>();
-  /** Messages by type, in order; those of progress left out. */
+  /** Messages by type, in order. */
   readonly types: MirrorMessage['type'][] = [];
   readonly events: string[] = [];
   /** Of each revision that the messages brought: all keys and values. */
@@ -19,7 +19,7 @@ export class Replica {
   syncedAt = 0n;
 
   take(message: MirrorMessage): void {
-    if (message.type !== 'progress') this.types.push(message.type);
+    this.types.push(message.type);
     switch (message.type) {
       case 'resync':
         return this.#kvs.clear();

@@ -15,6 +15,14 @@ describe('where a watch goes on (S2, S3)', () => {
     expect(cursor.resume).toBe(41n);
   });
 
+  test('an event that comes after a progress reply which was ahead of it is no repeat', () => {
+    const cursor = new RevisionCursor(5n);
+    cursor.progressed(40n);
+    expect(cursor.isRepeat(39n)).toBe(false);
+    cursor.delivered(39n);
+    expect([cursor.isRepeat(39n), cursor.resume]).toEqual([true, 41n]);
+  });
+
   test('a watch from now goes on after the revision it was created at', () => {
     const cursor = new RevisionCursor(0n);
     expect(cursor.resume).toBe(0n);

@@ -264,6 +264,19 @@ test('a consumer that is slow has a bounded buffer, loses nothing, and holds nob
   expect(kinds().slice(3)).toContain('createRequest');
 });
 
+test('a quiet watch says how far it is when asked, in a batch without events, and only where that is wanted', async () => {
+  const [etcd, key] = [openClient(), unique()];
+  const [asked, other] = [etcd.watch(key, { progress: true }), etcd.watch(key)];
+  await Promise.all([asked.created(), other.created()]);
+  const { header } = await etcd.put(unique('elsewhere'), 'x');
+  asked.requestProgress();
+  const { value } = await asked.batches().next();
+  expect(value).toMatchObject({ events: [] });
+  expect(value.revision).toBeGreaterThanOrEqual(header.revision);
+  await etcd.put(key, 'y');
+  expect(values(await take(other, 1))).toEqual(['y']);
+});
+
 interface Proxied {
   readonly through: Client;
   readonly direct: Client;
