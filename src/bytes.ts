@@ -15,8 +15,19 @@ export function toBytes(value: BytesLike, argument: string): Uint8Array {
       throw invalidInput(argument, 'a string with a lone surrogate', 'well-formed Unicode, or bytes');
     return value === '' ? NO_BYTES : encoder.encode(value);
   }
-  if (value instanceof Uint8Array) return value;
+  if (value instanceof Uint8Array) return plain(value);
   throw invalidInput(argument, describeType(value), 'a string or a Uint8Array');
+}
+
+/** The same bytes without what a subclass, as Node's Buffer, makes of `slice` and `toString`. */
+export function plain(bytes: Uint8Array): Uint8Array {
+  if (Object.getPrototypeOf(bytes) === Uint8Array.prototype) return bytes;
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** Text that is the same for the same bytes only, for maps. */
+export function idOf(bytes: Uint8Array): string {
+  return bytes.join();
 }
 
 export function textOf(bytes: Uint8Array): string {

@@ -3,40 +3,41 @@ import { amended, EtcdError } from '../errors.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import type { RangeOptions } from '../kv/requests.js';
+import { onAbort } from '../on-abort.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import type { Held } from './held.js';
-import { Mutex } from './mutex.js';
+import { Line } from './line.js';
 import type { Session } from './session.js';
-import { untilAnswered, type WaitOptions, waitLimit } from './wait-limit.js';
+import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 import { watchUntil } from './watch-until.js';
 
 /**
- * Those who take from a queue: in line behind a `Mutex`, so that a new item wakes one, and they get items in the order
- * in which they asked. Its name begins with "__", as do the other keys beside the items in Go's layout.
+ * Those who take from a queue: they stand in line, so that a new item wakes one, and they get items in the order in
+ * which they asked. The line's keys begin with "__", as do the other keys beside the items in Go's layout.
  */
 export class Consumers {
   readonly #session: Session;
   readonly #items: string;
   readonly #order: RangeOptions;
-  readonly #line: Mutex;
+  readonly #line: Line;
 
   /** `order` picks the item that comes first. */
   constructor(session: Session, name: string, order: RangeOptions) {
     this.#session = session;
     this.#items = `${name}/`;
     this.#order = order;
-    this.#line = new Mutex(session, `__${name}/consumers`);
+    this.#line = new Line(session, `__${name}/consumers`);
   }
 
   /** Waits for an item and takes it. */
   async take(options: WaitOptions): Promise<KeyValue> {
     const limit = waitLimit('dequeue', options, this.#session.signal);
     try {
-      const turn = await this.#line.lock({ signal: limit.signal });
+      const turn = await this.#line.enter('dequeue', { signal: limit.signal });
       try {
         for (;;) {
-          const item = await this.#first(limit.signal);
+          const item = await this.#first(turn, limit);
           if (await this.#claim(turn, item)) return item;
         }
       } finally {
@@ -44,19 +45,21 @@ export class Consumers {
         turn.unlock().catch(() => {});
       }
     } catch (error) {
-      const gaveUp = limit.signal.aborted && !(error instanceof EtcdError && error.outcome === 'unknown');
-      throw gaveUp ? limit.signal.reason : error;
+      if (error instanceof UncertainClaim) throw error.cause;
+      // Nothing was taken, whatever may have become of the session.
+      throw withoutEffect(limit.signal.aborted ? limit.signal.reason : error);
     } finally {
       limit.dispose();
     }
   }
 
-  #first(signal: AbortSignal): Promise<KeyValue> {
+  #first(turn: Held, limit: WaitLimit): Promise<KeyValue> {
     const { client } = this.#session;
-    return watchUntil(client, { keys: prefix(this.#items), wake: 'put' }, signal, async (options) => {
+    const offLost = onAbort(turn.signal, () => limit.end(turn.signal.reason));
+    return watchUntil(client, { keys: prefix(this.#items), wake: 'put' }, limit.signal, async (options) => {
       const { kvs } = await client.range(prefix(this.#items), { ...options, ...this.#order });
       return kvs[0];
-    });
+    }).finally(offLost);
   }
 
   /**
@@ -87,7 +90,20 @@ export class Consumers {
       const noted = result.responses[0];
       return noted !== undefined && compareBytes(noted.value, item.key) === 0;
     } catch (error) {
-      throw doubtful && error instanceof EtcdError ? amended(error, { outcome: 'unknown' }) : error;
+      throw doubtful && error instanceof EtcdError ? new UncertainClaim(error) : error;
     }
   }
+}
+
+/** The item may have been taken, and nobody will have it then. */
+class UncertainClaim {
+  readonly cause: EtcdError;
+
+  constructor(error: EtcdError) {
+    this.cause = amended(error, { outcome: 'unknown' });
+  }
+}
+
+function withoutEffect(error: unknown): unknown {
+  return error instanceof EtcdError && error.outcome === 'unknown' ? amended(error, { outcome: 'rejected' }) : error;
 }

@@ -42,7 +42,7 @@ export class Election {
   }
 
   /** Waits to be elected; the value is proclaimed from then on. @throws EtcdError, see `WaitOptions`. */
-  campaign(value: BytesLike, options: WaitOptions = {}): Promise<Leadership> {
+  async campaign(value: BytesLike, options: WaitOptions = {}): Promise<Leadership> {
     const contender = { session: this.#session, key: this.#key(), value: toBytes(value, 'value') };
     return takeTurn('campaign', contender, options, (entry, leave) =>
       Leadership.begin(this.#session, this.name, entry, leave),

@@ -191,7 +191,7 @@ export async function readTurn(
  */
 export async function leaveQueue(
   client: Keyspace,
-  key: string,
+  key: BytesLike,
   revision: bigint,
   lifetime: AbortSignal,
 ): Promise<void> {
@@ -201,7 +201,7 @@ export async function leaveQueue(
 }
 
 /** Leaves the queue where it is not known whether it was entered, because the answer was lost. */
-export async function leaveQueueIfEntered(client: Keyspace, key: string, lifetime: AbortSignal): Promise<void> {
+export async function leaveQueueIfEntered(client: Keyspace, key: BytesLike, lifetime: AbortSignal): Promise<void> {
   const own = await untilDone(lifetime, (options) => client.get(key, options));
   if (own !== undefined) await leaveQueue(client, key, own.createRevision, lifetime);
 }

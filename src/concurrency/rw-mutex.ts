@@ -1,7 +1,7 @@
 import { Held } from './held.js';
-import { checkName, uniqueKey } from './queue-entry.js';
+import { checkName } from './queue-entry.js';
 import type { Session } from './session.js';
-import { type Contender, type Hold, takeTurn, tryTurn } from './turn.js';
+import { type Contender, type Hold, takeTurn, tryTurn, uniqueContender } from './turn.js';
 import type { WaitOptions } from './wait-limit.js';
 
 /**
@@ -42,16 +42,10 @@ export class RWMutex {
   }
 
   #reader(): Contender {
-    return this.#contender(`${this.name}/read/`, `${this.name}/write/`);
+    return uniqueContender(this.#session, `${this.name}/read/`, `${this.name}/write/`);
   }
 
   #writer(): Contender {
-    return this.#contender(`${this.name}/write/`, `${this.name}/`);
-  }
-
-  #contender(own: string, waitsFor: string): Contender {
-    const session = this.#session;
-    const lease = session.leaseId;
-    return { session, value: '', key: { key: uniqueKey(own, lease), prefix: waitsFor, lease } };
+    return uniqueContender(this.#session, `${this.name}/write/`, `${this.name}/`);
   }
 }

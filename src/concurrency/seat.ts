@@ -2,10 +2,9 @@ import type { Keyspace } from '../keyspace.js';
 import { after, pause } from '../time.js';
 import { LocalQueue } from './local-queue.js';
 import { leaveQueueIfEntered } from './queue-entry.js';
+import { GUARD_MS } from './strays.js';
 
 const REWATCH_MS = 1_000;
-/** A request held up for longer, by a member paused in the middle of it, say, is not reckoned with. */
-const GUARD_MS = 300_000;
 
 /**
  * The one key that a session has under a name. Its lockers queue for it locally, and where an attempt to put it may

@@ -1,12 +1,12 @@
 import { AsyncQueue } from '../async-queue.js';
-import { type BytesLike, toBytes } from '../bytes.js';
+import { type BytesLike, idOf, textOf, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { checkKey } from '../kv/key-range.js';
 import { onAbort } from '../on-abort.js';
-import { compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
+import { LocalQueue } from './local-queue.js';
+import { RegisteredKey } from './registered-key.js';
 import { Session } from './session.js';
 import { orAborted, untilAnswered, type WaitOptions, waitLimit } from './wait-limit.js';
 
@@ -22,13 +22,6 @@ export type Gap =
       readonly taken: readonly Uint8Array[];
     };
 
-interface Registered {
-  readonly key: Uint8Array;
-  readonly value: Uint8Array;
-  /** The lease it was put with last. */
-  lease: bigint;
-}
-
 /**
  * Keys that are to be there as long as this process lives, as for service discovery: when the lease is lost another is
  * granted and the keys are put again, and a gap event tells of it. Not for locks: what was held is not held any more
@@ -37,7 +30,11 @@ interface Registered {
 export class SelfHealingSession implements AsyncDisposable {
   readonly client: Keyspace;
   readonly #ttl: number | undefined;
-  readonly #registered = new Map<string, Registered>();
+  readonly #registered = new Map<string, RegisteredKey>();
+  /** Every lease there was: what bears one of them is ours. */
+  readonly #leases = new Set<bigint>();
+  /** One registration at a time. */
+  readonly #turns = new LocalQueue();
   readonly #gaps = new AsyncQueue<Gap>();
   readonly #over = new AbortController();
   /** Counts losses: what was put before one is not there after it. */
@@ -51,6 +48,7 @@ export class SelfHealingSession implements AsyncDisposable {
     this.#ttl = ttl;
     this.#session = session;
     this.#whole = Promise.resolve(session);
+    this.#leases.add(session.leaseId);
     this.#follow(session);
   }
 
@@ -73,50 +71,47 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /**
-   * Puts a key, and sees to it that it stays. During a gap this waits for its end. A registration that is given up may
-   * have put the key under the lease of the moment. @throws EtcdError, see `WaitOptions`.
+   * Puts a key, in place of whatever is there, and sees to it that it stays. During a gap this waits for its end. A
+   * registration that is given up may have put the key under the lease of the moment. @throws EtcdError, see
+   * `WaitOptions`.
    */
   async register(key: BytesLike, value: BytesLike, options: WaitOptions = {}): Promise<void> {
-    const own = { key: checkKey(key, 'key').slice(), value: toBytes(value, 'value').slice() };
-    const limit = waitLimit('register', options, this.#over.signal);
-    try {
+    const registered = new RegisteredKey(checkKey(key, 'key').slice(), toBytes(value, 'value').slice());
+    await this.#inTurn('register', options, async (signal) => {
       for (;;) {
-        const session = await orAborted(this.#whole, limit.signal);
+        const session = await orAborted(this.#whole, signal);
         const losses = this.#losses;
-        const lease = session.leaseId;
+        session.strays(textOf(registered.key)).delete(registered.key);
         try {
-          // Repeating it is safe: key and value are this session's alone.
-          await untilAnswered(limit.signal, (call) => this.client.put(own.key, own.value, { ...call, lease }));
-          if (losses !== this.#losses) continue;
-          this.#registered.set(String(own.key), { ...own, lease });
-          return;
+          await registered.put(this.client, session.leaseId, () => true, signal);
         } catch (error) {
-          if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') throw error;
+          if (!isLeaseNotFound(error)) throw error;
           session.lose(error);
         }
+        if (losses !== this.#losses || !session.valid()) continue;
+        this.#registered.set(idOf(registered.key), registered);
+        return;
       }
-    } finally {
-      limit.dispose();
-    }
+    });
   }
 
-  /** Deletes a registered key, unless somebody else has put it anew. @throws EtcdError, see `WaitOptions`. */
+  /**
+   * Deletes a registered key, unless somebody else has put it anew. Given up it may be called again; meanwhile the key
+   * is not put again. When the session is over there is nothing to do. @throws EtcdError, see `WaitOptions`.
+   */
   async unregister(key: BytesLike, options: WaitOptions = {}): Promise<void> {
-    const id = String(checkKey(key, 'key'));
-    const limit = waitLimit('unregister', options, this.#over.signal);
-    try {
+    const id = idOf(checkKey(key, 'key'));
+    if (this.#over.signal.aborted) return;
+    await this.#inTurn('unregister', options, async (signal) => {
       const registered = this.#registered.get(id);
       if (registered === undefined) return;
-      this.#registered.delete(id);
+      registered.leaving = true;
       // Were the keys being put again, this one could come after its deletion.
-      await orAborted(this.#whole, limit.signal);
-      const own = [compare.lease(registered.key, '==', registered.lease)];
-      await untilAnswered(limit.signal, (call) =>
-        this.client.txn({ if: own, then: [op.delete(registered.key)] }, call),
-      );
-    } finally {
-      limit.dispose();
-    }
+      const session = await orAborted(this.#whole, signal);
+      await registered.delete(this.client, signal);
+      this.#registered.delete(id);
+      if (registered.doubtful) session.strays(textOf(registered.key)).add(registered.key);
+    });
   }
 
   /** What happens to the keys, each gap from the first on; ends with the session. For one reader. */
@@ -164,43 +159,52 @@ export class SelfHealingSession implements AsyncDisposable {
         Session.open(this.client, { ...call, ttl: this.#ttl }),
       );
       this.#session = session;
+      this.#leases.add(session.leaseId);
       try {
         this.#over.signal.throwIfAborted();
-        const keys = [...this.#registered.values()];
-        const put = await Promise.all(keys.map((registered) => this.#restore(registered, session)));
-        const of = (restored: boolean): Uint8Array[] =>
-          keys.filter((_, index) => put[index] === restored).map(({ key }) => key);
-        this.#gaps.push({ type: 'healed', leaseId: session.leaseId, restored: of(true), taken: of(false) });
+        this.#gaps.push({ type: 'healed', leaseId: session.leaseId, ...(await this.#restore(session)) });
         this.#follow(session);
         return session;
       } catch (error) {
-        if (this.#over.signal.aborted) {
-          await session.close().catch(() => {});
-          throw this.#over.signal.reason;
-        }
-        if (session.valid()) throw error;
+        if (isLeaseNotFound(error)) session.lose(error);
+        const over = this.#over.signal.aborted;
+        if (!over && !session.valid()) continue;
+        await session.close().catch(() => {});
+        throw over ? this.#over.signal.reason : error;
       }
     }
   }
 
-  /** Puts a key again unless somebody else has put it meanwhile; tells which. */
-  async #restore(registered: Registered, session: Session): Promise<boolean> {
-    const { key, value, lease: before } = registered;
-    const lease = session.leaseId;
-    const put = op.put(key, value, { lease });
-    const { succeeded, responses } = await untilAnswered(session.signal, (call) =>
-      this.client.txn(
-        {
-          if: [compare.createRevision(key, '==', 0n)],
-          then: [put],
-          else: [op.txn({ if: [compare.lease(key, '==', before)], then: [put] }), op.get(key)],
-        },
-        call,
-      ),
+  /** Puts all keys again, but for those that somebody else has put meanwhile: they are theirs. */
+  async #restore(session: Session): Promise<Pick<Extract<Gap, { type: 'healed' }>, 'restored' | 'taken'>> {
+    const [restored, taken]: [Uint8Array[], Uint8Array[]] = [[], []];
+    const keys = [...this.#registered].filter(([, { leaving }]) => !leaving);
+    await Promise.all(
+      keys.map(async ([id, registered]) => {
+        const isOurs = (lease: bigint): boolean => this.#leases.has(lease);
+        const put = await registered.put(this.client, session.leaseId, isOurs, session.signal);
+        (put ? restored : taken).push(registered.key);
+        if (!put && this.#registered.get(id) === registered) this.#registered.delete(id);
+      }),
     );
-    const isOwn = succeeded || responses[1]?.lease === lease;
-    if (isOwn) registered.lease = lease;
-    else this.#registered.delete(String(key));
-    return isOwn;
+    return { restored, taken };
   }
+
+  async #inTurn(what: string, options: WaitOptions, action: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const limit = waitLimit(what, options, this.#over.signal);
+    let leave = (): void => {};
+    try {
+      leave = await this.#turns.enter(limit.signal);
+      await action(limit.signal);
+    } catch (error) {
+      throw limit.signal.aborted ? limit.signal.reason : error;
+    } finally {
+      leave();
+      limit.dispose();
+    }
+  }
+}
+
+function isLeaseNotFound(error: unknown): error is EtcdError {
+  return error instanceof EtcdError && error.reason === 'LeaseNotFound';
 }

@@ -3,9 +3,10 @@ import type { CallOptions } from '../channel/rpc.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { onAbort } from '../on-abort.js';
+import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Held } from './held.js';
-import { Mutex } from './mutex.js';
+import { Line } from './line.js';
 import { checkName, leaveQueueIfEntered, type QueueEntry, uniqueKey } from './queue-entry.js';
 import type { Session } from './session.js';
 import { settledWithin, untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
@@ -15,30 +16,29 @@ import { watchUntil } from './watch-until.js';
 const CLEANUP_WAIT_MS = 1_000;
 
 /**
- * A number of permits, given out in the order in which they were asked for. Whoever wants one queues at a gate, a
- * `Mutex` named `NAME/gate`; who is at its head alone watches the permits, takes the first that is free, and opens the
- * gate to the next. So a release wakes one, and nobody else can take what was counted as free. All who use a name must
+ * A number of permits, given out in the order in which they were asked for. Whoever wants one stands in line at a gate;
+ * who is at its head alone watches the permits, takes the first that is free, and opens the gate to the next. So a release wakes one, and nobody else can take what was counted as free. All who use a name must
  * agree on the number.
  */
 export class Semaphore {
   readonly name: string;
   readonly permits: number;
   readonly #session: Session;
-  readonly #gate: Mutex;
+  readonly #gate: Line;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string, permits: number) {
     this.name = checkName(name);
     this.permits = Number(checkCount(permits, 'permits', 1n));
     this.#session = session;
-    this.#gate = new Mutex(session, `${name}/gate`);
+    this.#gate = new Line(session, `${name}/gate`);
   }
 
   /** Waits for a permit. A session may hold several. @throws EtcdError, see `WaitOptions`. */
   async acquire(options: WaitOptions = {}): Promise<Held> {
     const limit = waitLimit('acquire', options, this.#session.signal);
     try {
-      const gate = await this.#gate.lock({ signal: limit.signal });
+      const gate = await this.#gate.enter('acquire', { signal: limit.signal });
       return (await this.#enter(gate, limit, () => this.#room(limit.signal))) as Held;
     } catch (error) {
       throw limit.signal.aborted ? limit.signal.reason : error;
@@ -47,13 +47,16 @@ export class Semaphore {
     }
   }
 
-  /** A permit if one is free and nobody waits; undefined otherwise. */
+  /** A permit if one is free; undefined otherwise. Waits for those who are about to take one, but for no release. */
   async tryAcquire(options: WaitOptions = {}): Promise<Held | undefined> {
     const limit = waitLimit('tryAcquire', options, this.#session.signal);
     try {
-      const gate = await this.#gate.tryLock({ signal: limit.signal });
-      if (gate === undefined) return undefined;
-      return await this.#enter(gate, limit, async () => (await this.#taken({ signal: limit.signal })) < this.permits);
+      const { signal } = limit;
+      let gate = await this.#gate.tryEnter('tryAcquire', { signal });
+      // Somebody at the gate waits for a release, or is just passing.
+      if (gate === undefined && !(await this.#hasRoom({ signal }))) return undefined;
+      gate ??= await this.#gate.enter('tryAcquire', { signal });
+      return await this.#enter(gate, limit, () => this.#hasRoom({ signal }));
     } catch (error) {
       throw limit.signal.aborted ? limit.signal.reason : error;
     } finally {
@@ -69,10 +72,25 @@ export class Semaphore {
     const offLost = onAbort(gate.signal, () => limit.end(gate.signal.reason));
     try {
       if (!(await hasRoom())) return undefined;
-      const { header, responses } = await untilAnswered(limit.signal, (options) =>
-        gate.txn({ then: [op.put(key, '', { lease }), op.get(key)] }, options),
+      let doubtful = false;
+      const { header, responses } = await untilAnswered(
+        limit.signal,
+        (options) =>
+          gate.txn(
+            {
+              if: [compare.missing(key)],
+              then: [op.put(key, '', { lease }), op.get(key)],
+              else: [op.get(key), op.get(key)],
+            },
+            options,
+          ),
+        () => {
+          doubtful = true;
+        },
       );
       const { createRevision: revision } = responses[1] as KeyValue;
+      // Without the gate's key no second put comes through, however late: not after the permit was given back either.
+      if (doubtful) await gate.unlock({ timeoutMs: Number.POSITIVE_INFINITY });
       const entry: QueueEntry = { key, prefix: permits, lease, revision, seenAt: header.revision };
       return Held.begin(this.#session, this.name, entry, () => {});
     } catch (error) {
@@ -95,12 +113,12 @@ export class Semaphore {
   #room(signal: AbortSignal): Promise<true> {
     const releases = { keys: prefix(`${this.name}/permits/`), wake: 'delete' } as const;
     return watchUntil(this.#session.client, releases, signal, async (options) => {
-      return (await this.#taken(options)) < this.permits ? true : undefined;
+      return (await this.#hasRoom(options)) || undefined;
     });
   }
 
-  async #taken(options: CallOptions): Promise<bigint> {
+  async #hasRoom(options: CallOptions): Promise<boolean> {
     const permits = prefix(`${this.name}/permits/`);
-    return (await this.#session.client.range(permits, { ...options, countOnly: true })).count;
+    return (await this.#session.client.range(permits, { ...options, countOnly: true })).count < this.permits;
   }
 }

@@ -1,9 +1,11 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
+import { prefix } from '../kv/key-range.js';
 import type { KeepAlive } from '../lease/keep-alive.js';
 import { onAbort } from '../on-abort.js';
 import { Seat } from './seat.js';
+import { Strays } from './strays.js';
 import { untilAnswered, waitLimit } from './wait-limit.js';
 
 /** Short enough that the locks of a process that died are soon free. */
@@ -13,7 +15,10 @@ const CLOSE_TIMEOUT_MS = 10_000;
 export interface SessionOptions extends CallOptions {
   /** Seconds after which the locks of a process that died are free: whole, 1 or more. Default 10. */
   readonly ttl?: number | undefined;
-  /** A lease that there is already, in place of one of the session's own. `ttl` is left out then. */
+  /**
+   * A lease that there is already, in place of one of the session's own. `ttl` is left out then. One session at a time:
+   * two with one lease are one contender, and both would hold the same lock.
+   */
   readonly lease?: bigint | undefined;
 }
 
@@ -25,6 +30,7 @@ export class Session implements AsyncDisposable {
   readonly client: Keyspace;
   readonly #keepAlive: KeepAlive;
   readonly #seats = new Map<string, Seat>();
+  readonly #strays = new Map<string, Strays>();
   #closing: Promise<void> | undefined;
 
   private constructor(client: Keyspace, keepAlive: KeepAlive) {
@@ -65,6 +71,16 @@ export class Session implements AsyncDisposable {
       this.#seats.set(key, seat);
     }
     return seat;
+  }
+
+  /** @internal Keys under this prefix that a lost put may yet bring. */
+  strays(own: string): Strays {
+    let strays = this.#strays.get(own);
+    if (strays === undefined) {
+      strays = new Strays(this.client, prefix(own), this.signal, () => this.#strays.delete(own));
+      this.#strays.set(own, strays);
+    }
+    return strays;
   }
 
   /** @internal The lease was found to be gone. */

@@ -1,4 +1,4 @@
-import { type BytesLike, textOf, toBytes } from '../bytes.js';
+import { type BytesLike, idOf, textOf, toBytes } from '../bytes.js';
 import type { Keyspace } from '../keyspace.js';
 import { checkKey } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -53,6 +53,7 @@ export class StmTransaction {
   readonly #writes = new Map<string, Write>();
   /** What a conflict brought along, all of one revision. */
   readonly #prefetched: ReadonlyMap<string, Read>;
+  #committing = false;
   /** Revision of the first read. */
   #revision: Promise<bigint> | undefined;
 
@@ -73,7 +74,7 @@ export class StmTransaction {
   /** The value; undefined where there is no such key. What this transaction wrote itself counts. */
   async get(key: BytesLike): Promise<Uint8Array | undefined> {
     const bytes = checkKey(key, 'key');
-    const written = this.#writes.get(String(bytes));
+    const written = this.#writes.get(idOf(bytes));
     if (written !== undefined) return written.value;
     return (await this.#read(bytes)).kv?.value;
   }
@@ -91,12 +92,17 @@ export class StmTransaction {
 
   put(key: BytesLike, value: BytesLike, options: Pick<PutOptions, 'lease'> = {}): void {
     const bytes = checkKey(key, 'key').slice();
-    this.#writes.set(String(bytes), { key: bytes, value: toBytes(value, 'value').slice(), options });
+    this.#writes.set(idOf(bytes), { key: bytes, value: toBytes(value, 'value').slice(), options });
   }
 
   delete(key: BytesLike): void {
     const bytes = checkKey(key, 'key').slice();
-    this.#writes.set(String(bytes), { key: bytes, value: undefined, options: {} });
+    this.#writes.set(idOf(bytes), { key: bytes, value: undefined, options: {} });
+  }
+
+  /** @internal The writes may have been sent. */
+  get committing(): boolean {
+    return this.#committing;
   }
 
   /** @internal Undefined when it took effect; after a conflict what to run next. */
@@ -105,6 +111,7 @@ export class StmTransaction {
     // A snapshot has been consistent at its own revision, whatever happened since.
     if (this.#writes.size === 0 && (snapshot || !readsStand)) return undefined;
     const reads = [...this.#reads.values()];
+    this.#committing = true;
     const result = await this.#client.txn(
       {
         if: await this.#conditions(reads),
@@ -115,7 +122,7 @@ export class StmTransaction {
     );
     if (result.succeeded) return undefined;
     const fresh = result.responses as readonly (KeyValue | undefined)[];
-    const prefetched = new Map(reads.map(({ key }, index): [string, Read] => [String(key), { key, kv: fresh[index] }]));
+    const prefetched = new Map(reads.map(({ key }, index): [string, Read] => [idOf(key), { key, kv: fresh[index] }]));
     return new StmTransaction(this.#client, this.#isolation, this.#signal, {
       revision: result.header.revision,
       reads: prefetched,
@@ -131,14 +138,14 @@ export class StmTransaction {
     const since = writesStand ? await this.#revision : undefined;
     if (since !== undefined) {
       for (const { key } of this.#writes.values()) {
-        if (!this.#reads.has(String(key))) conditions.push(compare.modRevision(key, '<', since + 1n));
+        if (!this.#reads.has(idOf(key))) conditions.push(compare.modRevision(key, '<', since + 1n));
       }
     }
     return conditions;
   }
 
   async #read(key: Uint8Array): Promise<Read> {
-    const id = String(key);
+    const id = idOf(key);
     const known = this.#reads.get(id);
     if (known !== undefined && this.#isolation.readsStand) return known;
     const prefetched = this.#prefetched.get(id);

@@ -1,5 +1,5 @@
 import { checkChoice, checkCount } from '../arguments.js';
-import { EtcdError } from '../errors.js';
+import { amended, EtcdError } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { backoffMs, pause } from '../time.js';
 import { ISOLATIONS, type Isolation, StmTransaction } from './stm-transaction.js';
@@ -32,29 +32,40 @@ export async function stm<T>(
   const isolation = checkChoice(ISOLATIONS, options.isolation ?? 'serializableSnapshot', 'isolation');
   const maxAttempts = Number(checkCount(options.maxAttempts ?? DEFAULT_MAX_ATTEMPTS, 'maxAttempts', 1n));
   const limit = waitLimit('stm', options);
+  let tx = new StmTransaction(client, isolation, limit.signal);
   try {
-    let tx = new StmTransaction(client, isolation, limit.signal);
     for (let attempt = 1; ; attempt += 1) {
       limit.signal.throwIfAborted();
-      let next: StmTransaction | undefined;
-      try {
-        const result = await apply(tx);
-        next = await tx.commit();
-        if (next === undefined) return result;
-      } catch (error) {
-        // The revision that all reads were to be of is gone.
-        if (!(error instanceof EtcdError) || error.reason !== 'Compacted') throw error;
-        next = new StmTransaction(client, isolation, limit.signal);
-      }
+      const run = await attemptOnce(tx, apply);
+      if (run.done) return run.result;
       if (attempt === maxAttempts) throw conflict(maxAttempts);
       await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ROUND)), limit.signal);
-      tx = next;
+      tx = run.next ?? new StmTransaction(client, isolation, limit.signal);
     }
   } catch (error) {
-    const isEnd = limit.signal.aborted && error instanceof EtcdError && error.outcome !== 'unknown';
-    throw isEnd ? limit.signal.reason : error;
+    if (!limit.signal.aborted || !(error instanceof EtcdError)) throw error;
+    // Of what was going on when time was up only the commit can have had an effect.
+    const uncertain = tx.committing && error.outcome === 'unknown';
+    throw uncertain ? amended(limit.signal.reason, { outcome: 'unknown' }) : limit.signal.reason;
   } finally {
     limit.dispose();
+  }
+}
+
+type Run<T> =
+  | { readonly done: true; readonly result: T }
+  /** What a conflict left, if anything, for the next run. */
+  | { readonly done: false; readonly next: StmTransaction | undefined };
+
+async function attemptOnce<T>(tx: StmTransaction, apply: (tx: StmTransaction) => Promise<T> | T): Promise<Run<T>> {
+  try {
+    const result = await apply(tx);
+    const next = await tx.commit();
+    return next === undefined ? { done: true, result } : { done: false, next };
+  } catch (error) {
+    // The revision that all reads were to be of is gone.
+    if (error instanceof EtcdError && error.reason === 'Compacted') return { done: false, next: undefined };
+    throw error;
   }
 }
 

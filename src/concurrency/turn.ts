@@ -1,4 +1,5 @@
 import type { BytesLike } from '../bytes.js';
+import { EtcdError } from '../errors.js';
 import type { KeyValue } from '../kv/key-value.js';
 import {
   enqueue,
@@ -7,6 +8,7 @@ import {
   leaveQueueIfEntered,
   type QueueEntry,
   type QueueKey,
+  uniqueKey,
   waitForTurn,
   watchEntry,
 } from './queue-entry.js';
@@ -25,6 +27,14 @@ export interface Contender {
   readonly session: Session;
   readonly key: QueueKey;
   readonly value: BytesLike;
+  /** Where the key is this contender's alone: the prefix under which its session has such keys. */
+  readonly own?: string | undefined;
+}
+
+/** A contender with a key of its own under `own`, which waits for all before it under `waitsFor`. */
+export function uniqueContender(session: Session, own: string, waitsFor: string): Contender {
+  const lease = session.leaseId;
+  return { session, value: '', own, key: { key: uniqueKey(own, lease), prefix: waitsFor, lease } };
 }
 
 /**
@@ -34,24 +44,19 @@ export interface Contender {
  * @throws EtcdError with the reason of the end: `Canceled`, `DeadlineExceeded`, that of the session's loss, or `LockLost`
  * where the own place in the queue was deleted.
  */
-export async function takeTurn<T>(
-  what: string,
-  { session, key, value }: Contender,
-  options: WaitOptions,
-  hold: Hold<T>,
-): Promise<T> {
+export async function takeTurn<T>(what: string, contender: Contender, options: WaitOptions, hold: Hold<T>): Promise<T> {
+  const { session, key, value } = contender;
   const limit = waitLimit(what, options, session.signal);
   try {
     limit.signal.throwIfAborted();
-    const seat = session.seat(key.key);
-    const leave = await seat.localQueue.enter(limit.signal);
-    const attempt = begin(session, key.key, seat, leave);
+    const place = contender.own === undefined ? await sharedPlace(session, key.key, limit.signal) : ownPlace(contender);
+    const attempt = begin(session, key.key, place);
     const entering = enqueue(session.client, key, value, limit.signal, attempt.onUnknown);
     const { entry, ahead } = await attempt.step(entering);
     attempt.entry = entry;
-    seat.claim(entry.revision);
+    place.claim(entry.revision);
     if (ahead !== undefined) await attempt.step(wait(session, entry, ahead, limit));
-    return hold(entry, leave);
+    return hold(entry, place.leave);
   } catch (error) {
     throw limit.signal.aborted ? limit.signal.reason : error;
   } finally {
@@ -62,29 +67,25 @@ export async function takeTurn<T>(
 /** Takes the turn if nobody is to be waited for, and nobody of this session is after it. Never queues. */
 export async function tryTurn<T>(
   what: string,
-  { session, key, value }: Contender,
+  contender: Contender,
   options: WaitOptions,
   hold: Hold<T>,
 ): Promise<T | undefined> {
+  const { session, key, value } = contender;
   const limit = waitLimit(what, options, session.signal);
   try {
     limit.signal.throwIfAborted();
-    const seat = session.seat(key.key);
-    let leave = seat.localQueue.tryEnter();
-    while (leave === undefined && seat.localQueue.occupant === 'guard') {
-      await seat.localQueue.left(limit.signal);
-      limit.signal.throwIfAborted();
-      leave = seat.localQueue.tryEnter();
-    }
-    if (leave === undefined) return undefined;
-    const attempt = begin(session, key.key, seat, leave);
+    const place =
+      contender.own === undefined ? await trySharedPlace(session, key.key, limit.signal) : ownPlace(contender);
+    if (place === undefined) return undefined;
+    const attempt = begin(session, key.key, place);
     const entry = await attempt.step(enqueueIfEmpty(session.client, key, value, limit.signal, attempt.onUnknown));
     if (entry === undefined) {
-      leave();
+      place.leave();
       return undefined;
     }
-    seat.claim(entry.revision);
-    return hold(entry, leave);
+    place.claim(entry.revision);
+    return hold(entry, place.leave);
   } catch (error) {
     throw limit.signal.aborted ? limit.signal.reason : error;
   } finally {
@@ -95,6 +96,49 @@ export async function tryTurn<T>(
 async function wait(session: Session, entry: QueueEntry, ahead: KeyValue, limit: WaitLimit): Promise<void> {
   const stopWatching = watchEntry(session.client, entry, (gone) => limit.end(gone));
   await waitForTurn(session.client, entry, ahead, limit.signal).finally(stopWatching);
+}
+
+/** What a contender uses its key through. */
+interface Place {
+  /** The key was found to be its own, at this create revision. */
+  readonly claim: (revision: bigint) => void;
+  /** A put of the key has an unknown outcome: it may come through at any time, as long as the lease lives. */
+  readonly doubt: () => void;
+  /** The key is deleted, and not used any more. */
+  readonly leave: () => void;
+}
+
+async function sharedPlace(session: Session, key: string, signal: AbortSignal): Promise<Place> {
+  const seat = session.seat(key);
+  return placeIn(seat, await seat.localQueue.enter(signal));
+}
+
+async function trySharedPlace(session: Session, key: string, signal: AbortSignal): Promise<Place | undefined> {
+  const seat = session.seat(key);
+  let leave = seat.localQueue.tryEnter();
+  while (leave === undefined && seat.localQueue.occupant === 'guard') {
+    await seat.localQueue.left(signal);
+    signal.throwIfAborted();
+    leave = seat.localQueue.tryEnter();
+  }
+  return leave && placeIn(seat, leave);
+}
+
+function placeIn(seat: Seat, leave: () => void): Place {
+  return { claim: (revision) => seat.claim(revision), doubt: () => seat.guard(), leave };
+}
+
+function ownPlace({ session, key: { key, lease }, own }: Contender): Place {
+  let doubtful = false;
+  return {
+    claim: () => {},
+    doubt: () => {
+      doubtful = true;
+    },
+    leave: () => {
+      if (doubtful && !session.signal.aborted) session.strays(`${own}${lease.toString(16)}-`).add(key);
+    },
+  };
 }
 
 interface Attempt {
@@ -109,7 +153,8 @@ interface Attempt {
  * The steps towards the turn. Where one fails the own key is deleted, by a path that what ended the wait does not stop;
  * only then may the next contender of the session use the key.
  */
-function begin({ client, signal }: Session, key: string, seat: Seat, leave: () => void): Attempt {
+function begin(session: Session, key: string, place: Place): Attempt {
+  const { client, signal } = session;
   let doubtful = false;
   const withdraw = async (entry: QueueEntry | undefined): Promise<void> => {
     if (entry !== undefined) await leaveQueue(client, key, entry.revision, signal);
@@ -119,15 +164,17 @@ function begin({ client, signal }: Session, key: string, seat: Seat, leave: () =
     entry: undefined,
     onUnknown: () => {
       doubtful = true;
-      seat.guard();
+      place.doubt();
     },
     step: async (step) => {
       try {
         return await step;
       } catch (error) {
+        // Whoever tries again at once is not to find the session valid.
+        if (error instanceof EtcdError && error.reason === 'LeaseNotFound') session.lose(error);
         // Fails only with the session, and then the key goes with the lease.
         const withdrawn = withdraw(attempt.entry).catch(() => {});
-        await settledWithin(CLEANUP_WAIT_MS, withdrawn.finally(leave));
+        await settledWithin(CLEANUP_WAIT_MS, withdrawn.finally(place.leave));
         throw error;
       }
     },

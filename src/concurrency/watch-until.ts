@@ -25,19 +25,27 @@ export async function watchUntil<T>(
   for (;;) {
     const watch = client.watch(keys, { filters: [wake === 'put' ? 'noDelete' : 'noPut'], signal });
     try {
-      await watch.created();
-      const events = watch.batches();
-      for (;;) {
+      let stands = await orPassing(watch.created());
+      while (stands) {
         const found = await untilAnswered(signal, look);
         if (found !== undefined) return found;
-        await events.next();
+        stands = await orPassing(watch.batches().next());
       }
-    } catch (error) {
-      if (!isPassing(error)) throw error;
-      await pause(REWATCH_MS, signal);
     } finally {
       await watch.close();
     }
+    await pause(REWATCH_MS, signal);
+  }
+}
+
+/** Whether it came about; false where the watch ended for a cause that passes. */
+async function orPassing(event: Promise<unknown>): Promise<boolean> {
+  try {
+    await event;
+    return true;
+  } catch (error) {
+    if (isPassing(error)) return false;
+    throw error;
   }
 }
 

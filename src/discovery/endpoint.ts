@@ -13,10 +13,20 @@ export interface Endpoint {
 const OP_ADD = 0;
 
 /** As Go writes it: `{"Op":0,"Addr":…,"Metadata":…}`. @throws EtcdError, reason `InvalidInput`. */
-export function encodeEndpoint({ address, metadata }: Endpoint): string {
+export function encodeEndpoint(endpoint: Endpoint): string {
+  if (typeof endpoint !== 'object' || endpoint === null)
+    throw invalidInput('endpoint', describeType(endpoint), '{ address, metadata }');
+  const { address, metadata } = endpoint;
   if (typeof address !== 'string' || address === '')
     throw invalidInput('endpoint.address', address === '' ? 'an empty string' : describeType(address), 'a string');
-  return JSON.stringify({ Op: OP_ADD, Addr: address, Metadata: metadata ?? null });
+  const allowed = 'anything that JSON holds';
+  if (typeof metadata === 'function' || typeof metadata === 'symbol')
+    throw invalidInput('endpoint.metadata', describeType(metadata), allowed);
+  try {
+    return JSON.stringify({ Op: OP_ADD, Addr: address, Metadata: metadata ?? null });
+  } catch {
+    throw invalidInput('endpoint.metadata', 'a value that JSON cannot hold', allowed);
+  }
 }
 
 /** Undefined where it is no endpoint. */

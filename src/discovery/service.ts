@@ -49,6 +49,8 @@ export class Service {
     options: CallOptions = {},
   ): Promise<Registration> {
     if (typeof id !== 'string' || id === '') throw invalidInput('id', 'an empty id', 'a string, not empty');
+    if (session.client !== this.#client && session instanceof SelfHealingSession)
+      throw invalidInput('session', 'one of another client or namespace', 'one of the same as the service');
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
     const close =
@@ -57,7 +59,11 @@ export class Service {
         : await this.#registerPlain(session, key, value, options);
     let closing: Promise<void> | undefined;
     const once = (): Promise<void> => {
-      closing ??= close();
+      // One that failed may be tried again.
+      closing ??= close().catch((error: unknown) => {
+        closing = undefined;
+        throw error;
+      });
       return closing;
     };
     return { key, close: once, [Symbol.asyncDispose]: once };

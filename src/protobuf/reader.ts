@@ -1,4 +1,4 @@
-import { NO_BYTES } from '../bytes.js';
+import { NO_BYTES, plain } from '../bytes.js';
 import { EtcdError } from '../errors.js';
 
 /** Messages nested deeper are refused, so that hostile bytes cannot exhaust the stack. */
@@ -39,9 +39,7 @@ export class Reader {
   #high = 0;
 
   constructor(bytes: Uint8Array, typeName: string) {
-    // A Buffer's own slice would be another view of the same memory.
-    this.#bytes =
-      bytes.constructor === Uint8Array ? bytes : new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+    this.#bytes = plain(bytes);
     this.#typeName = typeName;
     this.#end = bytes.length;
   }

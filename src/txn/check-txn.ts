@@ -1,4 +1,4 @@
-import { compareBytes } from '../bytes.js';
+import { compareBytes, idOf } from '../bytes.js';
 import { invalidInput } from '../errors.js';
 import type { DeleteRangeRequest, RequestOp, TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import type { Init } from '../protobuf/codec.js';
@@ -51,7 +51,7 @@ function checkWrites(ops: WireOps, list: string): Writes {
     if (request?.case === 'requestDeleteRange') deletes.push(intervalOf(request.value));
   }
   const add = (key: Uint8Array, alternatives?: ReadonlyMap<string, Uint8Array>): void => {
-    const id = String(key);
+    const id = idOf(key);
     const twice = puts.has(id) && !alternatives?.has(id);
     if (twice || deletes.some((interval) => contains(interval, key))) {
       throw invalidInput(
