@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { type CachedRange, fromKey, keyRange, op, prefix } from '../../src/index.js';
+import { type CachedRange, type Client, fromKey, keyRange, op, prefix } from '../../src/index.js';
+import { grpcJs } from '../../src/transport/grpc-js/transport.js';
+import type { TransportFactory } from '../../src/transport/transport-options.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { proxied, WATCH } from '../support/locks.js';
+import { proxied, TXN, WATCH } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
@@ -146,6 +148,27 @@ test('a cached range cut off while history was compacted shows what it had, then
 });
 
 describe('waiting for a revision', () => {
+  test.each([
+    ['a changed key', (etcd: Client, key: string) => etcd.put(key, 'new'), 'new'],
+    ['a deletion', (etcd: Client, key: string) => etcd.delete(key), undefined],
+  ])('does not end before the event of %s is here, whatever the store says by then', async (_what, write, value) => {
+    const [direct, key] = [openClient(), unique()];
+    await direct.put(key, 'old');
+    const { transport, release, looks } = holdingEvents();
+    await using cached = await openClient({ transport }).cachedRange(key);
+    const { header } = await write(direct, key);
+    let arrived = false;
+    const waiting = cached.waitForRevision(header.revision).then(() => {
+      arrived = true;
+    });
+    const before = looks();
+    await expect.poll(looks, { timeout: 5_000 }).toBeGreaterThan(before + 1);
+    expect([arrived, cached.get(key)?.text()]).toEqual([false, 'old']);
+    release();
+    await waiting;
+    expect(cached.get(key)?.text()).toBe(value);
+  });
+
   test('that is far off ends with its time, or its signal', async () => {
     await using cached = await openClient().cachedRange(unique());
     const far = cached.revision + 1_000_000n;
@@ -201,6 +224,34 @@ describe('a cached range is over', () => {
     expect(await errorOf(stopped)).toMatchObject({ reason: 'Canceled' });
   });
 });
+
+/** The real transport, on which nothing of a watch arrives until it is released. */
+function holdingEvents(): { transport: TransportFactory; release: () => void; looks: () => number } {
+  const held: (() => void)[] = [];
+  let [holding, looked] = [true, 0];
+  const transport: TransportFactory = (endpoint, options) => {
+    const inner = grpcJs(endpoint, options);
+    const stream: typeof inner.stream = (call, handler) =>
+      inner.stream(call, {
+        message: (message) => {
+          if (holding && call.method.path === WATCH) held.push(() => handler.message(message));
+          else handler.message(message);
+        },
+        end: (error) => handler.end(error),
+      });
+    const unary: typeof inner.unary = async (call) => {
+      const response = await inner.unary(call);
+      if (call.method.path === TXN) looked += 1;
+      return response;
+    };
+    return { unary, stream, close: () => inner.close() };
+  };
+  const release = (): void => {
+    holding = false;
+    for (const deliver of held.splice(0)) deliver();
+  };
+  return { transport, release, looks: () => looked };
+}
 
 function shown(cached: CachedRange): string[] {
   return cached.range().map((kv) => kv.text());
