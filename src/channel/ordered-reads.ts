@@ -1,14 +1,11 @@
 import { canceled, EtcdError, timedOut } from '../errors.js';
 import type { ResponseHeader, TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
+import { onAbort } from '../on-abort.js';
 import type { Init } from '../protobuf/codec.js';
 import { backoffMs, monotonicMs, pause } from '../time.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { isEndpointFailure } from './retry.js';
-
-interface Fresh<Response> {
-  readonly response: Response;
-}
 
 const KV_PATHS: ReadonlySet<string> = new Set(Object.values(methods.kv).map(({ path }) => path));
 
@@ -35,14 +32,21 @@ export class OrderedReads implements Transport {
     const response = await this.#inner.unary(call);
     // What was written is written, whatever the revision: a cluster restored from a backup begins behind.
     if (this.#isFresh(response, floor) || !readsOnly(call)) return response;
-    const candidates = call.endpoint === undefined ? this.#endpoints : [call.endpoint];
-    for (let round = 0; ; round += 1) {
-      const asked = candidates.map((endpoint) => this.#ask({ ...call, endpoint }, floor));
-      const fresh = await firstFresh(asked);
-      if (fresh !== undefined) return fresh.response;
-      await pause(Math.min(backoffMs(round), call.deadline - monotonicMs()), call.signal);
+    const endpoints = call.endpoint === undefined ? this.#endpoints : [call.endpoint];
+    const over = new AbortController();
+    const offAbort = call.signal === undefined ? () => {} : onAbort(call.signal, () => over.abort());
+    if (call.signal?.aborted) over.abort();
+    try {
+      // The first that has come so far answers; one that is dead holds up nobody.
+      const asked = endpoints.map((endpoint) => this.#askUntilFresh({ ...call, endpoint, signal: over.signal }, floor));
+      return await Promise.any(asked);
+    } catch (failures) {
       if (call.signal?.aborted) throw canceled(call.signal, 'rejected', call.method.path);
-      if (monotonicMs() >= call.deadline) throw stale(call, floor);
+      const { errors } = failures as AggregateError;
+      throw errors.find((error) => !isPassing(error)) ?? stale(call, floor);
+    } finally {
+      offAbort();
+      over.abort();
     }
   }
 
@@ -57,17 +61,16 @@ export class OrderedReads implements Transport {
     return this.#inner.close();
   }
 
-  async #ask<Request, Response>(
-    call: UnaryCall<Request, Response>,
-    floor: bigint,
-  ): Promise<Fresh<Response> | undefined> {
-    try {
-      const response = await this.#inner.unary(call);
-      return this.#isFresh(response, floor) ? { response } : undefined;
-    } catch (error) {
-      const passing = error instanceof EtcdError && (isEndpointFailure(error) || error.reason === 'DeadlineExceeded');
-      if (passing) return undefined;
-      throw error;
+  async #askUntilFresh<Request, Response>(call: UnaryCall<Request, Response>, floor: bigint): Promise<Response> {
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const response = await this.#inner.unary(call);
+        if (this.#isFresh(response, floor)) return response;
+      } catch (error) {
+        if (!isPassing(error)) throw error;
+      }
+      await pause(Math.min(backoffMs(attempt), call.deadline - monotonicMs()), call.signal);
+      if (call.signal?.aborted || monotonicMs() >= call.deadline) throw stale(call, floor);
     }
   }
 
@@ -91,12 +94,10 @@ function isReadOnly({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   );
 }
 
-/** The first that is fresh; undefined when none is. One that is slow, or dead, holds up nobody. */
-function firstFresh<T>(asked: readonly Promise<Fresh<T> | undefined>[]): Promise<Fresh<T> | undefined> {
-  return new Promise((resolve, reject) => {
-    for (const answer of asked) answer.then((fresh) => fresh && resolve(fresh), reject);
-    Promise.all(asked).then(() => resolve(undefined), reject);
-  });
+/** A member that is not there, or says nothing, may yet come back. */
+function isPassing(error: unknown): boolean {
+  if (!(error instanceof EtcdError)) return false;
+  return isEndpointFailure(error) || error.reason === 'DeadlineExceeded' || error.reason === 'StaleRead';
 }
 
 function stale({ timeoutMs, method }: UnaryCall<unknown, unknown>, floor: bigint): EtcdError {

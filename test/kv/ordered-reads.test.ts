@@ -66,6 +66,22 @@ describe('serializable reads over a member that is behind', () => {
     expect(header.revision).toBeGreaterThanOrEqual(ahead.revision);
   });
 
+  test('are answered once it has caught up, though another is dead', async () => {
+    const { ahead, behind, proxy } = await twoServers();
+    const { transport, asked } = counting();
+    const etcd = ordered([proxy.endpoint, behind.endpoint], { transport });
+    await etcd.get('k', SERIALIZABLE);
+    await proxy.close();
+    const read = etcd.get('k', { ...SERIALIZABLE, timeoutMs: 5_000 });
+    await Promise.all([
+      expect(read.then((kv) => kv?.text())).resolves.toBe('caught up'),
+      expect
+        .poll(() => asked(behind.endpoint))
+        .toBeGreaterThan(0)
+        .then(() => writeUpTo(behind.client, ahead.revision, 'caught up')),
+    ]);
+  });
+
   test('end with their signal while they wait for it to catch up', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
