@@ -15,6 +15,15 @@ import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 import { queueLength } from './support/locks.js';
 
+test('a prefix given as a Buffer stands as it was when it was given', async () => {
+  const [etcd, name] = [openClient(), `${unique('namespace')}/`];
+  const bytes = Buffer.from(name);
+  const namespace = etcd.namespace(bytes);
+  bytes.fill(0);
+  await namespace.put('k', 'x');
+  expect((await etcd.get(`${name}k`))?.text()).toBe('x');
+});
+
 describe('a namespace', () => {
   test('has its keys at prefix + name, and shows them without the prefix', async () => {
     const { etcd, inside, name } = namespaceOf();

@@ -124,6 +124,41 @@ describe('DoubleBarrier', () => {
     await Promise.all([c.leave(), d.leave()]);
   });
 
+  test('never lets one through alone, however often and late it gives up', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const [barrier] = await barriers(etcd, name, 2);
+    for (let round = 0; round < 300; round += 1) {
+      const error = await errorOf((barrier as DoubleBarrier).enter({ timeoutMs: 1 + (round % 8) }));
+      expect(error.reason).toBe('DeadlineExceeded');
+    }
+    await expect.poll(() => keys(etcd, name)).toBe(0n);
+  });
+
+  test('counts a participant whose answer was lost once, and lets it in with the round that it completed', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const name = unique('barrier');
+    const [a] = await barriers(etcd, name, 2);
+    const [b] = await barriers(direct, name, 2);
+    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/waiters/`) && chunk.includes(`__${name}/`));
+    const entering = (a as DoubleBarrier).enter();
+    await expect.poll(async () => (await direct.range(prefix(`${name}/waiters/`))).count).toBe(1n);
+    await Promise.all([lost, entering, (b as DoubleBarrier).enter()]);
+    await Promise.all([a, b].map((barrier) => (barrier as DoubleBarrier).leave()));
+    expect(await keys(direct, name)).toBe(0n);
+  });
+
+  test('lets those in who waited for the next round, when all inside have died', async () => {
+    const [etcd, name] = [openClient(), unique('barrier')];
+    const dying = await Promise.all([Session.open(etcd), Session.open(etcd)]);
+    await Promise.all(dying.map((session) => new DoubleBarrier(session, name, 2).enter()));
+    const next = await barriers(etcd, name, 2);
+    const entering = next.map((barrier) => barrier.enter());
+    await etcd.get(name);
+    await Promise.all(dying.map((session) => session.close()));
+    await Promise.all(entering);
+    await Promise.all(next.map((barrier) => barrier.leave()));
+  });
+
   test('refuses more than it is for', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const { id: lease } = await etcd.lease.grant({ ttl: 60 });

@@ -72,6 +72,19 @@ describe('Queue', () => {
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
   });
 
+  test('tells a consumer at once that its place is gone, whose loss is that of nothing', async () => {
+    const [etcd, name] = [openClient(), unique('queue')];
+    const waiting = errorOf((await queue(etcd, name)).dequeue());
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(1n);
+    await etcd.delete(prefix(`__${name}/`));
+    expect(await waiting).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
+    const session = await Session.open(etcd);
+    const ending = errorOf(new Queue(session, name).dequeue());
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(1n);
+    await session.close();
+    expect((await ending).outcome).toBe('rejected');
+  });
+
   test('keeps its items where a consumer dies while it waits', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const dying = await Session.open(etcd);

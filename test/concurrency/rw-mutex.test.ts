@@ -3,7 +3,9 @@ import { RWMutex, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { queueLength } from '../support/locks.js';
+import { proxied, queueLength } from '../support/locks.js';
+import { watchers } from '../support/metrics.js';
+import { ownEtcd } from '../support/own-etcd.js';
 
 async function rwMutex(etcd: Client, name: string): Promise<RWMutex> {
   return new RWMutex(await Session.open(etcd), name);
@@ -82,6 +84,23 @@ test('a session may read several times, and ends a wait for itself by its time l
   await queueLength(etcd, name, 2);
   await Promise.all([a.unlock(), b.unlock()]);
   expect((await mutex.lock()).valid()).toBe(true);
+});
+
+test('attempts that are given up on the way leave no key, and one watch at most', async () => {
+  const { endpoints } = await ownEtcd();
+  const { etcd, direct, proxy } = await proxied(endpoints);
+  const name = unique('rw');
+  const mutex = await rwMutex(etcd, name);
+  const writer = await (await rwMutex(direct, name)).lock();
+  for (let round = 0; round < 5; round += 1) {
+    const stop = new AbortController();
+    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/read/`)).then(() => stop.abort());
+    expect(await errorOf(mutex.readLock({ signal: stop.signal }))).toMatchObject({ reason: 'Canceled' });
+    await lost;
+  }
+  await queueLength(direct, name, 1);
+  await expect.poll(() => watchers(endpoints), { timeout: 20_000 }).toBeLessThanOrEqual(2);
+  await writer.unlock();
 });
 
 test('a reader whose session ended while the writer left has never held (S20)', async () => {

@@ -41,6 +41,39 @@ test('a session may hold several permits; the next waits until any one of them i
   await expect.poll(async () => (await semaphore.tryAcquire()) !== undefined).toBe(true);
 });
 
+test('a free permit is had at once, however soon after another', async () => {
+  const [etcd, name] = [openClient(), unique('semaphore')];
+  const [a, b] = [await Session.open(etcd), await Session.open(openClient())];
+  for (let count = 0; count < 10; count += 1) {
+    expect(await new Semaphore(count % 2 === 0 ? a : b, name, 10).tryAcquire()).toBeDefined();
+  }
+  expect(await new Semaphore(a, name, 10).tryAcquire()).toBeUndefined();
+});
+
+test('the order is that of asking, across sessions and within one', async () => {
+  const [etcd, name] = [openClient(), unique('semaphore')];
+  const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
+  const first = await new Semaphore(a, name, 1).acquire();
+  const served: string[] = [];
+  const asked = [];
+  for (const [who, session] of [
+    ['1', a],
+    ['2', a],
+    ['3', b],
+    ['4', a],
+  ] as const) {
+    const asking = new Semaphore(session, name, 1).acquire().then(async (permit) => {
+      served.push(who);
+      await permit.unlock();
+    });
+    asked.push(asking);
+    await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(BigInt(asked.length + 1));
+  }
+  await first.unlock();
+  await Promise.all(asked);
+  expect(served).toEqual(['1', '2', '3', '4']);
+});
+
 test('permits of a session that is lost are free', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const lost = await Session.open(etcd);

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { type Gap, Mutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
+import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -34,6 +35,14 @@ test('an orphaned session leaves its lease and its locks to whoever takes the le
   expect((await etcd.get(held.key))?.createRevision).toBe(held.token);
   await (await Session.open(etcd, { lease: session.leaseId })).close();
   expect(await etcd.get(held.key)).toBeUndefined();
+});
+
+test('a session whose lease is found to be gone by a lock is over at once', async () => {
+  const etcd = openClient();
+  const session = await Session.open(etcd, { ttl: 60 });
+  await openClient().lease.revoke(session.leaseId);
+  expect(await errorOf(new Mutex(session, unique('lock')).lock())).toMatchObject({ reason: 'LeaseNotFound' });
+  expect([session.valid(), session.signal.reason.reason]).toEqual([false, 'LeaseNotFound']);
 });
 
 test('registered keys are put again after a loss of the lease, and a gap tells of it', async () => {
@@ -81,6 +90,56 @@ test('a key that somebody else has put in the gap is theirs', async () => {
   await session.unregister(key);
   await session.close();
   expect((await direct.get(key))?.text()).toBe('theirs');
+});
+
+test('keys given as Buffers are told apart by their bytes', async () => {
+  const [etcd, name] = [openClient(), unique('service')];
+  const session = await SelfHealingSession.open(etcd, { ttl: 2 });
+  const keys = [0xf1, 0xf2].map((byte) => Buffer.concat([Buffer.from(name), Buffer.from([byte])]));
+  for (const key of keys) await session.register(key, 'x');
+  await session.register(Buffer.from(`${name}-left`), 'x');
+  await session.unregister(`${name}-left`);
+  await openClient().lease.revoke(session.leaseId);
+  for await (const gap of session.gaps()) if (gap.type === 'healed') break;
+  expect((await etcd.range(prefix(name))).kvs.map(({ lease }) => lease)).toEqual([session.leaseId, session.leaseId]);
+  await session.close();
+});
+
+test('a registration that was given up on the way out may be given up again, and is not healed meanwhile', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const key = unique('service');
+  const session = await SelfHealingSession.open(etcd, { ttl: 2 });
+  await session.register(key, 'x');
+  proxy.blackhole();
+  expect(await errorOf(session.unregister(key, { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  proxy.heal();
+  proxy.dropConnections();
+  await session.unregister(key);
+  expect(await direct.get(key)).toBeUndefined();
+  await session.close();
+  await session.unregister(key);
+});
+
+test('a put that is held up on its way brings back neither an older value nor a key that was unregistered', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const key = unique('service');
+  const session = await SelfHealingSession.open(etcd, { ttl: 30 });
+  const held = proxy.holdNextRequest((chunk) => chunk.includes('old value'));
+  const registering = session.register(key, 'old value');
+  const release = await held;
+  await registering;
+  await session.register(key, 'new value');
+  release();
+  await direct.put(unique(), 'x');
+  expect((await direct.get(key))?.text()).toBe('new value');
+
+  const heldAgain = proxy.holdNextRequest((chunk) => chunk.includes('third value'));
+  const third = session.register(`${key}3`, 'third value');
+  const releaseAgain = await heldAgain;
+  await third;
+  await session.unregister(`${key}3`);
+  releaseAgain();
+  await expect.poll(() => direct.get(`${key}3`)).toBeUndefined();
 });
 
 test('what is registered during a gap is there after it', async () => {

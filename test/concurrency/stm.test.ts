@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Isolation, Session, stm } from '../../src/concurrency/index.js';
+import { op, prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -189,6 +190,37 @@ test('a commit whose answer is lost is not repeated: the error says that the out
   await lost;
   expect(error.outcome).toBe('unknown');
   expect([runs, (await direct.get(`${key}-written`))?.version]).toEqual([1, 1n]);
+});
+
+test('keys and values given as Buffers count by their bytes, as they were when they were given', async () => {
+  const [etcd, name] = [openClient(), unique()];
+  const key = (byte: number): Buffer => Buffer.concat([Buffer.from(name), Buffer.from([byte])]);
+  const value = Buffer.from('one');
+  const seen = await stm(etcd, async (tx) => {
+    tx.put(key(0xfe), value);
+    tx.put(key(0xff), 'two');
+    value.write('xxx');
+    return [await tx.text(key(0xfe)), await tx.text(Uint8Array.from(key(0xff)))];
+  });
+  expect(seen).toEqual(['one', 'two']);
+  expect((await etcd.range(prefix(name))).kvs.map((kv) => kv.text())).toEqual(['one', 'two']);
+  await etcd.txn({ then: [op.put(key(0xf1), 'a'), op.put(key(0xf2), 'b')] });
+});
+
+test('time that runs out while it reads has written nothing, and says so', async () => {
+  const { etcd, proxy } = await proxied();
+  await etcd.get('k');
+  proxy.blackhole();
+  const error = await errorOf(stm(etcd, (tx) => tx.get('k'), { timeoutMs: 100 }));
+  expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
+});
+
+test('time that runs out while it commits leaves open whether it took effect', async () => {
+  const { etcd, proxy } = await proxied();
+  await etcd.get('k');
+  proxy.blackhole();
+  const error = await errorOf(stm(etcd, (tx) => tx.put(unique(), 'x'), { timeoutMs: 100 }));
+  expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
 test('a level, a number of attempts and keys that are none are refused', async () => {

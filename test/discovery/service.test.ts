@@ -100,6 +100,14 @@ test('a registration that another program has replaced is left alone when it is 
   expect([...(await service.list()).values()]).toEqual([{ address: 'h:2' }]);
 });
 
+test('a session of another namespace is refused: it would put the endpoint where nobody looks', async () => {
+  const etcd = openClient();
+  const session = await SelfHealingSession.open(etcd);
+  const service = new Service(etcd.namespace('app/'), unique());
+  expect(await errorOf(service.register(session, 'a', { address: 'h:1' }))).toMatchObject({ reason: 'InvalidInput' });
+  await session.close();
+});
+
 test('names and endpoints that are none are refused', async () => {
   const etcd = openClient();
   for (const target of ['', 'a/', 5 as never]) {
@@ -107,5 +115,9 @@ test('names and endpoints that are none are refused', async () => {
   }
   const [service, session] = [new Service(etcd, 'a'), await Session.open(etcd)];
   expect(await errorOf(service.register(session, '', { address: 'h:1' }))).toMatchObject({ reason: 'InvalidInput' });
-  expect(await errorOf(service.register(session, 'a', { address: '' }))).toMatchObject({ reason: 'InvalidInput' });
+  for (const endpoint of [{ address: '' }, null, { address: 'h', metadata: 5n }, { address: 'h', metadata: () => 1 }]) {
+    expect(await errorOf(service.register(session, 'a', endpoint as Endpoint))).toMatchObject({
+      reason: 'InvalidInput',
+    });
+  }
 });

@@ -1,12 +1,21 @@
 /** Watch events that the members say they have sent so far. */
-export async function eventsSent(endpoints: readonly string[]): Promise<number> {
+export function eventsSent(endpoints: readonly string[]): Promise<number> {
+  return sum(endpoints, 'etcd_debugging_mvcc_events_total');
+}
+
+/** Watches that the members say there are. */
+export function watchers(endpoints: readonly string[]): Promise<number> {
+  return sum(endpoints, 'etcd_debugging_mvcc_watcher_total');
+}
+
+async function sum(endpoints: readonly string[], metric: string): Promise<number> {
   const counts = await Promise.all(
     endpoints.map(async (endpoint) => {
       const metrics = await (await fetch(`${endpoint}/metrics`)).text();
-      const [, count] = /^etcd_debugging_mvcc_events_total (\S+)$/m.exec(metrics) ?? [];
-      if (count === undefined) throw new Error('the server does not count its watch events');
+      const [, count] = new RegExp(`^${metric} (\\S+)$`, 'm').exec(metrics) ?? [];
+      if (count === undefined) throw new Error(`the server has no ${metric}`);
       return Number(count);
     }),
   );
-  return counts.reduce((sum, count) => sum + count, 0);
+  return counts.reduce((total, count) => total + count, 0);
 }
