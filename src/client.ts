@@ -41,8 +41,8 @@ export interface ClientOptions {
   /** Who the client is, for clusters with authentication. */
   readonly auth?: Credentials | undefined;
   /**
-   * Let no serializable read be older than what was read or written before, whichever member answers; one that is, is
-   * put to the others. Default false.
+   * Let no serializable read be older than what the answer to an earlier call told of, whichever member answers; one
+   * that is, is put to the others. What watches tell does not count. Default false.
    */
   readonly orderedReads?: boolean | undefined;
   /** What carries the calls. Default: `grpcJs`. */
@@ -86,7 +86,7 @@ export class Client extends Keyspace {
     const credentials = options.auth && checkCredentials(options.auth, endpoints);
     const factory = options.transport ?? grpcJs;
     const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
-    const authenticated = credentials && new AuthenticatedTransport(channel, credentials, timeoutMs);
+    const authenticated = credentials && new AuthenticatedTransport(channel, credentials);
     const closing = new AbortController();
     const settings = { timeoutMs, renewsTokens: authenticated?.renewsTokens ?? false, closed: closing.signal };
     const ordered = options.orderedReads ?? false;

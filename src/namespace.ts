@@ -135,7 +135,9 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
   };
   // A lease may hold keys of others too.
   const timeToLive = (message: rpc.LeaseTimeToLiveResponse): rpc.LeaseTimeToLiveResponse => {
-    const own = message.keys.filter((key) => prefix.every((byte, index) => byte === key[index]));
+    const own = message.keys.filter(
+      (key) => key.length > prefix.length && prefix.every((byte, index) => byte === key[index]),
+    );
     return { ...message, keys: own.map((key) => key.subarray(prefix.length)) };
   };
 

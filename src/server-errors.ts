@@ -83,8 +83,13 @@ const byMessage = new Map<string, ServerReason>(
   Object.entries(SERVER_ERRORS).map(([name, [, message]]) => [message, name as ServerReason]),
 );
 
+/** Messages without a name of their own in etcd, by what they amount to. */
+const UNNAMED: ReadonlyMap<string, ServerReason> = new Map([
+  ['auth: authentication failed, password was given for no password user', 'AuthFailed'],
+]);
+
 export function serverReason(message: string): ServerReason | undefined {
-  return byMessage.get(message);
+  return byMessage.get(message) ?? UNNAMED.get(message);
 }
 
 export function statusOfReason(reason: ServerReason): StatusCode {

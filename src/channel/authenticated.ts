@@ -1,4 +1,4 @@
-import { canceled, EtcdError, timedOut } from '../errors.js';
+import { amended, canceled, EtcdError, timedOut } from '../errors.js';
 import { methods } from '../gen/methods.js';
 import { onAbort } from '../on-abort.js';
 import { after, monotonicMs } from '../time.js';
@@ -14,6 +14,12 @@ import type {
 import type { Credentials } from './credentials.js';
 import { isTokenRefused, MAX_RENEWALS, TokenSource } from './token-source.js';
 
+/** For an exchange of the password for a token, which costs the server some work. Calls have their own limits too. */
+const EXCHANGE_TIMEOUT_MS = 15_000;
+
+/** Calls that put a key before they wait: a token that is refused after that does not mean that nothing was done. */
+const WAITING: ReadonlySet<string> = new Set([methods.lock.lock.path, methods.election.campaign.path]);
+
 /**
  * A transport whose calls carry a token. A unary call whose token is refused is repeated with a new one; a stream ends,
  * and whoever owns it opens the next one, which gets a new token.
@@ -22,15 +28,14 @@ export class AuthenticatedTransport implements Transport {
   readonly #inner: Transport;
   readonly #tokens: TokenSource;
 
-  /** `timeoutMs` bounds an exchange of the password for a token; calls that wait for it have their own limits too. */
-  constructor(inner: Transport, credentials: Credentials, timeoutMs: number) {
+  constructor(inner: Transport, credentials: Credentials) {
     this.#inner = inner;
     this.#tokens = new TokenSource(credentials, async (name, password) => {
       const { token } = await inner.unary({
         method: methods.auth.authenticate,
         request: { name, password },
-        timeoutMs,
-        deadline: monotonicMs() + timeoutMs,
+        timeoutMs: EXCHANGE_TIMEOUT_MS,
+        deadline: monotonicMs() + EXCHANGE_TIMEOUT_MS,
       });
       return token;
     });
@@ -44,14 +49,16 @@ export class AuthenticatedTransport implements Transport {
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     // The one call that needs no token, and has the password in it.
     if (call.method.path === methods.auth.authenticate.path) return this.#inner.unary(call);
+    const lastWord = (error: EtcdError): EtcdError =>
+      WAITING.has(call.method.path) ? amended(error, { outcome: 'unknown' }) : error;
     for (let renewals = 0; ; renewals += 1) {
-      const token = await this.#tokenFor(call);
+      const token = await this.#tokenFor(call, renewals > 0 ? lastWord : undefined);
       try {
         return await this.#inner.unary({ ...call, metadata: withToken(call.metadata, token) });
       } catch (error) {
-        if (!(error instanceof EtcdError) || !isTokenRefused(error)) throw error;
+        if (!(error instanceof EtcdError) || !isRefused(error, token)) throw error;
         this.#tokens.refused(token);
-        if (!this.#tokens.renews || renewals === MAX_RENEWALS) throw error;
+        if (!this.#tokens.renews || renewals === MAX_RENEWALS) throw lastWord(error);
       }
     }
   }
@@ -77,7 +84,7 @@ export class AuthenticatedTransport implements Transport {
       {
         message: (message) => handler.message(message),
         end: (error) => {
-          if (error !== undefined && isTokenRefused(error)) this.#tokens.refused(used);
+          if (error !== undefined && isRefused(error, used)) this.#tokens.refused(used);
           handler.end(error);
         },
       },
@@ -95,23 +102,19 @@ export class AuthenticatedTransport implements Transport {
   }
 
   /** The token, waited for no longer than the call may take. */
-  #tokenFor({
-    method,
-    signal,
-    timeoutMs,
-    deadline,
-  }: UnaryCall<unknown, unknown>): string | undefined | Promise<string | undefined> {
+  async #tokenFor(
+    { method, signal, timeoutMs, deadline }: UnaryCall<unknown, unknown>,
+    amend: (error: EtcdError) => EtcdError = (error) => error,
+  ): Promise<string | undefined> {
     const token = this.#tokens.get();
     if (!(token instanceof Promise)) return token;
     return new Promise((resolve, reject) => {
-      const abort = (): void => reject(canceled(signal as AbortSignal, 'not-sent', method.path));
-      const undos = [
-        after(deadline - monotonicMs(), () => reject(timedOut('call', timeoutMs, 'not-sent', method.path))),
-        signal === undefined ? () => {} : onAbort(signal, abort),
-      ];
+      const abort = (): void => reject(amend(canceled(signal as AbortSignal, 'not-sent', method.path)));
+      const late = (): void => reject(amend(timedOut('call', timeoutMs, 'not-sent', method.path)));
+      const undos = [after(deadline - monotonicMs(), late), signal === undefined ? () => {} : onAbort(signal, abort)];
       if (signal?.aborted) abort();
       this.#orReason(token, method.path)
-        .then(resolve, reject)
+        .then(resolve, (error: EtcdError) => reject(amend(error)))
         .finally(() => {
           for (const undo of undos) undo();
         });
@@ -135,4 +138,9 @@ export class AuthenticatedTransport implements Transport {
 
 function withToken(metadata: Metadata | undefined, token: string | undefined): Metadata {
   return token === undefined ? { ...metadata } : { ...metadata, token };
+}
+
+/** "The user name is empty" is about the token only where there was none. */
+function isRefused(error: EtcdError, token: string | undefined): boolean {
+  return isTokenRefused(error) && (error.reason !== 'UserEmpty' || token === undefined);
 }

@@ -9,6 +9,9 @@ import { isEndpointFailure, mayRetry } from './retry.js';
 /** A call that got no answer for this long says something about the endpoint, not only about the caller's patience. */
 const SILENCE_MS = 1_000;
 
+/** Repetitions of a call that has all the time in the world and one endpoint to go to: some seconds. */
+const MAX_VAIN = 5;
+
 /**
  * A transport over several endpoints. A call moves on from an endpoint that fails and is repeated where its method
  * allows; a stream is opened once, and whoever owns it opens the next one.
@@ -51,8 +54,13 @@ export class Channel implements Transport {
         const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
         if (silent || isEndpointFailure(error)) this.#peers.failed(peer);
         if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
+        // Without a time limit a member that is gone for good would be waited for as long.
+        const inVain =
+          call.endpoint !== undefined && call.deadline === Number.POSITIVE_INFINITY && attempt === MAX_VAIN;
         const stuck =
-          error.reason === 'NotSupportedForLearner' && (call.endpoint !== undefined || this.#peers.all().length === 1);
+          inVain ||
+          (error.reason === 'NotSupportedForLearner' &&
+            (call.endpoint !== undefined || this.#peers.all().length === 1));
         if (stuck || !mayRetry(call.method, error)) {
           throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
         }

@@ -18,18 +18,15 @@ export type Credentials = (
   readonly allowPlaintext?: boolean | undefined;
 };
 
-/** @throws EtcdError, reason `InvalidInput`; what was given for a secret is not part of it. */
+const TOKEN = /^[\x21-\x7e]+$/;
+
+/**
+ * A copy that has nothing else in it.
+ *
+ * @throws EtcdError, reason `InvalidInput`; what was given for a secret is not part of it.
+ */
 export function checkCredentials(credentials: Credentials, endpoints: readonly Endpoint[]): Credentials {
-  const given: Readonly<Record<string, unknown>> = { ...credentials };
-  const forms = given.token === undefined ? ['username', 'password'] : ['token'];
-  for (const name of forms) {
-    if (typeof given[name] === 'string' && given[name] !== '') continue;
-    const shown = given[name] === '' ? 'an empty string' : describeType(given[name]);
-    throw invalidInput(`auth.${name}`, shown, '{ username, password } or { token }, none of them empty');
-  }
-  if (given.token !== undefined && (given.username !== undefined || given.password !== undefined)) {
-    throw invalidInput('auth', 'a token together with a user name or password', 'one of the two');
-  }
+  const { username, password, token }: Readonly<Record<string, unknown>> = { ...credentials };
   const plaintext = endpoints.find((endpoint) => !endpoint.tls && 'host' in endpoint.address);
   if (plaintext !== undefined && credentials.allowPlaintext !== true) {
     throw invalidInput(
@@ -38,5 +35,19 @@ export function checkCredentials(credentials: Credentials, endpoints: readonly E
       'https: or unix: endpoints, or allowPlaintext: true',
     );
   }
-  return credentials;
+  if (token === undefined) return { username: secret('username', username), password: secret('password', password) };
+  if (username !== undefined || password !== undefined) {
+    throw invalidInput('auth', 'a token together with a user name or password', 'one of the two');
+  }
+  const given = secret('token', token);
+  // It goes into a header; a line break at its end is what reading it from a file leaves.
+  if (!TOKEN.test(given))
+    throw invalidInput('auth.token', 'one with spaces or line breaks in it', 'visible ASCII only');
+  return { token: given };
+}
+
+function secret(name: string, value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value;
+  const shown = value === '' ? 'an empty string' : describeType(value);
+  throw invalidInput(`auth.${name}`, shown, '{ username, password } or { token }, none of them empty');
 }

@@ -17,7 +17,7 @@ const KV_PATHS: ReadonlySet<string> = new Set(Object.values(methods.kv).map(({ p
 export class OrderedReads implements Transport {
   readonly #inner: Transport;
   readonly #endpoints: readonly string[];
-  /** Greatest revision of the store in any answer so far. */
+  /** Greatest revision of the store in any answer to a call so far. */
   #seen = 0n;
 
   constructor(inner: Transport, endpoints: readonly string[]) {
@@ -26,7 +26,11 @@ export class OrderedReads implements Transport {
   }
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    if (!KV_PATHS.has(call.method.path)) return this.#inner.unary(call);
+    if (!KV_PATHS.has(call.method.path)) {
+      const response = await this.#inner.unary(call);
+      this.#isFresh(response, 0n);
+      return response;
+    }
     // What others hear while this call is under way does not make its answer too old.
     const floor = this.#seen;
     const response = await this.#inner.unary(call);

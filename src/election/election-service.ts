@@ -63,12 +63,20 @@ export class ElectionService {
     }
   }
 
-  /** The leader's key now, and after every change that the server sees. */
+  /** The leader's key now, and after every change that the server sees. @throws EtcdError when the server ends it. */
   async *observe(name: BytesLike, options?: Pick<CallOptions, 'signal' | 'endpoint'>): AsyncGenerator<KeyValue, void> {
     const request = { name: toBytes(name, 'name') };
+    // The server ends the stream without a word where the token has expired; a call gets a new one.
+    await this.leader(name, options);
     for await (const { kv } of openServerStream(this.#rpc, methods.election.observe, request, options)) {
       if (kv !== undefined) yield new KeyValue(kv);
     }
+    throw new EtcdError('the server ended the observation', {
+      code: 'Unavailable',
+      reason: 'ConnectionLost',
+      outcome: 'unknown',
+      method: methods.election.observe.path,
+    });
   }
 
   async resign(leader: LeaderKey, options?: CallOptions): Promise<WithHeader<object>> {

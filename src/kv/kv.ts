@@ -58,6 +58,7 @@ export class KV {
 
   /** The key, or undefined where there is none. */
   async get(key: BytesLike, options: GetOptions & CallOptions = {}): Promise<KeyValue | undefined> {
+    refuse(options, ['countOnly'], 'get');
     const response = await this.#rpc.call(methods.kv.range, rangeRequest(checkKey(key, 'key'), options), options);
     return rangeResult(response).kvs[0];
   }
@@ -77,6 +78,7 @@ export class KV {
    * scan ends it with reason `Compacted`. `timeoutMs` holds for each page.
    */
   scanPages(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncGenerator<ScanPage, void> {
+    refuse(options, ['countOnly', 'limit', 'sort'], 'scan');
     rangeRequest(keys, options);
     const { maxReceiveBytes } = this.#options;
     return scanPages(keys, options, {
@@ -141,6 +143,12 @@ export class KV {
 
 async function* keysOfPages(pages: AsyncIterable<ScanPage>): AsyncGenerator<KeyValue, void> {
   for await (const { kvs } of pages) yield* kvs;
+}
+
+/** The types leave these out, but the presets of a range let them in. */
+function refuse(options: RangeOptions, names: readonly (keyof RangeOptions)[], what: string): void {
+  const given = names.find((name) => options[name] !== undefined && options[name] !== false);
+  if (given !== undefined) throw invalidInput(given, `an option that ${what} has not`, 'range, which has it');
 }
 
 /** etcd streams no such ranges. */

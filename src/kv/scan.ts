@@ -1,5 +1,6 @@
 import { compareBytes, concatBytes } from '../bytes.js';
 import { isEndpointFailure } from '../channel/retry.js';
+import { isTokenRefused } from '../channel/token-source.js';
 import { EtcdError } from '../errors.js';
 import { type Keys, resolveKeys } from './key-range.js';
 import type { KeyValue } from './key-value.js';
@@ -70,7 +71,8 @@ export async function* scanPages(
       return;
     } catch (error) {
       if (isUnimplemented(error)) source.cannotStream();
-      else if (!isTooLarge(error) && !(error instanceof EtcdError && isEndpointFailure(error))) throw error;
+      // Else the next page deals with the trouble: by another endpoint, or a new token.
+      else if (!isTooLarge(error) && !isForPages(error)) throw error;
     }
   }
 }
@@ -91,6 +93,10 @@ function limitFor(kvs: readonly KeyValue[], pageBytes: number): number {
 /** This side's own limit on what it takes. */
 function isTooLarge(error: unknown): boolean {
   return error instanceof EtcdError && error.code === 'ResourceExhausted' && error.reason === 'Other';
+}
+
+function isForPages(error: unknown): boolean {
+  return error instanceof EtcdError && (isEndpointFailure(error) || isTokenRefused(error));
 }
 
 function isUnimplemented(error: unknown): boolean {

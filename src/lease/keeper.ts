@@ -43,6 +43,7 @@ export class LeaseKeeper {
   #reopening = false;
   #closed = false;
   #failures = 0;
+  #oneByOne = false;
   /** Streams in a row that ended for their token. */
   #renewals = 0;
 
@@ -128,7 +129,17 @@ export class LeaseKeeper {
       return this.#schedule(kept, GRACE_MS);
     }
     kept.state = 'due';
-    if (!this.#reopening) this.#send(kept);
+    if (!this.#reopening) this.#sendDue();
+  }
+
+  /** All that are due; one at a time while it is to be found out which of them the server refuses. */
+  #sendDue(): void {
+    const all = [...this.#kept.values()];
+    const due = all.filter(({ state }) => state === 'due');
+    const underWay = all.some(({ state }) => state === 'sent' || state === 'overdue');
+    if (due.length === 0 && !underWay) this.#oneByOne = false;
+    if (!this.#oneByOne) for (const kept of due) this.#send(kept);
+    else if (!underWay && due[0] !== undefined) this.#send(due[0]);
   }
 
   #send(kept: Kept): void {
@@ -161,19 +172,24 @@ export class LeaseKeeper {
     if (owed > 0) return void this.#owed.set(id, owed - 1);
     const kept = this.#kept.get(id);
     if (kept === undefined || (kept.state !== 'sent' && kept.state !== 'overdue')) return;
-    if (ttl <= 0n) return this.lose(id, leaseLost(id, 'LeaseExpired', 'the server does not know it any more'));
     kept.state = 'idle';
-    for (const handle of kept.handles) handle.acknowledged(kept.sentAt, Number(ttl));
+    if (ttl > 0n) this.#renewed(kept, Number(ttl));
+    else this.lose(id, leaseLost(id, 'LeaseExpired', 'the server does not know it any more'));
+    if (this.#oneByOne) this.#sendDue();
+  }
+
+  #renewed(kept: Kept, ttl: number): void {
+    for (const handle of kept.handles) handle.acknowledged(kept.sentAt, ttl);
     // The answer came too late for every one of them.
-    if (this.#kept.get(id) !== kept) return;
-    kept.intervalMs = (Number(ttl) * 1000) / RENEWALS_PER_TTL;
+    if (this.#kept.get(kept.id) !== kept) return;
+    kept.intervalMs = (ttl * 1000) / RENEWALS_PER_TTL;
     this.#schedule(kept, kept.sentAt + kept.intervalMs - monotonicMs());
   }
 
   /** Whether no new stream would do better. */
   #isForbidden(error: EtcdError): boolean {
     if (isTokenRefused(error)) return !this.#rpc.settings.renewsTokens || this.#renewals++ === MAX_RENEWALS;
-    return error.reason === 'AuthFailed' || error.reason === 'PermissionDenied';
+    return error.reason === 'AuthFailed';
   }
 
   /** A request went unanswered: the stream leads nowhere. */
@@ -185,6 +201,7 @@ export class LeaseKeeper {
   #ended(error: EtcdError | undefined): void {
     this.#forgetStream();
     if (error?.reason === 'ClientClosed') return this.close();
+    if (error?.reason === 'PermissionDenied') return this.#refused(error);
     if (error !== undefined && this.#isForbidden(error)) {
       for (const id of [...this.#kept.keys()]) this.lose(id, error);
       return;
@@ -197,8 +214,23 @@ export class LeaseKeeper {
     this.#reopening = true;
     this.#stopReopening = after(backoffMs(this.#failures++), () => {
       this.#reopening = false;
-      for (const kept of this.#kept.values()) if (kept.state === 'due') this.#send(kept);
+      this.#sendDue();
     });
+  }
+
+  /**
+   * The user may not renew one of the leases, for it has keys that are out of bounds, and the server ends the stream of
+   * all without saying which. Those under way are tried one by one; the one that it happens with is lost.
+   */
+  #refused(error: EtcdError): void {
+    const underWay = [...this.#kept.values()].filter(({ state }) => state === 'sent' || state === 'overdue');
+    for (const kept of underWay) {
+      kept.state = 'due';
+      kept.stopTimer();
+    }
+    if (underWay.length === 1) this.lose((underWay[0] as Kept).id, error);
+    this.#oneByOne = true;
+    this.#sendDue();
   }
 }
 

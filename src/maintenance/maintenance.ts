@@ -5,6 +5,7 @@ import { EtcdError } from '../errors.js';
 import { AlarmAction, AlarmType, DowngradeAction, type StatusResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
+import { parseEndpoint } from '../transport/endpoint.js';
 import { Snapshot } from './snapshot.js';
 
 /** A member's version, database and raft state. */
@@ -37,7 +38,11 @@ export class Maintenance {
   }
 
   async status(endpoint: string, options: CallOptions = {}): Promise<Status> {
-    const { header, ...status } = await this.#rpc.call(methods.maintenance.status, {}, { ...options, endpoint });
+    const { header, ...status } = await this.#rpc.call(
+      methods.maintenance.status,
+      {},
+      { ...options, endpoint: checkUrl(endpoint) },
+    );
     return withHeader(header, status);
   }
 
@@ -55,13 +60,21 @@ export class Maintenance {
 
   /** Gives the space of deleted and compacted data back to the file system. The member answers nobody meanwhile. */
   async defragment(endpoint: string, options: CallOptions = {}): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.call(methods.maintenance.defragment, {}, { ...unhurried(options), endpoint });
+    const { header } = await this.#rpc.call(
+      methods.maintenance.defragment,
+      {},
+      { ...unhurried(options), endpoint: checkUrl(endpoint) },
+    );
     return withHeader(header, {});
   }
 
   /** CRC-32 of a member's whole database; for tests, for it differs between members that agree. */
   async hash(endpoint: string, options: CallOptions = {}): Promise<WithHeader<{ readonly hash: number }>> {
-    const { header, hash } = await this.#rpc.call(methods.maintenance.hash, {}, { ...unhurried(options), endpoint });
+    const { header, hash } = await this.#rpc.call(
+      methods.maintenance.hash,
+      {},
+      { ...unhurried(options), endpoint: checkUrl(endpoint) },
+    );
     return withHeader(header, { hash });
   }
 
@@ -72,14 +85,16 @@ export class Maintenance {
     options: CallOptions = {},
   ): Promise<WithHeader<{ readonly hash: number; readonly compactRevision: bigint; readonly hashRevision: bigint }>> {
     const request = { revision: checkInt64(revision, 'revision') };
-    const callOptions = { ...unhurried(options), endpoint };
+    const callOptions = { ...unhurried(options), endpoint: checkUrl(endpoint) };
     const { header, ...hashes } = await this.#rpc.call(methods.maintenance.hashKv, request, callOptions);
     return withHeader(header, hashes);
   }
 
   /** A member's database. `timeoutMs` holds for each piece. */
   snapshot(endpoint: string, options: CallOptions = {}): Snapshot {
-    return new Snapshot(readStream(this.#rpc, methods.maintenance.snapshot, {}, { ...unhurried(options), endpoint }));
+    return new Snapshot(
+      readStream(this.#rpc, methods.maintenance.snapshot, {}, { ...unhurried(options), endpoint: checkUrl(endpoint) }),
+    );
   }
 
   /**
@@ -133,6 +148,11 @@ export class Maintenance {
     });
     return withHeader(header, { alarms: named });
   }
+}
+
+/** Left out it would be whichever member works. */
+function checkUrl(endpoint: string): string {
+  return parseEndpoint(endpoint, 'endpoint').url;
 }
 
 /** Not the word of one endpoint: the caller wants no answer any more. */

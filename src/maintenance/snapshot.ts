@@ -41,7 +41,8 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
       size += blob.length;
       const held = concatBytes(tail, blob);
       const ready = held.subarray(0, Math.max(0, held.length - DIGEST_BYTES));
-      tail = held.subarray(ready.length);
+      // A copy: whoever takes the chunk may hand its memory on.
+      tail = held.slice(ready.length);
       hash.update(ready);
       if (ready.length > 0) yield ready;
     }

@@ -24,6 +24,9 @@ const DEFAULT_PORT = 2379;
 
 /** @throws EtcdError, reason `InvalidInput`. */
 export function parseEndpoint(text: string, argument: string): Endpoint {
+  // A password in an endpoint would end up in errors and logs, this one among them.
+  if (typeof text === 'string' && text.includes('@'))
+    throw invalidInput(argument, 'a URL with a user name or password', ALLOWED);
   const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !['http:', 'https:', 'unix:'].includes(url.protocol)) {
     throw invalidInput(
@@ -32,9 +35,6 @@ export function parseEndpoint(text: string, argument: string): Endpoint {
       `${ALLOWED}${/^[\w.-]+:\d+$/.test(text) ? `; did you mean http://${text}?` : ''}`,
     );
   }
-  // A password in an endpoint would end up in errors and logs.
-  if (url.username !== '' || url.password !== '')
-    throw invalidInput(argument, 'a URL with a user name or password', ALLOWED);
   if (url.protocol === 'unix:') {
     if (url.pathname.length < 2) throw invalidInput(argument, JSON.stringify(text), ALLOWED);
     return { url: `unix://${url.pathname}`, tls: false, address: { path: decodeURIComponent(url.pathname) } };

@@ -1,6 +1,6 @@
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError, type Reason } from '../errors.js';
 import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import type { StatusCode } from '../status.js';
@@ -25,6 +25,8 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'DeadlineExceeded',
   'Aborted',
 ]);
+
+const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage']);
 
 /**
  * All watches over one stream. This object alone owns the stream and decides what goes over it; after a break it opens
@@ -172,16 +174,29 @@ export class WatchStream {
   #refused(watcher: Watcher, response: WatchResponse): void {
     if (!this.#watchers.has(watcher)) return;
     const error = refusal(response);
-    if (this.#renews(error, watcher.renewals)) {
-      watcher.renewals += 1;
-      this.#stream?.cancel('unauthenticated');
-      return this.#ended(undefined);
+    if (this.#renews(error, watcher.renewals++)) return this.#renew('unauthenticated');
+    // Older servers say so of a token that expired, too: a call tells the two apart, and gets a new token where need be.
+    if (error.reason === 'PermissionDenied' && this.#rpc.settings.renewsTokens && watcher.renewals === 1) {
+      watcher.detached();
+      const { key, rangeEnd } = watcher.createRequest(0n);
+      const stream = this.#stream;
+      const forbidden = (): void => {
+        if (!this.#watchers.has(watcher)) return;
+        this.remove(watcher);
+        watcher.end(error);
+      };
+      const permitted = (): void => {
+        if (this.#stream === stream) this.#renew();
+        else if (this.#stream !== undefined && !this.#isOnStream(watcher)) this.#create(watcher, this.#stream);
+      };
+      this.#rpc.call(methods.kv.range, { key, rangeEnd, countOnly: true }).then(permitted, forbidden);
+      return;
     }
     if (error.code === 'Unavailable') {
       watcher.detached();
       after(backoffMs(this.#failures++), () => {
-        const onStream = this.#ids.has(watcher) || this.#creating.includes(watcher);
-        if (this.#watchers.has(watcher) && this.#stream !== undefined && !onStream) this.#create(watcher, this.#stream);
+        if (!this.#watchers.has(watcher) || this.#stream === undefined || this.#isOnStream(watcher)) return;
+        this.#create(watcher, this.#stream);
       });
       return;
     }
@@ -191,10 +206,19 @@ export class WatchStream {
 
   /** Whether a new stream, with a new token, may do better after this refusal, of which there were some before. */
   #renews(error: EtcdError, renewals: number): boolean {
-    if (!this.#rpc.settings.renewsTokens) return false;
-    // Older servers say so of a token that expired, too.
-    if (error.reason === 'PermissionDenied') return renewals === 0;
-    return isTokenRefused(error) && renewals < MAX_RENEWALS;
+    return this.#rpc.settings.renewsTokens && isTokenRefused(error) && renewals < MAX_RENEWALS;
+  }
+
+  /** A new stream at once, with all watches from where they stand. */
+  #renew(why?: 'unauthenticated'): void {
+    this.#stream?.cancel(why);
+    this.#forgetStream();
+    for (const watcher of this.#watchers) watcher.detached();
+    if (this.#watchers.size > 0) this.#open();
+  }
+
+  #isOnStream(watcher: Watcher): boolean {
+    return this.#ids.has(watcher) || this.#creating.includes(watcher);
   }
 
   #ended(error: EtcdError | undefined): void {
@@ -211,7 +235,7 @@ export class WatchStream {
 }
 
 function isResumable({ code, reason }: EtcdError): boolean {
-  return RESUMABLE.has(code) && reason !== 'ClientClosed' && reason !== 'MalformedMessage';
+  return RESUMABLE.has(code) && !FINAL.has(reason);
 }
 
 /** Why the server ended a watch. */

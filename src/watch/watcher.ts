@@ -64,7 +64,7 @@ export class Watcher {
 
   progressed(headerRevision: bigint): void {
     // The rest of a torn revision is still to come, whatever the header says.
-    if (this.#assembler.partial || this.#cursor.isRepeat(headerRevision)) return;
+    if (this.#assembler.partial || this.#cursor.isRepeat(headerRevision + 1n)) return;
     this.#cursor.progressed(headerRevision);
     if (this.#options.progress) this.batches.push({ revision: headerRevision, events: [] }, 0);
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { methods } from '../../src/gen/methods.js';
-import { Client, prefix } from '../../src/index.js';
+import { Client, op, prefix } from '../../src/index.js';
 import { authEtcd, ROOT, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -92,6 +92,12 @@ describe('credentials (S29)', () => {
     });
   });
 
+  test('with an undefined token beside the password are a user and a password', async () => {
+    const { endpoints } = await authEtcd();
+    const etcd = openClient({ endpoints, auth: { ...USER, token: undefined } as never });
+    await etcd.put('app/k', 'x');
+  });
+
   test('outlive changes of users and roles, which make tokens old', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = openClient({ endpoints, auth: USER });
@@ -123,6 +129,12 @@ describe('credentials (S29)', () => {
       expect(() => new Client({ endpoints, auth: { ...bad, allowPlaintext: true } as never })).toThrow(/auth/);
     }
     expect(() => new Client({ endpoints: ['https://h:1', 'unix:///s'], auth })).not.toThrow();
+    const read = { token: 'sesame\n', allowPlaintext: true };
+    expect(() => new Client({ endpoints, auth: read })).toThrow(/auth.token: got one with spaces or line breaks/);
+    for (const text of ['root:sesame@h:1', 'http://root:se#same@h', 'etcd://root:sesame@h']) {
+      expect(() => new Client({ endpoints: [text] })).toThrow(/user name or password/);
+      expect(() => new Client({ endpoints: [text] })).not.toThrow(/se#?same/);
+    }
   });
 });
 
@@ -164,11 +176,18 @@ describe('an older server that answers an expired token with "permission denied"
     cancelReason: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied',
   };
 
+  /** What a unary call says of the same token: only the first has expired. */
+  const range = scriptedUnary(methods.kv.range, (_, { token }) => {
+    if (token === 't1') throw INVALID_TOKEN;
+    return { header: { revision: 7n } };
+  });
+
   test('is given a new stream with a new token', async () => {
     let authenticated = 0;
     const tokens: unknown[] = [];
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
+      range,
       scriptedStream(methods.watch.watch, async (stream) => {
         tokens.push(stream.metadata.token);
         const { requestUnion } = await stream.receive();
@@ -190,6 +209,7 @@ describe('an older server that answers an expired token with "permission denied"
     let streams = 0;
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
+      range,
       scriptedStream(methods.watch.watch, async (stream) => {
         streams += 1;
         await stream.receive();
@@ -202,7 +222,84 @@ describe('an older server that answers an expired token with "permission denied"
   });
 });
 
+describe('what the user may not do', () => {
+  test('disturbs no other watch, and costs no new token', async () => {
+    const { endpoints } = await authEtcd();
+    const { transport, sent } = recordingTransport();
+    const etcd = openClient({ endpoints, auth: USER, transport });
+    const watch = etcd.watch('app/k');
+    await watch.created();
+    sent.length = 0;
+    const denied = Array.from({ length: 10 }, (_, index) => errorOf(etcd.watch(`elsewhere/${index}`).created()));
+    for (const error of await Promise.all(denied)) expect(error).toMatchObject({ reason: 'PermissionDenied' });
+    await etcd.put('app/k', 'x');
+    for await (const { kv } of watch) {
+      expect(kv.text()).toBe('x');
+      break;
+    }
+    expect(sent.filter(({ path }) => path === AUTHENTICATE)).toEqual([]);
+    // Each denied watch is created once, and the one that was there is not created again.
+    expect(sent.filter(({ path }) => path === methods.watch.watch.path).map(kindOf)).not.toContain('app/k');
+  });
+
+  test('renewing a lease with keys out of bounds, ends that keepalive alone (etcd 3.5)', async (context) => {
+    const { endpoints, root, version } = await authEtcd();
+    if (version?.startsWith('3.4.')) return context.skip('etcd 3.4 lets everybody renew');
+    const etcd = openClient({ endpoints, auth: USER });
+    const session = await Session.open(etcd, { ttl: 2 });
+    const held = await new Mutex(session, 'app/lock').lock();
+    const others = await Promise.all(Array.from({ length: 3 }, () => Session.open(etcd, { ttl: 2 })));
+    const { id } = await root.lease.grant({ ttl: 60 });
+    await root.put('elsewhere', 'x', { lease: id });
+    const forbidden = etcd.lease.keepAlive(id);
+    await expect.poll(() => forbidden.signal.aborted, { timeout: 10_000 }).toBe(true);
+    expect(forbidden.signal.reason).toMatchObject({ reason: 'PermissionDenied' });
+    await idle(3_000);
+    expect([held.valid(), ...others.map((other) => other.valid())]).toEqual([true, true, true, true]);
+  });
+
+  test('a change of users in the midst of a scan does not end it', async () => {
+    const { endpoints, root } = await authEtcd();
+    const etcd = openClient({ endpoints, auth: USER });
+    const names = Array.from({ length: 1_500 }, (_, index) => `app/${String(index).padStart(4, '0')}`);
+    for (let at = 0; at < names.length; at += 100) {
+      const puts = names.slice(at, at + 100).map((name) => op.put(name, 'x'.repeat(2_000)));
+      await etcd.txn({ then: puts });
+    }
+    const seen: string[] = [];
+    for await (const kv of etcd.scan(prefix('app/'))) {
+      if (seen.push(kv.keyText()) === 100) await root.auth.roleGrantPermission('app', 'read', 'more');
+    }
+    expect(seen).toEqual(names);
+  });
+});
+
+describe('a user without a password', () => {
+  test('fails to log in with the reason, once, whatever wants a token', async () => {
+    const { endpoints, root } = await authEtcd();
+    await root.auth.userAdd('certified', { noPassword: true });
+    const auth = { username: 'certified', password: 'x', allowPlaintext: true };
+    const { transport, sent } = recordingTransport();
+    const etcd = openClient({ endpoints, auth, transport });
+    expect(await errorOf(etcd.watch('app/k').created())).toMatchObject({ reason: 'AuthFailed' });
+    expect(await errorOf(etcd.lease.keepAlive(5n).renewed())).toMatchObject({ reason: 'AuthFailed' });
+    expect(sent.filter(({ path }) => path === AUTHENTICATE)).toHaveLength(2);
+  });
+});
+
+test('a short time limit of the client does not bound the exchange of the password', async () => {
+  const { endpoints } = await authEtcd();
+  const etcd = openClient({ endpoints, auth: USER, timeoutMs: 10 });
+  await etcd.put('app/k', 'x', { timeoutMs: 10_000 });
+});
+
 /** Longer than a token lives: only time makes one expire. */
 function idle(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** The key of a watch that is created, or what else it is. */
+function kindOf({ request }: { readonly request: unknown }): string {
+  const { requestUnion } = request as { requestUnion: { case: string; value: { key?: Uint8Array } } };
+  return requestUnion.value.key === undefined ? requestUnion.case : new TextDecoder().decode(requestUnion.value.key);
 }

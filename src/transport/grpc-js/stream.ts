@@ -29,6 +29,11 @@ export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> 
     this.#owner = owner;
   }
 
+  /** Cancelled, or ended by the server. */
+  get over(): boolean {
+    return this.#over;
+  }
+
   start(client: Client, metadata: GrpcMetadata): void {
     if (this.#over) return;
     const call = client.makeBidiStreamRequest<Uint8Array, Uint8Array>(

@@ -81,8 +81,13 @@ class GrpcJsTransport implements Transport {
       };
       const ready = this.#connection.ready;
       // Calls that wait for one dial share its error; each gets its own method.
-      if (ready !== undefined) send(ready);
-      else this.#connection.connect().then(send, (error: EtcdError) => fail(amended(error, { method: method.path })));
+      const refuse = (error: unknown): void => fail(asEtcdError(error, method.path));
+      if (ready === undefined) return void this.#connection.connect().then(send).catch(refuse);
+      try {
+        send(ready);
+      } catch (error) {
+        refuse(error);
+      }
     });
   }
 
@@ -107,13 +112,16 @@ class GrpcJsTransport implements Transport {
     }
     this.#live.add(fail);
     const ready = this.#connection.ready;
-    if (ready !== undefined && !(metadata instanceof Promise)) {
+    const start = async (known: Metadata | undefined): Promise<void> => {
+      if (!stream.over) stream.start(await this.#connection.connect(), grpcMetadata(known));
+    };
+    if (ready !== undefined && !(metadata instanceof Promise) && isSendable(metadata)) {
       stream.start(ready, grpcMetadata(metadata));
-      return stream;
+    } else {
+      Promise.resolve(metadata)
+        .then(start)
+        .catch((error: unknown) => fail(asEtcdError(error, method.path)));
     }
-    Promise.resolve(metadata)
-      .then(async (known) => stream.start(await this.#connection.connect(), grpcMetadata(known)))
-      .catch((error: EtcdError) => fail(amended(error, { method: method.path })));
     return stream;
   }
 
@@ -137,6 +145,22 @@ class GrpcJsTransport implements Transport {
     }
     return errorFromStatus(statusCode(error.code), details, where);
   }
+}
+
+/** What a header may hold; grpc-js throws at anything else, with the value in the message. */
+function isSendable(metadata: Metadata | undefined): boolean {
+  return Object.values(metadata ?? {}).every((value) => /^[\x20-\x7e]*$/.test(value));
+}
+
+/** Whatever grpc-js itself throws says too much: the metadata, a token among them, may be in it. */
+function asEtcdError(error: unknown, method: string): EtcdError {
+  if (error instanceof EtcdError) return amended(error, { method });
+  return new EtcdError('the call could not be handed to the connection', {
+    code: 'Internal',
+    reason: 'Other',
+    outcome: 'not-sent',
+    method,
+  });
 }
 
 function grpcMetadata(metadata: Metadata | undefined): GrpcMetadata {
