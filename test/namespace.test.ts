@@ -141,9 +141,10 @@ describe('a namespace', () => {
     await inside.put('a', 'x', { lease: id });
     await etcd.put(`${name.slice(0, -1)}0`, 'foreign', { lease: id });
     await etcd.put('short', 'foreign', { lease: id });
+    await etcd.put(name, 'the prefix itself is no key in it', { lease: id });
     const { keys } = await inside.lease.timeToLive(id, { keys: true });
     expect(keys.map((key) => new TextDecoder().decode(key))).toEqual(['a']);
-    expect((await etcd.lease.timeToLive(id, { keys: true })).keys).toHaveLength(3);
+    expect((await etcd.lease.timeToLive(id, { keys: true })).keys).toHaveLength(4);
     await inside.lease.revoke(id);
     expect(await inside.get('a')).toBeUndefined();
   });

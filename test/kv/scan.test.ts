@@ -1,7 +1,18 @@
 import { describe, expect, inject, test } from 'vitest';
 import type { RangeRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import { type Client, type KeyValue, keyRange, op, prefix } from '../../src/index.js';
+import {
+  type Client,
+  type GetOptions,
+  type KeyValue,
+  keyRange,
+  op,
+  prefix,
+  type ScanOptions,
+  withCountOnly,
+  withLimit,
+  withSort,
+} from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -211,3 +222,15 @@ async function names(kvs: AsyncIterable<KeyValue>, start: string): Promise<strin
   for await (const kv of kvs) seen.push(kv.keyText().slice(start.length));
   return seen;
 }
+
+test.each([
+  ['sort', withSort('key', 'descend')],
+  ['limit', withLimit(5)],
+  ['countOnly', withCountOnly()],
+])('a scan has no %s: it would not be every key in ascending order', async (name, option) => {
+  const etcd = openClient();
+  const error = await errorOf(() => etcd.scan(prefix('a'), option as ScanOptions));
+  expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+  expect(error.message).toMatch(new RegExp(`^${name}: got an option that scan has not`));
+  expect(await errorOf(etcd.get('a', withCountOnly() as GetOptions))).toMatchObject({ reason: 'InvalidInput' });
+});

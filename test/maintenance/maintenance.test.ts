@@ -150,3 +150,28 @@ describe('hashes', () => {
 function everywhere<T>(etcd: Client, ask: (endpoint: string) => Promise<T>): Promise<T[]> {
   return Promise.all(etcd.endpoints.map(ask));
 }
+
+test('what concerns one member is refused where none is named', async () => {
+  const { transport, sent } = recordingTransport();
+  const { maintenance } = openClient({ transport });
+  const nowhere = undefined as never;
+  for (const call of [
+    () => maintenance.status(nowhere),
+    () => maintenance.defragment(nowhere),
+    () => maintenance.hash(nowhere),
+    () => maintenance.hashKV(nowhere),
+    async () => maintenance.snapshot(nowhere),
+  ]) {
+    expect(await errorOf(call)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+  }
+  expect(sent).toEqual([]);
+});
+
+test('what waits as long as a member takes does not wait for one that is gone', async () => {
+  const { maintenance, endpoints } = openClient({ endpoints: ['http://127.0.0.1:1'] });
+  const [endpoint] = endpoints as [string];
+  const calls = [errorOf(maintenance.defragment(endpoint)), errorOf(maintenance.hashKV(endpoint))];
+  for (const error of await Promise.all(calls)) {
+    expect(error).toMatchObject({ reason: 'ConnectFailed', outcome: 'not-sent' });
+  }
+});

@@ -1,6 +1,7 @@
-import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { saveSnapshot } from '../../src/node/index.js';
@@ -20,7 +21,6 @@ test('a snapshot is saved whole, for its owner alone, in place of an older one',
     const size = await saveSnapshot(etcd, etcd.endpoints[0] as string, path);
     expect([statSync(path).size, size % 512, statSync(path).mode & 0o777]).toEqual([size, 32, 0o600]);
   }
-  expect(existsSync(`${path}.part`)).toBe(false);
 });
 
 test('of a snapshot that is not whole nothing is left, and the one of before stays', async () => {
@@ -36,5 +36,16 @@ test('of a snapshot that is not whole nothing is left, and the one of before sta
   );
   const saving = saveSnapshot(openClient({ endpoints: [endpoint] }), endpoint, path);
   expect(await errorOf(saving)).toMatchObject({ reason: 'SnapshotCorrupt' });
-  expect([existsSync(`${path}.part`), statSync(path).size]).toEqual([false, size]);
+  expect([readdirSync(dirname(path)), statSync(path).size]).toEqual([['etcd.db'], size]);
+});
+
+test('saves of the same path at the same time do not get into each other', async () => {
+  const [etcd, path] = [openClient(), newPath()];
+  const endpoint = etcd.endpoints[0] as string;
+  const sizes = await Promise.all(Array.from({ length: 5 }, () => saveSnapshot(etcd, endpoint, path)));
+  expect(sizes).toContain(statSync(path).size);
+  const bytes = readFileSync(path);
+  const digest = createHash('sha256').update(bytes.subarray(0, -32)).digest();
+  expect(digest.equals(bytes.subarray(-32))).toBe(true);
+  expect(readdirSync(dirname(path))).toEqual(['etcd.db']);
 });

@@ -275,6 +275,9 @@ test('a quiet watch says how far it is when asked, in a batch without events, an
   expect(value.revision).toBeGreaterThanOrEqual(header.revision);
   await etcd.put(key, 'y');
   expect(values(await take(other, 1))).toEqual(['y']);
+  expect(values(await take(asked, 1))).toEqual(['y']);
+  asked.requestProgress();
+  expect((await asked.batches().next()).value).toMatchObject({ events: [] });
 });
 
 interface Proxied {
