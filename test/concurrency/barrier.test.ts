@@ -4,6 +4,8 @@ import { type Client, prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
+import { watchers } from '../support/metrics.js';
+import { ownEtcd } from '../support/own-etcd.js';
 
 describe('Barrier', () => {
   test('holds everybody up until it is released, by whomever', async () => {
@@ -147,13 +149,37 @@ describe('DoubleBarrier', () => {
     expect(await keys(direct, name)).toBe(0n);
   });
 
-  test('lets those in who waited for the next round, when all inside have died', async () => {
+  test('lets both in or neither, when one of two gives up at about the time when the other comes', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
+    const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
+    const entered = (entering: Promise<void>): Promise<boolean> =>
+      entering.then(
+        () => true,
+        () => false,
+      );
+    let together = 0;
+    for (let round = 0; round < 150; round += 1) {
+      const both = await Promise.all([
+        entered(a.enter({ timeoutMs: 1 + (round % 15) })),
+        entered(b.enter({ timeoutMs: 60 })),
+      ]);
+      expect(both).toEqual([both[0], both[0]]);
+      if (!both[0]) continue;
+      together += 1;
+      await Promise.all([a.leave(), b.leave()]);
+    }
+    expect(together).toBeGreaterThan(0);
+  });
+
+  test('lets those in who waited for the next round, when all inside have died', async () => {
+    const { endpoints } = await ownEtcd();
+    const [etcd, name] = [openClient({ endpoints }), unique('barrier')];
     const dying = await Promise.all([Session.open(etcd), Session.open(etcd)]);
     await Promise.all(dying.map((session) => new DoubleBarrier(session, name, 2).enter()));
+    await expect.poll(() => watchers(endpoints)).toBe(0);
     const next = await barriers(etcd, name, 2);
     const entering = next.map((barrier) => barrier.enter());
-    await etcd.get(name);
+    await expect.poll(() => watchers(endpoints)).toBe(2);
     await Promise.all(dying.map((session) => session.close()));
     await Promise.all(entering);
     await Promise.all(next.map((barrier) => barrier.leave()));

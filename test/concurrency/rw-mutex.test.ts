@@ -103,6 +103,23 @@ test('attempts that are given up on the way leave no key, and one watch at most'
   await writer.unlock();
 });
 
+test('a put that comes through after its wait was given up is taken back (S24)', async () => {
+  const { etcd, direct, proxy } = await proxied();
+  const name = unique('rw');
+  const mutex = await rwMutex(etcd, name);
+  const stop = new AbortController();
+  const held = proxy.holdNextRequest((chunk) => chunk.includes(`${name}/read/`));
+  const reading = errorOf(mutex.readLock({ signal: stop.signal }));
+  const release = await held;
+  stop.abort();
+  expect(await reading).toMatchObject({ reason: 'Canceled' });
+  const puts = direct.watch(prefix(`${name}/read/`), { filters: ['noDelete'] });
+  await puts.created();
+  release();
+  await puts.batches().next();
+  await queueLength(direct, name, 0);
+});
+
 test('a reader whose session ended while the writer left has never held (S20)', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const writer = await (await rwMutex(etcd, name)).lock();
