@@ -174,23 +174,13 @@ export class WatchStream {
   #refused(watcher: Watcher, response: WatchResponse): void {
     if (!this.#watchers.has(watcher)) return;
     const error = refusal(response);
-    if (this.#renews(error, watcher.renewals++)) return this.#renew('unauthenticated');
-    // Older servers say so of a token that expired, too: a call tells the two apart, and gets a new token where need be.
-    if (error.reason === 'PermissionDenied' && this.#rpc.settings.renewsTokens && watcher.renewals === 1) {
-      watcher.detached();
-      const { key, rangeEnd } = watcher.createRequest(0n);
-      const stream = this.#stream;
-      const forbidden = (): void => {
-        if (!this.#watchers.has(watcher)) return;
-        this.remove(watcher);
-        watcher.end(error);
-      };
-      const permitted = (): void => {
-        if (this.#stream === stream) this.#renew();
-        else if (this.#stream !== undefined && !this.#isOnStream(watcher)) this.#create(watcher, this.#stream);
-      };
-      this.#rpc.call(methods.kv.range, { key, rangeEnd, countOnly: true }).then(permitted, forbidden);
-      return;
+    if (this.#renews(error, watcher.renewals)) {
+      watcher.renewals += 1;
+      return this.#renew('unauthenticated');
+    }
+    if (error.reason === 'PermissionDenied' && this.#rpc.settings.renewsTokens && watcher.renewals === 0) {
+      watcher.renewals += 1;
+      return void this.#askWhetherForbidden(watcher, error);
     }
     if (error.code === 'Unavailable') {
       watcher.detached();
@@ -202,6 +192,26 @@ export class WatchStream {
     }
     this.remove(watcher);
     watcher.end(error);
+  }
+
+  /**
+   * Older servers say "permission denied" of a token that expired, too. A call about the same keys tells the two apart,
+   * without a word to the other watches, and gets a new token where need be.
+   */
+  async #askWhetherForbidden(watcher: Watcher, refusedWith: EtcdError): Promise<void> {
+    watcher.detached();
+    const stream = this.#stream;
+    const { key, rangeEnd } = watcher.createRequest(0n);
+    const denial = await this.#rpc.call(methods.kv.range, { key, rangeEnd, countOnly: true }).then(
+      () => undefined,
+      (error: EtcdError) => error,
+    );
+    if (!this.#watchers.has(watcher)) return;
+    if (denial?.reason === 'PermissionDenied') {
+      this.remove(watcher);
+      watcher.end(refusedWith);
+    } else if (this.#stream !== undefined && this.#stream === stream) this.#renew();
+    else if (this.#stream !== undefined && !this.#isOnStream(watcher)) this.#create(watcher, this.#stream);
   }
 
   /** Whether a new stream, with a new token, may do better after this refusal, of which there were some before. */
