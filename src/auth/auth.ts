@@ -55,7 +55,7 @@ export class Auth {
 
   /** A token, as for `auth: { token }` of another client. @throws EtcdError, reason `AuthFailed`. */
   async authenticate(name: string, password: string, options?: CallOptions): Promise<string> {
-    const request = { name: checkName(name, 'name'), password: checkSecret(password, 'password') };
+    const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
     const { token } = await this.#rpc.call(methods.auth.authenticate, request, options);
     return token;
   }
@@ -83,7 +83,7 @@ export class Auth {
   }
 
   async userChangePassword(name: string, password: string, options?: CallOptions): Promise<WithHeader<object>> {
-    const request = { name: checkName(name, 'name'), password: checkSecret(password, 'password') };
+    const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
     const { header } = await this.#rpc.call(methods.auth.userChangePassword, request, options);
     return withHeader(header, {});
   }
@@ -156,13 +156,8 @@ function loginFields(login: Login): {
   readonly options?: { readonly noPassword: true };
 } {
   const given = typeof login === 'object' && login !== null ? Object.keys(login) : [];
-  if (given.length === 1 && 'password' in login) return { password: checkSecret(login.password, 'password') };
+  if (given.length === 1 && 'password' in login) return { password: checkName(login.password, 'password') };
   if (given.length === 1 && 'noPassword' in login && login.noPassword === true)
     return { options: { noPassword: true } };
   throw invalidInput('login', 'something else', '{ password } or { noPassword: true }');
-}
-
-/** The secret itself is no part of the error. */
-function checkSecret(secret: string, argument: string): string {
-  return checkName(secret, argument);
 }

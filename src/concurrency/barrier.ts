@@ -23,7 +23,7 @@ export class Barrier {
    */
   async hold(options: { readonly lease?: bigint | undefined } & CallOptions = {}): Promise<boolean> {
     const { lease, ...callOptions } = options;
-    const absent = [compare.version(this.name, '==', 0n)];
+    const absent = [compare.missing(this.name)];
     const { succeeded } = await this.#client.txn({ if: absent, then: [op.put(this.name, '', { lease })] }, callOptions);
     return succeeded;
   }

@@ -140,7 +140,7 @@ export class DoubleBarrier {
         };
         await client.txn(entering, options).catch((error: unknown) => {
           if (error instanceof EtcdError && error.outcome === 'unknown') this.#doubtful = true;
-          if (error instanceof EtcdError && error.reason === 'LeaseNotFound') this.#session.lose(error);
+          this.#session.losesWith(error);
           throw error;
         });
       }

@@ -1,6 +1,7 @@
+import { checkName as checkNotEmpty } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
-import { EtcdError, invalidInput } from '../errors.js';
+import { EtcdError } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -33,9 +34,7 @@ export interface QueueEntry extends QueueKey {
 
 /** @throws EtcdError, reason `InvalidInput`, unless it is well-formed text, and not empty. */
 export function checkName(name: string): string {
-  if (typeof name !== 'string' || name === '')
-    throw invalidInput('name', 'an empty name', 'a string of at least one character');
-  toBytes(name, 'name');
+  toBytes(checkNotEmpty(name, 'name'), 'name');
   return name;
 }
 

@@ -29,8 +29,10 @@ export class Queue {
   async enqueue(value: BytesLike, options?: CallOptions): Promise<string> {
     for (;;) {
       const key = `${this.name}/${nanoseconds()}`;
-      const absent = [compare.version(key, '==', 0n)];
-      const { succeeded } = await this.#session.client.txn({ if: absent, then: [op.put(key, value)] }, options);
+      const { succeeded } = await this.#session.client.txn(
+        { if: [compare.missing(key)], then: [op.put(key, value)] },
+        options,
+      );
       if (succeeded) return key;
     }
   }

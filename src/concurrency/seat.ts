@@ -1,10 +1,9 @@
 import type { Keyspace } from '../keyspace.js';
-import { after, pause } from '../time.js';
+import { after } from '../time.js';
 import { LocalQueue } from './local-queue.js';
 import { leaveQueueIfEntered } from './queue-entry.js';
 import { GUARD_MS } from './strays.js';
-
-const REWATCH_MS = 1_000;
+import { watchPuts } from './watch-puts.js';
 
 /**
  * The one key that a session has under a name. Its lockers queue for it locally, and where an attempt to put it may
@@ -56,23 +55,13 @@ export class Seat {
     this.localQueue.tryEnter('guard')?.();
   }
 
-  async #keepClear(over: AbortSignal): Promise<void> {
-    for (;;) {
-      const watch = this.#client.watch(this.#key, { filters: ['noDelete'], signal: this.#lifetime });
-      const close = (): void => void watch.close();
-      over.addEventListener('abort', close);
-      try {
-        await watch.created();
-        await this.#clear();
-        for await (const { kv } of watch) await this.#clear(kv.createRevision);
-      } catch {
-        await pause(REWATCH_MS, this.#lifetime, over);
-      } finally {
-        over.removeEventListener('abort', close);
-      }
-      this.#lifetime.throwIfAborted();
-      over.throwIfAborted();
-    }
+  #keepClear(over: AbortSignal): Promise<never> {
+    return watchPuts(
+      this.#client,
+      this.#key,
+      { lifetime: this.#lifetime, over },
+      { stands: () => this.#clear(), put: (kv) => this.#clear(kv.createRevision) },
+    );
   }
 
   /**

@@ -85,8 +85,7 @@ export class SelfHealingSession implements AsyncDisposable {
         try {
           await registered.put(this.client, session.leaseId, () => true, signal);
         } catch (error) {
-          if (!isLeaseNotFound(error)) throw error;
-          session.lose(error);
+          if (!session.losesWith(error)) throw error;
         }
         if (losses !== this.#losses || !session.valid()) continue;
         this.#registered.set(idOf(registered.key), registered);
@@ -166,7 +165,7 @@ export class SelfHealingSession implements AsyncDisposable {
         this.#follow(session);
         return session;
       } catch (error) {
-        if (isLeaseNotFound(error)) session.lose(error);
+        session.losesWith(error);
         const over = this.#over.signal.aborted;
         if (!over && !session.valid()) continue;
         await session.close().catch(() => {});
@@ -203,8 +202,4 @@ export class SelfHealingSession implements AsyncDisposable {
       limit.dispose();
     }
   }
-}
-
-function isLeaseNotFound(error: unknown): error is EtcdError {
-  return error instanceof EtcdError && error.reason === 'LeaseNotFound';
 }

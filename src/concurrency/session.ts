@@ -83,9 +83,11 @@ export class Session implements AsyncDisposable {
     return strays;
   }
 
-  /** @internal The lease was found to be gone. */
-  lose(reason: EtcdError): void {
-    this.#keepAlive.lose(reason);
+  /** @internal Whether a call failed because the lease is gone: then the session is over. */
+  losesWith(error: unknown): boolean {
+    if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') return false;
+    this.#keepAlive.lose(error);
+    return true;
   }
 
   /**

@@ -1,10 +1,10 @@
 import { type BytesLike, idOf, toBytes } from '../bytes.js';
 import type { Keyspace } from '../keyspace.js';
 import type { Keys } from '../kv/key-range.js';
-import { after, pause } from '../time.js';
+import { after } from '../time.js';
 import { leaveQueue, leaveQueueIfEntered } from './queue-entry.js';
+import { watchPuts } from './watch-puts.js';
 
-const REWATCH_MS = 1_000;
 /** A request held up for longer, by a member paused in the middle of it, say, is not reckoned with. */
 export const GUARD_MS = 300_000;
 
@@ -54,25 +54,20 @@ export class Strays {
     this.#gone();
   }
 
-  async #keepClear(none: AbortSignal): Promise<void> {
-    for (;;) {
-      const watch = this.#client.watch(this.#range, { filters: ['noDelete'], signal: this.#lifetime });
-      const close = (): void => void watch.close();
-      none.addEventListener('abort', close);
-      try {
-        await watch.created();
-        for (const { key } of this.#keys.values()) await leaveQueueIfEntered(this.#client, key, this.#lifetime);
-        for await (const { kv } of watch) {
-          if (!this.#keys.has(idOf(kv.key))) continue;
-          await leaveQueue(this.#client, kv.key, kv.createRevision, this.#lifetime);
-        }
-      } catch {
-        await pause(REWATCH_MS, this.#lifetime, none);
-      } finally {
-        none.removeEventListener('abort', close);
-      }
-      this.#lifetime.throwIfAborted();
-      none.throwIfAborted();
-    }
+  #keepClear(over: AbortSignal): Promise<never> {
+    const [client, lifetime] = [this.#client, this.#lifetime];
+    return watchPuts(
+      client,
+      this.#range,
+      { lifetime, over },
+      {
+        stands: async () => {
+          for (const { key } of this.#keys.values()) await leaveQueueIfEntered(client, key, lifetime);
+        },
+        put: async ({ key, createRevision }) => {
+          if (this.#keys.has(idOf(key))) await leaveQueue(client, key, createRevision, lifetime);
+        },
+      },
+    );
   }
 }

@@ -1,5 +1,4 @@
 import type { BytesLike } from '../bytes.js';
-import { EtcdError } from '../errors.js';
 import type { KeyValue } from '../kv/key-value.js';
 import {
   enqueue,
@@ -171,7 +170,7 @@ function begin(session: Session, key: string, place: Place): Attempt {
         return await step;
       } catch (error) {
         // Whoever tries again at once is not to find the session valid.
-        if (error instanceof EtcdError && error.reason === 'LeaseNotFound') session.lose(error);
+        session.losesWith(error);
         // Fails only with the session, and then the key goes with the lease.
         const withdrawn = withdraw(attempt.entry).catch(() => {});
         await settledWithin(CLEANUP_WAIT_MS, withdrawn.finally(place.leave));
