@@ -12,8 +12,8 @@ import { Keyspace } from './keyspace.js';
 import { LockService } from './lock/lock-service.js';
 import { Maintenance } from './maintenance/maintenance.js';
 import { type Raw, rawStubs } from './raw.js';
+import { defaultTransport } from './transport/default-transport.js';
 import { type Endpoint, parseEndpoint, type TlsOptions } from './transport/endpoint.js';
-import { grpcJs } from './transport/grpc-js/transport.js';
 import type { TransportFactory, TransportOptions } from './transport/transport-options.js';
 
 export interface ClientOptions {
@@ -45,7 +45,7 @@ export interface ClientOptions {
    * that is, is put to the others. What watches tell does not count. Default false.
    */
   readonly orderedReads?: boolean | undefined;
-  /** What carries the calls. Default: `grpcJs`. */
+  /** What carries the calls. Default: HTTP/2 of this package's own; `grpcJs` of `etcdwire/grpc-js` is another. */
   readonly transport?: TransportFactory | undefined;
 }
 
@@ -84,7 +84,7 @@ export class Client extends Keyspace {
       maxReceiveBytes: transportOptions.maxReceiveBytes,
     };
     const credentials = options.auth && checkCredentials(options.auth, endpoints);
-    const factory = options.transport ?? grpcJs;
+    const factory = options.transport ?? defaultTransport;
     const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
     const authenticated = credentials && new AuthenticatedTransport(channel, credentials);
     const closing = new AbortController();

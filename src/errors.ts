@@ -9,6 +9,10 @@ type ClientReason =
   | 'ConnectFailed'
   /** The connection or its stream broke while the call was under way. */
   | 'ConnectionLost'
+  /** The peer vouches that it did nothing for the call: REFUSED_STREAM, or above the last stream of its GOAWAY. */
+  | 'StreamRefused'
+  /** The peer broke a rule of HTTP/2. */
+  | 'ProtocolError'
   /** The peer sent bytes that are no such message. */
   | 'MalformedMessage'
   /** The client was closed. */

@@ -13,14 +13,16 @@ export function monotonicMs(): number {
 
 /**
  * Runs `action` after `delayMs`, of any length; the function returned calls it off. Never early by `monotonicMs`:
- * timers count whole milliseconds on a clock of their own, and may be ahead of it.
+ * timers count whole milliseconds on a clock of their own, and may be ahead of it. A timer in the background keeps no
+ * process alive, where the host can tell.
  */
-export function after(delayMs: number, action: () => void): () => void {
+export function after(delayMs: number, action: () => void, place?: 'background'): () => void {
   if (delayMs === Number.POSITIVE_INFINITY) return () => {};
   const due = monotonicMs() + delayMs;
   let timer: ReturnType<typeof setTimeout>;
   const arm = (): void => {
     timer = setTimeout(look, Math.min(Math.max(0, Math.ceil(due - monotonicMs())), MAX_DELAY_MS));
+    if (place === 'background') (timer as { unref?(): void }).unref?.();
   };
   const look = (): void => {
     if (monotonicMs() < due) arm();

@@ -32,16 +32,22 @@ export interface MessageReader<T> {
 export class Reader {
   readonly #bytes: Uint8Array;
   readonly #typeName: string;
-  #at = 0;
+  readonly #start: number;
+  readonly #length: number;
+  #at: number;
   #end: number;
   #depth = 0;
   /** Upper half of the varint read last. */
   #high = 0;
 
-  constructor(bytes: Uint8Array, typeName: string) {
+  /** Reads the message that stands in `bytes` from `start` to `end`. */
+  constructor(bytes: Uint8Array, typeName: string, start = 0, end = bytes.length) {
     this.#bytes = plain(bytes);
     this.#typeName = typeName;
-    this.#end = bytes.length;
+    this.#at = start;
+    this.#end = end;
+    this.#start = start;
+    this.#length = end - start;
   }
 
   /** The next field's tag, or 0 at the end of the message. */
@@ -171,10 +177,13 @@ export class Reader {
   }
 
   #fail(problem: string): never {
-    throw new EtcdError(`malformed ${this.#typeName}: ${problem}, at byte ${this.#at} of ${this.#bytes.length}`, {
-      code: 'Internal',
-      reason: 'MalformedMessage',
-      outcome: 'unknown',
-    });
+    throw new EtcdError(
+      `malformed ${this.#typeName}: ${problem}, at byte ${this.#at - this.#start} of ${this.#length}`,
+      {
+        code: 'Internal',
+        reason: 'MalformedMessage',
+        outcome: 'unknown',
+      },
+    );
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Client, type ClientOptions, compare, op, prefix } from '../../src/index.js';
-import { grpcJs } from '../../src/transport/grpc-js/transport.js';
+import { defaultTransport } from '../../src/transport/default-transport.js';
 import type { TransportFactory } from '../../src/transport/transport-options.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -137,7 +137,7 @@ test('a read is not too old for what another heard while it was under way', asyn
   });
   const etcd = ordered([ahead.endpoint, behind.endpoint], {
     transport: (endpoint, options) => {
-      const inner = grpcJs(endpoint, options);
+      const inner = defaultTransport(endpoint, options);
       if (endpoint.url !== behind.endpoint) return inner;
       const held: typeof inner.unary = async (call) => {
         const response = await inner.unary(call);
@@ -227,7 +227,7 @@ function counting(): { transport: TransportFactory; asked: (endpoint: string) =>
   const counts = new Map<string, number>();
   const asked = (endpoint: string): number => counts.get(endpoint) ?? 0;
   const transport: TransportFactory = (endpoint, options) => {
-    const inner = grpcJs(endpoint, options);
+    const inner = defaultTransport(endpoint, options);
     return {
       unary: (call) => {
         counts.set(endpoint.url, asked(endpoint.url) + 1);

@@ -1,7 +1,7 @@
 import { expect, inject, test } from 'vitest';
 import type { KeepAlive, TransportFactory } from '../../src/index.js';
 import { pause } from '../../src/time.js';
-import { grpcJs } from '../../src/transport/grpc-js/transport.js';
+import { defaultTransport } from '../../src/transport/default-transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { FaultProxy } from '../support/fault-proxy.js';
@@ -70,7 +70,7 @@ test('a grant that may have come through says so, whatever became of the last at
 
 test('a lease granted late, since no server was to be reached, lives from then on (S14)', async () => {
   const transport: TransportFactory = (endpoint, options) => {
-    const real = grpcJs(endpoint, options);
+    const real = defaultTransport(endpoint, options);
     return {
       unary: async (call) => {
         await pause(2_000);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type CachedRange, type Client, fromKey, keyRange, op, prefix } from '../../src/index.js';
-import { grpcJs } from '../../src/transport/grpc-js/transport.js';
+import { defaultTransport } from '../../src/transport/default-transport.js';
 import type { TransportFactory } from '../../src/transport/transport-options.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -230,7 +230,7 @@ function holdingEvents(): { transport: TransportFactory; release: () => void; lo
   const held: (() => void)[] = [];
   let [holding, looked] = [true, 0];
   const transport: TransportFactory = (endpoint, options) => {
-    const inner = grpcJs(endpoint, options);
+    const inner = defaultTransport(endpoint, options);
     const stream: typeof inner.stream = (call, handler) =>
       inner.stream(call, {
         message: (message) => {

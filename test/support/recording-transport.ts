@@ -1,5 +1,5 @@
+import { defaultTransport } from '../../src/transport/default-transport.js';
 import { forwardStream } from '../../src/transport/forward-stream.js';
-import { grpcJs } from '../../src/transport/grpc-js/transport.js';
 import type { TransportFactory } from '../../src/transport/transport-options.js';
 
 export interface Recording {
@@ -12,7 +12,7 @@ export interface Recording {
 export function recordingTransport(): Recording {
   const sent: Recording['sent'] = [];
   const transport: TransportFactory = (endpoint, options) => {
-    const real = grpcJs(endpoint, options);
+    const real = defaultTransport(endpoint, options);
     return {
       unary: (call) => {
         sent.push({ path: call.method.path, request: call.request });

@@ -1,0 +1,6 @@
+import { openByteStream } from './hosts/node.js';
+import { http2 } from './http2/transport.js';
+import type { TransportFactory } from './transport-options.js';
+
+/** What carries the calls where nobody says otherwise: the one place that names a host. */
+export const defaultTransport: TransportFactory = http2(openByteStream);

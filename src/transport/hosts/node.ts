@@ -1,0 +1,87 @@
+import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
+import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
+import type { ByteStreamEvents, OpenByteStream } from '../byte-stream.js';
+import type { Endpoint, TlsOptions } from '../endpoint.js';
+
+const READ_BUFFER_BYTES = 65_536;
+/** More than this waiting to be sent is long; the kernel has taken as much before. */
+const LONG_BYTES = 262_144;
+
+/** Byte streams on Node's `net` and `tls`. */
+export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
+  const { address } = endpoint;
+  const options = {
+    ...('path' in address ? { path: address.path } : { host: address.host, port: address.port, noDelay: true }),
+    // One buffer for all reads in place of a new one for each.
+    onread: {
+      buffer: new Uint8Array(READ_BUFFER_BYTES),
+      callback: (length: number, buffer: Uint8Array): boolean => {
+        events.read(length === buffer.length ? buffer : new Uint8Array(buffer.buffer, buffer.byteOffset, length));
+        return true;
+      },
+    },
+  };
+  const socket = endpoint.tls
+    ? connectTls({ ...options, ...tlsOptions(endpoint, tls) }, events)
+    : tcpConnect(options as NetConnectOpts).once('connect', () => events.opened());
+  return overSocket(socket, events);
+};
+
+function overSocket(socket: Socket, events: ByteStreamEvents): ReturnType<OpenByteStream> {
+  let problem: string | undefined;
+  socket
+    .on('error', (error) => {
+      problem ??= describe(error);
+    })
+    .on('drain', () => events.drained())
+    .on('close', () => events.closed(problem));
+  return {
+    write(parts) {
+      if (socket.destroyed) return true;
+      if (parts.length === 1) socket.write(parts[0] as Uint8Array);
+      else {
+        socket.cork();
+        for (const part of parts) socket.write(part);
+        socket.uncork();
+      }
+      return socket.writableLength < LONG_BYTES;
+    },
+    hold: (busy) => void (busy ? socket.ref() : socket.unref()),
+    // What a peer that does not read keeps waiting would be waited for without end.
+    close: () =>
+      void (socket.writableLength < LONG_BYTES && !socket.connecting ? socket.destroySoon() : socket.destroy()),
+  };
+}
+
+function connectTls(options: ConnectionOptions, events: ByteStreamEvents): TLSSocket {
+  const socket = tlsConnect(options, () => {
+    if (socket.alpnProtocol === 'h2') events.opened();
+    else socket.destroy(new Error('the peer does not speak HTTP/2: it did not choose h2 by ALPN'));
+  });
+  return socket;
+}
+
+function tlsOptions(endpoint: Endpoint, tls: TlsOptions | undefined): ConnectionOptions {
+  const name = tls?.serverName ?? ('host' in endpoint.address ? endpoint.address.host : 'localhost');
+  return {
+    ALPNProtocols: ['h2'],
+    // RFC 6066 allows no addresses in SNI.
+    servername: isIP(name) === 0 ? name : '',
+    checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate),
+    ...(tls?.ca === undefined ? {} : { ca: pem(tls.ca) }),
+    ...(tls?.cert === undefined ? {} : { cert: pem(tls.cert) }),
+    ...(tls?.key === undefined ? {} : { key: pem(tls.key) }),
+  };
+}
+
+function pem(text: string | Uint8Array): string | Buffer {
+  return typeof text === 'string' ? text : Buffer.from(text);
+}
+
+/** An attempt at several addresses of one name fails with all their errors, and no words of its own. */
+function describe(error: Error): string {
+  if (error instanceof AggregateError && error.errors.length > 0) {
+    return [...new Set(error.errors.map((each: Error) => each.message))].join('; ');
+  }
+  return error.message;
+}

@@ -1,0 +1,342 @@
+import { EtcdError } from '../../errors.js';
+import { after, monotonicMs } from '../../time.js';
+import type { ByteStream, OpenByteStream } from '../byte-stream.js';
+import type { Endpoint } from '../endpoint.js';
+import type { TransportOptions } from '../transport-options.js';
+import { ConnectionError, ErrorCode, errorCodeName, StreamError } from './error-code.js';
+import { MAX_STREAM_ID } from './frame.js';
+import { type FrameEvents, FrameParser } from './frame-parser.js';
+import { FrameReader } from './frame-reader.js';
+import { FrameWriter } from './frame-writer.js';
+import { Pinger } from './pinger.js';
+import { ReceiveWindow } from './receive-window.js';
+import { grpcTimeout, RequestHeaders } from './request-headers.js';
+import { ResponseHeaders } from './response-headers.js';
+import { badAnswer, connectionLost, streamRefused } from './response-status.js';
+import { SendFlow } from './send-flow.js';
+import { applySettings, CONNECTION_WINDOW_BYTES, initialSettings, MAX_HEADER_LIST_BYTES } from './settings.js';
+import type { Http2Stream, StreamConnection } from './stream.js';
+
+/** Answers to SETTINGS and PING that a peer may ask for without reading any. */
+const MAX_BACKLOG_BYTES = 1_048_576;
+/** Empty frames in a row, which cost work and bring nothing. */
+const MAX_EMPTY_FRAMES = 1_000;
+
+/** What the owner of a connection hears. */
+export interface ConnectionEvents {
+  /** The peer has spoken: streams can be opened. */
+  ready(): void;
+  /** No more streams; those that the connection has go on. */
+  retired(): void;
+  /** Comes once, last. `ready` may never have come. */
+  closed(problem: string): void;
+}
+
+type State =
+  | { readonly name: 'connecting'; readonly stopTimer: () => void }
+  | { readonly name: 'open'; readonly pinger: Pinger }
+  /** By GOAWAY, or for want of stream identifiers: what is under way is finished. */
+  | { readonly name: 'draining'; readonly pinger: Pinger }
+  | { readonly name: 'closed' };
+
+/** One HTTP/2 connection, client's side: RFC 9113. It owns the byte stream and every stream on it. */
+export class Connection implements StreamConnection, FrameEvents {
+  readonly #options: TransportOptions;
+  readonly #events: ConnectionEvents;
+  readonly #bytes: ByteStream;
+  readonly #settings = initialSettings();
+  readonly #window = new ReceiveWindow(CONNECTION_WINDOW_BYTES);
+  readonly #requestHeaders: RequestHeaders;
+  readonly #responseHeaders = new ResponseHeaders(MAX_HEADER_LIST_BYTES);
+  readonly #parser = new FrameParser(this);
+  readonly #reader = new FrameReader(this.#parser);
+  readonly #streams = new Map<number, Http2Stream>();
+  /** Streams that wait for the peer to allow one more, or for the byte stream to take more. */
+  readonly #queue = new Set<Http2Stream>();
+  readonly writer = new FrameWriter((parts) => this.#send(parts));
+  readonly flow = new SendFlow(this.#settings);
+  #state: State;
+  #nextStreamId: number;
+  #backlogBytes = 0;
+  #emptyFrames = 0;
+
+  constructor(
+    endpoint: Endpoint,
+    options: TransportOptions,
+    open: OpenByteStream,
+    events: ConnectionEvents,
+    firstStreamId = 1,
+  ) {
+    this.#options = options;
+    this.#events = events;
+    this.#nextStreamId = firstStreamId;
+    const authority = 'path' in endpoint.address ? 'localhost' : endpoint.url.replace(/^https?:\/\//, '');
+    this.#requestHeaders = new RequestHeaders(endpoint.tls ? 'https' : 'http', authority);
+    const { connectTimeoutMs } = options;
+    const late = (): void => this.#close(`no answer within connectTimeoutMs = ${connectTimeoutMs}`);
+    this.#state = { name: 'connecting', stopTimer: after(connectTimeoutMs, late) };
+    this.#bytes = open(endpoint, options.tls, {
+      opened: () => this.writer.preface(),
+      read: (bytes) => this.#read(bytes),
+      drained: () => this.#drained(),
+      closed: (problem) => this.#close(problem ?? 'the peer closed the connection'),
+    });
+  }
+
+  /** Opens the stream, or lets it wait until there is room. */
+  start(stream: Http2Stream): void {
+    if (this.#state.name !== 'open')
+      return stream.unprocessed(this.#notSent('the connection takes no more calls', stream));
+    stream.attach(this);
+    if (this.#queue.size > 0 || !this.#hasRoom()) this.#queue.add(stream);
+    else this.#open(stream);
+  }
+
+  released(stream: Http2Stream): void {
+    this.#queue.delete(stream);
+    if (!this.#streams.delete(stream.id)) return;
+    if (this.#queue.size > 0) this.#openQueued();
+    if (this.#streams.size > 0 || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
+    this.#state.pinger.busy(false);
+    this.#bytes.hold(false);
+    if (this.#state.name === 'draining') this.#close('the peer asked to have no more calls');
+  }
+
+  /** Ends it, and what is under way on it, at once. */
+  close(problem: string): void {
+    this.#close(problem);
+  }
+
+  #hasRoom(): boolean {
+    return this.#streams.size < this.#settings.maxConcurrentStreams && !this.flow.congested;
+  }
+
+  #openQueued(): void {
+    for (const stream of this.#queue) {
+      if (this.#state.name !== 'open' || !this.#hasRoom()) return;
+      this.#queue.delete(stream);
+      this.#open(stream);
+    }
+  }
+
+  #open(stream: Http2Stream): void {
+    const { method, metadata, deadline } = stream.head;
+    const id = this.#nextStreamId;
+    if (id > MAX_STREAM_ID) {
+      this.#queue.add(stream);
+      return this.#retire(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
+    }
+    const timeout = grpcTimeout(deadline - monotonicMs());
+    const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.#settings;
+    if (this.#requestHeaders.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
+      const problem = `the headers are larger than the server takes (SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes})`;
+      const { endpoint } = stream.head;
+      return stream.fail(
+        new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome: 'not-sent', method, endpoint }),
+      );
+    }
+    this.#nextStreamId = id + 2;
+    this.#streams.set(id, stream);
+    if (this.#streams.size === 1 && this.#state.name === 'open') {
+      this.#state.pinger.busy(true);
+      this.#bytes.hold(true);
+    }
+    this.writer.headers(id, this.#requestHeaders.block(method), timeout, metadata, maxFrameBytes);
+    stream.open(id, initialWindowBytes);
+  }
+
+  #send(parts: readonly Uint8Array[]): void {
+    if (this.#state.name === 'closed') return;
+    if (this.flow.congested) for (const part of parts) this.#backlogBytes += part.length;
+    this.flow.congested = !this.#bytes.write(parts);
+    if (this.#backlogBytes > MAX_BACKLOG_BYTES) {
+      this.#fail(new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'it asks for more answers than it reads'));
+    }
+  }
+
+  #drained(): void {
+    this.flow.congested = false;
+    this.#backlogBytes = 0;
+    this.flow.pump();
+    this.#openQueued();
+  }
+
+  #read(bytes: Uint8Array): void {
+    if (this.#state.name === 'closed') return;
+    try {
+      this.#reader.push(bytes);
+    } catch (error) {
+      if (!(error instanceof ConnectionError)) throw error;
+      this.#fail(error);
+    }
+  }
+
+  // ——— frames of the peer ———
+
+  data(streamId: number, bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
+    const stream = this.#streamOf(streamId, 'DATA');
+    if (!this.#window.receive(frameBytes)) {
+      throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the connection allows');
+    }
+    const increment = this.#window.consume(frameBytes);
+    if (increment > 0) this.writer.windowUpdate(0, increment);
+    this.#emptyFrames = end > start || endStream ? 0 : this.#emptyFrames + 1;
+    if (this.#emptyFrames > MAX_EMPTY_FRAMES) {
+      throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'empty DATA frames without end');
+    }
+    if (stream === undefined) return;
+    try {
+      stream.data(bytes, start, end, frameBytes, endStream);
+    } catch (error) {
+      this.#endStream(stream, error);
+    }
+  }
+
+  headers(streamId: number, bytes: Uint8Array, start: number, end: number, endStream: boolean): void {
+    const stream = this.#streamOf(streamId, 'HEADERS');
+    // Also where nobody wants them: they change the decoder's table.
+    const fields = this.#responseHeaders.read(bytes, start, end);
+    if (stream === undefined) return;
+    try {
+      stream.headers(fields, endStream);
+    } catch (error) {
+      this.#endStream(stream, error);
+    }
+  }
+
+  rstStream(streamId: number, code: number): void {
+    this.#streamOf(streamId, 'RST_STREAM')?.reset(code);
+  }
+
+  settings(bytes: Uint8Array, start: number, end: number): void {
+    const before = { ...this.#settings };
+    applySettings(this.#settings, bytes, start, end);
+    const { headerTableBytes, initialWindowBytes } = this.#settings;
+    if (headerTableBytes !== before.headerTableBytes) this.#requestHeaders.resizeTable(headerTableBytes);
+    // Section 6.9.2: the change holds for the streams there are, too.
+    for (const stream of this.#streams.values()) {
+      if (initialWindowBytes === before.initialWindowBytes) break;
+      try {
+        stream.growWindow(initialWindowBytes - before.initialWindowBytes);
+      } catch (error) {
+        if (!(error instanceof StreamError)) throw error;
+        throw new ConnectionError(error.code, error.message);
+      }
+    }
+    this.writer.settingsAck();
+    if (this.#state.name === 'connecting') this.#ready(this.#state.stopTimer);
+    else this.#openQueued();
+  }
+
+  ping(first: number, second: number): void {
+    this.writer.pingAck(first, second);
+  }
+
+  pingAck(_first: number, second: number): void {
+    if (this.#state.name === 'open' || this.#state.name === 'draining') this.#state.pinger.acknowledged(second);
+  }
+
+  goAway(lastStreamId: number, code: number, debug: string): void {
+    const said = debug === '' ? '' : ` (${debug})`;
+    this.#retire(lastStreamId, `the peer ends the connection: GOAWAY, ${errorCodeName(code)}${said}`);
+  }
+
+  windowUpdate(streamId: number, increment: number): void {
+    if (streamId === 0) return this.flow.grow(increment);
+    const stream = this.#streamOf(streamId, 'WINDOW_UPDATE');
+    try {
+      stream?.growWindow(increment);
+    } catch (error) {
+      this.#endStream(stream as Http2Stream, error);
+    }
+  }
+
+  streamError(streamId: number, error: StreamError): void {
+    const stream = this.#streamOf(streamId, 'a wrong frame');
+    if (stream !== undefined) this.#endStream(stream, error);
+  }
+
+  /** Undefined for a stream that is closed: what was on its way to it is passed over. */
+  #streamOf(streamId: number, frame: string): Http2Stream | undefined {
+    const stream = this.#streams.get(streamId);
+    if (stream !== undefined || (streamId % 2 === 1 && streamId < this.#nextStreamId)) return stream;
+    throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, `${frame} on stream ${streamId}, which nobody opened`);
+  }
+
+  #endStream(stream: Http2Stream, error: unknown): void {
+    if (!(error instanceof StreamError)) throw error;
+    stream.fail(
+      badAnswer(`the peer broke a rule of HTTP/2: ${error.message}`, 'ProtocolError', stream.head),
+      error.code,
+    );
+  }
+
+  // ——— the life of the connection ———
+
+  #ready(stopTimer: () => void): void {
+    stopTimer();
+    const { pingIntervalMs, pingTimeoutMs } = this.#options;
+    const pinger = new Pinger({
+      intervalMs: pingIntervalMs,
+      timeoutMs: pingTimeoutMs,
+      ping: (opaque) => this.writer.ping(opaque),
+      lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
+    });
+    this.#state = { name: 'open', pinger };
+    this.#events.ready();
+    if (this.#streams.size === 0) this.#bytes.hold(false);
+  }
+
+  /** Takes no more streams; those above `lastStreamId` were not processed. */
+  #retire(lastStreamId: number, problem: string): void {
+    if (this.#state.name === 'connecting') return this.#close(problem);
+    if (this.#state.name === 'open') {
+      this.#state = { name: 'draining', pinger: this.#state.pinger };
+      this.#events.retired();
+    }
+    for (const stream of this.#takeQueue()) stream.unprocessed(this.#notSent(problem, stream));
+    for (const [id, stream] of this.#streams) {
+      if (id <= lastStreamId) continue;
+      this.#streams.delete(id);
+      stream.unprocessed(streamRefused(problem, stream.head));
+    }
+    if (this.#streams.size === 0) this.#close(problem);
+  }
+
+  /** The peer broke a rule that makes all that follows meaningless. */
+  #fail(error: ConnectionError): void {
+    this.writer.goAway(error.code);
+    this.#close(`the peer broke a rule of HTTP/2: ${error.message} (${errorCodeName(error.code)})`, 'ProtocolError');
+  }
+
+  #close(problem: string, reason: 'ConnectionLost' | 'ProtocolError' = 'ConnectionLost'): void {
+    const state = this.#state;
+    if (state.name === 'closed') return;
+    if (state.name === 'connecting') state.stopTimer();
+    else state.pinger.stop();
+    this.#reader.stop();
+    this.writer.flush();
+    this.#state = { name: 'closed' };
+    this.#bytes.close();
+    this.#events.closed(problem);
+    for (const stream of this.#takeQueue()) stream.unprocessed(this.#notSent(problem, stream));
+    for (const stream of [...this.#streams.values()]) {
+      stream.lost(new EtcdError(problem, { code: 'Unavailable', reason, outcome: 'unknown', ...whereOf(stream) }));
+    }
+  }
+
+  #takeQueue(): readonly Http2Stream[] {
+    const queued = [...this.#queue];
+    this.#queue.clear();
+    return queued;
+  }
+
+  #notSent(problem: string, stream: Http2Stream): EtcdError {
+    return connectionLost(problem, 'not-sent', stream.head);
+  }
+}
+
+function whereOf(stream: Http2Stream): { readonly method: string; readonly endpoint: string } {
+  const { method, endpoint } = stream.head;
+  return { method, endpoint };
+}

@@ -1,0 +1,115 @@
+import { ConnectionError, ErrorCode } from '../error-code.js';
+import { DEFAULT_TABLE_BYTES, DynamicTable, entryBytes } from './dynamic-table.js';
+import { decodeHuffman } from './huffman.js';
+import { type HeaderField, STATIC_TABLE } from './static-table.js';
+
+/** Integers hereof take at most so many octets after the prefix: they stay below 2^28. */
+const MAX_INTEGER_OCTETS = 4;
+
+/** What a header block holds. */
+export interface HeaderList {
+  readonly fields: readonly HeaderField[];
+  /** It was longer than the limit: some fields are left out. */
+  readonly tooLarge: boolean;
+}
+
+/**
+ * Decodes header blocks: RFC 7541. One decoder a connection, and every block must pass through it, in order, also those
+ * that nobody wants: they change the table.
+ */
+export class HpackDecoder {
+  readonly #table = new DynamicTable();
+  readonly #maxListBytes: number;
+  #bytes: Uint8Array = new Uint8Array(0);
+  #at = 0;
+  #end = 0;
+
+  /** `maxListBytes` counts as SETTINGS_MAX_HEADER_LIST_SIZE does. */
+  constructor(maxListBytes: number) {
+    this.#maxListBytes = maxListBytes;
+  }
+
+  /** The same block means the same fields as long as this stays the same. */
+  get version(): number {
+    return this.#table.version;
+  }
+
+  /** @throws ConnectionError, COMPRESSION_ERROR: the table is not the peer's any more. */
+  decode(bytes: Uint8Array, start: number, end: number): HeaderList {
+    this.#bytes = bytes;
+    this.#at = start;
+    this.#end = end;
+    const fields: HeaderField[] = [];
+    let listBytes = 0;
+    while (this.#at < this.#end) {
+      const field = this.#field(fields.length > 0 || listBytes > 0);
+      if (field === undefined) continue;
+      listBytes += entryBytes(field);
+      if (listBytes <= this.#maxListBytes) fields.push(field);
+    }
+    return { fields, tooLarge: listBytes > this.#maxListBytes };
+  }
+
+  /** One representation, section 6; undefined where it is no field but a new table size. */
+  #field(afterFields: boolean): HeaderField | undefined {
+    const first = this.#bytes[this.#at] as number;
+    if (first >= 0x80) return this.#indexed(this.#integer(0x7f));
+    if (first >= 0x40) {
+      const field = this.#literal(this.#integer(0x3f));
+      this.#table.add(field);
+      return field;
+    }
+    if (first < 0x20) return this.#literal(this.#integer(0x0f));
+    if (afterFields) throw invalid('a table size after the first field');
+    const size = this.#integer(0x1f);
+    if (size > DEFAULT_TABLE_BYTES) throw invalid(`a table of ${size} bytes, where ${DEFAULT_TABLE_BYTES} are allowed`);
+    this.#table.resize(size);
+    return undefined;
+  }
+
+  #literal(nameIndex: number): HeaderField {
+    const name = nameIndex === 0 ? this.#string() : this.#indexed(nameIndex)[0];
+    return [name, this.#string()];
+  }
+
+  #indexed(index: number): HeaderField {
+    const field =
+      index <= STATIC_TABLE.length ? STATIC_TABLE[index - 1] : this.#table.get(index - STATIC_TABLE.length - 1);
+    if (field === undefined) throw invalid(`no field has index ${index}`);
+    return field;
+  }
+
+  /** Section 5.1; the prefix is given as its largest value. */
+  #integer(prefix: number): number {
+    let value = (this.#bytes[this.#at++] as number) & prefix;
+    if (value < prefix) return value;
+    for (let octets = 0; octets < MAX_INTEGER_OCTETS; octets += 1) {
+      if (this.#at >= this.#end) throw invalid('a truncated integer');
+      const byte = this.#bytes[this.#at++] as number;
+      value += (byte & 0x7f) * 2 ** (7 * octets);
+      if (byte < 0x80) return value;
+    }
+    throw invalid('an integer that is too large');
+  }
+
+  /** Section 5.2. */
+  #string(): string {
+    if (this.#at >= this.#end) throw invalid('a truncated field');
+    const huffman = (this.#bytes[this.#at] as number) >= 0x80;
+    const length = this.#integer(0x7f);
+    const start = this.#at;
+    if (length > this.#end - start) throw invalid('a string longer than its block');
+    this.#at += length;
+    return huffman ? decodeHuffman(this.#bytes, start, this.#at) : latin1(this.#bytes, start, this.#at);
+  }
+}
+
+function latin1(bytes: Uint8Array, start: number, end: number): string {
+  let text = '';
+  for (let at = start; at < end; at += 1) text += String.fromCharCode(bytes[at] as number);
+  return text;
+}
+
+function invalid(problem: string): ConnectionError {
+  return new ConnectionError(ErrorCode.COMPRESSION_ERROR, `header block: ${problem}`);
+}

@@ -1,0 +1,70 @@
+import { ConnectionError, ErrorCode } from '../error-code.js';
+
+/**
+ * Bits of the code of each octet, RFC 7541, appendix B. The codes follow from the lengths: shorter ones first, and
+ * octets with codes of one length in ascending order. EOS (30 bits) comes last, and must not occur.
+ */
+// biome-ignore format: sixteen a line, as a table of octets reads
+const CODE_BITS: readonly number[] = [
+  13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
+  28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
+  6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,
+  5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10,
+  13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+  7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+  15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5,
+  6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28,
+  20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23,
+  24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
+  22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23,
+  21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+  26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25,
+  19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
+  20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
+  26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
+];
+const MAX_BITS = 30;
+/** Padding is the beginning of EOS, all ones, and shorter than an octet: section 5.2. */
+const MAX_PADDING_BITS = 7;
+
+/** Octets by the length of their codes. */
+const octetsByBits: readonly (readonly number[])[] = Array.from({ length: MAX_BITS + 1 }, (_, bits) =>
+  CODE_BITS.flatMap((length, octet) => (length === bits ? [octet] : [])),
+);
+
+/**
+ * The text whose code stands there.
+ *
+ * @throws ConnectionError on what is no such code.
+ */
+export function decodeHuffman(bytes: Uint8Array, start: number, end: number): string {
+  let text = '';
+  let code = 0;
+  let bits = 0;
+  /** The first code of this length. */
+  let first = 0;
+  for (let at = start; at < end; at += 1) {
+    const byte = bytes[at] as number;
+    for (let bit = 7; bit >= 0; bit -= 1) {
+      code = (code << 1) | ((byte >>> bit) & 1);
+      bits += 1;
+      first <<= 1;
+      const octets = octetsByBits[bits] as readonly number[];
+      const octet = octets[code - first];
+      if (octet !== undefined) {
+        text += String.fromCharCode(octet);
+        code = 0;
+        bits = 0;
+        first = 0;
+      } else if (bits === MAX_BITS) throw invalid('EOS within a string');
+      else first += octets.length;
+    }
+  }
+  if (bits > MAX_PADDING_BITS) throw invalid('padding of more than 7 bits');
+  if (code !== (1 << bits) - 1) throw invalid('padding that is not of ones');
+  return text;
+}
+
+function invalid(problem: string): ConnectionError {
+  return new ConnectionError(ErrorCode.COMPRESSION_ERROR, `Huffman code: ${problem}`);
+}

@@ -1,0 +1,79 @@
+import { EtcdError, type Outcome, type Reason } from '../../errors.js';
+import { type StatusCode, statusCode } from '../../status.js';
+import { errorFromStatus } from '../../status-error.js';
+import { ErrorCode, errorCodeName } from './error-code.js';
+import type { ResponseFields } from './response-headers.js';
+
+export interface Where {
+  readonly method: string;
+  readonly endpoint: string;
+}
+
+/** https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html */
+const OF_HTTP_STATUS: Readonly<Record<number, StatusCode>> = {
+  400: 'Internal',
+  401: 'Unauthenticated',
+  403: 'PermissionDenied',
+  404: 'Unimplemented',
+  429: 'Unavailable',
+  502: 'Unavailable',
+  503: 'Unavailable',
+  504: 'Unavailable',
+};
+
+/** "Errors" in https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html; what is not here is `Internal`. */
+const OF_ERROR_CODE: Readonly<Record<number, StatusCode>> = {
+  [ErrorCode.REFUSED_STREAM]: 'Unavailable',
+  [ErrorCode.CANCEL]: 'Canceled',
+  [ErrorCode.ENHANCE_YOUR_CALM]: 'ResourceExhausted',
+  [ErrorCode.INADEQUATE_SECURITY]: 'PermissionDenied',
+};
+
+/** How the trailers, or headers that stand for them, say that the call ended; undefined for OK. */
+export function errorOfTrailers(fields: ResponseFields, where: Where): EtcdError | undefined {
+  const { grpcStatus, grpcMessage } = fields;
+  if (grpcStatus === 0) return undefined;
+  if (grpcStatus === undefined) return statusError('Unknown', 'the answer ended without grpc-status', where);
+  return errorFromStatus(statusCode(grpcStatus), grpcMessage, where);
+}
+
+/** Headers that are not those of a gRPC answer: whatever sent them, it was hardly etcd. */
+export function errorOfHeaders(fields: ResponseFields, where: Where): EtcdError | undefined {
+  const { httpStatus = 0, contentType = 'none' } = fields;
+  if (httpStatus !== 200) {
+    return statusError(
+      OF_HTTP_STATUS[httpStatus] ?? 'Unknown',
+      `HTTP status ${httpStatus} in place of an answer`,
+      where,
+    );
+  }
+  if (/^application\/grpc(?:$|[+;])/.test(contentType)) return undefined;
+  return statusError('Unknown', 'the content-type is not that of gRPC: no etcd answers there', where);
+}
+
+/** The peer ended the stream by RST_STREAM. */
+export function errorOfReset(code: number, where: Where): EtcdError {
+  const problem = `the peer ended the stream: RST_STREAM, ${errorCodeName(code)}`;
+  if (code === ErrorCode.REFUSED_STREAM) return streamRefused(problem, where);
+  return statusError(OF_ERROR_CODE[code] ?? 'Internal', problem, where);
+}
+
+/** The peer vouches that it did nothing for the stream: RFC 9113, section 8.7. */
+export function streamRefused(problem: string, where: Where): EtcdError {
+  return new EtcdError(problem, { code: 'Unavailable', reason: 'StreamRefused', outcome: 'rejected', ...where });
+}
+
+/** The connection ended under the stream. */
+export function connectionLost(problem: string, outcome: Outcome, where: Where): EtcdError {
+  return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome, ...where });
+}
+
+/** This side ended the stream: what came is no answer to the call. */
+export function badAnswer(problem: string, reason: Reason, where: Where): EtcdError {
+  return new EtcdError(problem, { code: 'Internal', reason, outcome: 'unknown', ...where });
+}
+
+function statusError(code: StatusCode, problem: string, where: Where): EtcdError {
+  const reason = code === 'Unavailable' ? 'ConnectionLost' : 'Other';
+  return new EtcdError(problem, { code, reason, outcome: 'unknown', ...where });
+}

@@ -1,0 +1,97 @@
+import { ConnectionError, ErrorCode } from './error-code.js';
+import { DEFAULT_MAX_FRAME_BYTES, DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES, readUint32, writeUint32 } from './frame.js';
+import { DEFAULT_TABLE_BYTES } from './hpack/dynamic-table.js';
+
+/** RFC 9113, section 6.5.2. */
+const Setting = {
+  HEADER_TABLE_SIZE: 0x1,
+  ENABLE_PUSH: 0x2,
+  MAX_CONCURRENT_STREAMS: 0x3,
+  INITIAL_WINDOW_SIZE: 0x4,
+  MAX_FRAME_SIZE: 0x5,
+  MAX_HEADER_LIST_SIZE: 0x6,
+} as const;
+
+const SETTING_BYTES = 6;
+const LARGEST_MAX_FRAME_BYTES = 2 ** 24 - 1;
+
+/** What a stream may send before it is read: a page of a scan and the next one on its way, over a long line. */
+export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
+/** For all streams together. What is read is made room for at once, so that no slow reader holds up the others. */
+export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
+/** Header fields of an answer: etcd sends some hundred bytes; error texts are the longest of them. */
+export const MAX_HEADER_LIST_BYTES = 65_536;
+
+/** What the peer has said of itself. */
+export interface PeerSettings {
+  headerTableBytes: number;
+  maxConcurrentStreams: number;
+  initialWindowBytes: number;
+  maxFrameBytes: number;
+  maxHeaderListBytes: number;
+}
+
+/** Before the peer has said anything. */
+export function initialSettings(): PeerSettings {
+  return {
+    headerTableBytes: DEFAULT_TABLE_BYTES,
+    maxConcurrentStreams: Number.POSITIVE_INFINITY,
+    initialWindowBytes: DEFAULT_WINDOW_BYTES,
+    maxFrameBytes: DEFAULT_MAX_FRAME_BYTES,
+    maxHeaderListBytes: Number.POSITIVE_INFINITY,
+  };
+}
+
+/** The payload of this side's SETTINGS. */
+export function ownSettings(): Uint8Array {
+  const settings = [
+    [Setting.ENABLE_PUSH, 0],
+    [Setting.INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES],
+    [Setting.MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST_BYTES],
+  ] as const;
+  const bytes = new Uint8Array(settings.length * SETTING_BYTES);
+  for (const [index, [setting, value]] of settings.entries()) {
+    bytes[index * SETTING_BYTES + 1] = setting;
+    writeUint32(bytes, index * SETTING_BYTES + 2, value);
+  }
+  return bytes;
+}
+
+/** @throws ConnectionError on values that are not allowed; ones that nobody knows are passed over. */
+export function applySettings(peer: PeerSettings, bytes: Uint8Array, start: number, end: number): void {
+  if ((end - start) % SETTING_BYTES !== 0) {
+    throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, `SETTINGS of ${end - start} bytes`);
+  }
+  for (let at = start; at < end; at += SETTING_BYTES) {
+    const setting = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+    const value = readUint32(bytes, at + 2);
+    switch (setting) {
+      case Setting.HEADER_TABLE_SIZE:
+        peer.headerTableBytes = value;
+        break;
+      case Setting.ENABLE_PUSH:
+        // Section 6.5.2: a server that says anything but 0 is wrong.
+        if (value !== 0) throw notAllowed('ENABLE_PUSH', value);
+        break;
+      case Setting.MAX_CONCURRENT_STREAMS:
+        peer.maxConcurrentStreams = value;
+        break;
+      case Setting.INITIAL_WINDOW_SIZE:
+        if (value > MAX_WINDOW_BYTES) throw notAllowed('INITIAL_WINDOW_SIZE', value, ErrorCode.FLOW_CONTROL_ERROR);
+        peer.initialWindowBytes = value;
+        break;
+      case Setting.MAX_FRAME_SIZE:
+        if (value < DEFAULT_MAX_FRAME_BYTES || value > LARGEST_MAX_FRAME_BYTES)
+          throw notAllowed('MAX_FRAME_SIZE', value);
+        peer.maxFrameBytes = value;
+        break;
+      case Setting.MAX_HEADER_LIST_SIZE:
+        peer.maxHeaderListBytes = value;
+        break;
+    }
+  }
+}
+
+function notAllowed(name: string, value: number, code: ErrorCode = ErrorCode.PROTOCOL_ERROR): ConnectionError {
+  return new ConnectionError(code, `SETTINGS_${name} of ${value}`);
+}

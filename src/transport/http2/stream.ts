@@ -1,0 +1,338 @@
+import { NO_BYTES } from '../../bytes.js';
+import { EtcdError } from '../../errors.js';
+import type { Metadata } from '../transport.js';
+import { ErrorCode, StreamError } from './error-code.js';
+import { MAX_WINDOW_BYTES, writeUint32 } from './frame.js';
+import type { FrameWriter } from './frame-writer.js';
+import { MESSAGE_PREFIX_BYTES, MessageAssembler, type Refusal } from './message-assembler.js';
+import { ReceiveWindow } from './receive-window.js';
+import { checkFields, type ResponseFields } from './response-headers.js';
+import { badAnswer, errorOfHeaders, errorOfReset, errorOfTrailers } from './response-status.js';
+import type { SendFlow } from './send-flow.js';
+import { STREAM_WINDOW_BYTES } from './settings.js';
+
+/** What opens a stream. */
+export interface StreamHead {
+  readonly method: string;
+  readonly endpoint: string;
+  readonly metadata: Metadata | undefined;
+  /** On the monotonic clock. */
+  readonly deadline: number;
+  readonly maxReceiveBytes: number;
+}
+
+/** What becomes of a stream. No call of it may throw. */
+export interface StreamReceiver {
+  /** The stream is open: its HEADERS are on their way. */
+  sent(): void;
+  /** The bytes of a message are there for the time of the call only. */
+  message(bytes: Uint8Array, start: number, end: number): void;
+  /** Comes once, last, if not `unprocessed` does: without an error for status OK. */
+  end(error: EtcdError | undefined): void;
+  /** The connection takes no more streams, and nothing was done for this one: it may be begun on another. */
+  unprocessed(error: EtcdError): void;
+}
+
+/** What a stream needs of its connection. */
+export interface StreamConnection {
+  readonly writer: FrameWriter;
+  readonly flow: SendFlow;
+  /** The stream is closed, or was never opened. */
+  released(stream: Http2Stream): void;
+}
+
+/** One call as a stream of HTTP/2: RFC 9113, section 5.1. Messages given before it is open wait here. */
+export class Http2Stream {
+  readonly head: StreamHead;
+  readonly #receiver: StreamReceiver;
+  readonly #assembler: MessageAssembler;
+  readonly #window = new ReceiveWindow(STREAM_WINDOW_BYTES);
+  #connection: StreamConnection | undefined;
+  /** 0 until it is open. */
+  id = 0;
+  sendWindowBytes = 0;
+  /** `local` and `remote`: that side has ended it. */
+  #state: 'waiting' | 'open' | 'half-closed (local)' | 'closed' = 'waiting';
+  /** Data that waits for a window, messages with their prefix; the first one from `#sentOfFirst` on. */
+  #outgoing: Uint8Array[] = [];
+  #sentOfFirst = 0;
+  #endAfterOutgoing = false;
+  #answered = false;
+  #paused = false;
+  /** What came while nobody wanted it. */
+  #held: Uint8Array[] = [];
+  #draining = false;
+  #heldEnd: { readonly error: EtcdError | undefined } | undefined;
+  /** Nobody is to hear of it any more. */
+  #over = false;
+
+  constructor(head: StreamHead, receiver: StreamReceiver) {
+    this.head = head;
+    this.#receiver = receiver;
+    this.#assembler = new MessageAssembler(head.maxReceiveBytes, this);
+  }
+
+  /** Whether the peer may have heard of it. */
+  get opened(): boolean {
+    return this.id !== 0;
+  }
+
+  // ——— what the call wants ———
+
+  /** `last`: nothing more will be sent. */
+  send(message: Uint8Array, last = false): void {
+    if (this.#over || this.#endAfterOutgoing) return;
+    this.#endAfterOutgoing = last;
+    const bytes = MESSAGE_PREFIX_BYTES + message.length;
+    const connection = this.#connection;
+    if (
+      this.#state === 'open' &&
+      connection &&
+      this.#outgoing.length === 0 &&
+      bytes <= connection.flow.allowance(this)
+    ) {
+      connection.flow.sent(this, bytes);
+      connection.writer.message(this.id, message, MESSAGE_PREFIX_BYTES, last);
+      if (last) this.#state = 'half-closed (local)';
+      return;
+    }
+    const framed = new Uint8Array(bytes);
+    writeUint32(framed, 1, message.length);
+    framed.set(message, MESSAGE_PREFIX_BYTES);
+    this.#outgoing.push(framed);
+    this.#sendWaiting();
+  }
+
+  /** Half-close, after what waits. */
+  end(): void {
+    if (this.#over || this.#endAfterOutgoing) return;
+    this.#endAfterOutgoing = true;
+    this.#sendWaiting();
+  }
+
+  /** Ends it on both sides; nobody hears of it any more. */
+  cancel(): void {
+    this.#over = true;
+    this.#held = [];
+    this.#reset(ErrorCode.CANCEL);
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#drain();
+  }
+
+  /** Ends it with this error, whatever was still to be read. */
+  fail(error: EtcdError, code: ErrorCode = ErrorCode.CANCEL): void {
+    this.#held = [];
+    this.#reset(code);
+    this.#deliverEnd(error);
+  }
+
+  // ——— what the connection tells ———
+
+  /** Its connection will open it when there is room. */
+  attach(connection: StreamConnection): void {
+    this.#connection = connection;
+  }
+
+  open(id: number, sendWindowBytes: number): void {
+    this.id = id;
+    this.sendWindowBytes = sendWindowBytes;
+    this.#state = 'open';
+    this.#receiver.sent();
+    // The usual request fits into one frame: no need to wait for a turn.
+    this.#sendWaiting();
+  }
+
+  /** Not opened, or the peer vouches that it was not processed. */
+  unprocessed(error: EtcdError): void {
+    if (this.#state === 'closed') return;
+    this.#connection?.flow.forget(this);
+    this.#connection = undefined;
+    // What was never opened can be: all of it is still here.
+    if (this.opened) this.#state = 'closed';
+    this.#receiver.unprocessed(error);
+  }
+
+  /** @throws StreamError */
+  headers(fields: ResponseFields, endStream: boolean): void {
+    if (this.#state === 'closed') return;
+    checkFields(fields, this.#answered);
+    if (fields.tooLarge) return this.fail(this.#badAnswer('header fields larger than 64 KiB', 'ResourceExhausted'));
+    if (this.#answered) {
+      if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
+      return this.#remoteEnd(errorOfTrailers(fields, this.head));
+    }
+    const interim = (fields.httpStatus as number) < 200;
+    if (endStream) {
+      if (interim) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'an interim answer that ends the stream');
+      const error = fields.grpcStatus === undefined ? errorOfHeaders(fields, this.head) : undefined;
+      return this.#remoteEnd(error ?? errorOfTrailers(fields, this.head));
+    }
+    if (interim) return;
+    this.#answered = true;
+    const error = errorOfHeaders(fields, this.head);
+    if (error !== undefined) this.fail(error);
+  }
+
+  /** @throws StreamError */
+  data(bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
+    if (this.#state === 'closed') return;
+    if (!this.#answered) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'DATA before HEADERS');
+    if (!this.#window.receive(frameBytes)) {
+      throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the stream allows');
+    }
+    const padding = frameBytes - (end - start);
+    if (this.#paused || this.#held.length > 0) {
+      if (end > start) this.#held.push(bytes.slice(start, end));
+      this.#consumed(padding);
+    } else {
+      const stopped = this.#assembler.push(bytes, start, end);
+      if (this.#over) return;
+      if (stopped < end) this.#held.push(bytes.slice(stopped, end));
+      this.#consumed(stopped - start + padding);
+    }
+    if (endStream) this.#remoteEnd(badAnswer('the answer ended without trailers', 'Other', this.head));
+  }
+
+  reset(code: number): void {
+    if (this.#state === 'closed') return;
+    this.#close();
+    this.#endWith(errorOfReset(code, this.head));
+  }
+
+  /** @throws StreamError where the window grows beyond what the protocol knows. */
+  growWindow(increment: number): void {
+    this.sendWindowBytes += increment;
+    if (this.sendWindowBytes > MAX_WINDOW_BYTES) {
+      throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'a window of the stream beyond 2^31 - 1');
+    }
+    if (this.#outgoing.length > 0) this.#connection?.flow.pump();
+  }
+
+  /** The connection is gone; what was read before can still be had. */
+  lost(error: EtcdError): void {
+    if (this.#state === 'closed') return;
+    this.#close();
+    this.#endWith(error);
+  }
+
+  // ——— sending ———
+
+  sendFrame(maxBytes: number): boolean {
+    const [first] = this.#outgoing;
+    const connection = this.#connection;
+    if (this.#state !== 'open' || connection === undefined) return false;
+    if (first !== undefined) {
+      const end = Math.min(first.length, this.#sentOfFirst + maxBytes);
+      if (end <= this.#sentOfFirst) return false;
+      const whole = end === first.length;
+      const last = whole && this.#outgoing.length === 1 && this.#endAfterOutgoing;
+      connection.flow.sent(this, end - this.#sentOfFirst);
+      connection.writer.data(this.id, first.subarray(this.#sentOfFirst, end), last);
+      this.#sentOfFirst = whole ? 0 : end;
+      if (whole) this.#outgoing.shift();
+      if (last) this.#state = 'half-closed (local)';
+    } else if (this.#endAfterOutgoing) {
+      connection.writer.data(this.id, NO_BYTES, true);
+      this.#state = 'half-closed (local)';
+    }
+    if (this.#outgoing.length > 0) return true;
+    connection.flow.forget(this);
+    return false;
+  }
+
+  #sendWaiting(): void {
+    const connection = this.#connection;
+    if (this.#state !== 'open' || connection === undefined) return;
+    while (this.sendFrame(connection.flow.allowance(this)));
+    if (this.#outgoing.length > 0) connection.flow.wait(this);
+  }
+
+  // ——— receiving ———
+
+  /** @internal Called by the assembler. */
+  message(bytes: Uint8Array, start: number, end: number): boolean {
+    this.#receiver.message(bytes, start, end);
+    return !this.#paused && !this.#over;
+  }
+
+  /** @internal Called by the assembler. */
+  refused(why: Refusal, length: number): void {
+    const { maxReceiveBytes } = this.head;
+    if (why === 'too large') {
+      const problem = `a message of ${length} bytes, where at most ${maxReceiveBytes} are taken (maxReceiveBytes)`;
+      return this.fail(this.#badAnswer(problem, 'ResourceExhausted'));
+    }
+    this.fail(
+      this.#badAnswer(why === 'compressed' ? 'a compressed message, which nobody asked for' : 'no gRPC message'),
+    );
+  }
+
+  /** Reads what was held, until it is paused again. */
+  #drain(): void {
+    if (this.#draining) return;
+    this.#draining = true;
+    while (!this.#paused && this.#held.length > 0) {
+      const bytes = this.#held.shift() as Uint8Array;
+      const stopped = this.#assembler.push(bytes, 0, bytes.length);
+      if (this.#over) break;
+      if (stopped < bytes.length) this.#held.unshift(bytes.subarray(stopped));
+      this.#consumed(stopped);
+    }
+    this.#draining = false;
+    if (this.#heldEnd !== undefined && this.#held.length === 0) this.#deliverEnd(this.#heldEnd.error);
+  }
+
+  #consumed(bytes: number): void {
+    if (this.#state === 'closed') return;
+    const increment = this.#window.consume(bytes);
+    if (increment > 0) this.#connection?.writer.windowUpdate(this.id, increment);
+  }
+
+  /** The peer has ended its side. */
+  #remoteEnd(error: EtcdError | undefined): void {
+    // It wants nothing more from this side either: RFC 9113, section 8.1.
+    if (this.#state === 'open') this.#reset(ErrorCode.CANCEL);
+    else this.#close();
+    this.#endWith(error);
+  }
+
+  #endWith(error: EtcdError | undefined): void {
+    if (this.#held.length > 0 || this.#draining) this.#heldEnd = { error };
+    else this.#deliverEnd(error);
+  }
+
+  #deliverEnd(error: EtcdError | undefined): void {
+    if (this.#over) return;
+    this.#over = true;
+    const torn = error === undefined && this.#assembler.midMessage;
+    this.#receiver.end(torn ? badAnswer('the answer ended within a message', 'MalformedMessage', this.head) : error);
+  }
+
+  #reset(code: ErrorCode): void {
+    if (this.#state === 'open' || this.#state === 'half-closed (local)') {
+      this.#connection?.writer.rstStream(this.id, code);
+    }
+    this.#close();
+  }
+
+  #close(): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#outgoing = [];
+    this.#connection?.flow.forget(this);
+    this.#connection?.released(this);
+  }
+
+  #badAnswer(problem: string, code: 'ResourceExhausted' | 'Internal' = 'Internal'): EtcdError {
+    const reason = code === 'Internal' ? 'MalformedMessage' : 'Other';
+    const { method, endpoint } = this.head;
+    return new EtcdError(problem, { code, reason, outcome: 'unknown', method, endpoint });
+  }
+}

@@ -1,0 +1,171 @@
+import { amended, canceled, clientClosed, EtcdError } from '../../errors.js';
+import type { OpenByteStream } from '../byte-stream.js';
+import { encodeRequest } from '../encode-request.js';
+import type { Endpoint } from '../endpoint.js';
+import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
+import type { TransportFactory, TransportOptions } from '../transport-options.js';
+import { Connection } from './connection.js';
+import { Deadlines } from './deadlines.js';
+import type { Exchange, ExchangeOwner } from './exchange.js';
+import { MessageExchange } from './message-exchange.js';
+import { UnaryExchange } from './unary-exchange.js';
+
+/** The transport that is this package's own: gRPC over HTTP/2, on any stream of bytes that the host can open. */
+export function http2(open: OpenByteStream): TransportFactory {
+  return (endpoint, options) => new Http2Transport(endpoint, options, open);
+}
+
+type State =
+  /** The next call dials. */
+  | { readonly name: 'idle' }
+  | { readonly name: 'connecting'; readonly connection: Connection; readonly waiting: Exchange[] }
+  | { readonly name: 'open'; readonly connection: Connection }
+  | { readonly name: 'closed' };
+
+/** One endpoint: a connection for new calls, made when there is one, and those that still finish what they have. */
+class Http2Transport implements Transport, ExchangeOwner {
+  readonly #endpoint: Endpoint;
+  readonly #options: TransportOptions;
+  readonly #openBytes: OpenByteStream;
+  readonly #exchanges = new Set<Exchange>();
+  readonly #deadlines = new Deadlines();
+  readonly #connections = new Set<Connection>();
+  #state: State = { name: 'idle' };
+
+  constructor(endpoint: Endpoint, options: TransportOptions, open: OpenByteStream) {
+    this.#endpoint = endpoint;
+    this.#options = options;
+    this.#openBytes = open;
+  }
+
+  get endpoint(): string {
+    return this.#endpoint.url;
+  }
+
+  get maxReceiveBytes(): number {
+    return this.#options.maxReceiveBytes;
+  }
+
+  unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      const { method, signal, metadata } = call;
+      const request = encodeRequest(method, call.request, this.#options.maxRequestBytes);
+      if (this.#state.name === 'closed') throw clientClosed('not-sent', method.path);
+      if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
+      checkMetadata(metadata, method.path);
+      const exchange = new UnaryExchange(call, request, this, resolve, reject);
+      this.#exchanges.add(exchange);
+      this.#deadlines.add(exchange);
+      this.start(exchange);
+    });
+  }
+
+  stream<Request, Response>(
+    call: StreamCall<Request, Response>,
+    handler: StreamHandler<Response>,
+  ): OutgoingStream<Request> {
+    const { method, metadata } = call;
+    const exchange = new MessageExchange(method, this.#options.maxRequestBytes, this, handler);
+    const begin = (known: Metadata | undefined): void => {
+      checkMetadata(known, method.path);
+      exchange.start(known);
+    };
+    const fail = (error: EtcdError): void => exchange.fail(amended(error, { method: method.path }));
+    this.#exchanges.add(exchange);
+    // The handler may not know the stream before this returns.
+    if (this.#state.name === 'closed') queueMicrotask(() => exchange.fail(clientClosed('not-sent', method.path)));
+    else if (metadata instanceof Promise) metadata.then(begin).catch(fail);
+    else if (isSendable(metadata)) begin(metadata);
+    else Promise.resolve(metadata).then(begin).catch(fail);
+    return exchange;
+  }
+
+  async close(): Promise<void> {
+    const state = this.#state;
+    this.#state = { name: 'closed' };
+    if (state.name === 'closed') return;
+    for (const exchange of [...this.#exchanges]) exchange.close();
+    for (const connection of [...this.#connections]) connection.close('the client was closed');
+    this.#deadlines.stop();
+  }
+
+  // ——— what calls ask for ———
+
+  start(exchange: Exchange): void {
+    const state = this.#state;
+    switch (state.name) {
+      case 'open':
+        return begin(exchange, state.connection);
+      case 'connecting':
+        return void state.waiting.push(exchange);
+      case 'idle':
+        return this.#dial(exchange);
+      case 'closed':
+        return exchange.close();
+    }
+  }
+
+  ended(exchange: Exchange): void {
+    this.#exchanges.delete(exchange);
+    if (exchange instanceof UnaryExchange) this.#deadlines.delete(exchange);
+  }
+
+  #dial(exchange: Exchange): void {
+    const waiting = [exchange];
+    const isCurrent = (): boolean =>
+      (this.#state.name === 'connecting' || this.#state.name === 'open') && this.#state.connection === connection;
+    const connection: Connection = new Connection(this.#endpoint, this.#options, this.#openBytes, {
+      ready: () => {
+        if (!isCurrent()) return;
+        this.#state = { name: 'open', connection };
+        for (const each of waiting.splice(0)) this.start(each);
+      },
+      retired: () => {
+        if (isCurrent()) this.#state = { name: 'idle' };
+      },
+      closed: (problem) => {
+        this.#connections.delete(connection);
+        if (isCurrent()) this.#state = { name: 'idle' };
+        for (const each of waiting.splice(0)) each.notConnected(this.#connectFailed(problem));
+      },
+    });
+    this.#connections.add(connection);
+    this.#state = { name: 'connecting', connection, waiting };
+  }
+
+  #connectFailed(problem: string): EtcdError {
+    const { url } = this.#endpoint;
+    return new EtcdError(`cannot connect to ${url}: ${problem}`, {
+      code: 'Unavailable',
+      reason: 'ConnectFailed',
+      outcome: 'not-sent',
+      endpoint: url,
+    });
+  }
+}
+
+function begin(exchange: Exchange, connection: Connection): void {
+  const stream = exchange.beginStream();
+  if (stream === undefined) return;
+  connection.start(stream);
+  exchange.begun();
+}
+
+/** What a header may hold, less what could break out of it. */
+function isSendable(metadata: Metadata | undefined): boolean {
+  for (const name in metadata) {
+    if (!/^[\x20-\x7e]*$/.test(metadata[name] as string)) return false;
+  }
+  return true;
+}
+
+/** The values stay out of the error: a token may be among them. */
+function checkMetadata(metadata: Metadata | undefined, method: string): void {
+  if (isSendable(metadata)) return;
+  throw new EtcdError('the call could not be handed to the connection: its metadata are not printable ASCII', {
+    code: 'Internal',
+    reason: 'Other',
+    outcome: 'not-sent',
+    method,
+  });
+}
