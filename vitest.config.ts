@@ -1,14 +1,46 @@
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+
+/** What carries calls over whatever transport there is. The other tests know none, or name theirs. */
+const CARRIES_CALLS = [
+  ...['auth', 'channel', 'cluster', 'concurrency', 'discovery', 'kv', 'lease', 'maintenance', 'matrix', 'mirror'],
+  ...['node', 'transport', 'txn', 'watch'],
+].map((folder) => `test/${folder}/**/*.test.ts`);
+
+/** `ETCDWIRE_TRANSPORT=http2|grpc-js` runs the tests over that one alone. */
+const only = process.env.ETCDWIRE_TRANSPORT;
+
+const shared = {
+  // Bounds for hangs, nothing else: no test asserts how long something took.
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+};
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/global-setup.ts'],
-    // Bounds for hangs, nothing else: no test asserts how long something took.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
     // Two cores carry the tests and their servers.
     maxWorkers: 2,
-    reporters: process.env.CI ? ['default'] : ['default'],
+    projects: [
+      { test: { ...shared, name: 'http2', provide: { transport: 'http2' }, include: ['test/**/*.test.ts'] } },
+      {
+        // The same tests, where nothing but the default transport is another.
+        resolve: {
+          alias: [
+            {
+              find: /^.*\/default-transport\.js$/,
+              replacement: fileURLToPath(new URL('test/support/grpc-js-by-default.ts', import.meta.url)),
+            },
+          ],
+        },
+        test: {
+          ...shared,
+          name: 'grpc-js',
+          provide: { transport: 'grpc-js' },
+          include: [...CARRIES_CALLS, 'test/{bad-input,namespace,raw,services}.test.ts'],
+          exclude: ['test/transport/http2/**', 'test/transport/real-peers.test.ts'],
+        },
+      },
+    ].filter(({ test: { name } }) => only === undefined || only === name),
   },
 });

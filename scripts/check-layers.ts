@@ -8,7 +8,18 @@ import { fileURLToPath } from 'node:url';
 /** The folders and files directly under src/, lowest rank first. */
 const RANKS: readonly (readonly string[])[] = [
   [
-    ...['errors', 'status', 'status-error', 'server-errors', 'bytes', 'arguments', 'sha256', 'time', 'async-queue'],
+    ...[
+      'errors',
+      'status',
+      'status-error',
+      'server-errors',
+      'bytes',
+      'byte-slab',
+      'arguments',
+      'sha256',
+      'time',
+      'async-queue',
+    ],
     ...['checked-signal', 'on-abort', 'protobuf'],
   ],
   ['gen'],

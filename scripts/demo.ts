@@ -1,5 +1,6 @@
-import { Client, prefix } from '../src/index.js';
+import { type Client, prefix } from '../src/index.js';
 import { checkLedger } from './demo/check-ledger.js';
+import { openClient } from './demo/open-client.js';
 import { LEDGER, type LedgerEntry, LOCK, type WorkerEvent } from './demo/story.js';
 import { Timeline } from './demo/timeline.js';
 import { WorkerProcess } from './demo/worker-process.js';
@@ -18,7 +19,7 @@ const timeline = new Timeline();
 async function main(): Promise<number> {
   timeline.title('Three processes, one lock, a real etcd');
   const etcd = await startEtcd({ prefer: 'quick' });
-  const client = new Client({ endpoints: etcd.endpoints });
+  const client = openClient(etcd.endpoints);
   try {
     timeline.line('etcd', `${etcd.version ?? ''} serves at ${etcd.endpoints.join(', ')}`);
     await client.delete(prefix(LEDGER));

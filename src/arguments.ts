@@ -9,6 +9,11 @@ export function checkInt64(value: bigint, argument: string, least = 0n): bigint 
   throw invalidInput(argument, show(value), `a bigint from ${least} to 2^63 - 1`);
 }
 
+/** The same, where none need be given. */
+export function checkOptionalInt64(value: bigint | undefined, argument: string): bigint | undefined {
+  return value === undefined ? undefined : checkInt64(value, argument);
+}
+
 /** For counts, which may be given as a number. @throws EtcdError unless it is whole and no less than `least`. */
 export function checkCount(value: number | bigint, argument: string, least = 0n): bigint {
   if (typeof value === 'bigint') return checkInt64(value, argument, least);

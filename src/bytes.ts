@@ -1,3 +1,4 @@
+import { copyOf } from './byte-slab.js';
 import { invalidInput } from './errors.js';
 
 /** Keys and values may be given as text, which stands for its UTF-8 bytes. */
@@ -13,10 +14,19 @@ export function toBytes(value: BytesLike, argument: string): Uint8Array {
   if (typeof value === 'string') {
     if (!isWellFormed(value))
       throw invalidInput(argument, 'a string with a lone surrogate', 'well-formed Unicode, or bytes');
-    return value === '' ? NO_BYTES : encoder.encode(value);
+    return value === '' ? NO_BYTES : encodeText(value);
   }
   if (value instanceof Uint8Array) return plain(value);
   throw invalidInput(argument, describeType(value), 'a string or a Uint8Array');
+}
+
+/** A character takes up to three bytes of UTF-8. */
+const scratch = new Uint8Array(3 * 1_024);
+
+function encodeText(text: string): Uint8Array {
+  if (text.length * 3 > scratch.length) return encoder.encode(text);
+  const { written } = encoder.encodeInto(text, scratch);
+  return copyOf(scratch, 0, written);
 }
 
 /** The same bytes without what a subclass, as Node's Buffer, makes of `slice` and `toString`. */

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { pack } from '../scripts/pack.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -11,12 +11,14 @@ const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 const canRequireModules = major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
 
 let folder: string;
+let tarball: string;
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'etcdwire-consumer-'));
   const installed = join(folder, 'node_modules/etcdwire');
   mkdirSync(installed, { recursive: true });
-  execFileSync('tar', ['-xzf', pack(folder), '-C', installed, '--strip-components=1']);
+  tarball = pack(folder);
+  execFileSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1']);
   // Linked rather than installed: the tests need no registry.
   for (const scope of ['@grpc', '@types']) {
     symlinkSync(join(root, 'node_modules', scope), join(folder, 'node_modules', scope));
@@ -55,6 +57,26 @@ describe('the packed package', () => {
   ])('%s can be imported, and lets the process end', (specifier, names) => {
     const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
     expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
+  });
+
+  test('is installed without any other, and works so', () => {
+    const alone = mkdtempSync(join(tmpdir(), 'etcdwire-alone-'));
+    try {
+      writeFileSync(join(alone, 'package.json'), '{ "name": "consumer", "type": "module" }');
+      const options = { cwd: alone, encoding: 'utf8', timeout: 60_000 } as const;
+      execFileSync('npm', ['install', '--offline', '--no-audit', '--no-fund', tarball], options);
+      const listed = execFileSync('npm', ['ls', '--omit=dev', '--parseable', '--all'], options);
+      expect(listed.trim().split('\n')).toEqual([alone, join(alone, 'node_modules/etcdwire')]);
+      const code = `
+        import { Client } from 'etcdwire';
+        import { withLock } from 'etcdwire/concurrency';
+        const etcd = new Client({ endpoints: ${JSON.stringify(inject('endpoints'))} });
+        await withLock(etcd, 'alone', async (held) => console.log(held.token > 0n));
+        await etcd.close();`;
+      expect(execFileSync(process.execPath, ['--input-type=module', '--eval', code], options)).toBe('true\n');
+    } finally {
+      rmSync(alone, { recursive: true });
+    }
   });
 
   test('package.json can be imported', () => {

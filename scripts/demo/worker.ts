@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
-import { Client, compare, op } from '../../src/index.js';
+import { compare, op } from '../../src/index.js';
+import { openClient } from './open-client.js';
 import { LEDGER, type LedgerEntry, LOCK, type WorkerEvent } from './story.js';
 
 // One worker, a process of its own: worker.ts ENDPOINTS NAME TTL ENTRIES
@@ -8,7 +9,7 @@ import { LEDGER, type LedgerEntry, LOCK, type WorkerEvent } from './story.js';
 const [endpoints = '', name = '', ttl = '', entries = ''] = process.argv.slice(2);
 const PAUSE_BETWEEN_ENTRIES_MS = 300;
 
-const client = new Client({ endpoints: endpoints.split(',') });
+const client = openClient(endpoints.split(','));
 const session = await Session.open(client, { ttl: Number(ttl) });
 const held = await new Mutex(session, LOCK).lock();
 tell({ type: 'holds', token: String(held.token) });

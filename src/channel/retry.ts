@@ -8,6 +8,11 @@ export function isEndpointFailure({ code, reason }: EtcdError): boolean {
   return code === 'Unavailable' && !ENDED_HERE.has(reason);
 }
 
+/** A response was longer than this side takes: the same in smaller pieces may do. */
+export function isTooLarge({ code, reason }: EtcdError): boolean {
+  return code === 'ResourceExhausted' && reason === 'Other';
+}
+
 /**
  * A write is sent again only when it provably was not processed: never sent, or refused by a member that serves no
  * such calls. A method that changes nothing may be sent again whatever became of the first attempt.

@@ -2,7 +2,7 @@ import { invalidInput } from '../errors.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
 import { monotonicMs } from '../time.js';
-import type { Metadata, OutgoingStream, StreamHandler, Transport } from '../transport/transport.js';
+import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport } from '../transport/transport.js';
 
 /** A member cut off from its leader would leave a stream hanging: with this it ends it instead, and another is tried. */
 export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
@@ -64,9 +64,9 @@ export class Rpc {
   stream<Request, Response>(
     method: Method<Request, Response>,
     handler: StreamHandler<Response>,
-    { metadata, endpoint }: { readonly metadata?: Metadata; readonly endpoint?: string | undefined } = {},
+    options: Omit<StreamCall<Request, Response>, 'method'> = {},
   ): OutgoingStream<Request> {
-    return this.#transport.stream({ method, metadata, endpoint }, handler);
+    return this.#transport.stream({ method, ...options }, handler);
   }
 }
 

@@ -9,6 +9,7 @@ import type { Op, Txn, TxnResult } from '../txn/op.js';
 import { txnRequest, txnResult } from '../txn/txn.js';
 import { checkKey, type Keys } from './key-range.js';
 import { KeyValue } from './key-value.js';
+import { rangePage } from './range-page.js';
 import {
   type DeleteOptions,
   deleteRequest,
@@ -83,7 +84,10 @@ export class KV {
     const { maxReceiveBytes } = this.#options;
     return scanPages(keys, options, {
       maxReceiveBytes,
-      page: (page, pageOptions) => this.range(page, { ...options, ...pageOptions }),
+      page: (page, pageOptions) => {
+        const callOptions = { ...options, ...pageOptions };
+        return this.#rpc.call(rangePage, rangeRequest(page, callOptions), callOptions);
+      },
       stream: (rest, streamOptions) => {
         if (!this.#canStream || hasRevisionFilter(options)) return undefined;
         return this.#rangeStream(rest, { ...options, ...streamOptions });
@@ -136,7 +140,8 @@ export class KV {
       rangeRequest(keys, options),
       streamOptions,
     )) {
-      yield chunk.rangeResponse?.kvs.map((kv) => new KeyValue(kv)) ?? [];
+      const kvs = chunk.rangeResponse?.kvs ?? [];
+      if (kvs.length > 0) yield kvs.map((kv) => new KeyValue(kv));
     }
   }
 }

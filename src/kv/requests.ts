@@ -1,4 +1,4 @@
-import { checkCount, checkInt64 } from '../arguments.js';
+import { checkCount, checkOptionalInt64 } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
 import { invalidInput } from '../errors.js';
 import {
@@ -63,19 +63,26 @@ const SORT_ORDERS = { ascend: SortOrder.ASCEND, descend: SortOrder.DESCEND } as 
 
 // Each of these throws an EtcdError with reason InvalidInput that names the argument.
 
+// And each gives all its fields in one order, left out or not: what writes them to the wire is then fastest.
+
 export function rangeRequest(keys: Keys, options: RangeOptions): Init<RangeRequest> {
+  const { key, rangeEnd } = resolveKeys(keys, 'keys');
+  const { limit, sort, serializable, keysOnly, countOnly } = options;
+  const sorted = sort !== undefined && checkSort(sort);
   return {
-    ...resolveKeys(keys, 'keys'),
-    ...sortFields(options.sort),
-    limit: checkCount(options.limit ?? 0n, 'limit'),
-    revision: checkInt64(options.revision ?? 0n, 'revision'),
-    serializable: options.serializable,
-    keysOnly: options.keysOnly,
-    countOnly: options.countOnly,
-    minModRevision: checkInt64(options.minModRevision ?? 0n, 'minModRevision'),
-    maxModRevision: checkInt64(options.maxModRevision ?? 0n, 'maxModRevision'),
-    minCreateRevision: checkInt64(options.minCreateRevision ?? 0n, 'minCreateRevision'),
-    maxCreateRevision: checkInt64(options.maxCreateRevision ?? 0n, 'maxCreateRevision'),
+    key,
+    rangeEnd,
+    limit: limit === undefined ? undefined : checkCount(limit, 'limit'),
+    revision: checkOptionalInt64(options.revision, 'revision'),
+    sortOrder: sorted ? SORT_ORDERS[sort.order] : undefined,
+    sortTarget: sorted ? SORT_TARGETS[sort.by] : undefined,
+    serializable,
+    keysOnly,
+    countOnly,
+    minModRevision: checkOptionalInt64(options.minModRevision, 'minModRevision'),
+    maxModRevision: checkOptionalInt64(options.maxModRevision, 'maxModRevision'),
+    minCreateRevision: checkOptionalInt64(options.minCreateRevision, 'minCreateRevision'),
+    maxCreateRevision: checkOptionalInt64(options.maxCreateRevision, 'maxCreateRevision'),
   };
 }
 
@@ -88,7 +95,7 @@ export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions
   return {
     key: checkKey(key, 'key'),
     value: bytes,
-    lease: checkInt64(options.lease ?? 0n, 'lease'),
+    lease: checkOptionalInt64(options.lease, 'lease'),
     prevKv: options.prevKv,
     ignoreValue: options.ignoreValue,
     ignoreLease: options.ignoreLease,
@@ -96,15 +103,13 @@ export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions
 }
 
 export function deleteRequest(keys: Keys, options: DeleteOptions): Init<DeleteRangeRequest> {
-  return { ...resolveKeys(keys, 'keys'), prevKv: options.prevKv };
+  const { key, rangeEnd } = resolveKeys(keys, 'keys');
+  return { key, rangeEnd, prevKv: options.prevKv };
 }
 
-/** Keys come in ascending order anyway; asking for it would make the server sort all of them. */
-function sortFields(sort: Sort | undefined): Init<Pick<RangeRequest, 'sortOrder' | 'sortTarget'>> {
-  if (sort === undefined) return {};
-  if (!Object.hasOwn(SORT_TARGETS, sort.by))
-    throw invalidInput('sort.by', String(sort.by), Object.keys(SORT_TARGETS).join(', '));
-  if (!Object.hasOwn(SORT_ORDERS, sort.order)) throw invalidInput('sort.order', String(sort.order), 'ascend, descend');
-  if (sort.by === 'key' && sort.order === 'ascend') return {};
-  return { sortTarget: SORT_TARGETS[sort.by], sortOrder: SORT_ORDERS[sort.order] };
+/** False for ascending by key: keys come so anyway, and asking for it would make the server sort all of them (S35). */
+function checkSort({ by, order }: Sort): boolean {
+  if (!Object.hasOwn(SORT_TARGETS, by)) throw invalidInput('sort.by', String(by), Object.keys(SORT_TARGETS).join(', '));
+  if (!Object.hasOwn(SORT_ORDERS, order)) throw invalidInput('sort.order', String(order), 'ascend, descend');
+  return by !== 'key' || order !== 'ascend';
 }

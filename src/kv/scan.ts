@@ -1,17 +1,18 @@
 import { compareBytes, concatBytes } from '../bytes.js';
-import { isEndpointFailure } from '../channel/retry.js';
+import { isEndpointFailure, isTooLarge } from '../channel/retry.js';
 import { isTokenRefused } from '../channel/token-source.js';
 import { EtcdError } from '../errors.js';
+import { onAbort } from '../on-abort.js';
 import { type Keys, resolveKeys } from './key-range.js';
 import type { KeyValue } from './key-value.js';
+import type { PackedKeyValues, RangePage } from './range-page.js';
 import type { RangeOptions } from './requests.js';
-import type { RangeResult, WithHeader } from './results.js';
 
 /** Little enough whatever the values weigh; small ranges are done with it. */
 const FIRST_PAGE_KEYS = 32;
-const MAX_PAGE_KEYS = 10_000;
+const MAX_PAGE_KEYS = 20_000;
 /** What a page should weigh: large enough to hide the round trip, small enough to hold. */
-const PAGE_BYTES = 1_048_576;
+const PAGE_BYTES = 2_097_152;
 
 const NUL = new Uint8Array([0]);
 
@@ -23,7 +24,7 @@ export interface ScanPage {
 
 export interface ScanSource {
   /** One page, read linearizably where the options do not say otherwise. */
-  page(keys: Keys, options: RangeOptions): Promise<WithHeader<RangeResult>>;
+  page(keys: Keys, options: RangeOptions & { readonly signal: AbortSignal }): Promise<RangePage>;
   /** All the rest in chunks (`RangeStream`, etcd 3.7), or undefined where that is not to be had. */
   stream(keys: Keys, options: RangeOptions): AsyncIterable<readonly KeyValue[]> | undefined;
   /** The server has no such call. */
@@ -34,11 +35,12 @@ export interface ScanSource {
 
 /**
  * Reads a range in ascending order, all at the revision of the first page: by one stream where the server has it, page
- * by page otherwise. A stream that breaks is gone on with from its last key.
+ * by page otherwise. A page is asked for before the one ahead of it is decoded. A stream that breaks is gone on with from
+ * its last key.
  */
 export async function* scanPages(
   keys: Keys,
-  options: RangeOptions,
+  options: RangeOptions & { readonly signal?: AbortSignal | undefined },
   source: ScanSource,
 ): AsyncGenerator<ScanPage, void> {
   const { rangeEnd } = resolveKeys(keys, 'keys');
@@ -46,34 +48,54 @@ export async function* scanPages(
   let rest: Keys | undefined = keys;
   let revision = options.revision ?? 0n;
   let limit = FIRST_PAGE_KEYS;
-  const passed = (kvs: readonly KeyValue[]): ScanPage => {
-    const last = kvs.at(-1);
-    if (last !== undefined) rest = keysAfter(last.key, rangeEnd);
-    return { revision, kvs };
+  const over = new AbortController();
+  const { signal } = options;
+  const abort = (): void => over.abort(signal?.reason);
+  const offAbort = signal === undefined ? () => {} : onAbort(signal, abort);
+  if (signal?.aborted) abort();
+  const ask = (from: Keys): Promise<RangePage> => {
+    const page = source.page(from, { ...options, revision, limit, signal: over.signal });
+    // Heard of when it is waited for, if that ever happens.
+    page.catch(() => {});
+    return page;
   };
-  while (rest !== undefined) {
-    let page: WithHeader<RangeResult>;
-    try {
-      page = await source.page(rest, { ...options, revision, limit });
-    } catch (error) {
-      if (!isTooLarge(error) || limit === 1) throw error;
-      limit = Math.max(1, Math.floor(limit / 4));
-      continue;
-    }
-    if (revision === 0n) revision = page.header.revision;
-    yield passed(page.kvs);
-    if (!page.more || page.kvs.length === 0) return;
-    limit = limitFor(page.kvs, pageBytes);
-    try {
-      const chunks = source.stream(rest, { ...options, revision });
+  let ahead: Promise<RangePage> | undefined;
+  try {
+    while (rest !== undefined) {
+      let page: RangePage;
+      try {
+        page = await (ahead ?? ask(rest));
+      } catch (error) {
+        if (!(error instanceof EtcdError && isTooLarge(error)) || limit === 1) throw error;
+        limit = Math.max(1, Math.floor(limit / 4));
+        ahead = undefined;
+        continue;
+      }
+      if (revision === 0n) revision = page.header?.revision ?? 0n;
+      const last = page.kvs.last();
+      if (last !== undefined) rest = keysAfter(last.key, rangeEnd);
+      const done = !page.more || last === undefined || rest === undefined;
+      limit = limitFor(page.kvs, pageBytes);
+      const chunks = done ? undefined : source.stream(rest as Keys, { ...options, revision });
+      ahead = done || chunks !== undefined ? undefined : ask(rest as Keys);
+      yield { revision, kvs: page.kvs.decode() };
+      if (done) return;
       if (chunks === undefined) continue;
-      for await (const kvs of chunks) yield passed(kvs);
-      return;
-    } catch (error) {
-      if (isUnimplemented(error)) source.cannotStream();
-      // Else the next page deals with the trouble: by another endpoint, or a new token.
-      else if (!isTooLarge(error) && !isForPages(error)) throw error;
+      try {
+        for await (const kvs of chunks) {
+          rest = keysAfter((kvs.at(-1) as KeyValue).key, rangeEnd);
+          yield { revision, kvs };
+        }
+        return;
+      } catch (error) {
+        if (isUnimplemented(error)) source.cannotStream();
+        // Else the next page deals with the trouble: by another endpoint, or a new token.
+        else if (!isForPages(error)) throw error;
+      }
     }
+  } finally {
+    offAbort();
+    over.abort();
   }
 }
 
@@ -85,18 +107,12 @@ function keysAfter(key: Uint8Array, rangeEnd: Uint8Array): Keys | undefined {
 }
 
 /** As many keys as should weigh `pageBytes`, if they go on like these. */
-function limitFor(kvs: readonly KeyValue[], pageBytes: number): number {
-  const bytes = kvs.reduce((sum, kv) => sum + kv.key.length + kv.value.length, 0);
-  return Math.max(1, Math.min(MAX_PAGE_KEYS, Math.floor((pageBytes * kvs.length) / Math.max(1, bytes))));
-}
-
-/** This side's own limit on what it takes. */
-function isTooLarge(error: unknown): boolean {
-  return error instanceof EtcdError && error.code === 'ResourceExhausted' && error.reason === 'Other';
+function limitFor(kvs: PackedKeyValues, pageBytes: number): number {
+  return Math.max(1, Math.min(MAX_PAGE_KEYS, Math.floor((pageBytes * kvs.length) / Math.max(1, kvs.bytes))));
 }
 
 function isForPages(error: unknown): boolean {
-  return error instanceof EtcdError && (isEndpointFailure(error) || isTokenRefused(error));
+  return error instanceof EtcdError && (isTooLarge(error) || isEndpointFailure(error) || isTokenRefused(error));
 }
 
 function isUnimplemented(error: unknown): boolean {

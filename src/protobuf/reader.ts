@@ -1,10 +1,17 @@
+import { copyOf } from '../byte-slab.js';
 import { NO_BYTES, plain } from '../bytes.js';
 import { EtcdError } from '../errors.js';
 
 /** Messages nested deeper are refused, so that hostile bytes cannot exhaust the stack. */
 const MAX_DEPTH = 100;
 const MAX_VARINT_BYTES = 10;
-const TWO_TO_32 = 2 ** 32;
+
+const SMALL: readonly bigint[] = Array.from({ length: 16 }, (_, value) => BigInt(value));
+/** Where two halves of 32 bits become a bigint. */
+const quad = new DataView(new ArrayBuffer(8));
+let lastLow = 0;
+let lastHigh = 0;
+let last = 0n;
 
 /** Wire types of https://protobuf.dev/programming-guides/encoding/#structure. */
 const VARINT = 0;
@@ -73,14 +80,23 @@ export class Reader {
 
   int64(): bigint {
     const low = this.#varint();
-    if (this.#high < 0x20_0000) return BigInt(this.#high * TWO_TO_32 + low);
-    return BigInt.asIntN(64, (BigInt(this.#high) << 32n) | BigInt(low));
+    return this.#high < 2 ** 31 ? this.#bigint(low) : BigInt.asIntN(64, this.#bigint(low));
   }
 
   uint64(): bigint {
-    const low = this.#varint();
-    if (this.#high < 0x20_0000) return BigInt(this.#high * TWO_TO_32 + low);
-    return (BigInt(this.#high) << 32n) | BigInt(low);
+    return this.#bigint(this.#varint());
+  }
+
+  /** Revisions and ids come again and again, and counts are small: most need no new bigint. */
+  #bigint(low: number): bigint {
+    if (this.#high === 0 && low < SMALL.length) return SMALL[low] as bigint;
+    if (low === lastLow && this.#high === lastHigh) return last;
+    lastLow = low;
+    lastHigh = this.#high;
+    quad.setUint32(0, lastHigh);
+    quad.setUint32(4, low);
+    last = quad.getBigUint64(0);
+    return last;
   }
 
   /** A copy: keeping a value must not keep the whole response it came in. */
@@ -88,7 +104,7 @@ export class Reader {
     const end = this.#lengthDelimited();
     const start = this.#at;
     this.#at = end;
-    return start === end ? NO_BYTES : this.#bytes.slice(start, end);
+    return start === end ? NO_BYTES : copyOf(this.#bytes, start, end);
   }
 
   string(): string {
@@ -114,6 +130,18 @@ export class Reader {
     const end = this.#lengthDelimited();
     while (this.#at < end) into.push(read());
     if (this.#at !== end) this.#fail('packed field longer than declared');
+  }
+
+  /** Where the next field or value begins. */
+  get at(): number {
+    return this.#at;
+  }
+
+  /** A copy of all that has not been read of the message. */
+  rest(): Uint8Array {
+    const start = this.#at;
+    this.#at = this.#end;
+    return this.#bytes.slice(start, this.#end);
   }
 
   /** Passes over a field that this version does not know. */

@@ -1,7 +1,10 @@
+import { copyOf } from '../byte-slab.js';
 import { describeType, isWellFormed } from '../bytes.js';
 import type { Init } from './init.js';
 
-const INITIAL_BYTES = 128;
+const INITIAL_BYTES = 1_024;
+/** A buffer is used again if it is no longer. */
+const KEPT_BYTES = 65_536;
 const utf8 = new TextEncoder();
 
 /** The writing half of a message's codec. */
@@ -17,9 +20,15 @@ export class Writer {
   #buffer = new Uint8Array(INITIAL_BYTES);
   #at = 0;
 
-  /** What was written. The writer must not be used afterwards. */
+  /** What was written. */
   finish(): Uint8Array {
-    return this.#buffer.subarray(0, this.#at);
+    return copyOf(this.#buffer, 0, this.#at);
+  }
+
+  /** Begins anew. */
+  reset(): void {
+    this.#at = 0;
+    if (this.#buffer.length > KEPT_BYTES) this.#buffer = new Uint8Array(INITIAL_BYTES);
   }
 
   /** Field number and wire type. */

@@ -14,6 +14,8 @@ interface Call<Request, Response> {
 export interface StreamCall<Request, Response> extends Call<Request, Response> {
   /** What is not known yet holds the stream up; where it is not to be had, that is how the stream ends. */
   readonly metadata?: Metadata | Promise<Metadata> | undefined;
+  /** Longest response taken, in bytes, where that is less than the transport's own limit. */
+  readonly maxReceiveBytes?: number | undefined;
 }
 
 export interface UnaryCall<Request, Response> extends Call<Request, Response> {

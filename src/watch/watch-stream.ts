@@ -1,3 +1,4 @@
+import { isTooLarge } from '../channel/retry.js';
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
 import { EtcdError, type Reason } from '../errors.js';
@@ -15,6 +16,11 @@ const NO_WATCH_ID = -1n;
 const LINGER_MS = 1_000;
 /** A stream that has lasted this long did not fail for the reason of the one before. */
 const STEADY_MS = 1_000;
+/**
+ * Responses are asked for whole up to here. To cut one into fragments costs etcd time that grows with the square of its
+ * events, 1 s for 15,000 small ones; so only large ones are worth it, which have few events for their length.
+ */
+const WHOLE_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** Ends of the stream after which a new one may do better. */
 const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'OK',
@@ -50,6 +56,8 @@ export class WatchStream {
   #stopReopening: () => void = () => {};
   #stopLingering: () => void = () => {};
   #reopening = false;
+  /** A response was too large to be taken whole. */
+  #fragment = false;
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
@@ -89,6 +97,7 @@ export class WatchStream {
   #close(): void {
     this.#stopReopening();
     this.#reopening = false;
+    this.#fragment = false;
     this.#stream?.cancel();
     this.#forgetStream();
   }
@@ -117,7 +126,7 @@ export class WatchStream {
           if (this.#stream === stream) this.#ended(error);
         },
       },
-      { metadata: REQUIRE_LEADER },
+      { metadata: REQUIRE_LEADER, maxReceiveBytes: this.#fragment ? undefined : WHOLE_RESPONSE_BYTES },
     );
     this.#stream = stream;
     this.#openedAt = monotonicMs();
@@ -127,7 +136,7 @@ export class WatchStream {
   #create(watcher: Watcher, stream: OutgoingStream<WatchRequest>): void {
     const watchId = this.#nextId++;
     try {
-      stream.send({ requestUnion: { case: 'createRequest', value: watcher.createRequest(watchId) } });
+      stream.send({ requestUnion: { case: 'createRequest', value: watcher.createRequest(watchId, this.#fragment) } });
       this.#creating.push(watcher);
     } catch (error) {
       // The request is too long: the trouble of this watch alone.
@@ -201,7 +210,7 @@ export class WatchStream {
   async #askWhetherForbidden(watcher: Watcher, refusedWith: EtcdError): Promise<void> {
     watcher.detached();
     const stream = this.#stream;
-    const { key, rangeEnd } = watcher.createRequest(0n);
+    const { key, rangeEnd } = watcher.createRequest(0n, false);
     const denial = await this.#rpc.call(methods.kv.range, { key, rangeEnd, countOnly: true }).then(
       () => undefined,
       (error: EtcdError) => error,
@@ -234,6 +243,10 @@ export class WatchStream {
   #ended(error: EtcdError | undefined): void {
     this.#forgetStream();
     for (const watcher of this.#watchers) watcher.detached();
+    if (error !== undefined && isTooLarge(error) && !this.#fragment) {
+      this.#fragment = true;
+      return this.#open();
+    }
     if (error !== undefined && !isResumable(error) && !this.#renews(error, this.#renewals++)) return this.end(error);
     this.#reopening = true;
     if (monotonicMs() - this.#openedAt > STEADY_MS) this.#failures = 0;

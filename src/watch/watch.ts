@@ -48,7 +48,6 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
       prevKv: options.prevKv,
       // A quiet watch must learn how far it is, or its cursor falls behind the compaction.
       progressNotify: true,
-      fragment: true,
     };
     const bufferBytes = checkPositive(options.bufferBytes ?? DEFAULT_BUFFER_BYTES, 'bufferBytes', 'bytes');
     this.#stream = stream;

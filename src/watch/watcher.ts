@@ -44,8 +44,8 @@ export class Watcher {
   }
 
   /** What to create the watch with, on this stream or the next. */
-  createRequest(watchId: bigint): Init<WatchCreateRequest> {
-    return { ...this.#options.request, startRevision: this.#cursor.resume, watchId };
+  createRequest(watchId: bigint, fragment: boolean): Init<WatchCreateRequest> {
+    return { ...this.#options.request, startRevision: this.#cursor.resume, watchId, fragment };
   }
 
   /** Store revision when the watch was first created: every later event is delivered. */

@@ -40,7 +40,7 @@ describe('a scan', () => {
     if (streams === undefined) return context.skip('the version of the server is not known');
     const { etcd, sent } = recorded();
     const [writer, start] = [openClient(), `${unique('scan')}/`];
-    await fill(writer, start, 500, () => 'x'.repeat(5_000));
+    await fill(writer, start, 500, () => 'x'.repeat(10_000));
     const seen: string[] = [];
     for await (const kv of etcd.scan(prefix(start))) {
       seen.push(kv.keyText().slice(start.length));

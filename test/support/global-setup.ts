@@ -7,6 +7,8 @@ declare module 'vitest' {
     endpoints: readonly string[];
     etcdctl: string | undefined;
     etcdVersion: string | undefined;
+    /** What calls are carried by: `http2` or `grpc-js`. */
+    transport: string;
   }
 }
 

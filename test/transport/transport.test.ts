@@ -1,7 +1,9 @@
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
+import { grpcJs } from '../../src/grpc-js.js';
 import { Client } from '../../src/index.js';
+import { defaultTransport } from '../../src/transport/default-transport.js';
 import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -9,6 +11,10 @@ import { FaultProxy } from '../support/fault-proxy.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 
 const NOBODY = 'http://127.0.0.1:1';
+
+test('these tests run over the transport that their project is named after', () => {
+  expect(defaultTransport === grpcJs).toBe(inject('transport') === 'grpc-js');
+});
 
 describe('connecting', () => {
   test('to nobody fails with the reason, and nothing was sent', async () => {

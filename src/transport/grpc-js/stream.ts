@@ -3,19 +3,21 @@ import type { EtcdError } from '../../errors.js';
 import { decode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/method.js';
 import { encodeRequest } from '../encode-request.js';
-import type { OutgoingStream, StreamHandler } from '../transport.js';
+import type { OutgoingStream, StreamCall, StreamHandler } from '../transport.js';
 import { asBuffer } from './as-buffer.js';
 
 interface Owner<Response> extends StreamHandler<Response> {
   /** The stream was cancelled from this side. */
   canceled(): void;
   statusError(error: ServiceError): EtcdError;
+  tooLarge(bytes: number, allowed: number): EtcdError;
 }
 
 /** One stream of grpc-js. What is sent before the connection stands waits here. */
 export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   readonly #method: Method<Request, Response>;
   readonly #maxRequestBytes: number;
+  readonly #maxReceiveBytes: number;
   readonly #owner: Owner<Response>;
   #call: ClientDuplexStream<Uint8Array, Uint8Array> | undefined;
   #unsent: Uint8Array[] = [];
@@ -23,8 +25,9 @@ export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> 
   #paused = false;
   #over = false;
 
-  constructor(method: Method<Request, Response>, maxRequestBytes: number, owner: Owner<Response>) {
-    this.#method = method;
+  constructor(call: StreamCall<Request, Response>, maxRequestBytes: number, owner: Owner<Response>) {
+    this.#method = call.method;
+    this.#maxReceiveBytes = call.maxReceiveBytes ?? Number.POSITIVE_INFINITY;
     this.#maxRequestBytes = maxRequestBytes;
     this.#owner = owner;
   }
@@ -101,6 +104,8 @@ export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> 
 
   #receive(bytes: Uint8Array): void {
     if (this.#over) return;
+    if (bytes.length > this.#maxReceiveBytes)
+      return this.fail(this.#owner.tooLarge(bytes.length, this.#maxReceiveBytes));
     let message: Response;
     try {
       message = decode(this.#method.response, bytes);

@@ -7,6 +7,7 @@ import { errorFromStatus } from '../../status-error.js';
 import { after, monotonicMs } from '../../time.js';
 import { encodeRequest } from '../encode-request.js';
 import type { Endpoint } from '../endpoint.js';
+import { responseTooLarge } from '../response-too-large.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import type { TransportFactory, TransportOptions } from '../transport-options.js';
 import { asBuffer } from './as-buffer.js';
@@ -96,7 +97,7 @@ class GrpcJsTransport implements Transport {
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request> {
     const { method, metadata } = call;
-    const stream = new GrpcJsStream<Request, Response>(method, this.#options.maxRequestBytes, {
+    const stream = new GrpcJsStream<Request, Response>(call, this.#options.maxRequestBytes, {
       message: (message) => handler.message(message),
       end: (error) => {
         this.#live.delete(fail);
@@ -104,6 +105,8 @@ class GrpcJsTransport implements Transport {
       },
       canceled: () => this.#live.delete(fail),
       statusError: (error) => this.#statusError(error, method.path),
+      tooLarge: (bytes, allowed) =>
+        responseTooLarge(bytes, allowed, { method: method.path, endpoint: this.#endpoint.url }),
     });
     const fail = (error: EtcdError): void => stream.fail(error);
     if (this.#closed) {

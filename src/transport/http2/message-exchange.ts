@@ -1,7 +1,6 @@
 import { amended, clientClosed, type EtcdError } from '../../errors.js';
-import type { Init } from '../../protobuf/codec.js';
+import { decode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/method.js';
-import { Reader } from '../../protobuf/reader.js';
 import { encodeRequest } from '../encode-request.js';
 import type { Metadata, OutgoingStream, StreamHandler } from '../transport.js';
 import type { Exchange, ExchangeOwner } from './exchange.js';
@@ -11,6 +10,7 @@ import { Http2Stream, type StreamReceiver } from './stream.js';
 export class MessageExchange<Request, Response> implements OutgoingStream<Request>, Exchange {
   readonly #method: Method<Request, Response>;
   readonly #maxRequestBytes: number;
+  readonly #maxReceiveBytes: number;
   readonly #owner: ExchangeOwner;
   readonly #handler: StreamHandler<Response>;
   readonly #receiver: StreamReceiver;
@@ -24,12 +24,13 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
 
   constructor(
     method: Method<Request, Response>,
-    maxRequestBytes: number,
+    limits: { readonly maxRequestBytes: number; readonly maxReceiveBytes: number },
     owner: ExchangeOwner,
     handler: StreamHandler<Response>,
   ) {
     this.#method = method;
-    this.#maxRequestBytes = maxRequestBytes;
+    this.#maxRequestBytes = limits.maxRequestBytes;
+    this.#maxReceiveBytes = limits.maxReceiveBytes;
     this.#owner = owner;
     this.#handler = handler;
     this.#receiver = {
@@ -92,9 +93,14 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
 
   beginStream(): Http2Stream | undefined {
     if (this.#over) return undefined;
-    const { endpoint, maxReceiveBytes } = this.#owner;
-    const head = { method: this.#method.path, endpoint, metadata: this.#metadata, deadline: Number.POSITIVE_INFINITY };
-    this.#stream ??= new Http2Stream({ ...head, maxReceiveBytes }, this.#receiver);
+    const head = {
+      method: this.#method.path,
+      endpoint: this.#owner.endpoint,
+      metadata: this.#metadata,
+      deadline: Number.POSITIVE_INFINITY,
+      maxReceiveBytes: this.#maxReceiveBytes,
+    };
+    this.#stream ??= new Http2Stream(head, this.#receiver);
     return this.#stream;
   }
 
@@ -115,10 +121,9 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
 
   #receive(bytes: Uint8Array, start: number, end: number): void {
     if (this.#over) return;
-    const { response } = this.#method;
-    const message = response.create();
+    let message: Response;
     try {
-      response.read(new Reader(bytes, response.typeName, start, end), message);
+      message = decode(this.#method.response, bytes, start, end);
     } catch (malformed) {
       return this.#stream?.fail(malformed as EtcdError);
     }

@@ -1,5 +1,6 @@
 import { NO_BYTES } from '../../bytes.js';
 import { EtcdError } from '../../errors.js';
+import { responseTooLarge } from '../response-too-large.js';
 import type { Metadata } from '../transport.js';
 import { ErrorCode, StreamError } from './error-code.js';
 import { MAX_WINDOW_BYTES, writeUint32 } from './frame.js';
@@ -264,11 +265,7 @@ export class Http2Stream {
 
   /** @internal Called by the assembler. */
   refused(why: Refusal, length: number): void {
-    const { maxReceiveBytes } = this.head;
-    if (why === 'too large') {
-      const problem = `a message of ${length} bytes, where at most ${maxReceiveBytes} are taken (maxReceiveBytes)`;
-      return this.fail(this.#badAnswer(problem, 'ResourceExhausted'));
-    }
+    if (why === 'too large') return this.fail(responseTooLarge(length, this.head.maxReceiveBytes, this.head));
     this.fail(
       this.#badAnswer(why === 'compressed' ? 'a compressed message, which nobody asked for' : 'no gRPC message'),
     );

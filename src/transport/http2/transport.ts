@@ -65,7 +65,9 @@ class Http2Transport implements Transport, ExchangeOwner {
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request> {
     const { method, metadata } = call;
-    const exchange = new MessageExchange(method, this.#options.maxRequestBytes, this, handler);
+    const { maxRequestBytes } = this.#options;
+    const maxReceiveBytes = Math.min(this.maxReceiveBytes, call.maxReceiveBytes ?? this.maxReceiveBytes);
+    const exchange = new MessageExchange(method, { maxRequestBytes, maxReceiveBytes }, this, handler);
     const begin = (known: Metadata | undefined): void => {
       checkMetadata(known, method.path);
       exchange.start(known);

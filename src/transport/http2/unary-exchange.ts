@@ -1,6 +1,6 @@
 import { amended, canceled, clientClosed, type EtcdError, type Outcome, timedOut } from '../../errors.js';
 import { onAbort } from '../../on-abort.js';
-import { Reader } from '../../protobuf/reader.js';
+import { decode } from '../../protobuf/codec.js';
 import { monotonicMs } from '../../time.js';
 import type { UnaryCall } from '../transport.js';
 import type { Expiring } from './deadlines.js';
@@ -95,9 +95,7 @@ export class UnaryExchange<Request, Response> implements StreamReceiver, Exchang
       return this.#stream?.fail(this.#badAnswer('a second message in answer to a unary call'));
     }
     try {
-      const response = method.response.create();
-      method.response.read(new Reader(bytes, method.response.typeName, start, end), response);
-      this.#response = response;
+      this.#response = decode(method.response, bytes, start, end);
     } catch (malformed) {
       this.#stream?.fail(malformed as EtcdError);
     }

@@ -1,0 +1,47 @@
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { build } from 'esbuild';
+
+// How large the package is in a bundle, by what is imported from it: esbuild, minified, gzip. Prints the table that
+// stands in the README, and fails where something has grown beyond its row.
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+
+/** Bytes after gzip that each may take: what it takes now, and a little. */
+const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 42_500 },
+  {
+    imports: '`Client`, `Session`, `Mutex`',
+    code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
+    limit: 46_500,
+  },
+  {
+    imports: '`Client`, all of `etcdwire/concurrency`',
+    code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
+    limit: 52_500,
+  },
+];
+
+console.log('| imported | minified | gzip | limit |\n|---|---|---|---|');
+for (const { imports, code, limit } of BUNDLES) {
+  const { outputFiles } = await build({
+    stdin: { contents: code, resolveDir: root, loader: 'ts' },
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    target: 'es2022',
+    external: ['node:*'],
+    write: false,
+  });
+  const bytes = outputFiles[0]?.contents ?? new Uint8Array();
+  const gzipped = gzipSync(bytes, { level: 9 }).length;
+  console.log(`| ${imports} | ${kB(bytes.length)} | ${kB(gzipped)} | ${kB(limit)} |`);
+  if (gzipped <= limit) continue;
+  console.log(`${imports}: ${gzipped} bytes after gzip, where ${limit} are allowed`);
+  process.exitCode = 1;
+}
+
+function kB(bytes: number): string {
+  return `${(bytes / 1000).toFixed(1)} kB`;
+}

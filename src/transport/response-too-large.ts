@@ -1,0 +1,16 @@
+import { EtcdError } from '../errors.js';
+
+/** A response longer than this side takes. */
+export function responseTooLarge(
+  bytes: number,
+  allowed: number,
+  { method, endpoint }: { readonly method: string; readonly endpoint: string },
+): EtcdError {
+  return new EtcdError(`a response of ${bytes} bytes; at most ${allowed} are taken (maxReceiveBytes)`, {
+    code: 'ResourceExhausted',
+    reason: 'Other',
+    outcome: 'unknown',
+    method,
+    endpoint,
+  });
+}
