@@ -30,7 +30,7 @@ export interface ClientOptions {
   readonly connectTimeoutMs?: number | undefined;
   /** Milliseconds between probes of a busy connection; at least 5,000, which etcd enforces. Default 6,000. */
   readonly pingIntervalMs?: number | undefined;
-  /** Milliseconds for a probe to be answered; an event loop blocked for longer loses the connection. Default 4,000. */
+  /** Milliseconds for a probe to be answered; after that the connection is given up. Default 4,000. */
   readonly pingTimeoutMs?: number | undefined;
   /** Longest request in bytes. Default 1,572,864, as the server's `--max-request-bytes`. */
   readonly maxRequestBytes?: number | undefined;

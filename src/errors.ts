@@ -9,7 +9,10 @@ type ClientReason =
   | 'ConnectFailed'
   /** The connection or its stream broke while the call was under way. */
   | 'ConnectionLost'
-  /** The peer vouches that it did nothing for the call: REFUSED_STREAM, or above the last stream of its GOAWAY. */
+  /**
+   * HTTP/2 refused the call. Outcome `rejected`: by GOAWAY, whose last stream came before it. Outcome `unknown`: by
+   * REFUSED_STREAM, which some proxies also send for what they have passed on.
+   */
   | 'StreamRefused'
   /** The peer broke a rule of HTTP/2. */
   | 'ProtocolError'

@@ -4,7 +4,7 @@ const ENDED_HERE: ReadonlySet<Reason> = new Set(['InvalidInput', 'ClientClosed',
 
 /** The endpoint, not the request, is the trouble: another one may do better. */
 export function isEndpointFailure({ code, reason }: EtcdError): boolean {
-  if (reason === 'NotSupportedForLearner') return true;
+  if (reason === 'NotSupportedForLearner' || reason === 'ConnectionLost') return true;
   return code === 'Unavailable' && !ENDED_HERE.has(reason);
 }
 

@@ -8,7 +8,7 @@ export interface TransportOptions {
   readonly connectTimeoutMs: number;
   /** How often a busy connection is probed. etcd drops a client that pings more often than every 5 s. */
   readonly pingIntervalMs: number;
-  /** How long a probe may go unanswered; a blocked event loop counts as silence. */
+  /** How long a probe may go unanswered. */
   readonly pingTimeoutMs: number;
   /** Longest request sent, in bytes; a longer one is refused. */
   readonly maxRequestBytes: number;

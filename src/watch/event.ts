@@ -1,4 +1,4 @@
-import { EventType, type Event as WireEvent } from '../gen/mvccpb/kv.js';
+import { EventType, type KeyValue as WireKeyValue } from '../gen/mvccpb/kv.js';
 import { KeyValue } from '../kv/key-value.js';
 
 /** One change of one key. */
@@ -19,7 +19,7 @@ export interface WatchBatch {
 /** What an event weighs beside its keys and values, roughly. */
 const EVENT_OVERHEAD_BYTES = 256;
 
-export function watchEvent({ type, kv, prevKv }: WireEvent & { kv: NonNullable<WireEvent['kv']> }): WatchEvent {
+export function watchEvent(type: EventType, kv: WireKeyValue, prevKv: WireKeyValue | undefined): WatchEvent {
   return {
     type: type === EventType.DELETE ? 'delete' : 'put',
     kv: new KeyValue(kv),
@@ -29,6 +29,10 @@ export function watchEvent({ type, kv, prevKv }: WireEvent & { kv: NonNullable<W
 
 /** Roughly the memory that a batch takes. */
 export function weightOf({ events }: WatchBatch): number {
-  const weight = (kv: KeyValue | undefined): number => (kv === undefined ? 0 : kv.key.length + kv.value.length);
-  return events.reduce((sum, { kv, prevKv }) => sum + EVENT_OVERHEAD_BYTES + weight(kv) + weight(prevKv), 0);
+  let weight = 0;
+  for (const { kv, prevKv } of events) {
+    weight += EVENT_OVERHEAD_BYTES + kv.key.length + kv.value.length;
+    if (prevKv !== undefined) weight += prevKv.key.length + prevKv.value.length;
+  }
+  return weight;
 }

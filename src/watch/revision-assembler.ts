@@ -12,14 +12,13 @@ export class RevisionAssembler {
   /** Takes the events of a response; gives the revisions that are whole now. */
   push(events: readonly WireEvent[], moreFragments: boolean): WatchBatch[] {
     const whole: WatchBatch[] = [];
-    for (const event of events) {
-      const { kv } = event;
+    for (const { type, kv, prevKv } of events) {
       if (kv === undefined) continue;
       if (kv.modRevision !== this.#revision) {
         this.#takeInto(whole);
         this.#revision = kv.modRevision;
       }
-      this.#events.push(watchEvent({ ...event, kv }));
+      this.#events.push(watchEvent(type, kv, prevKv));
     }
     if (!moreFragments) this.#takeInto(whole);
     return whole;

@@ -4,6 +4,7 @@ import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/key-range.js';
 import { onAbort } from '../on-abort.js';
 import type { WatchBatch, WatchEvent } from './event.js';
+import { EventIterator } from './event-iterator.js';
 import type { WatchStream } from './watch-stream.js';
 import { Watcher } from './watcher.js';
 
@@ -85,12 +86,8 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     return batches;
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<WatchEvent, void> {
-    try {
-      for await (const { events } of this.batches()) yield* events;
-    } finally {
-      await this.close();
-    }
+  [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
+    return new EventIterator(this.batches());
   }
 
   /** Asks the server to say how far the watch is; a quiet watch then resumes from there. */

@@ -1,6 +1,7 @@
 import { AsyncQueue } from '../async-queue.js';
 import { EtcdError } from '../errors.js';
 import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
+import type { Event as WireEvent } from '../gen/mvccpb/kv.js';
 import type { Init } from '../protobuf/codec.js';
 import { type WatchBatch, weightOf } from './event.js';
 import { RevisionAssembler } from './revision-assembler.js';
@@ -70,7 +71,9 @@ export class Watcher {
   }
 
   receive(response: WatchResponse): void {
-    const fresh = response.events.filter(({ kv }) => kv !== undefined && !this.#cursor.isRepeat(kv.modRevision));
+    const isFresh = ({ kv }: WireEvent): boolean => kv !== undefined && !this.#cursor.isRepeat(kv.modRevision);
+    const { events } = response;
+    const fresh = events.every(isFresh) ? events : events.filter(isFresh);
     for (const batch of this.#assembler.push(fresh, response.fragment)) {
       this.#cursor.delivered(batch.revision);
       this.batches.push(batch, weightOf(batch));

@@ -12,7 +12,7 @@ import { Pinger } from './pinger.js';
 import { ReceiveWindow } from './receive-window.js';
 import { grpcTimeout, RequestHeaders } from './request-headers.js';
 import { ResponseHeaders } from './response-headers.js';
-import { badAnswer, connectionLost, streamRefused } from './response-status.js';
+import { badAnswer, connectionLost, notProcessed } from './response-status.js';
 import { SendFlow } from './send-flow.js';
 import { applySettings, CONNECTION_WINDOW_BYTES, initialSettings, MAX_HEADER_LIST_BYTES } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
@@ -104,6 +104,7 @@ export class Connection implements StreamConnection, FrameEvents {
 
   /** Ends it, and what is under way on it, at once. */
   close(problem: string): void {
+    if (this.#state.name === 'open') this.writer.goAway(ErrorCode.NO_ERROR);
     this.#close(problem);
   }
 
@@ -213,6 +214,8 @@ export class Connection implements StreamConnection, FrameEvents {
     applySettings(this.#settings, bytes, start, end);
     const { headerTableBytes, initialWindowBytes } = this.#settings;
     if (headerTableBytes !== before.headerTableBytes) this.#requestHeaders.resizeTable(headerTableBytes);
+    // Ahead of any data that the change lets through: the peer counts with its old values up to here.
+    this.writer.settingsAck();
     // Section 6.9.2: the change holds for the streams there are, too.
     for (const stream of this.#streams.values()) {
       if (initialWindowBytes === before.initialWindowBytes) break;
@@ -223,7 +226,6 @@ export class Connection implements StreamConnection, FrameEvents {
         throw new ConnectionError(error.code, error.message);
       }
     }
-    this.writer.settingsAck();
     if (this.#state.name === 'connecting') this.#ready(this.#state.stopTimer);
     else this.#openQueued();
   }
@@ -298,7 +300,7 @@ export class Connection implements StreamConnection, FrameEvents {
     for (const [id, stream] of this.#streams) {
       if (id <= lastStreamId) continue;
       this.#streams.delete(id);
-      stream.unprocessed(streamRefused(problem, stream.head));
+      stream.unprocessed(notProcessed(problem, stream.head));
     }
     if (this.#streams.size === 0) this.#close(problem);
   }

@@ -3,7 +3,7 @@ import { decode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/method.js';
 import { encodeRequest } from '../encode-request.js';
 import type { Metadata, OutgoingStream, StreamHandler } from '../transport.js';
-import type { Exchange, ExchangeOwner } from './exchange.js';
+import { type Exchange, type ExchangeOwner, MAX_MOVES } from './exchange.js';
 import { Http2Stream, type StreamReceiver } from './stream.js';
 
 /** One call with a stream of messages on either side. */
@@ -20,6 +20,7 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
   #paused = false;
   #metadata: Metadata | undefined;
   #stream: Http2Stream | undefined;
+  #moves = 0;
   #over = false;
 
   constructor(
@@ -39,7 +40,8 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
       end: (error) => this.#end(error),
       unprocessed: (error) => {
         // Where it never was opened, all that was to be sent is still there.
-        if (this.#stream?.opened) this.#end(error);
+        this.#moves += 1;
+        if (this.#stream?.opened || this.#moves > MAX_MOVES) this.#end(error);
         else if (!this.#over) this.#owner.start(this);
       },
     };

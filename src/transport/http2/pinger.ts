@@ -1,4 +1,4 @@
-import { after, monotonicMs } from '../../time.js';
+import { after } from '../../time.js';
 
 /** After a blocked event loop the answer may have arrived and not been read yet. */
 const GRACE_MS = 50;
@@ -19,7 +19,6 @@ export class Pinger {
   readonly #options: PingerOptions;
   #busy = false;
   #count = 0;
-  #lastAt = Number.NEGATIVE_INFINITY;
   #stopTimer: (() => void) | undefined;
   #awaited: number | undefined;
 
@@ -30,10 +29,8 @@ export class Pinger {
   busy(busy: boolean): void {
     this.#busy = busy;
     if (!busy || this.#stopTimer !== undefined) return;
-    const { intervalMs } = this.#options;
-    // Also after a pause the peer's bound holds.
-    const delayMs = Math.max(intervalMs, this.#lastAt + intervalMs - monotonicMs());
-    this.#arm(delayMs, () => this.#ping());
+    // Not earlier than that after becoming busy: so the peer's bound holds over pauses, too.
+    this.#arm(this.#options.intervalMs, () => this.#ping());
   }
 
   /** Only the answer to the last ping counts. */
@@ -51,7 +48,6 @@ export class Pinger {
 
   #ping(): void {
     if (!this.#busy) return;
-    this.#lastAt = monotonicMs();
     this.#count += 1;
     this.#awaited = this.#count;
     this.#options.ping(this.#count);

@@ -51,15 +51,32 @@ export function errorOfHeaders(fields: ResponseFields, where: Where): EtcdError 
   return statusError('Unknown', 'the content-type is not that of gRPC: no etcd answers there', where);
 }
 
-/** The peer ended the stream by RST_STREAM. */
+/** The stream broke, without blame for either side: another attempt may do better. */
+const BROKE: ReadonlySet<number> = new Set([
+  ErrorCode.NO_ERROR,
+  ErrorCode.INTERNAL_ERROR,
+  ErrorCode.STREAM_CLOSED,
+  ErrorCode.CANCEL,
+  ErrorCode.CONNECT_ERROR,
+]);
+
+/**
+ * The peer ended the stream by RST_STREAM. REFUSED_STREAM should mean that nothing was done (RFC 9113, section 8.7), but
+ * is no proof: HAProxy says so of requests that it has handed on, when the server behind it goes away.
+ */
 export function errorOfReset(code: number, where: Where): EtcdError {
   const problem = `the peer ended the stream: RST_STREAM, ${errorCodeName(code)}`;
-  if (code === ErrorCode.REFUSED_STREAM) return streamRefused(problem, where);
-  return statusError(OF_ERROR_CODE[code] ?? 'Internal', problem, where);
+  const refused = code === ErrorCode.REFUSED_STREAM;
+  return new EtcdError(problem, {
+    code: OF_ERROR_CODE[code] ?? 'Internal',
+    reason: refused ? 'StreamRefused' : BROKE.has(code) ? 'ConnectionLost' : 'Other',
+    outcome: 'unknown',
+    ...where,
+  });
 }
 
-/** The peer vouches that it did nothing for the stream: RFC 9113, section 8.7. */
-export function streamRefused(problem: string, where: Where): EtcdError {
+/** Above the last stream of GOAWAY: the connection's peer never looked at the stream. RFC 9113, section 6.8. */
+export function notProcessed(problem: string, where: Where): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'StreamRefused', outcome: 'rejected', ...where });
 }
 

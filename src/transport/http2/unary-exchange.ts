@@ -4,12 +4,9 @@ import { decode } from '../../protobuf/codec.js';
 import { monotonicMs } from '../../time.js';
 import type { UnaryCall } from '../transport.js';
 import type { Expiring } from './deadlines.js';
-import type { Exchange, ExchangeOwner } from './exchange.js';
+import { type Exchange, type ExchangeOwner, MAX_MOVES } from './exchange.js';
 import { badAnswer } from './response-status.js';
 import { Http2Stream, type StreamReceiver } from './stream.js';
-
-/** A connection that ends with GOAWAY again and again is the endpoint's trouble, and no longer this call's. */
-const MAX_MOVES = 3;
 
 /** One unary call, from its request to its answer. It moves to another connection where the first did nothing for it. */
 export class UnaryExchange<Request, Response> implements StreamReceiver, Exchange, Expiring {
@@ -103,12 +100,8 @@ export class UnaryExchange<Request, Response> implements StreamReceiver, Exchang
 
   end(error: EtcdError | undefined): void {
     // The server has heard of the time limit too, and may be the first to act on it.
-    if (
-      error?.reason === 'Other' &&
-      (error.code === 'Canceled' || error.code === 'DeadlineExceeded') &&
-      monotonicMs() >= this.deadline
-    )
-      this.expire();
+    const late = error?.code === 'Canceled' || error?.code === 'DeadlineExceeded';
+    if (late && error.outcome === 'unknown' && monotonicMs() >= this.deadline) this.expire();
     else if (error !== undefined) this.#fail(error);
     else if (this.#response === undefined) this.#fail(this.#badAnswer('status OK without a message'));
     else if (this.#finish()) this.#resolve(this.#response);
