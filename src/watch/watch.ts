@@ -1,12 +1,12 @@
 import { checkInt64, checkPositive } from '../arguments.js';
-import { canceled, type EtcdError, invalidInput } from '../errors.js';
+import { canceled, invalidInput } from '../errors.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/key-range.js';
 import { onAbort } from '../on-abort.js';
 import type { WatchBatch, WatchEvent } from './event.js';
 import { EventIterator } from './event-iterator.js';
+import { WatchParts } from './watch-parts.js';
 import type { WatchStream } from './watch-stream.js';
-import { Watcher } from './watcher.js';
 
 const DEFAULT_BUFFER_BYTES = 8 * 1024 * 1024;
 const FILTERS = { noPut: FilterType.NOPUT, noDelete: FilterType.NODELETE } as const;
@@ -38,7 +38,7 @@ export interface WatchOptions {
  * cannot go on; reason `Compacted` carries `compactRevision`.
  */
 export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
-  readonly #watcher: Watcher;
+  readonly #parts: WatchParts;
   readonly #stream: WatchStream;
 
   constructor(stream: WatchStream, keys: Keys, options: WatchOptions) {
@@ -53,30 +53,24 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     const bufferBytes = checkPositive(options.bufferBytes ?? DEFAULT_BUFFER_BYTES, 'bufferBytes', 'bytes');
     this.#stream = stream;
     let offAbort = (): void => {};
-    const watcher = new Watcher({
-      request,
-      bufferBytes,
-      progress: options.progress ?? false,
-      suspend: () => stream.remove(watcher),
-      resume: () => stream.add(watcher),
-      ended: () => offAbort(),
-    });
-    this.#watcher = watcher;
+    const progress = options.progress ?? false;
+    const parts = new WatchParts(stream, { request, bufferBytes, progress, ended: () => offAbort() });
+    this.#parts = parts;
     const { signal } = options;
-    if (signal !== undefined) offAbort = onAbort(signal, () => this.#end(canceled(signal, 'rejected')));
-    if (signal?.aborted) this.#end(canceled(signal, 'rejected'));
-    else stream.add(watcher);
+    if (signal !== undefined) offAbort = onAbort(signal, () => parts.discard(canceled(signal, 'rejected')));
+    if (signal?.aborted) parts.discard(canceled(signal, 'rejected'));
+    else parts.start();
   }
 
   /** Store revision at which the watch was created: every event after it is delivered. */
   created(): Promise<bigint> {
-    return this.#watcher.whenCreated();
+    return this.#parts.created();
   }
 
   /** All events of one revision together; see `progress` for batches without. */
   batches(): AsyncIterableIterator<WatchBatch> {
     const batches: AsyncIterableIterator<WatchBatch> = {
-      next: () => this.#watcher.batches.next(),
+      next: () => this.#parts.next(),
       return: async () => {
         await this.close();
         return { done: true, value: undefined };
@@ -97,17 +91,11 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
 
   /** Ends the watch at once; events not yet taken are dropped. */
   async close(): Promise<void> {
-    this.#end();
+    this.#parts.discard();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  #end(error?: EtcdError): void {
-    this.#stream.remove(this.#watcher);
-    this.#watcher.end(error);
-    this.#watcher.batches.discard();
   }
 }
 

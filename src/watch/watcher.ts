@@ -3,24 +3,31 @@ import { EtcdError } from '../errors.js';
 import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import type { Event as WireEvent } from '../gen/mvccpb/kv.js';
 import type { Init } from '../protobuf/codec.js';
+import { type Division, divisionAfter } from './catch-up.js';
 import { type WatchBatch, weightOf } from './event.js';
 import { RevisionAssembler } from './revision-assembler.js';
 import { RevisionCursor } from './revision-cursor.js';
 
 export interface WatcherOptions {
   readonly request: Init<WatchCreateRequest>;
+  /** What may lie here before the watch is taken off its stream. */
   readonly bufferBytes: number;
   /** Hand on how far the watch is where there are no events, too. */
   readonly progress: boolean;
   /** The buffer is full: take the watch off the stream until `resume`. */
   readonly suspend: () => void;
+  /** There is a long way to go, which may be divided so. */
+  readonly behind: (division: Division) => void;
   /** The consumer has caught up: put the watch back, from where it stands. */
   readonly resume: () => void;
-  /** The watch is over, for whatever reason. */
-  readonly ended: () => void;
+  /** The watch is over: closed, refused, or it has all that is its own. */
+  readonly ended: (error: EtcdError | undefined) => void;
 }
 
-/** One watch as its stream sees it: fed with responses, it knows where to go on after a break. */
+/**
+ * One watch of the server as its stream sees it: fed with responses, it knows where to go on after a break. Where the
+ * way to the present is long, several of them share it, and each goes `until` where the next one began.
+ */
 export class Watcher {
   readonly batches: AsyncQueue<WatchBatch>;
   readonly #options: WatcherOptions;
@@ -28,6 +35,9 @@ export class Watcher {
   readonly #assembler = new RevisionAssembler();
   /** How often in a row the server refused it for the stream's token. */
   renewals = 0;
+  /** The first revision that is not its own any more; an event from there on shows that it has all of its own. */
+  until: bigint | undefined;
+  bufferBytes: number;
   #suspended = false;
   #createdAt: bigint | undefined;
   #endedWith: EtcdError | undefined;
@@ -35,6 +45,7 @@ export class Watcher {
 
   constructor(options: WatcherOptions) {
     this.#options = options;
+    this.bufferBytes = options.bufferBytes;
     this.#cursor = new RevisionCursor(options.request.startRevision ?? 0n);
     this.batches = new AsyncQueue(() => this.#taken());
   }
@@ -42,6 +53,11 @@ export class Watcher {
   /** Over: closed by its owner, or ended by the server. */
   get ended(): boolean {
     return this.batches.ended;
+  }
+
+  /** All before this revision has been delivered; 0n for a watch from now on that has not been created. */
+  get position(): bigint {
+    return this.#cursor.resume;
   }
 
   /** What to create the watch with, on this stream or the next. */
@@ -71,14 +87,24 @@ export class Watcher {
   }
 
   receive(response: WatchResponse): void {
-    const isFresh = ({ kv }: WireEvent): boolean => kv !== undefined && !this.#cursor.isRepeat(kv.modRevision);
+    const { until } = this;
+    const over = until !== undefined && response.events.some(({ kv }) => kv !== undefined && kv.modRevision >= until);
+    const isFresh = ({ kv }: WireEvent): boolean =>
+      kv !== undefined && !this.#cursor.isRepeat(kv.modRevision) && !(over && kv.modRevision >= until);
     const { events } = response;
     const fresh = events.every(isFresh) ? events : events.filter(isFresh);
-    for (const batch of this.#assembler.push(fresh, response.fragment)) {
+    const batches = this.#assembler.push(fresh, response.fragment && !over);
+    let weight = 0;
+    for (const batch of batches) {
       this.#cursor.delivered(batch.revision);
-      this.batches.push(batch, weightOf(batch));
+      const size = weightOf(batch);
+      weight += size;
+      this.batches.push(batch, size);
     }
-    if (this.#suspended || this.batches.size <= this.#options.bufferBytes) return;
+    if (over) return this.end();
+    const division = divisionAfter(batches, weight, response.header?.revision ?? 0n, this.bufferBytes);
+    if (division !== undefined && until === undefined) this.#options.behind(division);
+    if (this.#suspended || this.batches.size <= this.bufferBytes) return;
     this.#suspended = true;
     this.#assembler.reset();
     this.#options.suspend();
@@ -93,13 +119,13 @@ export class Watcher {
   end(error?: EtcdError): void {
     if (this.ended) return;
     this.#endedWith = error;
-    this.#options.ended();
     this.batches.end(error);
+    this.#options.ended(error);
     for (const { reject } of this.#awaitingCreation.splice(0)) reject(error ?? closed());
   }
 
   #taken(): void {
-    if (!this.#suspended || this.batches.size > this.#options.bufferBytes / 2) return;
+    if (!this.#suspended || this.batches.size > this.bufferBytes / 2) return;
     this.#suspended = false;
     if (!this.ended) this.#options.resume();
   }

@@ -1,0 +1,205 @@
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
+import { Client, prefix, type Watch } from '../../src/index.js';
+import type { Init } from '../../src/protobuf/codec.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { FaultProxy } from '../support/fault-proxy.js';
+import { recordingTransport } from '../support/recording-transport.js';
+import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
+
+// etcd sends a watch that has to catch up 1,000 revisions every 100 ms, so a long way is divided among several.
+
+const REVISIONS = 12_000;
+
+describe('a watch with a long way to catch up', () => {
+  const name = `${unique('long')}/`;
+  let start: bigint;
+  let end: bigint;
+
+  beforeAll(async () => {
+    const etcd = new Client({ endpoints: inject('endpoints') });
+    start = (await etcd.put(`${name}first`, '')).header.revision;
+    let put = 1;
+    const writer = async (): Promise<void> => {
+      while (put < REVISIONS) await etcd.put(`${name}${put++ % 100}`, 'x');
+    };
+    await Promise.all(Array.from({ length: 200 }, writer));
+    end = (await etcd.put(`${name}last`, '')).header.revision;
+    await etcd.close();
+  });
+
+  test('goes it with several of the server, and delivers every revision once and in order (S5)', async () => {
+    const { transport, sent } = recordingTransport();
+    const etcd = openClient({ transport });
+    await expectAll(etcd.watch(prefix(name), { startRevision: start }));
+    expect(creates(sent)).toBeGreaterThan(5);
+  });
+
+  test('does so over connections that break', async () => {
+    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const watch = openClient({ endpoints: [proxy.endpoint] }).watch(prefix(name), { startRevision: start });
+    await expectAll(watch, (taken) => {
+      if (taken % 1_700 === 0) proxy.dropConnections();
+    });
+  });
+
+  test('does so for a consumer that is slower than the server, with a bounded buffer (S11)', async () => {
+    const etcd = openClient();
+    const bufferBytes = 1_500_000;
+    await expectAll(etcd.watch(prefix(name), { startRevision: start, bufferBytes }), async (taken) => {
+      if (taken % 50 === 0) await etcd.get('anything');
+    });
+  });
+
+  test('goes on with what happens meanwhile and after', async () => {
+    const etcd = openClient();
+    const other = `${unique('meanwhile')}/`;
+    const watch = etcd.watch(prefix(''), { startRevision: start });
+    const written: bigint[] = [];
+    const seen: bigint[] = [];
+    const writing = (async () => {
+      for (let count = 0; count < 300; count += 1) {
+        written.push((await etcd.put(`${other}${count}`, 'x')).header.revision);
+      }
+    })();
+    let last = 0n;
+    for await (const { revision, events } of watch.batches()) {
+      expect(revision).toBeGreaterThan(last);
+      last = revision;
+      if (events[0]?.kv.keyText().startsWith(other)) seen.push(revision);
+      if (seen.length === 300) break;
+    }
+    await writing;
+    expect(seen).toEqual(written);
+  });
+
+  test('is not divided where the events are few', async () => {
+    const { transport, sent } = recordingTransport();
+    const watch = openClient({ transport }).watch(`${name}7`, { startRevision: start });
+    let events = 0;
+    for await (const _ of watch) if (++events === REVISIONS / 100 - 1) break;
+    expect(creates(sent)).toBe(1);
+  });
+
+  test('is not divided where it tells of its progress', async () => {
+    const { transport, sent } = recordingTransport();
+    await expectAll(openClient({ transport }).watch(prefix(name), { startRevision: start, progress: true }));
+    expect(creates(sent)).toBe(1);
+  });
+
+  async function expectAll(watch: Watch, onTaken: (taken: number) => unknown = () => {}): Promise<void> {
+    const revisions: bigint[] = [];
+    for await (const { revision, events } of watch.batches()) {
+      if (events.length === 0) continue;
+      expect(events).toHaveLength(1);
+      revisions.push(revision);
+      await onTaken(revisions.length);
+      if (revision >= end) break;
+    }
+    expect(revisions).toHaveLength(REVISIONS + 1);
+    expect(revisions.every((revision, index) => index === 0 || revision > (revisions[index - 1] as bigint))).toBe(true);
+    expect([revisions[0], revisions.at(-1)]).toEqual([start, end]);
+  }
+});
+
+describe('the parts of a divided way', () => {
+  test('are taken in order, whichever comes first, and stay until an event beyond them', async () => {
+    const etcd = await clientOf(async (stream) => {
+      const [first, second, third, fourth, last] = await divided(stream);
+      stream.send({ ...header(), watchId: third, events: [put(3_500n), put(4_500n)] });
+      stream.send({ ...header(), watchId: second, events: [put(2_200n), put(3_500n)] });
+      stream.send({ ...header(), watchId: fourth, events: [put(4_500n)] });
+      stream.send({ ...header(), watchId: first, events: [put(1_500n), put(2_200n)] });
+      // Live: those that are left are sent it, and the last alone gives it away.
+      for (const watchId of [fourth, last]) stream.send({ ...header(), watchId, events: [put(5_001n)] });
+    });
+    const watch = etcd.watch(prefix(''), { startRevision: 1n });
+    expect((await take(watch, 1_005)).slice(1_000)).toEqual([1_500n, 2_200n, 3_500n, 4_500n, 5_001n]);
+  });
+
+  test('give nothing away of the later ones while an earlier one may still have more', async () => {
+    let sendRest = (): void => {};
+    const etcd = await clientOf(async (stream) => {
+      const [first, second] = await divided(stream);
+      stream.send({ ...header(), watchId: second, events: [put(2_200n), put(3_500n)] });
+      stream.send({ ...header(), watchId: first, events: [put(1_500n)] });
+      sendRest = () => stream.send({ ...header(), watchId: first, events: [put(1_600n), put(2_200n)] });
+    });
+    const batches = etcd.watch(prefix(''), { startRevision: 1n }).batches();
+    for (let taken = 0; taken < 1_001; taken += 1) await batches.next();
+    const next = batches.next();
+    sendRest();
+    expect([(await next).value?.revision, (await batches.next()).value?.revision]).toEqual([1_600n, 2_200n]);
+  });
+
+  test('end together with the error of any one of them, after what was whole before it', async () => {
+    const etcd = await clientOf(async (stream) => {
+      const [first, second] = await divided(stream);
+      stream.send({ ...header(), watchId: first, events: [put(1_500n)] });
+      stream.send({ ...header(), watchId: second, canceled: true, compactRevision: 4_000n });
+    });
+    const batches = etcd.watch(prefix(''), { startRevision: 1n }).batches();
+    for (let taken = 0; taken < 1_001; taken += 1) await batches.next();
+    expect(await errorOf(batches.next())).toMatchObject({ reason: 'Compacted', compactRevision: 4_000n });
+    expect((await batches.next()).done).toBe(true);
+  });
+
+  test('are all closed with the watch', async () => {
+    const cancelled: unknown[] = [];
+    const etcd = await clientOf(async (stream) => {
+      for (const _ of await divided(stream)) cancelled.push((await stream.receive()).requestUnion?.value);
+    });
+    const watch = etcd.watch(prefix(''), { startRevision: 1n });
+    await take(watch, 1_000, 'stay');
+    await watch.close();
+    await expect.poll(() => cancelled.length, { timeout: 10_000 }).toBe(5);
+  });
+});
+
+/** The store is at 5,000; the first response is full and ends at 1,000: parts of 950 revisions, with ids in order. */
+async function divided(stream: Stream): Promise<readonly bigint[]> {
+  const first = await create(stream);
+  stream.send({ ...header(), watchId: first, created: true });
+  const events = Array.from({ length: 1_000 }, (_, index) => put(BigInt(index) + 1n));
+  stream.send({ ...header(), watchId: first, events });
+  const ids = [first];
+  for (let part = 1; part <= 4; part += 1) {
+    ids.push(await create(stream));
+    stream.send({ ...header(), watchId: ids[part] as bigint, created: true });
+  }
+  return ids;
+}
+
+type Stream = ScriptedStream<WatchRequest, WatchResponse>;
+
+async function clientOf(play: (stream: Stream) => Promise<void>): Promise<ReturnType<typeof openClient>> {
+  return openClient({ endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
+}
+
+async function create(stream: Stream): Promise<bigint> {
+  const { requestUnion } = await stream.receive();
+  if (requestUnion?.case !== 'createRequest') throw new Error(`expected a create, got ${requestUnion?.case}`);
+  return requestUnion.value.watchId;
+}
+
+function header(): Init<Pick<WatchResponse, 'header'>> {
+  return { header: { revision: 5_000n } };
+}
+
+function put(modRevision: bigint): NonNullable<Init<WatchResponse>['events']>[number] {
+  return { kv: { key: new TextEncoder().encode('key'), modRevision } };
+}
+
+async function take(watch: Watch, count: number, then: 'stay' | 'break' = 'break'): Promise<bigint[]> {
+  const revisions: bigint[] = [];
+  const batches = watch.batches();
+  while (revisions.length < count) revisions.push((await batches.next()).value?.revision as bigint);
+  if (then === 'break') await watch.close();
+  return revisions;
+}
+
+function creates(sent: readonly { readonly request: unknown }[]): number {
+  return sent.filter(({ request }) => (request as WatchRequest).requestUnion?.case === 'createRequest').length;
+}
