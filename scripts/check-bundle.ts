@@ -1,20 +1,21 @@
+import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
-// How large the package is in a bundle, by what is imported from it: esbuild, minified, gzip. Prints the table that
-// stands in the README, and fails where something has grown beyond its row.
+// How large the package is in a bundle, by what is imported from it: esbuild, minified, gzip. Fails where something has
+// grown beyond its limit, and where the README says otherwise.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** Bytes after gzip that each may take: what it takes now, and a little. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 42_500 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 43_000 },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 46_500,
+    limit: 47_000,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
@@ -23,6 +24,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   },
 ];
 
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
 console.log('| imported | minified | gzip | limit |\n|---|---|---|---|');
 for (const { imports, code, limit } of BUNDLES) {
   const { outputFiles } = await build({
@@ -37,8 +39,13 @@ for (const { imports, code, limit } of BUNDLES) {
   const bytes = outputFiles[0]?.contents ?? new Uint8Array();
   const gzipped = gzipSync(bytes, { level: 9 }).length;
   console.log(`| ${imports} | ${kB(bytes.length)} | ${kB(gzipped)} | ${kB(limit)} |`);
-  if (gzipped <= limit) continue;
-  console.log(`${imports}: ${gzipped} bytes after gzip, where ${limit} are allowed`);
+  if (gzipped > limit) fail(`${imports}: ${gzipped} bytes after gzip, where ${limit} are allowed`);
+  const row = `| ${imports} | ${Math.ceil(gzipped / 1000)} kB |`;
+  if (!readme.includes(row)) fail(`README.md lacks the row ${row}`);
+}
+
+function fail(problem: string): void {
+  console.log(problem);
   process.exitCode = 1;
 }
 

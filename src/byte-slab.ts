@@ -11,7 +11,7 @@ let slab = new Uint8Array(SLAB_BYTES);
 let used = 0;
 
 /** An array of zeros. Short ones share their `buffer` with others. */
-export function allocate(length: number): Uint8Array {
+function allocate(length: number): Uint8Array {
   if (length <= IN_HEAP_BYTES || length > LONGEST_BYTES) return new Uint8Array(length);
   if (used + length > SLAB_BYTES) {
     slab = new Uint8Array(SLAB_BYTES);

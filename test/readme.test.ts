@@ -35,6 +35,10 @@ test('the third program prints what its comments say', async () => {
   expect(await run(program)).toEqual(claims);
 });
 
+test('the fourth program prints what its comment says', async () => {
+  expect(await run(PROGRAMS[3] as string)).toEqual(['red']);
+});
+
 async function run(program: string): Promise<string[]> {
   const { endpoints } = await ownEtcd();
   const folder = mkdtempSync(join(tmpdir(), 'etcdwire-readme-'));
@@ -43,6 +47,7 @@ async function run(program: string): Promise<string[]> {
   const prepared = program
     .replaceAll("'http://127.0.0.1:2379'", `'${endpoints[0]}'`)
     .replaceAll("'etcdwire/concurrency'", `'${new URL('src/concurrency/index.ts', ROOT).pathname}'`)
+    .replaceAll("'etcdwire/grpc-js'", `'${new URL('src/grpc-js.ts', ROOT).pathname}'`)
     .replaceAll("'etcdwire'", `'${new URL('src/index.ts', ROOT).pathname}'`);
   const setUp = program.includes('config/size') ? "await etcd.put('config/color', 'blue');\n" : '';
   writeFileSync(file, prepared.replace(/(await using etcd = .*\n)/, `$1${setUp}`));
