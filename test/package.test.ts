@@ -105,6 +105,19 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('made\n');
   });
 
+  test('a client that has nothing under way lets the process end, one that watches does not', () => {
+    const endpoints = JSON.stringify(inject('endpoints'));
+    const code = `
+      import { Client } from 'etcdwire';
+      const etcd = new Client({ endpoints: ${endpoints} });
+      await etcd.get('a');
+      const watch = etcd.watch('a');
+      await watch.created();
+      setTimeout(() => console.log('held'), 200).unref();
+      setTimeout(() => watch.close(), 300).unref();`;
+    expect(output('module', code)).toBe('held\n');
+  });
+
   test('has types that stand on their own', () => {
     const code = `
       import { Client, type KeyValue, prefix } from 'etcdwire';
