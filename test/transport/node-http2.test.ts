@@ -1,0 +1,274 @@
+import { randomBytes } from 'node:crypto';
+import { createServer as createHttpServer } from 'node:http';
+import { constants } from 'node:http2';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { methods } from '../../src/gen/methods.js';
+import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { type Certificate, selfSigned } from '../support/peers/certificate.js';
+import { type NodeCall, nodePeer } from '../support/peers/node-peer.js';
+import { nodeStore } from '../support/peers/node-store.js';
+
+// What `node:http2`, in etcd's place, makes of our HTTP/2, and we of its.
+
+const NOTHING = new Uint8Array();
+
+describe('a server on node:http2', () => {
+  test.for([
+    ['its frames padded to the full', { paddingStrategy: constants.PADDING_STRATEGY_MAX }],
+    ['its frames padded to a multiple of 8', { paddingStrategy: constants.PADDING_STRATEGY_CALLBACK }],
+    ['windows of 1,000 bytes', { settings: { initialWindowSize: 1_000 } }],
+    ['frames of 16 MB', { settings: { maxFrameSize: 2 ** 24 - 1, initialWindowSize: 2 ** 31 - 1 } }],
+    ['no table of header fields', { settings: { headerTableSize: 0 } }],
+  ] as const)('takes and gives back 1 MB with %s', async ([, options]) => {
+    const { endpoint } = await nodeStore(options);
+    const etcd = openClient({ endpoints: [endpoint] });
+    const value = randomBytes(1_000_000);
+    await etcd.put('a', value);
+    expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
+  });
+
+  test('that takes one call at a time is given no second', async () => {
+    let [underWay, most] = [0, 0];
+    const { endpoint } = await nodeStore({ settings: { maxConcurrentStreams: 1 } }, ({ stream }) => {
+      most = Math.max(most, ++underWay);
+      stream.on('close', () => {
+        underWay -= 1;
+      });
+    });
+    const etcd = openClient({ endpoints: [endpoint] });
+    await Promise.all(Array.from({ length: 50 }, (_, index) => etcd.put(`${index}`, `${index}`)));
+    const values = await Promise.all(
+      Array.from({ length: 50 }, async (_, index) => (await etcd.get(`${index}`))?.text()),
+    );
+    expect(values).toEqual(Array.from({ length: 50 }, (_, index) => `${index}`));
+    expect(most).toBe(1);
+  });
+
+  test('that comes to take more calls is given those that wait', async () => {
+    const { range } = methods.kv;
+    const held: NodeCall[] = [];
+    const { endpoint } = await nodePeer(
+      (call) => {
+        held.push(call);
+        if (held.length === 1) call.session.settings({ maxConcurrentStreams: 5 });
+        // None is answered before all are there.
+        if (held.length === 5) for (const each of held) each.answer(range.response, {});
+      },
+      { settings: { maxConcurrentStreams: 1 } },
+    );
+    const etcd = openClient({ endpoints: [endpoint] });
+    expect(await Promise.all(Array.from({ length: 5 }, () => etcd.get('a')))).toEqual(Array(5).fill(undefined));
+  });
+
+  // nghttp2 allows what its SETTINGS allow from their acknowledgement on: data sent before it, but by them, is an error.
+  test('that closes its window under a request, and opens it again, gets all of it', async () => {
+    const { endpoint } = await nodeStore({ settings: { initialWindowSize: 100_000 } }, ({ session }) => {
+      // What was sent already makes the window less than nothing.
+      session.settings({ initialWindowSize: 0 }, () => session.settings({ initialWindowSize: 100_000 }));
+    });
+    const etcd = openClient({ endpoints: [endpoint] });
+    const value = randomBytes(1_000_000);
+    await etcd.put('a', value);
+    expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
+  });
+
+  test('may send header fields by the dozen, long ones and ever new ones', async () => {
+    const { range } = methods.kv;
+    let calls = 0;
+    const { endpoint } = await nodePeer((call) => {
+      calls += 1;
+      const some = Array.from({ length: 30 }, (_, index) => [`x-${index}`, `${calls % (index + 1)} ~{|}~ Ä`]);
+      // Longer than a frame.
+      const long = { 'x-long': '~'.repeat(20_000 + calls) };
+      call.head({ ...Object.fromEntries(some), ...(calls % 3 === 0 ? long : {}) }, { 'x-trailer': `${calls}` });
+      call.answer(range.response, { count: BigInt(calls) });
+    });
+    const etcd = openClient({ endpoints: [endpoint] });
+    for (let call = 1; call <= 50; call += 1) expect((await etcd.range('a')).count).toBe(BigInt(call));
+  });
+
+  test('may send interim answers, pings and frames that nobody knows', async () => {
+    const pings: (Error | null)[] = [];
+    const { endpoint } = await nodeStore({}, async ({ stream, session }) => {
+      stream.additionalHeaders({ ':status': 103, link: '</a>' });
+      session.altsvc('h2=":1"', stream.id as number);
+      await new Promise<void>((resolve) => {
+        session.ping((error) => {
+          pings.push(error);
+          resolve();
+        });
+      });
+    });
+    const etcd = openClient({ endpoints: [endpoint] });
+    await etcd.put('a', 'b');
+    expect((await etcd.get('a'))?.text()).toBe('b');
+    expect(pings).toEqual([null, null]);
+  });
+
+  test.for(['trailers', 'headers alone'] as const)('refuses by %s, in any language', async (how) => {
+    const message = 'no caf%C3%A9 %F0%9F%94%92 for 100% of you';
+    const { endpoint } = await nodePeer((call) => {
+      if (how === 'headers alone') return call.trailersOnly(9, message);
+      call.head({}, { 'grpc-status': 9, 'grpc-message': message });
+      call.stream.end();
+    });
+    expect(await errorOf(openClient({ endpoints: [endpoint] }).put('a', 'b'))).toMatchObject({
+      code: 'FailedPrecondition',
+      problem: 'no café 🔒 for 100% of you',
+    });
+  });
+
+  test.for([
+    [401, 'Unauthenticated'],
+    [403, 'PermissionDenied'],
+    [404, 'Unimplemented'],
+    [418, 'Unknown'],
+    [429, 'Unavailable'],
+    [503, 'Unavailable'],
+  ] as const)('whose answer is a page with status %i proves nothing of a put', async ([status, code]) => {
+    const { endpoint } = await nodePeer(({ stream }) => {
+      stream.respond({ ':status': status, 'content-type': 'text/html' });
+      stream.end('<h1>no</h1>');
+    });
+    expect(await errorOf(openClient({ endpoints: [endpoint] }).put('a', 'b'))).toMatchObject({
+      code,
+      outcome: 'unknown',
+    });
+  });
+
+  test.for([
+    [constants.NGHTTP2_NO_ERROR, 'Internal'],
+    [constants.NGHTTP2_INTERNAL_ERROR, 'Internal'],
+    [constants.NGHTTP2_CANCEL, 'Canceled'],
+    [constants.NGHTTP2_ENHANCE_YOUR_CALM, 'ResourceExhausted'],
+    [constants.NGHTTP2_INADEQUATE_SECURITY, 'PermissionDenied'],
+  ] as const)('that resets the stream with error code %i proves nothing of a put', async ([reset, code]) => {
+    const { endpoint, sessions } = await nodeStore({}, ({ stream, headers }) => {
+      if (headers[':path'] === methods.kv.put.path) stream.close(reset);
+    });
+    const etcd = openClient({ endpoints: [endpoint] });
+    expect(await errorOf(etcd.put('a', 'b'))).toMatchObject({ code, outcome: 'unknown' });
+    expect(await etcd.get('a')).toBeUndefined();
+    expect(sessions).toHaveLength(1);
+  });
+
+  test('that resets a get with REFUSED_STREAM is asked again', async () => {
+    let calls = 0;
+    const { endpoint } = await nodeStore({}, ({ stream }) => {
+      calls += 1;
+      if (calls === 1) stream.close(constants.NGHTTP2_REFUSED_STREAM);
+    });
+    expect(await openClient({ endpoints: [endpoint] }).get('a')).toBeUndefined();
+    expect(calls).toBe(2);
+  });
+
+  test('answers what it has after GOAWAY, and gets the rest on another connection, once', async () => {
+    const { put } = methods.kv;
+    const calls: NodeCall[] = [];
+    const { endpoint, sessions } = await nodePeer((call) => {
+      calls.push(call);
+      if (calls.length === 3) {
+        const [first, second] = calls as [NodeCall, NodeCall];
+        call.session.goaway(constants.NGHTTP2_NO_ERROR, second.stream.id as number);
+        for (const each of [first, second]) each.answer(put.response, {});
+      } else if (calls.length > 3) call.answer(put.response, {});
+    });
+    const etcd = openClient({ endpoints: [endpoint] });
+    await Promise.all(['a', 'b', 'c'].map((key) => etcd.put(key, 'x')));
+    expect(calls.map(({ session }) => sessions.indexOf(session))).toEqual([0, 0, 0, 1]);
+  });
+
+  test('that closes the connection when it is done answers first, and the next call takes another', async () => {
+    const { endpoint, sessions } = await nodeStore({}, ({ session }) => session.close());
+    const etcd = openClient({ endpoints: [endpoint] });
+    for (let call = 0; call < 20; call += 1) await etcd.put(`${call}`, 'x');
+    expect(sessions).toHaveLength(20);
+  });
+
+  test('may answer before it has read all of the request', async () => {
+    const { put } = methods.kv;
+    const { endpoint, sessions } = await nodePeer((call) => call.answer(put.response, {}), {
+      settings: { initialWindowSize: 1_000 },
+    });
+    const etcd = openClient({ endpoints: [endpoint] });
+    for (let call = 0; call < 3; call += 1) await etcd.put('a', new Uint8Array(100_000));
+    expect(sessions).toHaveLength(1);
+  });
+
+  test('echoes a stream, message by message and 1,000 at once, until either side ends it', async () => {
+    const { request, response } = methods.lease.leaseKeepAlive;
+    const { endpoint } = await nodePeer(async (call) => {
+      call.head();
+      for await (const { id } of call.messages(request)) call.send(response, { id, ttl: id });
+      call.stream.end();
+    });
+    const stream = openClient({ endpoints: [endpoint] }).raw.lease.leaseKeepAlive();
+    for (let id = 1n; id <= 20n; id += 1n) {
+      stream.send({ id });
+      expect((await stream.next()).value).toMatchObject({ id, ttl: id });
+    }
+    const ids = Array.from({ length: 1_000 }, (_, index) => BigInt(index));
+    for (const id of ids) stream.send({ id });
+    stream.end();
+    const echoed: bigint[] = [];
+    for await (const { id } of stream) echoed.push(id);
+    expect(echoed).toEqual(ids);
+  });
+
+  test('that speaks HTTP/1.1 is no server to talk to', async () => {
+    const server = createHttpServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    expect(await errorOf(openClient({ endpoints: [endpoint] }).put('a', 'b', { timeoutMs: 300 }))).toMatchObject({
+      outcome: 'not-sent',
+      cause: { reason: 'ConnectFailed' },
+    });
+  });
+});
+
+describe('a server on node:http2 over TLS', () => {
+  let certificate: Certificate | undefined;
+
+  beforeAll(async () => {
+    certificate = await selfSigned('etcd.example');
+    if (certificate === undefined) process.stderr.write('skipped: no openssl to make a certificate with\n');
+  });
+
+  beforeEach((context) => {
+    if (certificate === undefined) context.skip('no openssl on the PATH');
+  });
+
+  test.for([undefined, 'etcd.example'])('is talked to as its certificate names it: %s', async (serverName) => {
+    const { endpoint } = await nodeStore({ ...certificate });
+    const etcd = openClient({ endpoints: [endpoint], tls: { ca: certificate?.cert, serverName } });
+    const value = randomBytes(1_000_000);
+    await etcd.put('a', value);
+    expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
+  });
+
+  test('is not talked to by another name', async () => {
+    const { endpoint, sessions } = await nodeStore({ ...certificate });
+    const tls = { ca: certificate?.cert, serverName: 'other.example' };
+    const error = await errorOf(openClient({ endpoints: [endpoint], tls }).put('a', 'b', { timeoutMs: 300 }));
+    expect(error).toMatchObject({ outcome: 'not-sent', cause: { reason: 'ConnectFailed' } });
+    expect(error.message).toContain('other.example');
+    expect(sessions).toEqual([]);
+  });
+
+  test('that does not choose h2 by ALPN is not talked to', async () => {
+    const { cert, key } = certificate as Certificate;
+    const server = createHttpsServer({ cert, key });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const endpoint = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const etcd = openClient({ endpoints: [endpoint], tls: { ca: cert } });
+    expect(await errorOf(etcd.put('a', 'b', { timeoutMs: 300 }))).toMatchObject({
+      outcome: 'not-sent',
+      cause: { reason: 'ConnectFailed' },
+    });
+  });
+});

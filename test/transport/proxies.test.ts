@@ -1,0 +1,370 @@
+import { randomBytes } from 'node:crypto';
+import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { AsyncQueue } from '../../src/async-queue.js';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { type Client, compare, op, prefix, type Watch, type WatchEvent } from '../../src/index.js';
+import { monotonicMs } from '../../src/time.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { FaultProxy } from '../support/fault-proxy.js';
+import { queueLength } from '../support/locks.js';
+import { watchers } from '../support/metrics.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { type NodeCall, nodePeer } from '../support/peers/node-peer.js';
+import { PROXIES, type ProxyName } from '../support/peers/proxies.js';
+import type { ProxyProcess } from '../support/peers/proxy-process.js';
+import { expectAsTold, putMany } from '../support/peers/puts.js';
+import { useProxy } from '../support/peers/use-proxy.js';
+
+// Other people's HTTP/2 between the client and etcd: what a proxy does to frames, connections and statuses.
+
+/** A test that waits for more than this has failed. */
+const POLL = { timeout: 10_000 };
+const NOTHING = new Uint8Array();
+
+/** One call at a time, and little room for each. */
+const TIGHT: Record<ProxyName, string> = {
+  nginx: 'http2_max_concurrent_streams 1; http2_chunk_size 1k; grpc_buffer_size 4k;',
+  nghttpx: [
+    'frontend-http2-max-concurrent-streams=1',
+    'frontend-http2-window-size=1023',
+    'frontend-http2-connection-window-size=65535',
+    'frontend-http2-decoder-dynamic-table-size=0',
+    'frontend-http2-encoder-dynamic-table-size=64',
+    'padding=255',
+  ].join('\n'),
+  HAProxy: ['max-concurrent-streams 1', 'initial-window-size 1000', 'header-table-size 4096']
+    .map((setting) => `  tune.h2.${setting}`)
+    .join('\n'),
+};
+
+describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
+  const startProxy = useProxy(name);
+  let proxy: ProxyProcess;
+  let etcd: Client;
+
+  beforeEach(async () => {
+    proxy = await startProxy();
+    etcd = openClient({ endpoints: [proxy.endpoint] });
+  });
+
+  test('a value of 1 MB goes there and comes back', async () => {
+    const [key, value] = [unique(), new Uint8Array(randomBytes(1_000_000))];
+    await etcd.put(key, value);
+    expect(Buffer.from(value).equals((await etcd.get(key))?.value ?? NOTHING)).toBe(true);
+  });
+
+  test('a key that is not there is none', async () => {
+    expect(await etcd.get(unique())).toBeUndefined();
+  });
+
+  test('a refusal of etcd keeps its reason', async () => {
+    expect(await errorOf(etcd.put(unique(), 'x', { lease: 987_654_321n }))).toMatchObject({
+      reason: 'LeaseNotFound',
+      code: 'NotFound',
+      outcome: 'rejected',
+    });
+    expect(await errorOf(etcd.range('a', { revision: 2n ** 60n }))).toMatchObject({
+      reason: 'FutureRev',
+      code: 'OutOfRange',
+      outcome: 'rejected',
+    });
+  });
+
+  test('of 500 gets at once each is given its own answer', async () => {
+    const keys = await fill(unique(), 500);
+    const values = await Promise.all(keys.map(async (key) => (await etcd.get(key))?.text()));
+    expect(values).toEqual(keys.map((key) => `value of ${key}`));
+  });
+
+  test('a transaction is decided, and answers in full', async () => {
+    const key = unique();
+    const put = { if: [compare.version(key, '==', 0n)], then: [op.put(key, 'first')], else: [op.get(key)] } as const;
+    expect((await etcd.txn(put)).succeeded).toBe(true);
+    const second = await etcd.txn(put);
+    expect(second.succeeded ? undefined : second.responses[0]?.text()).toBe('first');
+  });
+
+  test('a watch is told of 1,000 puts, each once and in order', async () => {
+    const key = unique();
+    const watch = etcd.watch(prefix(`${key}/`));
+    await watch.created();
+    await putMany(openClient(), key, { count: 1_000, lanes: 50 });
+    const events = await take(watch, 1_000);
+    const inOrder = [...(await openClient().range(prefix(`${key}/`))).kvs].sort((a, b) =>
+      Number(a.modRevision - b.modRevision),
+    );
+    expect(events.map(({ kv }) => kv.keyText())).toEqual(inOrder.map((kv) => kv.keyText()));
+  });
+
+  test('a watch catches up on several MB, each revision whole', async () => {
+    const { key, value, revisions } = await fillRevisions(6, 20);
+    const watch = etcd.watch(prefix(`${key}/`), { startRevision: revisions[0] });
+    const batches: [bigint, number][] = [];
+    for await (const { revision, events } of watch.batches()) {
+      expect(events.every(({ kv }) => value.equals(kv.value))).toBe(true);
+      if (batches.push([revision, events.length]) === revisions.length) break;
+    }
+    expect(batches).toEqual(revisions.map((revision) => [revision, 20]));
+  });
+
+  test('a watch that asks for fragments is sent them', async () => {
+    const { key, value, revisions } = await fillRevisions(6, 20);
+    const stream = etcd.raw.watch.watch();
+    const [start, end] = [`${key}/`, `${key}0`].map((text) => Buffer.from(text));
+    const request = { key: start, rangeEnd: end, startRevision: revisions[0], fragment: true };
+    stream.send({ requestUnion: { case: 'createRequest', value: request } });
+    let [events, fragments] = [0, 0];
+    for await (const response of stream) {
+      expect(response.events.every(({ kv }) => value.equals(kv?.value ?? NOTHING))).toBe(true);
+      events += response.events.length;
+      if (response.fragment) fragments += 1;
+      if (events === 120) break;
+    }
+    expect(fragments).toBeGreaterThan(0);
+  });
+
+  test('a watch that is closed is cancelled at etcd too', async () => {
+    const { endpoints } = await ownEtcd();
+    const own = openClient({ endpoints: [(await startProxy({ backend: endpoints[0] as string })).endpoint] });
+    const watch = own.watch('a');
+    await watch.created();
+    expect(await watchers(endpoints)).toBe(1);
+    await watch.close();
+    await expect.poll(() => watchers(endpoints), POLL).toBe(0);
+    // The connection is as good as before.
+    await own.put('a', 'b');
+  });
+
+  test('a watch goes on where it was when the connection behind the proxy breaks', async () => {
+    const behind = await FaultProxy.start(inject('endpoints')[0] as string);
+    const broken = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
+    const key = unique();
+    const watch = broken.watch(prefix(`${key}/`));
+    await watch.created();
+    await putMany(openClient(), key, { count: 10, lanes: 1 });
+    await take(watch, 5);
+    behind.dropConnections();
+    await putMany(openClient(), `${key}/more`, { count: 10, lanes: 1 });
+    const rest = await take(watch, 15);
+    expect(rest.map(({ kv }) => kv.keyText())).toEqual([
+      ...Array.from({ length: 5 }, (_, index) => `${key}/${index + 5}`),
+      ...Array.from({ length: 10 }, (_, index) => `${key}/more/${index}`),
+    ]);
+  });
+
+  test('a lease is kept over several renewals', async () => {
+    const lease = await etcd.lease.grant({ ttl: 2 });
+    const kept = etcd.lease.keepAlive(lease);
+    onTestFinished(() => kept.close());
+    // A renewal every third of the TTL: with the second one the lease lives for more than one and a half from its grant.
+    const twiceRenewed = lease.sentAt + 1_500 * lease.ttl;
+    await expect.poll(() => monotonicMs() + kept.remainingMs(), POLL).toBeGreaterThan(twiceRenewed);
+    expect((await openClient().lease.timeToLive(lease.id)).ttl).toBeGreaterThan(0);
+  });
+
+  test('a lock goes from one client to another', async () => {
+    const other = openClient({ endpoints: [proxy.endpoint] });
+    const lock = unique('lock');
+    const first = await new Mutex(await Session.open(etcd), lock).lock();
+    const waiting = new Mutex(await Session.open(other), lock).lock();
+    await queueLength(openClient(), lock, 2);
+    await first.unlock();
+    const second = await waiting;
+    expect(second.token).toBeGreaterThan(first.token);
+    expect(second.signal.aborted).toBe(false);
+    await second.unlock();
+  });
+
+  test('a scan brings each of 5,000 keys once and in order', async () => {
+    const key = unique();
+    const keys = await fill(key, 5_000);
+    const scanned: string[] = [];
+    for await (const kv of etcd.scan(prefix(`${key}/`))) scanned.push(kv.keyText());
+    expect(scanned).toEqual([...keys].sort());
+  });
+
+  test('one call at a time, through small windows and buffers, all come through', async () => {
+    const { endpoint } = await startProxy({ settings: TIGHT[name] });
+    const tight = openClient({ endpoints: [endpoint] });
+    const key = unique();
+    const told = await putMany(tight, key, { count: 100, lanes: 30 });
+    expect(await expectAsTold(openClient(), key, told)).toBe(0);
+    expect([...told.values()].filter((error) => error !== undefined)).toEqual([]);
+    const value = randomBytes(200_000);
+    await tight.put(key, value);
+    expect(value.equals((await tight.get(key))?.value ?? NOTHING)).toBe(true);
+  });
+
+  test.each([
+    ['killed', (killed: ProxyProcess) => killed.kill()],
+    ['told to stop at once', (stopped: ProxyProcess) => stopped.signal('SIGTERM')],
+  ])('a put that is under way when the proxy is %s may have been done, and says so', async (_, end) => {
+    const arrivals = new AsyncQueue<NodeCall>();
+    const silent = await nodePeer((call) => arrivals.push(call));
+    const ended = await startProxy({ backend: silent.endpoint });
+    const putting = errorOf(openClient({ endpoints: [ended.endpoint] }).put('a', 'b'));
+    await arrivals.next();
+    await end(ended);
+    expect(await putting).toMatchObject({ code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
+  });
+
+  // HAProxy says REFUSED_STREAM then, though it has passed the request on: haproxy/haproxy#1495 and #3414.
+  test('a put that the proxy gives up on, and etcd then does, is done once and was not vouched for', async () => {
+    const behind = await FaultProxy.start(inject('endpoints')[0] as string);
+    const key = unique();
+    const held = behind.holdNextRequest((chunk) => chunk.includes(key));
+    const putting = errorOf(
+      openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] }).put(key, 'late'),
+    );
+    const release = await held;
+    expect(await putting).toMatchObject({ outcome: 'unknown' });
+    expect(await openClient().get(key)).toBeUndefined();
+    release();
+    await expect.poll(async () => (await openClient().get(key))?.version, POLL).toBe(1n);
+  });
+
+  test('of puts while the connection behind the proxy breaks time and again none is done twice', async () => {
+    const behind = await FaultProxy.start(inject('endpoints')[0] as string);
+    const broken = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
+    const key = unique();
+    const told = await putMany(broken, key, {
+      count: 1_000,
+      lanes: 20,
+      onPut: (done) => {
+        if (done % 100 === 0) behind.dropConnections();
+      },
+    });
+    await expectAsTold(openClient(), key, told);
+  });
+
+  test('a get whose answer is lost behind the proxy is asked again', async () => {
+    const behind = await FaultProxy.start(inject('endpoints')[0] as string);
+    const key = unique();
+    await openClient().put(key, 'read');
+    const lost = behind.loseNextAnswer((chunk) => chunk.includes(key));
+    const reader = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
+    expect((await reader.get(key))?.text()).toBe('read');
+    await lost;
+  });
+
+  test('a backend that is not there makes the endpoint unavailable', async () => {
+    const { endpoint } = await startProxy({ backend: 'http://127.0.0.1:1' });
+    const alone = openClient({ endpoints: [endpoint] });
+    expect(await errorOf(alone.put('a', 'b', { timeoutMs: 10_000 }))).toMatchObject({
+      code: 'Unavailable',
+      // Nothing in a proxy's status proves that no request went through.
+      outcome: 'unknown',
+      endpoint,
+    });
+    const key = unique();
+    await openClient().put(key, 'elsewhere');
+    expect((await openClient({ endpoints: [endpoint, ...inject('endpoints')] }).get(key))?.text()).toBe('elsewhere');
+  });
+
+  test('what the proxy still has is finished as it shuts down, and the rest goes elsewhere', async () => {
+    const key = unique();
+    const both = openClient({ endpoints: [proxy.endpoint, ...inject('endpoints')] });
+    const told = await putMany(both, key, {
+      count: 1_000,
+      lanes: 20,
+      onPut: (done) => {
+        if (done === 200) proxy.signal(PROXIES[name].gracefulSignal);
+      },
+    });
+    expect(await expectAsTold(openClient(), key, told)).toBe(0);
+    await proxy.exited;
+  });
+});
+
+describe('through nginx', () => {
+  const startProxy = useProxy('nginx');
+
+  test.for([
+    ['one after the other', 1],
+    ['at once', 1_000],
+  ] as const)('of 1,000 puts %s each is done once, though each connection ends after 100', async ([, lanes]) => {
+    const proxy = await startProxy({ settings: 'keepalive_requests 100;' });
+    const key = unique();
+    const told = await putMany(openClient({ endpoints: [proxy.endpoint] }), key, { count: 1_000, lanes });
+    expect(await expectAsTold(openClient(), key, told)).toBe(0);
+    expect([...told.values()].filter((error) => error !== undefined)).toEqual([]);
+    const connections = proxy.log('access').matchAll(/^(\d+) .*KV.Put 200$/gm);
+    expect(new Set([...connections].map(([, connection]) => connection)).size).toBeGreaterThanOrEqual(10);
+  });
+
+  test.for([
+    ['nothing comes from etcd', 'grpc_read_timeout 1s;'],
+    ['nothing comes from the client', 'client_body_timeout 1s;'],
+  ] as const)('a watch that is cut off time and again, since %s, loses nothing', async ([, settings]) => {
+    const proxy = await startProxy({ settings });
+    const key = unique();
+    const watch = openClient({ endpoints: [proxy.endpoint] }).watch(prefix(`${key}/`));
+    await watch.created();
+    for (let round = 0; round < 2; round += 1) {
+      const cuts = (): number => (proxy.log('access').match(/Watch/g) ?? []).length;
+      await expect.poll(cuts, POLL).toBeGreaterThan(round);
+      await putMany(openClient(), `${key}/${round}`, { count: 3, lanes: 1 });
+      const events = await take(watch, 3);
+      expect(events.map(({ kv }) => kv.keyText())).toEqual([0, 1, 2].map((index) => `${key}/${round}/${index}`));
+    }
+  });
+
+  test('a put that takes too long for it may have been done, and says so', async () => {
+    const silent = await nodePeer(() => {});
+    const proxy = await startProxy({ backend: silent.endpoint, settings: 'grpc_read_timeout 1s;' });
+    expect(await errorOf(openClient({ endpoints: [proxy.endpoint] }).put('a', 'b'))).toMatchObject({
+      code: 'Unavailable',
+      outcome: 'unknown',
+      problem: expect.stringContaining('504'),
+    });
+  });
+
+  test('a request that is too long for it fails with its status', async () => {
+    const etcd = openClient({ endpoints: [(await startProxy({ settings: 'client_max_body_size 100k;' })).endpoint] });
+    expect(await errorOf(etcd.put(unique(), new Uint8Array(200_000)))).toMatchObject({
+      code: 'Unknown',
+      outcome: 'unknown',
+      problem: expect.stringContaining('413'),
+    });
+    await etcd.put(unique(), new Uint8Array(50_000));
+  });
+});
+
+/** Puts `count` keys under `name`, past any proxy; gives them in the order in which they were put. */
+async function fill(name: string, count: number): Promise<string[]> {
+  const etcd = openClient();
+  const keys = Array.from({ length: count }, (_, index) => `${name}/${index}`);
+  for (let first = 0; first < count; first += 100) {
+    const puts = keys.slice(first, first + 100).map((key) => op.put(key, `value of ${key}`));
+    await etcd.txn({ then: puts });
+  }
+  return keys;
+}
+
+/** Puts `keys` keys of 50 kB together, again and again. */
+async function fillRevisions(
+  count: number,
+  keys: number,
+): Promise<{ key: string; value: Buffer; revisions: readonly bigint[] }> {
+  const etcd = openClient();
+  const [key, value] = [unique(), randomBytes(50_000)];
+  const revisions: bigint[] = [];
+  for (let revision = 0; revision < count; revision += 1) {
+    const puts = Array.from({ length: keys }, (_, index) => op.put(`${key}/${index}`, value));
+    revisions.push((await etcd.txn({ then: puts })).header.revision);
+  }
+  return { key, value, revisions };
+}
+
+/** The next events of a watch, which goes on. */
+async function take(watch: Watch, count: number): Promise<WatchEvent[]> {
+  const events: WatchEvent[] = [];
+  const batches = watch.batches();
+  while (events.length < count) {
+    const { value, done } = await batches.next();
+    if (done) throw new Error(`the watch ended after ${events.length} events`);
+    events.push(...value.events);
+  }
+  return events;
+}
