@@ -23,29 +23,17 @@ interface ScalarKind {
   /** The method of Reader and Writer that carries it. */
   readonly io: string;
   readonly wireType: 0 | 2;
-  /** Whether a value differs from the default and so has to be sent. */
-  readonly isSet: (value: string) => string;
 }
 
 const SCALARS: Record<string, ScalarKind> = {
-  bool: { ts: 'boolean', zero: 'false', io: 'bool', wireType: 0, isSet: (v) => v },
-  bytes: {
-    ts: 'Uint8Array',
-    zero: 'NO_BYTES',
-    io: 'bytes',
-    wireType: 2,
-    isSet: (v) => `${v} !== undefined && ${v}.length > 0`,
-  },
-  int64: { ts: 'bigint', zero: '0n', io: 'int64', wireType: 0, isSet: (v) => `${v} !== undefined && ${v} !== 0n` },
-  string: { ts: 'string', zero: "''", io: 'string', wireType: 2, isSet: (v) => `${v} !== undefined && ${v} !== ''` },
-  uint32: { ts: 'number', zero: '0', io: 'uint32', wireType: 0, isSet: (v) => `${v} !== undefined && ${v} !== 0` },
-  uint64: { ts: 'bigint', zero: '0n', io: 'uint64', wireType: 0, isSet: (v) => `${v} !== undefined && ${v} !== 0n` },
+  bool: { ts: 'boolean', zero: 'false', io: 'bool', wireType: 0 },
+  bytes: { ts: 'Uint8Array', zero: 'NO_BYTES', io: 'bytes', wireType: 2 },
+  int64: { ts: 'bigint', zero: '0n', io: 'int64', wireType: 0 },
+  string: { ts: 'string', zero: "''", io: 'string', wireType: 2 },
+  uint32: { ts: 'number', zero: '0', io: 'uint32', wireType: 0 },
+  uint64: { ts: 'bigint', zero: '0n', io: 'uint64', wireType: 0 },
 };
-const ENUM_IO: Omit<ScalarKind, 'ts' | 'zero'> = {
-  io: 'int32',
-  wireType: 0,
-  isSet: (v) => `${v} !== undefined && ${v} !== 0`,
-};
+const ENUM_IO: Omit<ScalarKind, 'ts' | 'zero'> = { io: 'int32', wireType: 0 };
 
 const tree = new protobuf.Root();
 tree.resolvePath = (_origin, target) => join(root, 'proto', target);
@@ -173,17 +161,14 @@ function writeMember(member: Member, use: Use): string {
     return `switch (message.${name}?.case) { ${cases.join('\n')}\n${unknown} }`;
   }
   const value = `message.${name}`;
-  if (!member.repeated) {
-    const isSet = member.resolvedType instanceof protobuf.Type ? `${value} !== undefined` : ioOf(member).isSet(value);
-    return `if (${isSet}) {\n${writeValue(member, value, use)}\n}`;
+  if (member.resolvedType instanceof protobuf.Type) {
+    const codec = use(member.resolvedType);
+    return `writer.${member.repeated ? 'messageFields' : 'messageField'}(${tagOf(member.id, 2)}, ${codec}, ${value});`;
   }
-  if (member.resolvedType instanceof protobuf.Type || ioOf(member).wireType === 2) {
-    return `if (${value} !== undefined) {\nfor (const element of ${value}) {\n${writeValue(member, 'element', use)}\n}\n}`;
-  }
-  return `if (${value} !== undefined && ${value}.length > 0) {
-    writer.tag(${tagOf(member.id, 2)});
-    writer.packed(${value}, (element) => writer.${ioOf(member).io}(element));
-  }`;
+  const { io, wireType } = ioOf(member);
+  if (!member.repeated) return `writer.${io}Field(${tagOf(member.id, wireType)}, ${value});`;
+  if (wireType === 2) return `writer.${io}Fields(${tagOf(member.id, 2)}, ${value});`;
+  return `writer.packedField(${tagOf(member.id, 2)}, ${value}, (element) => writer.${io}(element));`;
 }
 
 function writeValue(field: protobuf.Field, value: string, use: Use): string {

@@ -80,6 +80,86 @@ export class Writer {
     this.bytes(utf8.encode(value));
   }
 
+  // A field that is left out or at its default is not written: proto3's implicit presence.
+
+  boolField(tag: number, value: boolean | undefined): void {
+    if (!value) return;
+    this.tag(tag);
+    this.bool(value);
+  }
+
+  bytesField(tag: number, value: Uint8Array | undefined): void {
+    if (value === undefined || value.length === 0) return;
+    this.tag(tag);
+    this.bytes(value);
+  }
+
+  int32Field(tag: number, value: number | undefined): void {
+    if (value === undefined || value === 0) return;
+    this.tag(tag);
+    this.int32(value);
+  }
+
+  int64Field(tag: number, value: bigint | undefined): void {
+    if (value === undefined || value === 0n) return;
+    this.tag(tag);
+    this.int64(value);
+  }
+
+  stringField(tag: number, value: string | undefined): void {
+    if (value === undefined || value === '') return;
+    this.tag(tag);
+    this.string(value);
+  }
+
+  uint32Field(tag: number, value: number | undefined): void {
+    if (value === undefined || value === 0) return;
+    this.tag(tag);
+    this.uint32(value);
+  }
+
+  uint64Field(tag: number, value: bigint | undefined): void {
+    if (value === undefined || value === 0n) return;
+    this.tag(tag);
+    this.uint64(value);
+  }
+
+  /** A message that is there is written, also where all in it is at its default. */
+  messageField<T>(tag: number, codec: MessageWriter<T>, message: Init<T> | undefined): void {
+    if (message === undefined) return;
+    this.tag(tag);
+    this.message(codec, message);
+  }
+
+  // Every element of a repeated field is written.
+
+  bytesFields(tag: number, values: readonly Uint8Array[] | undefined): void {
+    for (const value of values ?? []) {
+      this.tag(tag);
+      this.bytes(value);
+    }
+  }
+
+  stringFields(tag: number, values: readonly string[] | undefined): void {
+    for (const value of values ?? []) {
+      this.tag(tag);
+      this.string(value);
+    }
+  }
+
+  messageFields<T>(tag: number, codec: MessageWriter<T>, messages: readonly Init<T>[] | undefined): void {
+    for (const message of messages ?? []) {
+      this.tag(tag);
+      this.message(codec, message);
+    }
+  }
+
+  packedField<T>(tag: number, values: readonly T[] | undefined, write: (value: T) => void): void {
+    if (values === undefined || values.length === 0) return;
+    this.tag(tag);
+    this.packed(values, write);
+  }
+
   /** A oneof was given a case that it does not have. */
   unknownCase(oneof: string): never {
     throw new TypeError(`${oneof}: got a case that it does not have`);

@@ -13,10 +13,7 @@ export const UserAddOptions: Codec<UserAddOptions> = {
   typeName: 'authpb.UserAddOptions',
   create: () => ({ noPassword: false }),
   write(writer, message) {
-    if (message.noPassword) {
-      writer.tag(8);
-      writer.bool(message.noPassword);
-    }
+    writer.boolField(8, message.noPassword);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -47,24 +44,10 @@ export const User: Codec<User> = {
   typeName: 'authpb.User',
   create: () => ({ name: NO_BYTES, password: NO_BYTES, roles: [], options: undefined }),
   write(writer, message) {
-    if (message.name !== undefined && message.name.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.name);
-    }
-    if (message.password !== undefined && message.password.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.password);
-    }
-    if (message.roles !== undefined) {
-      for (const element of message.roles) {
-        writer.tag(26);
-        writer.string(element);
-      }
-    }
-    if (message.options !== undefined) {
-      writer.tag(34);
-      writer.message(UserAddOptions, message.options);
-    }
+    writer.bytesField(10, message.name);
+    writer.bytesField(18, message.password);
+    writer.stringFields(26, message.roles);
+    writer.messageField(34, UserAddOptions, message.options);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -112,18 +95,9 @@ export const Permission: Codec<Permission> = {
   typeName: 'authpb.Permission',
   create: () => ({ permType: 0, key: NO_BYTES, rangeEnd: NO_BYTES }),
   write(writer, message) {
-    if (message.permType !== undefined && message.permType !== 0) {
-      writer.tag(8);
-      writer.int32(message.permType);
-    }
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.key);
-    }
-    if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.tag(26);
-      writer.bytes(message.rangeEnd);
-    }
+    writer.int32Field(8, message.permType);
+    writer.bytesField(18, message.key);
+    writer.bytesField(26, message.rangeEnd);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -156,16 +130,8 @@ export const Role: Codec<Role> = {
   typeName: 'authpb.Role',
   create: () => ({ name: NO_BYTES, keyPermission: [] }),
   write(writer, message) {
-    if (message.name !== undefined && message.name.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.name);
-    }
-    if (message.keyPermission !== undefined) {
-      for (const element of message.keyPermission) {
-        writer.tag(18);
-        writer.message(Permission, element);
-      }
-    }
+    writer.bytesField(10, message.name);
+    writer.messageFields(18, Permission, message.keyPermission);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {

@@ -34,22 +34,10 @@ export const ResponseHeader: Codec<ResponseHeader> = {
   typeName: 'etcdserverpb.ResponseHeader',
   create: () => ({ clusterId: 0n, memberId: 0n, revision: 0n, raftTerm: 0n }),
   write(writer, message) {
-    if (message.clusterId !== undefined && message.clusterId !== 0n) {
-      writer.tag(8);
-      writer.uint64(message.clusterId);
-    }
-    if (message.memberId !== undefined && message.memberId !== 0n) {
-      writer.tag(16);
-      writer.uint64(message.memberId);
-    }
-    if (message.revision !== undefined && message.revision !== 0n) {
-      writer.tag(24);
-      writer.int64(message.revision);
-    }
-    if (message.raftTerm !== undefined && message.raftTerm !== 0n) {
-      writer.tag(32);
-      writer.uint64(message.raftTerm);
-    }
+    writer.uint64Field(8, message.clusterId);
+    writer.uint64Field(16, message.memberId);
+    writer.int64Field(24, message.revision);
+    writer.uint64Field(32, message.raftTerm);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -151,58 +139,19 @@ export const RangeRequest: Codec<RangeRequest> = {
     maxCreateRevision: 0n,
   }),
   write(writer, message) {
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.key);
-    }
-    if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.rangeEnd);
-    }
-    if (message.limit !== undefined && message.limit !== 0n) {
-      writer.tag(24);
-      writer.int64(message.limit);
-    }
-    if (message.revision !== undefined && message.revision !== 0n) {
-      writer.tag(32);
-      writer.int64(message.revision);
-    }
-    if (message.sortOrder !== undefined && message.sortOrder !== 0) {
-      writer.tag(40);
-      writer.int32(message.sortOrder);
-    }
-    if (message.sortTarget !== undefined && message.sortTarget !== 0) {
-      writer.tag(48);
-      writer.int32(message.sortTarget);
-    }
-    if (message.serializable) {
-      writer.tag(56);
-      writer.bool(message.serializable);
-    }
-    if (message.keysOnly) {
-      writer.tag(64);
-      writer.bool(message.keysOnly);
-    }
-    if (message.countOnly) {
-      writer.tag(72);
-      writer.bool(message.countOnly);
-    }
-    if (message.minModRevision !== undefined && message.minModRevision !== 0n) {
-      writer.tag(80);
-      writer.int64(message.minModRevision);
-    }
-    if (message.maxModRevision !== undefined && message.maxModRevision !== 0n) {
-      writer.tag(88);
-      writer.int64(message.maxModRevision);
-    }
-    if (message.minCreateRevision !== undefined && message.minCreateRevision !== 0n) {
-      writer.tag(96);
-      writer.int64(message.minCreateRevision);
-    }
-    if (message.maxCreateRevision !== undefined && message.maxCreateRevision !== 0n) {
-      writer.tag(104);
-      writer.int64(message.maxCreateRevision);
-    }
+    writer.bytesField(10, message.key);
+    writer.bytesField(18, message.rangeEnd);
+    writer.int64Field(24, message.limit);
+    writer.int64Field(32, message.revision);
+    writer.int32Field(40, message.sortOrder);
+    writer.int32Field(48, message.sortTarget);
+    writer.boolField(56, message.serializable);
+    writer.boolField(64, message.keysOnly);
+    writer.boolField(72, message.countOnly);
+    writer.int64Field(80, message.minModRevision);
+    writer.int64Field(88, message.maxModRevision);
+    writer.int64Field(96, message.minCreateRevision);
+    writer.int64Field(104, message.maxCreateRevision);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -269,24 +218,10 @@ export const RangeResponse: Codec<RangeResponse> = {
   typeName: 'etcdserverpb.RangeResponse',
   create: () => ({ header: undefined, kvs: [], more: false, count: 0n }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.kvs !== undefined) {
-      for (const element of message.kvs) {
-        writer.tag(18);
-        writer.message(KeyValue, element);
-      }
-    }
-    if (message.more) {
-      writer.tag(24);
-      writer.bool(message.more);
-    }
-    if (message.count !== undefined && message.count !== 0n) {
-      writer.tag(32);
-      writer.int64(message.count);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageFields(18, KeyValue, message.kvs);
+    writer.boolField(24, message.more);
+    writer.int64Field(32, message.count);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -330,30 +265,12 @@ export const PutRequest: Codec<PutRequest> = {
   typeName: 'etcdserverpb.PutRequest',
   create: () => ({ key: NO_BYTES, value: NO_BYTES, lease: 0n, prevKv: false, ignoreValue: false, ignoreLease: false }),
   write(writer, message) {
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.key);
-    }
-    if (message.value !== undefined && message.value.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.value);
-    }
-    if (message.lease !== undefined && message.lease !== 0n) {
-      writer.tag(24);
-      writer.int64(message.lease);
-    }
-    if (message.prevKv) {
-      writer.tag(32);
-      writer.bool(message.prevKv);
-    }
-    if (message.ignoreValue) {
-      writer.tag(40);
-      writer.bool(message.ignoreValue);
-    }
-    if (message.ignoreLease) {
-      writer.tag(48);
-      writer.bool(message.ignoreLease);
-    }
+    writer.bytesField(10, message.key);
+    writer.bytesField(18, message.value);
+    writer.int64Field(24, message.lease);
+    writer.boolField(32, message.prevKv);
+    writer.boolField(40, message.ignoreValue);
+    writer.boolField(48, message.ignoreLease);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -395,14 +312,8 @@ export const PutResponse: Codec<PutResponse> = {
   typeName: 'etcdserverpb.PutResponse',
   create: () => ({ header: undefined, prevKv: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.prevKv !== undefined) {
-      writer.tag(18);
-      writer.message(KeyValue, message.prevKv);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageField(18, KeyValue, message.prevKv);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -434,18 +345,9 @@ export const DeleteRangeRequest: Codec<DeleteRangeRequest> = {
   typeName: 'etcdserverpb.DeleteRangeRequest',
   create: () => ({ key: NO_BYTES, rangeEnd: NO_BYTES, prevKv: false }),
   write(writer, message) {
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.key);
-    }
-    if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.rangeEnd);
-    }
-    if (message.prevKv) {
-      writer.tag(24);
-      writer.bool(message.prevKv);
-    }
+    writer.bytesField(10, message.key);
+    writer.bytesField(18, message.rangeEnd);
+    writer.boolField(24, message.prevKv);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -480,20 +382,9 @@ export const DeleteRangeResponse: Codec<DeleteRangeResponse> = {
   typeName: 'etcdserverpb.DeleteRangeResponse',
   create: () => ({ header: undefined, deleted: 0n, prevKvs: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.deleted !== undefined && message.deleted !== 0n) {
-      writer.tag(16);
-      writer.int64(message.deleted);
-    }
-    if (message.prevKvs !== undefined) {
-      for (const element of message.prevKvs) {
-        writer.tag(26);
-        writer.message(KeyValue, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.int64Field(16, message.deleted);
+    writer.messageFields(26, KeyValue, message.prevKvs);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -734,18 +625,9 @@ export const Compare: Codec<Compare> = {
   typeName: 'etcdserverpb.Compare',
   create: () => ({ result: 0, target: 0, key: NO_BYTES, targetUnion: undefined, rangeEnd: NO_BYTES }),
   write(writer, message) {
-    if (message.result !== undefined && message.result !== 0) {
-      writer.tag(8);
-      writer.int32(message.result);
-    }
-    if (message.target !== undefined && message.target !== 0) {
-      writer.tag(16);
-      writer.int32(message.target);
-    }
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(26);
-      writer.bytes(message.key);
-    }
+    writer.int32Field(8, message.result);
+    writer.int32Field(16, message.target);
+    writer.bytesField(26, message.key);
     switch (message.targetUnion?.case) {
       case 'version':
         writer.tag(32);
@@ -770,10 +652,7 @@ export const Compare: Codec<Compare> = {
       default:
         if (message.targetUnion !== undefined) writer.unknownCase('targetUnion');
     }
-    if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.tag(514);
-      writer.bytes(message.rangeEnd);
-    }
+    writer.bytesField(514, message.rangeEnd);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -829,24 +708,9 @@ export const TxnRequest: Codec<TxnRequest> = {
   typeName: 'etcdserverpb.TxnRequest',
   create: () => ({ compare: [], success: [], failure: [] }),
   write(writer, message) {
-    if (message.compare !== undefined) {
-      for (const element of message.compare) {
-        writer.tag(10);
-        writer.message(Compare, element);
-      }
-    }
-    if (message.success !== undefined) {
-      for (const element of message.success) {
-        writer.tag(18);
-        writer.message(RequestOp, element);
-      }
-    }
-    if (message.failure !== undefined) {
-      for (const element of message.failure) {
-        writer.tag(26);
-        writer.message(RequestOp, element);
-      }
-    }
+    writer.messageFields(10, Compare, message.compare);
+    writer.messageFields(18, RequestOp, message.success);
+    writer.messageFields(26, RequestOp, message.failure);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -881,20 +745,9 @@ export const TxnResponse: Codec<TxnResponse> = {
   typeName: 'etcdserverpb.TxnResponse',
   create: () => ({ header: undefined, succeeded: false, responses: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.succeeded) {
-      writer.tag(16);
-      writer.bool(message.succeeded);
-    }
-    if (message.responses !== undefined) {
-      for (const element of message.responses) {
-        writer.tag(26);
-        writer.message(ResponseOp, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.boolField(16, message.succeeded);
+    writer.messageFields(26, ResponseOp, message.responses);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -927,14 +780,8 @@ export const CompactionRequest: Codec<CompactionRequest> = {
   typeName: 'etcdserverpb.CompactionRequest',
   create: () => ({ revision: 0n, physical: false }),
   write(writer, message) {
-    if (message.revision !== undefined && message.revision !== 0n) {
-      writer.tag(8);
-      writer.int64(message.revision);
-    }
-    if (message.physical) {
-      writer.tag(16);
-      writer.bool(message.physical);
-    }
+    writer.int64Field(8, message.revision);
+    writer.boolField(16, message.physical);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -962,10 +809,7 @@ export const CompactionResponse: Codec<CompactionResponse> = {
   typeName: 'etcdserverpb.CompactionResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1004,10 +848,7 @@ export const HashKVRequest: Codec<HashKVRequest> = {
   typeName: 'etcdserverpb.HashKVRequest',
   create: () => ({ revision: 0n }),
   write(writer, message) {
-    if (message.revision !== undefined && message.revision !== 0n) {
-      writer.tag(8);
-      writer.int64(message.revision);
-    }
+    writer.int64Field(8, message.revision);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1038,22 +879,10 @@ export const HashKVResponse: Codec<HashKVResponse> = {
   typeName: 'etcdserverpb.HashKVResponse',
   create: () => ({ header: undefined, hash: 0, compactRevision: 0n, hashRevision: 0n }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.hash !== undefined && message.hash !== 0) {
-      writer.tag(16);
-      writer.uint32(message.hash);
-    }
-    if (message.compactRevision !== undefined && message.compactRevision !== 0n) {
-      writer.tag(24);
-      writer.int64(message.compactRevision);
-    }
-    if (message.hashRevision !== undefined && message.hashRevision !== 0n) {
-      writer.tag(32);
-      writer.int64(message.hashRevision);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.uint32Field(16, message.hash);
+    writer.int64Field(24, message.compactRevision);
+    writer.int64Field(32, message.hashRevision);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1089,14 +918,8 @@ export const HashResponse: Codec<HashResponse> = {
   typeName: 'etcdserverpb.HashResponse',
   create: () => ({ header: undefined, hash: 0 }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.hash !== undefined && message.hash !== 0) {
-      writer.tag(16);
-      writer.uint32(message.hash);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.uint32Field(16, message.hash);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1144,22 +967,10 @@ export const SnapshotResponse: Codec<SnapshotResponse> = {
   typeName: 'etcdserverpb.SnapshotResponse',
   create: () => ({ header: undefined, remainingBytes: 0n, blob: NO_BYTES, version: '' }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.remainingBytes !== undefined && message.remainingBytes !== 0n) {
-      writer.tag(16);
-      writer.uint64(message.remainingBytes);
-    }
-    if (message.blob !== undefined && message.blob.length > 0) {
-      writer.tag(26);
-      writer.bytes(message.blob);
-    }
-    if (message.version !== undefined && message.version !== '') {
-      writer.tag(34);
-      writer.string(message.version);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.uint64Field(16, message.remainingBytes);
+    writer.bytesField(26, message.blob);
+    writer.stringField(34, message.version);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1299,38 +1110,14 @@ export const WatchCreateRequest: Codec<WatchCreateRequest> = {
     fragment: false,
   }),
   write(writer, message) {
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.key);
-    }
-    if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.rangeEnd);
-    }
-    if (message.startRevision !== undefined && message.startRevision !== 0n) {
-      writer.tag(24);
-      writer.int64(message.startRevision);
-    }
-    if (message.progressNotify) {
-      writer.tag(32);
-      writer.bool(message.progressNotify);
-    }
-    if (message.filters !== undefined && message.filters.length > 0) {
-      writer.tag(42);
-      writer.packed(message.filters, (element) => writer.int32(element));
-    }
-    if (message.prevKv) {
-      writer.tag(48);
-      writer.bool(message.prevKv);
-    }
-    if (message.watchId !== undefined && message.watchId !== 0n) {
-      writer.tag(56);
-      writer.int64(message.watchId);
-    }
-    if (message.fragment) {
-      writer.tag(64);
-      writer.bool(message.fragment);
-    }
+    writer.bytesField(10, message.key);
+    writer.bytesField(18, message.rangeEnd);
+    writer.int64Field(24, message.startRevision);
+    writer.boolField(32, message.progressNotify);
+    writer.packedField(42, message.filters, (element) => writer.int32(element));
+    writer.boolField(48, message.prevKv);
+    writer.int64Field(56, message.watchId);
+    writer.boolField(64, message.fragment);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1379,10 +1166,7 @@ export const WatchCancelRequest: Codec<WatchCancelRequest> = {
   typeName: 'etcdserverpb.WatchCancelRequest',
   create: () => ({ watchId: 0n }),
   write(writer, message) {
-    if (message.watchId !== undefined && message.watchId !== 0n) {
-      writer.tag(8);
-      writer.int64(message.watchId);
-    }
+    writer.int64Field(8, message.watchId);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1444,40 +1228,14 @@ export const WatchResponse: Codec<WatchResponse> = {
     events: [],
   }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.watchId !== undefined && message.watchId !== 0n) {
-      writer.tag(16);
-      writer.int64(message.watchId);
-    }
-    if (message.created) {
-      writer.tag(24);
-      writer.bool(message.created);
-    }
-    if (message.canceled) {
-      writer.tag(32);
-      writer.bool(message.canceled);
-    }
-    if (message.compactRevision !== undefined && message.compactRevision !== 0n) {
-      writer.tag(40);
-      writer.int64(message.compactRevision);
-    }
-    if (message.cancelReason !== undefined && message.cancelReason !== '') {
-      writer.tag(50);
-      writer.string(message.cancelReason);
-    }
-    if (message.fragment) {
-      writer.tag(56);
-      writer.bool(message.fragment);
-    }
-    if (message.events !== undefined) {
-      for (const element of message.events) {
-        writer.tag(90);
-        writer.message(Event, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.int64Field(16, message.watchId);
+    writer.boolField(24, message.created);
+    writer.boolField(32, message.canceled);
+    writer.int64Field(40, message.compactRevision);
+    writer.stringField(50, message.cancelReason);
+    writer.boolField(56, message.fragment);
+    writer.messageFields(90, Event, message.events);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1528,14 +1286,8 @@ export const LeaseGrantRequest: Codec<LeaseGrantRequest> = {
   typeName: 'etcdserverpb.LeaseGrantRequest',
   create: () => ({ ttl: 0n, id: 0n }),
   write(writer, message) {
-    if (message.ttl !== undefined && message.ttl !== 0n) {
-      writer.tag(8);
-      writer.int64(message.ttl);
-    }
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(16);
-      writer.int64(message.id);
-    }
+    writer.int64Field(8, message.ttl);
+    writer.int64Field(16, message.id);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1569,22 +1321,10 @@ export const LeaseGrantResponse: Codec<LeaseGrantResponse> = {
   typeName: 'etcdserverpb.LeaseGrantResponse',
   create: () => ({ header: undefined, id: 0n, ttl: 0n, error: '' }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(16);
-      writer.int64(message.id);
-    }
-    if (message.ttl !== undefined && message.ttl !== 0n) {
-      writer.tag(24);
-      writer.int64(message.ttl);
-    }
-    if (message.error !== undefined && message.error !== '') {
-      writer.tag(34);
-      writer.string(message.error);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.int64Field(16, message.id);
+    writer.int64Field(24, message.ttl);
+    writer.stringField(34, message.error);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1618,10 +1358,7 @@ export const LeaseRevokeRequest: Codec<LeaseRevokeRequest> = {
   typeName: 'etcdserverpb.LeaseRevokeRequest',
   create: () => ({ id: 0n }),
   write(writer, message) {
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(8);
-      writer.int64(message.id);
-    }
+    writer.int64Field(8, message.id);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1646,10 +1383,7 @@ export const LeaseRevokeResponse: Codec<LeaseRevokeResponse> = {
   typeName: 'etcdserverpb.LeaseRevokeResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1679,14 +1413,8 @@ export const LeaseCheckpoint: Codec<LeaseCheckpoint> = {
   typeName: 'etcdserverpb.LeaseCheckpoint',
   create: () => ({ id: 0n, remainingTtl: 0n }),
   write(writer, message) {
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(8);
-      writer.int64(message.id);
-    }
-    if (message.remainingTtl !== undefined && message.remainingTtl !== 0n) {
-      writer.tag(16);
-      writer.int64(message.remainingTtl);
-    }
+    writer.int64Field(8, message.id);
+    writer.int64Field(16, message.remainingTtl);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1714,12 +1442,7 @@ export const LeaseCheckpointRequest: Codec<LeaseCheckpointRequest> = {
   typeName: 'etcdserverpb.LeaseCheckpointRequest',
   create: () => ({ checkpoints: [] }),
   write(writer, message) {
-    if (message.checkpoints !== undefined) {
-      for (const element of message.checkpoints) {
-        writer.tag(10);
-        writer.message(LeaseCheckpoint, element);
-      }
-    }
+    writer.messageFields(10, LeaseCheckpoint, message.checkpoints);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1744,10 +1467,7 @@ export const LeaseCheckpointResponse: Codec<LeaseCheckpointResponse> = {
   typeName: 'etcdserverpb.LeaseCheckpointResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1772,10 +1492,7 @@ export const LeaseKeepAliveRequest: Codec<LeaseKeepAliveRequest> = {
   typeName: 'etcdserverpb.LeaseKeepAliveRequest',
   create: () => ({ id: 0n }),
   write(writer, message) {
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(8);
-      writer.int64(message.id);
-    }
+    writer.int64Field(8, message.id);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1804,18 +1521,9 @@ export const LeaseKeepAliveResponse: Codec<LeaseKeepAliveResponse> = {
   typeName: 'etcdserverpb.LeaseKeepAliveResponse',
   create: () => ({ header: undefined, id: 0n, ttl: 0n }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(16);
-      writer.int64(message.id);
-    }
-    if (message.ttl !== undefined && message.ttl !== 0n) {
-      writer.tag(24);
-      writer.int64(message.ttl);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.int64Field(16, message.id);
+    writer.int64Field(24, message.ttl);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1848,14 +1556,8 @@ export const LeaseTimeToLiveRequest: Codec<LeaseTimeToLiveRequest> = {
   typeName: 'etcdserverpb.LeaseTimeToLiveRequest',
   create: () => ({ id: 0n, keys: false }),
   write(writer, message) {
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(8);
-      writer.int64(message.id);
-    }
-    if (message.keys) {
-      writer.tag(16);
-      writer.bool(message.keys);
-    }
+    writer.int64Field(8, message.id);
+    writer.boolField(16, message.keys);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1891,28 +1593,11 @@ export const LeaseTimeToLiveResponse: Codec<LeaseTimeToLiveResponse> = {
   typeName: 'etcdserverpb.LeaseTimeToLiveResponse',
   create: () => ({ header: undefined, id: 0n, ttl: 0n, grantedTtl: 0n, keys: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(16);
-      writer.int64(message.id);
-    }
-    if (message.ttl !== undefined && message.ttl !== 0n) {
-      writer.tag(24);
-      writer.int64(message.ttl);
-    }
-    if (message.grantedTtl !== undefined && message.grantedTtl !== 0n) {
-      writer.tag(32);
-      writer.int64(message.grantedTtl);
-    }
-    if (message.keys !== undefined) {
-      for (const element of message.keys) {
-        writer.tag(42);
-        writer.bytes(element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.int64Field(16, message.id);
+    writer.int64Field(24, message.ttl);
+    writer.int64Field(32, message.grantedTtl);
+    writer.bytesFields(42, message.keys);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1963,10 +1648,7 @@ export const LeaseStatus: Codec<LeaseStatus> = {
   typeName: 'etcdserverpb.LeaseStatus',
   create: () => ({ id: 0n }),
   write(writer, message) {
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(8);
-      writer.int64(message.id);
-    }
+    writer.int64Field(8, message.id);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -1993,16 +1675,8 @@ export const LeaseLeasesResponse: Codec<LeaseLeasesResponse> = {
   typeName: 'etcdserverpb.LeaseLeasesResponse',
   create: () => ({ header: undefined, leases: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.leases !== undefined) {
-      for (const element of message.leases) {
-        writer.tag(18);
-        writer.message(LeaseStatus, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageFields(18, LeaseStatus, message.leases);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2038,30 +1712,11 @@ export const Member: Codec<Member> = {
   typeName: 'etcdserverpb.Member',
   create: () => ({ id: 0n, name: '', peerUrls: [], clientUrls: [], isLearner: false }),
   write(writer, message) {
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(8);
-      writer.uint64(message.id);
-    }
-    if (message.name !== undefined && message.name !== '') {
-      writer.tag(18);
-      writer.string(message.name);
-    }
-    if (message.peerUrls !== undefined) {
-      for (const element of message.peerUrls) {
-        writer.tag(26);
-        writer.string(element);
-      }
-    }
-    if (message.clientUrls !== undefined) {
-      for (const element of message.clientUrls) {
-        writer.tag(34);
-        writer.string(element);
-      }
-    }
-    if (message.isLearner) {
-      writer.tag(40);
-      writer.bool(message.isLearner);
-    }
+    writer.uint64Field(8, message.id);
+    writer.stringField(18, message.name);
+    writer.stringFields(26, message.peerUrls);
+    writer.stringFields(34, message.clientUrls);
+    writer.boolField(40, message.isLearner);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2100,16 +1755,8 @@ export const MemberAddRequest: Codec<MemberAddRequest> = {
   typeName: 'etcdserverpb.MemberAddRequest',
   create: () => ({ peerUrls: [], isLearner: false }),
   write(writer, message) {
-    if (message.peerUrls !== undefined) {
-      for (const element of message.peerUrls) {
-        writer.tag(10);
-        writer.string(element);
-      }
-    }
-    if (message.isLearner) {
-      writer.tag(16);
-      writer.bool(message.isLearner);
-    }
+    writer.stringFields(10, message.peerUrls);
+    writer.boolField(16, message.isLearner);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2141,20 +1788,9 @@ export const MemberAddResponse: Codec<MemberAddResponse> = {
   typeName: 'etcdserverpb.MemberAddResponse',
   create: () => ({ header: undefined, member: undefined, members: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.member !== undefined) {
-      writer.tag(18);
-      writer.message(Member, message.member);
-    }
-    if (message.members !== undefined) {
-      for (const element of message.members) {
-        writer.tag(26);
-        writer.message(Member, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageField(18, Member, message.member);
+    writer.messageFields(26, Member, message.members);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2185,10 +1821,7 @@ export const MemberRemoveRequest: Codec<MemberRemoveRequest> = {
   typeName: 'etcdserverpb.MemberRemoveRequest',
   create: () => ({ id: 0n }),
   write(writer, message) {
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(8);
-      writer.uint64(message.id);
-    }
+    writer.uint64Field(8, message.id);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2215,16 +1848,8 @@ export const MemberRemoveResponse: Codec<MemberRemoveResponse> = {
   typeName: 'etcdserverpb.MemberRemoveResponse',
   create: () => ({ header: undefined, members: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.members !== undefined) {
-      for (const element of message.members) {
-        writer.tag(18);
-        writer.message(Member, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageFields(18, Member, message.members);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2254,16 +1879,8 @@ export const MemberUpdateRequest: Codec<MemberUpdateRequest> = {
   typeName: 'etcdserverpb.MemberUpdateRequest',
   create: () => ({ id: 0n, peerUrls: [] }),
   write(writer, message) {
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(8);
-      writer.uint64(message.id);
-    }
-    if (message.peerUrls !== undefined) {
-      for (const element of message.peerUrls) {
-        writer.tag(18);
-        writer.string(element);
-      }
-    }
+    writer.uint64Field(8, message.id);
+    writer.stringFields(18, message.peerUrls);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2293,16 +1910,8 @@ export const MemberUpdateResponse: Codec<MemberUpdateResponse> = {
   typeName: 'etcdserverpb.MemberUpdateResponse',
   create: () => ({ header: undefined, members: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.members !== undefined) {
-      for (const element of message.members) {
-        writer.tag(18);
-        writer.message(Member, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageFields(18, Member, message.members);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2330,10 +1939,7 @@ export const MemberListRequest: Codec<MemberListRequest> = {
   typeName: 'etcdserverpb.MemberListRequest',
   create: () => ({ linearizable: false }),
   write(writer, message) {
-    if (message.linearizable) {
-      writer.tag(8);
-      writer.bool(message.linearizable);
-    }
+    writer.boolField(8, message.linearizable);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2360,16 +1966,8 @@ export const MemberListResponse: Codec<MemberListResponse> = {
   typeName: 'etcdserverpb.MemberListResponse',
   create: () => ({ header: undefined, members: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.members !== undefined) {
-      for (const element of message.members) {
-        writer.tag(18);
-        writer.message(Member, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageFields(18, Member, message.members);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2397,10 +1995,7 @@ export const MemberPromoteRequest: Codec<MemberPromoteRequest> = {
   typeName: 'etcdserverpb.MemberPromoteRequest',
   create: () => ({ id: 0n }),
   write(writer, message) {
-    if (message.id !== undefined && message.id !== 0n) {
-      writer.tag(8);
-      writer.uint64(message.id);
-    }
+    writer.uint64Field(8, message.id);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2427,16 +2022,8 @@ export const MemberPromoteResponse: Codec<MemberPromoteResponse> = {
   typeName: 'etcdserverpb.MemberPromoteResponse',
   create: () => ({ header: undefined, members: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.members !== undefined) {
-      for (const element of message.members) {
-        writer.tag(18);
-        writer.message(Member, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageFields(18, Member, message.members);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2478,10 +2065,7 @@ export const DefragmentResponse: Codec<DefragmentResponse> = {
   typeName: 'etcdserverpb.DefragmentResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2506,10 +2090,7 @@ export const MoveLeaderRequest: Codec<MoveLeaderRequest> = {
   typeName: 'etcdserverpb.MoveLeaderRequest',
   create: () => ({ targetId: 0n }),
   write(writer, message) {
-    if (message.targetId !== undefined && message.targetId !== 0n) {
-      writer.tag(8);
-      writer.uint64(message.targetId);
-    }
+    writer.uint64Field(8, message.targetId);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2534,10 +2115,7 @@ export const MoveLeaderResponse: Codec<MoveLeaderResponse> = {
   typeName: 'etcdserverpb.MoveLeaderResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2576,18 +2154,9 @@ export const AlarmRequest: Codec<AlarmRequest> = {
   typeName: 'etcdserverpb.AlarmRequest',
   create: () => ({ action: 0, memberId: 0n, alarm: 0 }),
   write(writer, message) {
-    if (message.action !== undefined && message.action !== 0) {
-      writer.tag(8);
-      writer.int32(message.action);
-    }
-    if (message.memberId !== undefined && message.memberId !== 0n) {
-      writer.tag(16);
-      writer.uint64(message.memberId);
-    }
-    if (message.alarm !== undefined && message.alarm !== 0) {
-      writer.tag(24);
-      writer.int32(message.alarm);
-    }
+    writer.int32Field(8, message.action);
+    writer.uint64Field(16, message.memberId);
+    writer.int32Field(24, message.alarm);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2620,14 +2189,8 @@ export const AlarmMember: Codec<AlarmMember> = {
   typeName: 'etcdserverpb.AlarmMember',
   create: () => ({ memberId: 0n, alarm: 0 }),
   write(writer, message) {
-    if (message.memberId !== undefined && message.memberId !== 0n) {
-      writer.tag(8);
-      writer.uint64(message.memberId);
-    }
-    if (message.alarm !== undefined && message.alarm !== 0) {
-      writer.tag(16);
-      writer.int32(message.alarm);
-    }
+    writer.uint64Field(8, message.memberId);
+    writer.int32Field(16, message.alarm);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2657,16 +2220,8 @@ export const AlarmResponse: Codec<AlarmResponse> = {
   typeName: 'etcdserverpb.AlarmResponse',
   create: () => ({ header: undefined, alarms: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.alarms !== undefined) {
-      for (const element of message.alarms) {
-        writer.tag(18);
-        writer.message(AlarmMember, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageFields(18, AlarmMember, message.alarms);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2707,14 +2262,8 @@ export const DowngradeRequest: Codec<DowngradeRequest> = {
   typeName: 'etcdserverpb.DowngradeRequest',
   create: () => ({ action: 0, version: '' }),
   write(writer, message) {
-    if (message.action !== undefined && message.action !== 0) {
-      writer.tag(8);
-      writer.int32(message.action);
-    }
-    if (message.version !== undefined && message.version !== '') {
-      writer.tag(18);
-      writer.string(message.version);
-    }
+    writer.int32Field(8, message.action);
+    writer.stringField(18, message.version);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2744,14 +2293,8 @@ export const DowngradeResponse: Codec<DowngradeResponse> = {
   typeName: 'etcdserverpb.DowngradeResponse',
   create: () => ({ header: undefined, version: '' }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.version !== undefined && message.version !== '') {
-      writer.tag(18);
-      writer.string(message.version);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.stringField(18, message.version);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2779,10 +2322,7 @@ export const DowngradeVersionTestRequest: Codec<DowngradeVersionTestRequest> = {
   typeName: 'etcdserverpb.DowngradeVersionTestRequest',
   create: () => ({ ver: '' }),
   write(writer, message) {
-    if (message.ver !== undefined && message.ver !== '') {
-      writer.tag(10);
-      writer.string(message.ver);
-    }
+    writer.stringField(10, message.ver);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2859,60 +2399,19 @@ export const StatusResponse: Codec<StatusResponse> = {
     downgradeInfo: undefined,
   }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.version !== undefined && message.version !== '') {
-      writer.tag(18);
-      writer.string(message.version);
-    }
-    if (message.dbSize !== undefined && message.dbSize !== 0n) {
-      writer.tag(24);
-      writer.int64(message.dbSize);
-    }
-    if (message.leader !== undefined && message.leader !== 0n) {
-      writer.tag(32);
-      writer.uint64(message.leader);
-    }
-    if (message.raftIndex !== undefined && message.raftIndex !== 0n) {
-      writer.tag(40);
-      writer.uint64(message.raftIndex);
-    }
-    if (message.raftTerm !== undefined && message.raftTerm !== 0n) {
-      writer.tag(48);
-      writer.uint64(message.raftTerm);
-    }
-    if (message.raftAppliedIndex !== undefined && message.raftAppliedIndex !== 0n) {
-      writer.tag(56);
-      writer.uint64(message.raftAppliedIndex);
-    }
-    if (message.errors !== undefined) {
-      for (const element of message.errors) {
-        writer.tag(66);
-        writer.string(element);
-      }
-    }
-    if (message.dbSizeInUse !== undefined && message.dbSizeInUse !== 0n) {
-      writer.tag(72);
-      writer.int64(message.dbSizeInUse);
-    }
-    if (message.isLearner) {
-      writer.tag(80);
-      writer.bool(message.isLearner);
-    }
-    if (message.storageVersion !== undefined && message.storageVersion !== '') {
-      writer.tag(90);
-      writer.string(message.storageVersion);
-    }
-    if (message.dbSizeQuota !== undefined && message.dbSizeQuota !== 0n) {
-      writer.tag(96);
-      writer.int64(message.dbSizeQuota);
-    }
-    if (message.downgradeInfo !== undefined) {
-      writer.tag(106);
-      writer.message(DowngradeInfo, message.downgradeInfo);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.stringField(18, message.version);
+    writer.int64Field(24, message.dbSize);
+    writer.uint64Field(32, message.leader);
+    writer.uint64Field(40, message.raftIndex);
+    writer.uint64Field(48, message.raftTerm);
+    writer.uint64Field(56, message.raftAppliedIndex);
+    writer.stringFields(66, message.errors);
+    writer.int64Field(72, message.dbSizeInUse);
+    writer.boolField(80, message.isLearner);
+    writer.stringField(90, message.storageVersion);
+    writer.int64Field(96, message.dbSizeQuota);
+    writer.messageField(106, DowngradeInfo, message.downgradeInfo);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -2975,14 +2474,8 @@ export const DowngradeInfo: Codec<DowngradeInfo> = {
   typeName: 'etcdserverpb.DowngradeInfo',
   create: () => ({ enabled: false, targetVersion: '' }),
   write(writer, message) {
-    if (message.enabled) {
-      writer.tag(8);
-      writer.bool(message.enabled);
-    }
-    if (message.targetVersion !== undefined && message.targetVersion !== '') {
-      writer.tag(18);
-      writer.string(message.targetVersion);
-    }
+    writer.boolField(8, message.enabled);
+    writer.stringField(18, message.targetVersion);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3054,14 +2547,8 @@ export const AuthenticateRequest: Codec<AuthenticateRequest> = {
   typeName: 'etcdserverpb.AuthenticateRequest',
   create: () => ({ name: '', password: '' }),
   write(writer, message) {
-    if (message.name !== undefined && message.name !== '') {
-      writer.tag(10);
-      writer.string(message.name);
-    }
-    if (message.password !== undefined && message.password !== '') {
-      writer.tag(18);
-      writer.string(message.password);
-    }
+    writer.stringField(10, message.name);
+    writer.stringField(18, message.password);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3095,22 +2582,10 @@ export const AuthUserAddRequest: Codec<AuthUserAddRequest> = {
   typeName: 'etcdserverpb.AuthUserAddRequest',
   create: () => ({ name: '', password: '', options: undefined, hashedPassword: '' }),
   write(writer, message) {
-    if (message.name !== undefined && message.name !== '') {
-      writer.tag(10);
-      writer.string(message.name);
-    }
-    if (message.password !== undefined && message.password !== '') {
-      writer.tag(18);
-      writer.string(message.password);
-    }
-    if (message.options !== undefined) {
-      writer.tag(26);
-      writer.message(UserAddOptions, message.options);
-    }
-    if (message.hashedPassword !== undefined && message.hashedPassword !== '') {
-      writer.tag(34);
-      writer.string(message.hashedPassword);
-    }
+    writer.stringField(10, message.name);
+    writer.stringField(18, message.password);
+    writer.messageField(26, UserAddOptions, message.options);
+    writer.stringField(34, message.hashedPassword);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3144,10 +2619,7 @@ export const AuthUserGetRequest: Codec<AuthUserGetRequest> = {
   typeName: 'etcdserverpb.AuthUserGetRequest',
   create: () => ({ name: '' }),
   write(writer, message) {
-    if (message.name !== undefined && message.name !== '') {
-      writer.tag(10);
-      writer.string(message.name);
-    }
+    writer.stringField(10, message.name);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3172,10 +2644,7 @@ export const AuthUserDeleteRequest: Codec<AuthUserDeleteRequest> = {
   typeName: 'etcdserverpb.AuthUserDeleteRequest',
   create: () => ({ name: '' }),
   write(writer, message) {
-    if (message.name !== undefined && message.name !== '') {
-      writer.tag(10);
-      writer.string(message.name);
-    }
+    writer.stringField(10, message.name);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3204,18 +2673,9 @@ export const AuthUserChangePasswordRequest: Codec<AuthUserChangePasswordRequest>
   typeName: 'etcdserverpb.AuthUserChangePasswordRequest',
   create: () => ({ name: '', password: '', hashedPassword: '' }),
   write(writer, message) {
-    if (message.name !== undefined && message.name !== '') {
-      writer.tag(10);
-      writer.string(message.name);
-    }
-    if (message.password !== undefined && message.password !== '') {
-      writer.tag(18);
-      writer.string(message.password);
-    }
-    if (message.hashedPassword !== undefined && message.hashedPassword !== '') {
-      writer.tag(26);
-      writer.string(message.hashedPassword);
-    }
+    writer.stringField(10, message.name);
+    writer.stringField(18, message.password);
+    writer.stringField(26, message.hashedPassword);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3248,14 +2708,8 @@ export const AuthUserGrantRoleRequest: Codec<AuthUserGrantRoleRequest> = {
   typeName: 'etcdserverpb.AuthUserGrantRoleRequest',
   create: () => ({ user: '', role: '' }),
   write(writer, message) {
-    if (message.user !== undefined && message.user !== '') {
-      writer.tag(10);
-      writer.string(message.user);
-    }
-    if (message.role !== undefined && message.role !== '') {
-      writer.tag(18);
-      writer.string(message.role);
-    }
+    writer.stringField(10, message.user);
+    writer.stringField(18, message.role);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3285,14 +2739,8 @@ export const AuthUserRevokeRoleRequest: Codec<AuthUserRevokeRoleRequest> = {
   typeName: 'etcdserverpb.AuthUserRevokeRoleRequest',
   create: () => ({ name: '', role: '' }),
   write(writer, message) {
-    if (message.name !== undefined && message.name !== '') {
-      writer.tag(10);
-      writer.string(message.name);
-    }
-    if (message.role !== undefined && message.role !== '') {
-      writer.tag(18);
-      writer.string(message.role);
-    }
+    writer.stringField(10, message.name);
+    writer.stringField(18, message.role);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3320,10 +2768,7 @@ export const AuthRoleAddRequest: Codec<AuthRoleAddRequest> = {
   typeName: 'etcdserverpb.AuthRoleAddRequest',
   create: () => ({ name: '' }),
   write(writer, message) {
-    if (message.name !== undefined && message.name !== '') {
-      writer.tag(10);
-      writer.string(message.name);
-    }
+    writer.stringField(10, message.name);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3348,10 +2793,7 @@ export const AuthRoleGetRequest: Codec<AuthRoleGetRequest> = {
   typeName: 'etcdserverpb.AuthRoleGetRequest',
   create: () => ({ role: '' }),
   write(writer, message) {
-    if (message.role !== undefined && message.role !== '') {
-      writer.tag(10);
-      writer.string(message.role);
-    }
+    writer.stringField(10, message.role);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3404,10 +2846,7 @@ export const AuthRoleDeleteRequest: Codec<AuthRoleDeleteRequest> = {
   typeName: 'etcdserverpb.AuthRoleDeleteRequest',
   create: () => ({ role: '' }),
   write(writer, message) {
-    if (message.role !== undefined && message.role !== '') {
-      writer.tag(10);
-      writer.string(message.role);
-    }
+    writer.stringField(10, message.role);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3434,14 +2873,8 @@ export const AuthRoleGrantPermissionRequest: Codec<AuthRoleGrantPermissionReques
   typeName: 'etcdserverpb.AuthRoleGrantPermissionRequest',
   create: () => ({ name: '', perm: undefined }),
   write(writer, message) {
-    if (message.name !== undefined && message.name !== '') {
-      writer.tag(10);
-      writer.string(message.name);
-    }
-    if (message.perm !== undefined) {
-      writer.tag(18);
-      writer.message(Permission, message.perm);
-    }
+    writer.stringField(10, message.name);
+    writer.messageField(18, Permission, message.perm);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3473,18 +2906,9 @@ export const AuthRoleRevokePermissionRequest: Codec<AuthRoleRevokePermissionRequ
   typeName: 'etcdserverpb.AuthRoleRevokePermissionRequest',
   create: () => ({ role: '', key: NO_BYTES, rangeEnd: NO_BYTES }),
   write(writer, message) {
-    if (message.role !== undefined && message.role !== '') {
-      writer.tag(10);
-      writer.string(message.role);
-    }
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.key);
-    }
-    if (message.rangeEnd !== undefined && message.rangeEnd.length > 0) {
-      writer.tag(26);
-      writer.bytes(message.rangeEnd);
-    }
+    writer.stringField(10, message.role);
+    writer.bytesField(18, message.key);
+    writer.bytesField(26, message.rangeEnd);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3515,10 +2939,7 @@ export const AuthEnableResponse: Codec<AuthEnableResponse> = {
   typeName: 'etcdserverpb.AuthEnableResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3543,10 +2964,7 @@ export const AuthDisableResponse: Codec<AuthDisableResponse> = {
   typeName: 'etcdserverpb.AuthDisableResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3575,18 +2993,9 @@ export const AuthStatusResponse: Codec<AuthStatusResponse> = {
   typeName: 'etcdserverpb.AuthStatusResponse',
   create: () => ({ header: undefined, enabled: false, authRevision: 0n }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.enabled) {
-      writer.tag(16);
-      writer.bool(message.enabled);
-    }
-    if (message.authRevision !== undefined && message.authRevision !== 0n) {
-      writer.tag(24);
-      writer.uint64(message.authRevision);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.boolField(16, message.enabled);
+    writer.uint64Field(24, message.authRevision);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3619,14 +3028,8 @@ export const AuthenticateResponse: Codec<AuthenticateResponse> = {
   typeName: 'etcdserverpb.AuthenticateResponse',
   create: () => ({ header: undefined, token: '' }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.token !== undefined && message.token !== '') {
-      writer.tag(18);
-      writer.string(message.token);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.stringField(18, message.token);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3654,10 +3057,7 @@ export const AuthUserAddResponse: Codec<AuthUserAddResponse> = {
   typeName: 'etcdserverpb.AuthUserAddResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3684,16 +3084,8 @@ export const AuthUserGetResponse: Codec<AuthUserGetResponse> = {
   typeName: 'etcdserverpb.AuthUserGetResponse',
   create: () => ({ header: undefined, roles: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.roles !== undefined) {
-      for (const element of message.roles) {
-        writer.tag(18);
-        writer.string(element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.stringFields(18, message.roles);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3721,10 +3113,7 @@ export const AuthUserDeleteResponse: Codec<AuthUserDeleteResponse> = {
   typeName: 'etcdserverpb.AuthUserDeleteResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3749,10 +3138,7 @@ export const AuthUserChangePasswordResponse: Codec<AuthUserChangePasswordRespons
   typeName: 'etcdserverpb.AuthUserChangePasswordResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3777,10 +3163,7 @@ export const AuthUserGrantRoleResponse: Codec<AuthUserGrantRoleResponse> = {
   typeName: 'etcdserverpb.AuthUserGrantRoleResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3805,10 +3188,7 @@ export const AuthUserRevokeRoleResponse: Codec<AuthUserRevokeRoleResponse> = {
   typeName: 'etcdserverpb.AuthUserRevokeRoleResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3833,10 +3213,7 @@ export const AuthRoleAddResponse: Codec<AuthRoleAddResponse> = {
   typeName: 'etcdserverpb.AuthRoleAddResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3863,16 +3240,8 @@ export const AuthRoleGetResponse: Codec<AuthRoleGetResponse> = {
   typeName: 'etcdserverpb.AuthRoleGetResponse',
   create: () => ({ header: undefined, perm: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.perm !== undefined) {
-      for (const element of message.perm) {
-        writer.tag(18);
-        writer.message(Permission, element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageFields(18, Permission, message.perm);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3902,16 +3271,8 @@ export const AuthRoleListResponse: Codec<AuthRoleListResponse> = {
   typeName: 'etcdserverpb.AuthRoleListResponse',
   create: () => ({ header: undefined, roles: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.roles !== undefined) {
-      for (const element of message.roles) {
-        writer.tag(18);
-        writer.string(element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.stringFields(18, message.roles);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3941,16 +3302,8 @@ export const AuthUserListResponse: Codec<AuthUserListResponse> = {
   typeName: 'etcdserverpb.AuthUserListResponse',
   create: () => ({ header: undefined, users: [] }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.users !== undefined) {
-      for (const element of message.users) {
-        writer.tag(18);
-        writer.string(element);
-      }
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.stringFields(18, message.users);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -3978,10 +3331,7 @@ export const AuthRoleDeleteResponse: Codec<AuthRoleDeleteResponse> = {
   typeName: 'etcdserverpb.AuthRoleDeleteResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -4006,10 +3356,7 @@ export const AuthRoleGrantPermissionResponse: Codec<AuthRoleGrantPermissionRespo
   typeName: 'etcdserverpb.AuthRoleGrantPermissionResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -4034,10 +3381,7 @@ export const AuthRoleRevokePermissionResponse: Codec<AuthRoleRevokePermissionRes
   typeName: 'etcdserverpb.AuthRoleRevokePermissionResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -4065,10 +3409,7 @@ export const RangeStreamResponse: Codec<RangeStreamResponse> = {
   typeName: 'etcdserverpb.RangeStreamResponse',
   create: () => ({ rangeResponse: undefined }),
   write(writer, message) {
-    if (message.rangeResponse !== undefined) {
-      writer.tag(10);
-      writer.message(RangeResponse, message.rangeResponse);
-    }
+    writer.messageField(10, RangeResponse, message.rangeResponse);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {

@@ -23,30 +23,12 @@ export const KeyValue: Codec<KeyValue> = {
   typeName: 'mvccpb.KeyValue',
   create: () => ({ key: NO_BYTES, createRevision: 0n, modRevision: 0n, version: 0n, value: NO_BYTES, lease: 0n }),
   write(writer, message) {
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.key);
-    }
-    if (message.createRevision !== undefined && message.createRevision !== 0n) {
-      writer.tag(16);
-      writer.int64(message.createRevision);
-    }
-    if (message.modRevision !== undefined && message.modRevision !== 0n) {
-      writer.tag(24);
-      writer.int64(message.modRevision);
-    }
-    if (message.version !== undefined && message.version !== 0n) {
-      writer.tag(32);
-      writer.int64(message.version);
-    }
-    if (message.value !== undefined && message.value.length > 0) {
-      writer.tag(42);
-      writer.bytes(message.value);
-    }
-    if (message.lease !== undefined && message.lease !== 0n) {
-      writer.tag(48);
-      writer.int64(message.lease);
-    }
+    writer.bytesField(10, message.key);
+    writer.int64Field(16, message.createRevision);
+    writer.int64Field(24, message.modRevision);
+    writer.int64Field(32, message.version);
+    writer.bytesField(42, message.value);
+    writer.int64Field(48, message.lease);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -101,18 +83,9 @@ export const Event: Codec<Event> = {
   typeName: 'mvccpb.Event',
   create: () => ({ type: 0, kv: undefined, prevKv: undefined }),
   write(writer, message) {
-    if (message.type !== undefined && message.type !== 0) {
-      writer.tag(8);
-      writer.int32(message.type);
-    }
-    if (message.kv !== undefined) {
-      writer.tag(18);
-      writer.message(KeyValue, message.kv);
-    }
-    if (message.prevKv !== undefined) {
-      writer.tag(26);
-      writer.message(KeyValue, message.prevKv);
-    }
+    writer.int32Field(8, message.type);
+    writer.messageField(18, KeyValue, message.kv);
+    writer.messageField(26, KeyValue, message.prevKv);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {

@@ -19,18 +19,9 @@ export const CampaignRequest: Codec<CampaignRequest> = {
   typeName: 'v3electionpb.CampaignRequest',
   create: () => ({ name: NO_BYTES, lease: 0n, value: NO_BYTES }),
   write(writer, message) {
-    if (message.name !== undefined && message.name.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.name);
-    }
-    if (message.lease !== undefined && message.lease !== 0n) {
-      writer.tag(16);
-      writer.int64(message.lease);
-    }
-    if (message.value !== undefined && message.value.length > 0) {
-      writer.tag(26);
-      writer.bytes(message.value);
-    }
+    writer.bytesField(10, message.name);
+    writer.int64Field(16, message.lease);
+    writer.bytesField(26, message.value);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -63,14 +54,8 @@ export const CampaignResponse: Codec<CampaignResponse> = {
   typeName: 'v3electionpb.CampaignResponse',
   create: () => ({ header: undefined, leader: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.leader !== undefined) {
-      writer.tag(18);
-      writer.message(LeaderKey, message.leader);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageField(18, LeaderKey, message.leader);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -104,22 +89,10 @@ export const LeaderKey: Codec<LeaderKey> = {
   typeName: 'v3electionpb.LeaderKey',
   create: () => ({ name: NO_BYTES, key: NO_BYTES, rev: 0n, lease: 0n }),
   write(writer, message) {
-    if (message.name !== undefined && message.name.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.name);
-    }
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.key);
-    }
-    if (message.rev !== undefined && message.rev !== 0n) {
-      writer.tag(24);
-      writer.int64(message.rev);
-    }
-    if (message.lease !== undefined && message.lease !== 0n) {
-      writer.tag(32);
-      writer.int64(message.lease);
-    }
+    writer.bytesField(10, message.name);
+    writer.bytesField(18, message.key);
+    writer.int64Field(24, message.rev);
+    writer.int64Field(32, message.lease);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -153,10 +126,7 @@ export const LeaderRequest: Codec<LeaderRequest> = {
   typeName: 'v3electionpb.LeaderRequest',
   create: () => ({ name: NO_BYTES }),
   write(writer, message) {
-    if (message.name !== undefined && message.name.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.name);
-    }
+    writer.bytesField(10, message.name);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -183,14 +153,8 @@ export const LeaderResponse: Codec<LeaderResponse> = {
   typeName: 'v3electionpb.LeaderResponse',
   create: () => ({ header: undefined, kv: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.kv !== undefined) {
-      writer.tag(18);
-      writer.message(KeyValue, message.kv);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.messageField(18, KeyValue, message.kv);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -218,10 +182,7 @@ export const ResignRequest: Codec<ResignRequest> = {
   typeName: 'v3electionpb.ResignRequest',
   create: () => ({ leader: undefined }),
   write(writer, message) {
-    if (message.leader !== undefined) {
-      writer.tag(10);
-      writer.message(LeaderKey, message.leader);
-    }
+    writer.messageField(10, LeaderKey, message.leader);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -246,10 +207,7 @@ export const ResignResponse: Codec<ResignResponse> = {
   typeName: 'v3electionpb.ResignResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -276,14 +234,8 @@ export const ProclaimRequest: Codec<ProclaimRequest> = {
   typeName: 'v3electionpb.ProclaimRequest',
   create: () => ({ leader: undefined, value: NO_BYTES }),
   write(writer, message) {
-    if (message.leader !== undefined) {
-      writer.tag(10);
-      writer.message(LeaderKey, message.leader);
-    }
-    if (message.value !== undefined && message.value.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.value);
-    }
+    writer.messageField(10, LeaderKey, message.leader);
+    writer.bytesField(18, message.value);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -311,10 +263,7 @@ export const ProclaimResponse: Codec<ProclaimResponse> = {
   typeName: 'v3electionpb.ProclaimResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {

@@ -16,14 +16,8 @@ export const LockRequest: Codec<LockRequest> = {
   typeName: 'v3lockpb.LockRequest',
   create: () => ({ name: NO_BYTES, lease: 0n }),
   write(writer, message) {
-    if (message.name !== undefined && message.name.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.name);
-    }
-    if (message.lease !== undefined && message.lease !== 0n) {
-      writer.tag(16);
-      writer.int64(message.lease);
-    }
+    writer.bytesField(10, message.name);
+    writer.int64Field(16, message.lease);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -53,14 +47,8 @@ export const LockResponse: Codec<LockResponse> = {
   typeName: 'v3lockpb.LockResponse',
   create: () => ({ header: undefined, key: NO_BYTES }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(18);
-      writer.bytes(message.key);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
+    writer.bytesField(18, message.key);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -88,10 +76,7 @@ export const UnlockRequest: Codec<UnlockRequest> = {
   typeName: 'v3lockpb.UnlockRequest',
   create: () => ({ key: NO_BYTES }),
   write(writer, message) {
-    if (message.key !== undefined && message.key.length > 0) {
-      writer.tag(10);
-      writer.bytes(message.key);
-    }
+    writer.bytesField(10, message.key);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -116,10 +101,7 @@ export const UnlockResponse: Codec<UnlockResponse> = {
   typeName: 'v3lockpb.UnlockResponse',
   create: () => ({ header: undefined }),
   write(writer, message) {
-    if (message.header !== undefined) {
-      writer.tag(10);
-      writer.message(ResponseHeader, message.header);
-    }
+    writer.messageField(10, ResponseHeader, message.header);
   },
   read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
