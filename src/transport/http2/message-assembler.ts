@@ -8,21 +8,31 @@ const TRUSTED_BYTES = 65_536;
 /** A buffer is used again for the next message if it is no longer. */
 const KEPT_BYTES = 1_048_576;
 
+const NOTHING_HELD: Uint8Array[] = [];
+
 /** What ends the stream instead of a message. */
 export type Refusal = 'too large' | 'compressed' | 'malformed';
 
 export interface AssemblerEvents {
-  /** A whole message, there only for the time of the call. False: take no more for now. */
-  message(bytes: Uint8Array, start: number, end: number): boolean;
+  /** A whole message, there only for the time of the call. */
+  message(bytes: Uint8Array, start: number, end: number): void;
   refused(why: Refusal, length: number): void;
 }
 
-/** Cuts the data of a stream into gRPC's length-prefixed messages. One that lies whole in a frame is not copied. */
+/**
+ * Cuts the data of a stream into gRPC's length-prefixed messages, as long as they are wanted; what comes meanwhile is
+ * held. A message that lies whole in a frame is not copied.
+ */
 export class MessageAssembler {
   readonly #maxBytes: number;
   readonly #events: AssemblerEvents;
   #partial: Uint8Array = NO_BYTES;
   #partialLength = 0;
+  /** Data that nobody has wanted yet. */
+  #held: Uint8Array[] = NOTHING_HELD;
+  #paused = false;
+  #busy = false;
+  #closed = false;
 
   constructor(maxBytes: number, events: AssemblerEvents) {
     this.#maxBytes = maxBytes;
@@ -34,34 +44,65 @@ export class MessageAssembler {
     return this.#partialLength > 0;
   }
 
-  /** Takes data; gives where it stopped: at `end`, or behind the message after which no more is wanted. */
-  push(bytes: Uint8Array, start: number, end: number): number {
-    let at = start;
-    while (at < end) {
-      if (this.#partialLength > 0) {
-        const next = this.#complete(bytes, at, end);
-        if (next < 0) return -next;
-        at = next;
-        continue;
-      }
-      if (end - at < MESSAGE_PREFIX_BYTES) {
-        this.#keep(bytes, at, end, MESSAGE_PREFIX_BYTES);
-        return end;
-      }
-      const length = this.#lengthOf(bytes, at);
-      if (length < 0) return end;
-      const messageEnd = at + MESSAGE_PREFIX_BYTES + length;
-      if (messageEnd > end) {
-        this.#keep(bytes, at, end, MESSAGE_PREFIX_BYTES + length);
-        return end;
-      }
-      at = messageEnd;
-      if (!this.#events.message(bytes, messageEnd - length, messageEnd)) return at;
-    }
-    return end;
+  /** Whether there may be messages in what has come already. */
+  get pending(): boolean {
+    return this.#busy || this.#held.length > 0;
   }
 
-  /** Adds to the message that is not all there; gives where it ends, negated if no more is wanted. */
+  /** Takes data; gives how much of it is dealt with, and not held. */
+  receive(bytes: Uint8Array, start: number, end: number): number {
+    if (this.#closed || start === end) return end - start;
+    const stopped = this.#paused || this.pending ? start : this.#cut(bytes, start, end);
+    if (stopped < end && !this.#closed) this.#held = [...this.#held, bytes.slice(stopped, end)];
+    return stopped - start;
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  /** Gives how much of what was held is dealt with now. */
+  resume(): number {
+    this.#paused = false;
+    let dealtWith = 0;
+    while (!this.#paused && !this.#busy && this.#held.length > 0) {
+      const [first, ...rest] = this.#held as [Uint8Array, ...Uint8Array[]];
+      const stopped = this.#cut(first, 0, first.length);
+      dealtWith += stopped;
+      if (this.#closed) break;
+      this.#held = stopped < first.length ? [first.subarray(stopped), ...rest] : rest;
+    }
+    return dealtWith;
+  }
+
+  /** No message is wanted any more. */
+  close(): void {
+    this.#closed = true;
+    this.#held = NOTHING_HELD;
+  }
+
+  /** Cuts messages off; gives where it stopped: at `end`, or behind the message after which no more is wanted. */
+  #cut(bytes: Uint8Array, start: number, end: number): number {
+    this.#busy = true;
+    let at = start;
+    while (at < end && !this.#paused && !this.#closed) at = this.#next(bytes, at, end);
+    this.#busy = false;
+    return at;
+  }
+
+  /** One message, or the beginning of one; gives where the next one begins. */
+  #next(bytes: Uint8Array, at: number, end: number): number {
+    if (this.#partialLength > 0) return this.#complete(bytes, at, end);
+    if (end - at < MESSAGE_PREFIX_BYTES) return this.#keep(bytes, at, end, MESSAGE_PREFIX_BYTES);
+    const length = this.#lengthOf(bytes, at);
+    if (length < 0) return end;
+    const messageEnd = at + MESSAGE_PREFIX_BYTES + length;
+    if (messageEnd > end) return this.#keep(bytes, at, end, MESSAGE_PREFIX_BYTES + length);
+    this.#events.message(bytes, messageEnd - length, messageEnd);
+    return messageEnd;
+  }
+
+  /** Adds to the message that is not all there. */
   #complete(bytes: Uint8Array, start: number, end: number): number {
     let at = start;
     if (this.#partialLength < MESSAGE_PREFIX_BYTES) {
@@ -78,7 +119,8 @@ export class MessageAssembler {
     const message = this.#partial;
     this.#partialLength = 0;
     if (message.length > KEPT_BYTES) this.#partial = NO_BYTES;
-    return this.#events.message(message, MESSAGE_PREFIX_BYTES, total) ? next : -next;
+    this.#events.message(message, MESSAGE_PREFIX_BYTES, total);
+    return next;
   }
 
   /** -1 where there will be no message. */
@@ -91,7 +133,7 @@ export class MessageAssembler {
     return -1;
   }
 
-  #keep(bytes: Uint8Array, start: number, end: number, expected: number): void {
+  #keep(bytes: Uint8Array, start: number, end: number, expected: number): number {
     const needed = this.#partialLength + end - start;
     if (needed > this.#partial.length) {
       const trusted = Math.min(expected, Math.max(TRUSTED_BYTES, 2 * this.#partial.length));
@@ -101,5 +143,6 @@ export class MessageAssembler {
     }
     this.#partial.set(bytes.subarray(start, end), this.#partialLength);
     this.#partialLength = needed;
+    return end;
   }
 }

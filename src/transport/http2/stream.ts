@@ -59,10 +59,7 @@ export class Http2Stream {
   #sentOfFirst = 0;
   #endAfterOutgoing = false;
   #answered = false;
-  #paused = false;
-  /** What came while nobody wanted it. */
-  #held: Uint8Array[] = [];
-  #draining = false;
+  /** Comes after the messages that nobody has wanted yet. */
   #heldEnd: { readonly error: EtcdError | undefined } | undefined;
   /** Nobody is to hear of it any more. */
   #over = false;
@@ -114,22 +111,22 @@ export class Http2Stream {
   /** Ends it on both sides; nobody hears of it any more. */
   cancel(): void {
     this.#over = true;
-    this.#held = [];
+    this.#assembler.close();
     this.#reset(ErrorCode.CANCEL);
   }
 
   pause(): void {
-    this.#paused = true;
+    this.#assembler.pause();
   }
 
   resume(): void {
-    this.#paused = false;
-    this.#drain();
+    this.#consumed(this.#assembler.resume());
+    if (this.#heldEnd !== undefined && !this.#assembler.pending) this.#deliverEnd(this.#heldEnd.error);
   }
 
   /** Ends it with this error, whatever was still to be read. */
   fail(error: EtcdError, code: ErrorCode = ErrorCode.CANCEL): void {
-    this.#held = [];
+    this.#assembler.close();
     this.#reset(code);
     this.#deliverEnd(error);
   }
@@ -189,15 +186,7 @@ export class Http2Stream {
       throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the stream allows');
     }
     const padding = frameBytes - (end - start);
-    if (this.#paused || this.#held.length > 0) {
-      if (end > start) this.#held.push(bytes.slice(start, end));
-      this.#consumed(padding);
-    } else {
-      const stopped = this.#assembler.push(bytes, start, end);
-      if (this.#over) return;
-      if (stopped < end) this.#held.push(bytes.slice(stopped, end));
-      this.#consumed(stopped - start + padding);
-    }
+    this.#consumed(this.#assembler.receive(bytes, start, end) + padding);
     if (endStream) this.#remoteEnd(badAnswer('the answer ended without trailers', 'Other', this.head));
   }
 
@@ -258,9 +247,8 @@ export class Http2Stream {
   // ——— receiving ———
 
   /** @internal Called by the assembler. */
-  message(bytes: Uint8Array, start: number, end: number): boolean {
+  message(bytes: Uint8Array, start: number, end: number): void {
     this.#receiver.message(bytes, start, end);
-    return !this.#paused && !this.#over;
   }
 
   /** @internal Called by the assembler. */
@@ -269,21 +257,6 @@ export class Http2Stream {
     this.fail(
       this.#badAnswer(why === 'compressed' ? 'a compressed message, which nobody asked for' : 'no gRPC message'),
     );
-  }
-
-  /** Reads what was held, until it is paused again. */
-  #drain(): void {
-    if (this.#draining) return;
-    this.#draining = true;
-    while (!this.#paused && this.#held.length > 0) {
-      const bytes = this.#held.shift() as Uint8Array;
-      const stopped = this.#assembler.push(bytes, 0, bytes.length);
-      if (this.#over) break;
-      if (stopped < bytes.length) this.#held.unshift(bytes.subarray(stopped));
-      this.#consumed(stopped);
-    }
-    this.#draining = false;
-    if (this.#heldEnd !== undefined && this.#held.length === 0) this.#deliverEnd(this.#heldEnd.error);
   }
 
   #consumed(bytes: number): void {
@@ -301,7 +274,7 @@ export class Http2Stream {
   }
 
   #endWith(error: EtcdError | undefined): void {
-    if (this.#held.length > 0 || this.#draining) this.#heldEnd = { error };
+    if (this.#assembler.pending) this.#heldEnd = { error };
     else this.#deliverEnd(error);
   }
 
