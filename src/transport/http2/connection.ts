@@ -16,6 +16,7 @@ import { badAnswer, connectionLost, notProcessed } from './response-status.js';
 import { SendFlow } from './send-flow.js';
 import { applySettings, CONNECTION_WINDOW_BYTES, initialSettings, MAX_HEADER_LIST_BYTES } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
+import { StreamTable } from './stream-table.js';
 
 /** Answers to SETTINGS and PING that a peer may ask for without reading any. */
 const MAX_BACKLOG_BYTES = 1_048_576;
@@ -50,13 +51,10 @@ export class Connection implements StreamConnection, FrameEvents {
   readonly #responseHeaders = new ResponseHeaders(MAX_HEADER_LIST_BYTES);
   readonly #parser = new FrameParser(this);
   readonly #reader = new FrameReader(this.#parser);
-  readonly #streams = new Map<number, Http2Stream>();
-  /** Streams that wait for the peer to allow one more, or for the byte stream to take more. */
-  readonly #queue = new Set<Http2Stream>();
+  readonly #streams: StreamTable;
   readonly writer = new FrameWriter((parts) => this.#send(parts));
   readonly flow = new SendFlow(this.#settings);
   #state: State;
-  #nextStreamId: number;
   #backlogBytes = 0;
   #emptyFrames = 0;
 
@@ -69,7 +67,7 @@ export class Connection implements StreamConnection, FrameEvents {
   ) {
     this.#options = options;
     this.#events = events;
-    this.#nextStreamId = firstStreamId;
+    this.#streams = new StreamTable(firstStreamId);
     const authority = 'path' in endpoint.address ? 'localhost' : endpoint.url.replace(/^https?:\/\//, '');
     this.#requestHeaders = new RequestHeaders(endpoint.tls ? 'https' : 'http', authority);
     const { connectTimeoutMs } = options;
@@ -88,14 +86,13 @@ export class Connection implements StreamConnection, FrameEvents {
     if (this.#state.name !== 'open')
       return stream.unprocessed(this.#notSent('the connection takes no more calls', stream));
     stream.attach(this);
-    if (this.#queue.size > 0 || !this.#hasRoom()) this.#queue.add(stream);
+    if (this.#streams.hasWaiting || !this.#hasRoom()) this.#streams.wait(stream);
     else this.#open(stream);
   }
 
   released(stream: Http2Stream): void {
-    this.#queue.delete(stream);
-    if (!this.#streams.delete(stream.id)) return;
-    if (this.#queue.size > 0) this.#openQueued();
+    if (!this.#streams.delete(stream)) return;
+    this.#openWaiting();
     if (this.#streams.size > 0 || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
     this.#state.pinger.busy(false);
     this.#bytes.hold(false);
@@ -108,23 +105,21 @@ export class Connection implements StreamConnection, FrameEvents {
     this.#close(problem);
   }
 
+  /** The peer allows one more, and the byte stream takes more. */
   #hasRoom(): boolean {
     return this.#streams.size < this.#settings.maxConcurrentStreams && !this.flow.congested;
   }
 
-  #openQueued(): void {
-    for (const stream of this.#queue) {
-      if (this.#state.name !== 'open' || !this.#hasRoom()) return;
-      this.#queue.delete(stream);
-      this.#open(stream);
+  #openWaiting(): void {
+    while (this.#streams.hasWaiting && this.#state.name === 'open' && this.#hasRoom()) {
+      this.#open(this.#streams.takeWaiting() as Http2Stream);
     }
   }
 
   #open(stream: Http2Stream): void {
     const { method, metadata, deadline } = stream.head;
-    const id = this.#nextStreamId;
-    if (id > MAX_STREAM_ID) {
-      this.#queue.add(stream);
+    if (this.#streams.isExhausted) {
+      this.#streams.wait(stream);
       return this.#retire(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
     }
     const timeout = grpcTimeout(deadline - monotonicMs());
@@ -136,8 +131,7 @@ export class Connection implements StreamConnection, FrameEvents {
         new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome: 'not-sent', method, endpoint }),
       );
     }
-    this.#nextStreamId = id + 2;
-    this.#streams.set(id, stream);
+    const id = this.#streams.add(stream);
     if (this.#streams.size === 1 && this.#state.name === 'open') {
       this.#state.pinger.busy(true);
       this.#bytes.hold(true);
@@ -159,7 +153,7 @@ export class Connection implements StreamConnection, FrameEvents {
     this.flow.congested = false;
     this.#backlogBytes = 0;
     this.flow.pump();
-    this.#openQueued();
+    this.#openWaiting();
   }
 
   #read(bytes: Uint8Array): void {
@@ -175,7 +169,7 @@ export class Connection implements StreamConnection, FrameEvents {
   // ——— frames of the peer ———
 
   data(streamId: number, bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
-    const stream = this.#streamOf(streamId, 'DATA');
+    const stream = this.#streams.find(streamId, 'DATA');
     if (!this.#window.receive(frameBytes)) {
       throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the connection allows');
     }
@@ -194,7 +188,7 @@ export class Connection implements StreamConnection, FrameEvents {
   }
 
   headers(streamId: number, bytes: Uint8Array, start: number, end: number, endStream: boolean): void {
-    const stream = this.#streamOf(streamId, 'HEADERS');
+    const stream = this.#streams.find(streamId, 'HEADERS');
     // Also where nobody wants them: they change the decoder's table.
     const fields = this.#responseHeaders.read(bytes, start, end);
     if (stream === undefined) return;
@@ -206,7 +200,7 @@ export class Connection implements StreamConnection, FrameEvents {
   }
 
   rstStream(streamId: number, code: number): void {
-    this.#streamOf(streamId, 'RST_STREAM')?.reset(code);
+    this.#streams.find(streamId, 'RST_STREAM')?.reset(code);
   }
 
   settings(bytes: Uint8Array, start: number, end: number): void {
@@ -217,7 +211,7 @@ export class Connection implements StreamConnection, FrameEvents {
     // Ahead of any data that the change lets through: the peer counts with its old values up to here.
     this.writer.settingsAck();
     // Section 6.9.2: the change holds for the streams there are, too.
-    for (const stream of this.#streams.values()) {
+    for (const stream of this.#streams.all()) {
       if (initialWindowBytes === before.initialWindowBytes) break;
       try {
         stream.growWindow(initialWindowBytes - before.initialWindowBytes);
@@ -227,7 +221,7 @@ export class Connection implements StreamConnection, FrameEvents {
       }
     }
     if (this.#state.name === 'connecting') this.#ready(this.#state.stopTimer);
-    else this.#openQueued();
+    else this.#openWaiting();
   }
 
   ping(first: number, second: number): void {
@@ -245,7 +239,7 @@ export class Connection implements StreamConnection, FrameEvents {
 
   windowUpdate(streamId: number, increment: number): void {
     if (streamId === 0) return this.flow.grow(increment);
-    const stream = this.#streamOf(streamId, 'WINDOW_UPDATE');
+    const stream = this.#streams.find(streamId, 'WINDOW_UPDATE');
     try {
       stream?.growWindow(increment);
     } catch (error) {
@@ -254,15 +248,8 @@ export class Connection implements StreamConnection, FrameEvents {
   }
 
   streamError(streamId: number, error: StreamError): void {
-    const stream = this.#streamOf(streamId, 'a wrong frame');
+    const stream = this.#streams.find(streamId, 'a wrong frame');
     if (stream !== undefined) this.#endStream(stream, error);
-  }
-
-  /** Undefined for a stream that is closed: what was on its way to it is passed over. */
-  #streamOf(streamId: number, frame: string): Http2Stream | undefined {
-    const stream = this.#streams.get(streamId);
-    if (stream !== undefined || (streamId % 2 === 1 && streamId < this.#nextStreamId)) return stream;
-    throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, `${frame} on stream ${streamId}, which nobody opened`);
   }
 
   #endStream(stream: Http2Stream, error: unknown): void {
@@ -296,10 +283,10 @@ export class Connection implements StreamConnection, FrameEvents {
       this.#state = { name: 'draining', pinger: this.#state.pinger };
       this.#events.retired();
     }
-    for (const stream of this.#takeQueue()) stream.unprocessed(this.#notSent(problem, stream));
-    for (const [id, stream] of this.#streams) {
-      if (id <= lastStreamId) continue;
-      this.#streams.delete(id);
+    this.#releaseWaiting(problem);
+    for (const stream of this.#streams.all()) {
+      if (stream.id <= lastStreamId) continue;
+      this.#streams.delete(stream);
       stream.unprocessed(notProcessed(problem, stream.head));
     }
     if (this.#streams.size === 0) this.#close(problem);
@@ -321,16 +308,16 @@ export class Connection implements StreamConnection, FrameEvents {
     this.#state = { name: 'closed' };
     this.#bytes.close();
     this.#events.closed(problem);
-    for (const stream of this.#takeQueue()) stream.unprocessed(this.#notSent(problem, stream));
-    for (const stream of [...this.#streams.values()]) {
+    this.#releaseWaiting(problem);
+    for (const stream of this.#streams.all()) {
       stream.lost(new EtcdError(problem, { code: 'Unavailable', reason, outcome: 'unknown', ...whereOf(stream) }));
     }
   }
 
-  #takeQueue(): readonly Http2Stream[] {
-    const queued = [...this.#queue];
-    this.#queue.clear();
-    return queued;
+  #releaseWaiting(problem: string): void {
+    for (let stream = this.#streams.takeWaiting(); stream !== undefined; stream = this.#streams.takeWaiting()) {
+      stream.unprocessed(this.#notSent(problem, stream));
+    }
   }
 
   #notSent(problem: string, stream: Http2Stream): EtcdError {

@@ -98,7 +98,7 @@ export class FrameParser {
       from += 1;
     }
     if ((flags & Flag.PRIORITY) !== 0) from += PRIORITY_BYTES;
-    if (from > to) throw protocolError('HEADERS too short for its flags');
+    if (from > to) throw frameSizeError('HEADERS too short for its flags');
     const endStream = (flags & Flag.END_STREAM) !== 0;
     if ((flags & Flag.END_HEADERS) !== 0) return this.#events.headers(streamId, bytes, from, to, endStream);
     this.#block = { streamId, endStream, parts: [bytes.slice(from, to)], bytes: to - from };
