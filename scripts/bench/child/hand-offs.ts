@@ -1,13 +1,15 @@
-import { Mutex, Session } from '../../src/concurrency/index.js';
-import { Client, compare, op, prefix, withFirstCreate, withLastCreate, withMaxCreateRev } from '../../src/index.js';
+import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Client, compare, op, prefix, withFirstCreate, withLastCreate, withMaxCreateRev } from '../../../src/index.js';
+import type { Sample } from '../sample.js';
+import { Stopwatch } from './stopwatch.js';
 
-/** Takes the lock of one contender, and gives what releases it. */
+/** Takes the lock of one locker, and gives what releases it. */
 type Locker = () => Promise<() => Promise<unknown>>;
 
 /** A way of waiting for a lock, made for one session. */
-export type Way = (session: Session, name: string) => Locker;
+type Way = (session: Session, name: string) => Locker;
 
-export const etcdwireWay: Way = (session, name) => {
+const etcdwireWay: Way = (session, name) => {
   const mutex = new Mutex(session, name);
   return async () => {
     const held = await mutex.lock();
@@ -19,7 +21,7 @@ export const etcdwireWay: Way = (session, name) => {
  * The wait of Go's `concurrency.Mutex`: watch the predecessor from the revision at which it was read. The server counts
  * such a watch as one that has to catch up, and serves those every 100 ms.
  */
-export const goWay: Way = ({ client, leaseId }, name) => {
+const goWay: Way = ({ client, leaseId }, name) => {
   const key = `${name}/${leaseId.toString(16)}`;
   const queue = prefix(`${name}/`);
   const unlock = (): Promise<unknown> => client.delete(key);
@@ -43,21 +45,24 @@ export const goWay: Way = ({ client, leaseId }, name) => {
   };
 };
 
-export interface Round {
-  readonly contenders: number;
-  readonly seconds: number;
+const WAYS = { etcdwire: etcdwireWay, go: goWay } as const;
+
+export interface HandOffs {
+  readonly way: keyof typeof WAYS;
+  /** Each with a client and a session of its own. */
+  readonly lockers: number;
   /** Whether somebody else writes to the store all the while. */
   readonly otherWrites: boolean;
+  readonly seconds: number;
 }
 
-/** Contenders that take the lock in turns for a while; gives hand-offs a second. */
-export async function handOffs(
+/** Lockers that take one lock in turns for a while; counts how often it is taken. */
+export async function measureHandOffs(
   endpoints: readonly string[],
-  way: Way,
-  { contenders, seconds, otherWrites }: Round,
-): Promise<number> {
-  const name = `bench/${Math.random().toString(36).slice(2)}`;
-  const clients = Array.from({ length: contenders }, () => new Client({ endpoints }));
+  { way, lockers, otherWrites, seconds }: HandOffs,
+): Promise<Sample> {
+  const name = `bench/hand-offs/${Math.random().toString(36).slice(2)}`;
+  const clients = Array.from({ length: lockers }, () => new Client({ endpoints }));
   const sessions = await Promise.all(clients.map((client) => Session.open(client, { ttl: 30 })));
   const writer = new Client({ endpoints });
   let over = false;
@@ -65,24 +70,26 @@ export async function handOffs(
   const writing = (async () => {
     while (otherWrites && !over) await writer.put(`${name}-other`, 'x');
   })();
-  const start = performance.now();
+  const stopwatch = new Stopwatch();
   const stop = setTimeout(() => {
     over = true;
-  }, seconds * 1000);
+  }, seconds * 1_000);
   await Promise.all(
     sessions.map(async (session) => {
-      const lock = way(session, name);
+      const lock = WAYS[way](session, name);
       while (!over) {
+        const asked = performance.now();
         const unlock = await lock();
+        stopwatch.lap(performance.now() - asked);
         count += 1;
         await unlock();
       }
     }),
   );
-  const elapsed = (performance.now() - start) / 1000;
+  const sample = stopwatch.sample(count);
   clearTimeout(stop);
   await writing;
   await Promise.all(sessions.map((session) => session.close()));
   await Promise.all([...clients, writer].map((client) => client.close()));
-  return count / elapsed;
+  return sample;
 }

@@ -1,0 +1,2 @@
+// What Node.js itself needs to start and to end.
+process.exit();

@@ -1,0 +1,36 @@
+import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Client, type ClientOptions, compare, op, prefix } from '../../../src/index.js';
+import { type Contender, LEASE_TTL } from './contender.js';
+
+export function openEtcdwire(options: ClientOptions): Contender {
+  const client = new Client(options);
+  return {
+    get: async (key) => (await client.get(key))?.value.length ?? 0,
+    put: (key, value) => client.put(key, value),
+    txn: async (key, value) => {
+      const exists = compare.createRevision(key, '>', 0n);
+      return (await client.txn({ if: [exists], then: [op.put(key, value)] })).succeeded;
+    },
+    scan: async (start) => {
+      let count = 0;
+      for await (const { value } of client.scan(prefix(start))) if (value.length > 0) count += 1;
+      return count;
+    },
+    watch: async (watched, onEvent, startRevision) => {
+      const watch = client.watch('key' in watched ? watched.key : prefix(watched.prefix), { startRevision });
+      void (async () => {
+        for await (const { kv } of watch) onEvent(kv.value);
+      })();
+      await watch.created();
+      return () => watch.close();
+    },
+    lease: async () => {
+      const { id } = await client.lease.grant({ ttl: LEASE_TTL });
+      return () => client.lease.keepAliveOnce(id);
+    },
+    lock: async (name) => {
+      const mutex = new Mutex(await Session.open(client, { ttl: LEASE_TTL }), name);
+      return async () => (await mutex.lock()).unlock();
+    },
+  };
+}

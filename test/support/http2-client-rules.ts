@@ -1,0 +1,145 @@
+import { errorName, FLAG, type Frame, PREFACE, SETTING, settingPairs } from './http2-frames.js';
+import { BlockReader, type Written } from './http2-hpack.js';
+
+const DEFAULT_WINDOW_BYTES = 65_535;
+
+/** One stream as the client's peer sees it. */
+export interface PeerRequest {
+  readonly id: number;
+  /** The header block, representation by representation. */
+  readonly written: readonly Written[];
+  readonly headers: Readonly<Record<string, string>>;
+  /** The DATA so far. */
+  body: Buffer;
+  /** The client has ended its side. */
+  ended: boolean;
+  /** The code with which the client has reset it. */
+  reset: string | undefined;
+}
+
+/**
+ * What RFC 9113 asks of every client, checked on every frame it sends: windows, frame sizes, the number of streams, the
+ * order of things. The peer's limits hold from the acknowledgement of its SETTINGS on.
+ */
+export class ClientRules {
+  readonly breaches: string[] = [];
+  readonly requests = new Map<number, PeerRequest>();
+  readonly #blocks = new BlockReader();
+  readonly #unacknowledged: [number, number][][] = [];
+  readonly #endedByPeer = new Set<number>();
+  /** What the peer allows beyond the initial window, less what the client has sent, by stream. */
+  readonly #credit = new Map<number, number>();
+  #connectionWindow = DEFAULT_WINDOW_BYTES;
+  #initialWindow = DEFAULT_WINDOW_BYTES;
+  #maxFrameBytes = 16_384;
+  #maxStreams = Number.POSITIVE_INFINITY;
+  #frames = 0;
+  #open: { readonly streamId: number; readonly endStream: boolean; readonly parts: Buffer[] } | undefined;
+
+  preface(text: string): void {
+    this.#require(text === PREFACE, `the preface is ${JSON.stringify(text)}`);
+  }
+
+  /** The peer has sent this. */
+  sentByPeer({ name, flags, streamId, payload }: Frame): void {
+    if (name === 'SETTINGS' && (flags & FLAG.ACK) === 0) this.#unacknowledged.push(settingPairs(payload));
+    if (name === 'WINDOW_UPDATE' && payload.length === 4) {
+      const increment = payload.readUInt32BE(0) & 0x7fff_ffff;
+      if (streamId === 0) this.#connectionWindow += increment;
+      else this.#credit.set(streamId, (this.#credit.get(streamId) ?? 0) + increment);
+    }
+    const ends = (name === 'DATA' || name === 'HEADERS') && (flags & FLAG.END_STREAM) !== 0;
+    if (ends || name === 'RST_STREAM') this.#endedByPeer.add(streamId);
+  }
+
+  /** The client has sent this. */
+  check(frame: Frame): void {
+    const { name, flags, streamId, payload } = frame;
+    this.#frames += 1;
+    if (this.#frames === 1) this.#require(name === 'SETTINGS' && (flags & FLAG.ACK) === 0, `${name} comes first`);
+    this.#require(payload.length <= this.#maxFrameBytes, `${name} of ${payload.length} bytes`);
+    if (this.#open !== undefined) {
+      this.#require(name === 'CONTINUATION' && streamId === this.#open.streamId, `${name} within a header block`);
+    }
+    const request = this.requests.get(streamId);
+    if (request?.reset !== undefined)
+      this.#require(name === 'PRIORITY', `${name} on stream ${streamId} after RST_STREAM`);
+    switch (name) {
+      case 'HEADERS':
+        this.#open = { streamId, endStream: (flags & FLAG.END_STREAM) !== 0, parts: [payload] };
+        if ((flags & FLAG.END_HEADERS) !== 0) this.#block();
+        break;
+      case 'CONTINUATION':
+        this.#open?.parts.push(payload);
+        if ((flags & FLAG.END_HEADERS) !== 0) this.#block();
+        break;
+      case 'DATA':
+        this.#data(frame, request);
+        break;
+      case 'RST_STREAM':
+        this.#require(request !== undefined, `RST_STREAM on stream ${streamId}, which is idle`);
+        if (request !== undefined) request.reset = errorName(payload.readUInt32BE(0));
+        break;
+      case 'SETTINGS':
+        if ((flags & FLAG.ACK) !== 0) this.#acknowledged();
+        break;
+      case 'WINDOW_UPDATE':
+        this.#require(payload.readUInt32BE(0) > 0, 'WINDOW_UPDATE by 0');
+        this.#require(streamId === 0 || request !== undefined, `WINDOW_UPDATE on stream ${streamId}, which is idle`);
+        break;
+    }
+  }
+
+  #block(): void {
+    const { streamId, endStream, parts } = this.#open as { streamId: number; endStream: boolean; parts: Buffer[] };
+    this.#open = undefined;
+    const last = Math.max(0, ...this.requests.keys());
+    this.#require(streamId % 2 === 1 && streamId > last, `stream ${streamId} is opened after ${last}`);
+    const active = [...this.requests.values()].filter((request) => this.#isActive(request)).length;
+    this.#require(active < this.#maxStreams, `${active + 1} streams, where ${this.#maxStreams} are allowed`);
+    let written: Written[] = [];
+    try {
+      written = this.#blocks.read(Buffer.concat(parts));
+    } catch (error) {
+      this.breaches.push((error as Error).message);
+    }
+    const headers = Object.fromEntries(
+      written.flatMap((field) => (field.kind === 'table size' ? [] : [[field.name, field.value]])),
+    );
+    const fresh = { id: streamId, written, headers, body: Buffer.alloc(0), ended: endStream, reset: undefined };
+    this.requests.set(streamId, fresh);
+  }
+
+  #data({ flags, streamId, payload }: Frame, request: PeerRequest | undefined): void {
+    this.#require(request !== undefined && !request.ended, `DATA on stream ${streamId}, which is not open`);
+    if (request === undefined) return;
+    request.body = Buffer.concat([request.body, payload]);
+    request.ended = (flags & FLAG.END_STREAM) !== 0;
+    this.#connectionWindow -= payload.length;
+    const credit = (this.#credit.get(streamId) ?? 0) - payload.length;
+    this.#credit.set(streamId, credit);
+    if (payload.length === 0) return;
+    this.#require(this.#connectionWindow >= 0, `the window of the connection is ${this.#connectionWindow}`);
+    const window = this.#initialWindow + credit;
+    this.#require(window >= 0, `the window of stream ${streamId} is ${window}`);
+  }
+
+  #acknowledged(): void {
+    const pairs = this.#unacknowledged.shift();
+    this.#require(pairs !== undefined, 'SETTINGS acknowledged that nobody sent');
+    for (const [setting, value] of pairs ?? []) {
+      if (setting === SETTING.INITIAL_WINDOW_SIZE) this.#initialWindow = value;
+      if (setting === SETTING.MAX_FRAME_SIZE) this.#maxFrameBytes = value;
+      if (setting === SETTING.MAX_CONCURRENT_STREAMS) this.#maxStreams = value;
+      if (setting === SETTING.HEADER_TABLE_SIZE) this.#blocks.announced(value);
+    }
+  }
+
+  #isActive({ id, ended, reset }: PeerRequest): boolean {
+    return reset === undefined && !(ended && this.#endedByPeer.has(id));
+  }
+
+  #require(holds: boolean, breach: string): void {
+    if (!holds) this.breaches.push(breach);
+  }
+}

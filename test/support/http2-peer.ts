@@ -1,0 +1,211 @@
+import { expect, onTestFinished, vi } from 'vitest';
+import type { ByteStream, ByteStreamEvents, OpenByteStream } from '../../src/transport/byte-stream.js';
+import { parseEndpoint } from '../../src/transport/endpoint.js';
+import { http2 } from '../../src/transport/http2/transport.js';
+import type { Transport } from '../../src/transport/transport.js';
+import type { TransportOptions } from '../../src/transport/transport-options.js';
+import { ClientRules, type PeerRequest } from './http2-client-rules.js';
+import {
+  errorName,
+  FLAG,
+  type Frame,
+  FrameCutter,
+  type FrameName,
+  PREFACE,
+  type Settings,
+  settings,
+} from './http2-frames.js';
+
+// A server of HTTP/2 that says what a test writes, byte for byte, without a socket: what the client writes is there at
+// once, and what is sent is read at once.
+
+// Without sockets and clocks nothing takes long: what does hangs.
+vi.setConfig({ testTimeout: 5_000 });
+
+export const ENDPOINT = 'http://peer.test:2379';
+
+/** Nothing happens by the clock unless a test asks for it. */
+export const UNTIMED: TransportOptions = {
+  tls: undefined,
+  connectTimeoutMs: Number.POSITIVE_INFINITY,
+  pingIntervalMs: Number.POSITIVE_INFINITY,
+  pingTimeoutMs: Number.POSITIVE_INFINITY,
+  maxRequestBytes: 4 * 1024 * 1024,
+  maxReceiveBytes: 4 * 1024 * 1024,
+};
+
+export interface PeerOptions extends Partial<TransportOptions> {
+  /** The peer's first SETTINGS; `false`: it says nothing by itself. */
+  readonly greeting?: Settings | false;
+  /** Called for each connection, before it is told that it stands. */
+  readonly play?: (connection: PeerConnection, index: number) => void;
+}
+
+/** The peer, and a transport of the client that ends up at it. Closed when the test ends. */
+export class Http2Peer {
+  readonly connections: PeerConnection[] = [];
+  readonly transport: Transport;
+
+  constructor({ greeting = {}, play, ...options }: PeerOptions = {}) {
+    const open: OpenByteStream = (_endpoint, _tls, events) => {
+      const connection = new PeerConnection(events, greeting);
+      play?.(connection, this.connections.length);
+      this.connections.push(connection);
+      return connection;
+    };
+    this.transport = http2(open)(parseEndpoint(ENDPOINT, 'endpoint'), { ...UNTIMED, ...options });
+    onTestFinished(async () => {
+      await this.transport.close();
+      expect(this.breaches).toEqual([]);
+    });
+  }
+
+  /** The newest connection. */
+  get connection(): PeerConnection {
+    const last = this.connections.at(-1);
+    if (last === undefined) throw new Error('nobody has connected');
+    return last;
+  }
+
+  /** Rules of RFC 9113 that the client broke. */
+  get breaches(): readonly string[] {
+    return this.connections.flatMap(({ rules }) => rules.breaches);
+  }
+}
+
+/** One connection, from the peer's side. */
+export class PeerConnection implements ByteStream {
+  readonly rules = new ClientRules();
+  /** All that the client has sent. */
+  readonly frames: Frame[] = [];
+  /** Whether the client keeps its process alive for this. */
+  held = true;
+  /** What the client is told when it writes: false for congestion. */
+  roomy = true;
+  /** The client has closed it. */
+  closed = false;
+  /** The host reads into Node's kind of `Uint8Array`, whose `slice` copies nothing. */
+  givesBuffers = false;
+  /** Called when a request is there as a whole. */
+  onRequest: ((request: PeerRequest) => void) | undefined;
+  readonly #events: ByteStreamEvents;
+  readonly #greeting: Settings | false;
+  readonly #fromClient = new FrameCutter();
+  readonly #fromPeer = new FrameCutter();
+  #preface = '';
+  #over = false;
+
+  constructor(events: ByteStreamEvents, greeting: Settings | false) {
+    this.#events = events;
+    this.#greeting = greeting;
+    queueMicrotask(() => this.#events.opened());
+  }
+
+  // ——— as the client sees it ———
+
+  write(parts: readonly Uint8Array[]): boolean {
+    if (this.closed) this.rules.breaches.push('bytes after the end');
+    let bytes = Buffer.concat(parts);
+    if (this.#preface.length < PREFACE.length) {
+      this.#preface += bytes.toString('latin1', 0, PREFACE.length - this.#preface.length);
+      bytes = bytes.subarray(PREFACE.length);
+      this.rules.preface(this.#preface);
+      const greeting = this.#greeting;
+      if (greeting !== false) queueMicrotask(() => this.send(settings(greeting)));
+    }
+    for (const frame of this.#fromClient.push(bytes)) {
+      this.frames.push(frame);
+      this.rules.check(frame);
+      const request = this.rules.requests.get(frame.streamId);
+      const isLast = frame.name !== 'WINDOW_UPDATE' && (frame.flags & FLAG.END_STREAM) !== 0;
+      if (this.onRequest !== undefined && request?.ended && isLast) queueMicrotask(() => this.onRequest?.(request));
+    }
+    return this.roomy;
+  }
+
+  hold(busy: boolean): void {
+    this.held = busy;
+  }
+
+  close(): void {
+    this.closed = true;
+    queueMicrotask(() => this.lose());
+  }
+
+  // ——— what the peer does ———
+
+  /** Sends it all in one piece. */
+  send(...parts: readonly Uint8Array[]): void {
+    if (this.#over) return;
+    const bytes = Buffer.concat(parts);
+    for (const frame of this.#fromPeer.push(bytes)) this.rules.sentByPeer(frame);
+    this.#read(bytes);
+  }
+
+  /** Sends it in pieces that end at these places, and at the end. */
+  sendSplit(bytes: Uint8Array, ends: Iterable<number>): void {
+    let start = 0;
+    for (const end of [...ends, bytes.length]) {
+      this.send(bytes.subarray(start, end));
+      start = end;
+    }
+  }
+
+  drain(): void {
+    this.roomy = true;
+    this.#events.drained();
+  }
+
+  /** The byte stream ends. */
+  lose(problem?: string): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#events.closed(problem);
+  }
+
+  // ——— what the client has said ———
+
+  request(streamId = 1): PeerRequest {
+    const request = this.rules.requests.get(streamId);
+    if (request === undefined) throw new Error(`nobody has opened stream ${streamId}`);
+    return request;
+  }
+
+  get streamIds(): readonly number[] {
+    return [...this.rules.requests.keys()];
+  }
+
+  sent(name: FrameName, streamId?: number): readonly Frame[] {
+    return this.frames.filter((frame) => frame.name === name && (streamId ?? frame.streamId) === frame.streamId);
+  }
+
+  /** The code of the GOAWAY that the client sent, if it did. */
+  get goAwayCode(): string | undefined {
+    const [goAway] = this.sent('GOAWAY');
+    return goAway && errorName(goAway.payload.readUInt32BE(4));
+  }
+
+  /** How many SETTINGS the client has acknowledged. */
+  get acknowledged(): number {
+    return this.sent('SETTINGS').filter(({ flags }) => flags === FLAG.ACK).length;
+  }
+
+  /** By how much the client has opened a window. */
+  allowed(streamId: number): number {
+    return this.sent('WINDOW_UPDATE', streamId).reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 0);
+  }
+
+  /** The host writes over the bytes once they were read, as hosts do that have one buffer for all. */
+  #read(bytes: Buffer): void {
+    const chunk = this.givesBuffers ? bytes : new Uint8Array(bytes);
+    this.#events.read(chunk);
+    chunk.fill(0xee);
+  }
+}
+
+const { setImmediate } = globalThis;
+
+/** Resolves when everything that was to follow from what has happened so far has happened, but for timers. */
+export function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,118 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ConnectionError } from '../../../src/transport/http2/error-code.js';
+import { FrameReader } from '../../../src/transport/http2/frame-reader.js';
+import { frame } from '../../support/http2-frames.js';
+
+// RFC 9113, section 4.1: frames out of chunks.
+
+const SEED = 9_113;
+
+interface Read {
+  readonly type: number;
+  readonly flags: number;
+  readonly streamId: number;
+  readonly payload: string;
+}
+
+describe('frames', () => {
+  const frames = fc.array(
+    fc.record({
+      type: fc.nat({ max: 255 }),
+      flags: fc.nat({ max: 255 }),
+      streamId: fc.nat({ max: 2 ** 31 - 1 }),
+      payload: fc.oneof(
+        fc.uint8Array({ maxLength: 20 }),
+        fc.constantFrom(255, 256, 16_383, 16_384).map((length) => new Uint8Array(length).fill(length)),
+      ),
+    }),
+    { minLength: 1, maxLength: 8 },
+  );
+
+  test('are the same however the bytes are cut', () => {
+    fc.assert(
+      fc.property(frames, fc.array(fc.oneof(fc.nat({ max: 12 }), fc.nat({ max: 20_000 }))), (sent, sizes) => {
+        const bytes = Buffer.concat(
+          sent.map(({ type, flags, streamId, payload }) => frame(type, flags, streamId, payload)),
+        );
+        const { read, push } = reading();
+        let at = 0;
+        for (const size of sizes) {
+          push(bytes.subarray(at, at + size));
+          at = Math.min(bytes.length, at + size);
+        }
+        push(bytes.subarray(at));
+        expect(read).toEqual(sent.map((each) => ({ ...each, payload: Buffer.from(each.payload).toString('hex') })));
+      }),
+      { seed: SEED, numRuns: 300 },
+    );
+  });
+
+  test('come as soon as their last octet is there, each octet by itself', () => {
+    const { read, push } = reading();
+    const [first, second] = [frame('PING', 0, 0, new Uint8Array(8)), frame('SETTINGS', 1, 0)];
+    for (const octet of first.subarray(0, -1)) push(Uint8Array.of(octet));
+    expect(read).toEqual([]);
+    push(first.subarray(-1));
+    expect(read.length).toBe(1);
+    for (const octet of second) push(Uint8Array.of(octet));
+    expect(read.length).toBe(2);
+  });
+
+  test('have a reserved bit before the stream’s identifier, which is passed over', () => {
+    const { read, push } = reading();
+    push(frame('DATA', 0, 0x8000_0003));
+    expect(read[0]?.streamId).toBe(3);
+  });
+});
+
+describe('a frame longer than was allowed (4.2)', () => {
+  const header = frame('DATA', 0, 1, new Uint8Array(16_385)).subarray(0, 9);
+
+  test('is refused as soon as its length is known', () => {
+    expect(() => reading().push(header)).toThrow(ConnectionError);
+  });
+
+  test('is refused also where its header comes in pieces, behind another frame', () => {
+    const { read, push } = reading();
+    push(Buffer.concat([frame('SETTINGS', 1, 0), header.subarray(0, 2)]));
+    expect(read.length).toBe(1);
+    expect(() => {
+      for (const octet of header.subarray(2)) push(Uint8Array.of(octet));
+    }).toThrow(expect.objectContaining({ code: 6 }));
+  });
+
+  test('of the largest length of all is refused', () => {
+    expect(() => reading().push(Buffer.of(0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1))).toThrow(ConnectionError);
+  });
+});
+
+test('a reader that was stopped hands on nothing more, also not the rest of the chunk', () => {
+  const { read, push, reader } = reading(() => reader.stop());
+  const three = Buffer.concat([1, 3, 5].map((streamId) => frame('DATA', 0, streamId)));
+  push(three);
+  push(three);
+  expect(read.map(({ streamId }) => streamId)).toEqual([1]);
+});
+
+/** A reader with a note of what it read. */
+function reading(onFrame: () => void = () => {}): {
+  readonly read: Read[];
+  readonly reader: FrameReader;
+  push(chunk: Uint8Array): void;
+} {
+  const read: Read[] = [];
+  const reader = new FrameReader({
+    frame: (type, flags, streamId, bytes, start, end) => {
+      read.push({ type, flags, streamId, payload: Buffer.from(bytes.subarray(start, end)).toString('hex') });
+      onFrame();
+    },
+  });
+  const push = (chunk: Uint8Array): void => {
+    const copy = Uint8Array.from(chunk);
+    reader.push(copy);
+    // A host has one buffer for all that it reads.
+    copy.fill(0xee);
+  };
+  return { read, reader, push };
+}

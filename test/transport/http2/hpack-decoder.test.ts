@@ -1,0 +1,180 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ConnectionError } from '../../../src/transport/http2/error-code.js';
+import { type HeaderList, HpackDecoder } from '../../../src/transport/http2/hpack/decoder.js';
+import { block, type Field, integer, STATIC_FIELDS, tableSize } from '../../support/http2-hpack.js';
+
+// RFC 7541: what a decoder takes and what it refuses.
+
+const SEED = 7_541;
+const LIMIT = 65_536;
+const FIRST_DYNAMIC = STATIC_FIELDS.length + 1;
+
+describe('a header block that is refused', () => {
+  test.each<[string, Buffer]>([
+    ['index 0 (6.1)', Buffer.of(0x80)],
+    ['an index beyond both tables (2.3.3)', Buffer.of(0x80 | FIRST_DYNAMIC)],
+    ['a name by an index beyond both tables', Buffer.concat([integer(0x40, 0x3f, FIRST_DYNAMIC), Buffer.of(1, 0x61)])],
+    ['a literal that ends after its first octet', Buffer.of(0x40)],
+    ['a literal that ends before its value', Buffer.of(0x00, 0x01, 0x61)],
+    ['a name longer than the block', Buffer.of(0x00, 0x05, 0x61)],
+    ['a value longer than the block', Buffer.of(0x00, 0x01, 0x61, 0x02, 0x62)],
+    ['an index that ends before its last octet (5.1)', Buffer.of(0xff, 0x80)],
+    ['a length that ends before its last octet', Buffer.of(0x00, 0x7f)],
+    ['an integer of more than 32 bits (5.1)', Buffer.of(0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f)],
+    ['an integer of endless zeros', Buffer.of(0xff, ...Array<number>(60).fill(0x80), 0x00)],
+    ['a length of more than 64 bits', Buffer.of(0x00, 0x7f, ...Array<number>(10).fill(0xff), 0x01)],
+    ['a table size beyond SETTINGS_HEADER_TABLE_SIZE (6.3)', tableSize(4_097)],
+    ['a table size after a field (4.2)', Buffer.of(0x82, 0x20)],
+    [
+      'a table size after a field that the list has no room for',
+      Buffer.concat([block([['a', 'b'.repeat(70_000)]]), tableSize(0)]),
+    ],
+    ['a table size that ends before its last octet', Buffer.of(0x3f)],
+  ])('%s', (_, bytes) => {
+    expect(refusal(() => decode(new HpackDecoder(LIMIT), bytes))).toBe('COMPRESSION_ERROR');
+  });
+
+  test('an index whose field was evicted', () => {
+    const decoder = new HpackDecoder(LIMIT);
+    decode(decoder, block([['a', 'b']], 'with indexing'));
+    expect(decode(decoder, Buffer.of(0x80 | FIRST_DYNAMIC)).fields).toEqual([['a', 'b']]);
+    decode(decoder, Buffer.concat([tableSize(0), tableSize(4_096)]));
+    expect(refusal(() => decode(decoder, Buffer.of(0x80 | FIRST_DYNAMIC)))).toBe('COMPRESSION_ERROR');
+  });
+});
+
+describe('the dynamic table', () => {
+  test('evicts the oldest fields for a new one (4.4)', () => {
+    const decoder = new HpackDecoder(LIMIT);
+    // Three of 34 bytes fit into 110.
+    decode(decoder, Buffer.concat([tableSize(110), block(letters('abcd'), 'with indexing')]));
+    expect(at(decoder, 0, 1, 2)).toEqual(letters('dcb'));
+    expect(refusal(() => at(decoder, 3))).toBe('COMPRESSION_ERROR');
+  });
+
+  test('is emptied by a field larger than itself, which is no error (4.4)', () => {
+    const decoder = new HpackDecoder(LIMIT);
+    decode(decoder, block(letters('ab'), 'with indexing'));
+    const large: Field = ['c', 'x'.repeat(4_096)];
+    expect(decode(decoder, block([large], 'with indexing')).fields).toEqual([large]);
+    expect(refusal(() => at(decoder, 0))).toBe('COMPRESSION_ERROR');
+  });
+
+  test('gives the name of a field that the new one evicts (4.4)', () => {
+    const decoder = new HpackDecoder(LIMIT);
+    decode(decoder, Buffer.concat([tableSize(64), block([['name', 'value']], 'with indexing')]));
+    const again = Buffer.concat([integer(0x40, 0x3f, FIRST_DYNAMIC), Buffer.of(3), Buffer.from('new')]);
+    expect(decode(decoder, again).fields).toEqual([['name', 'new']]);
+    expect(at(decoder, 0)).toEqual([['name', 'new']]);
+  });
+
+  test('may have its size changed several times before the first field (4.2)', () => {
+    const decoder = new HpackDecoder(LIMIT);
+    decode(decoder, block(letters('ab'), 'with indexing'));
+    const sizes = Buffer.concat([tableSize(40), tableSize(4_096)]);
+    expect(decode(decoder, Buffer.concat([sizes, Buffer.of(0x80 | FIRST_DYNAMIC)])).fields).toEqual(letters('b'));
+    expect(refusal(() => at(decoder, 1))).toBe('COMPRESSION_ERROR');
+  });
+
+  test('keeps the right fields over thousands of additions', () => {
+    const decoder = new HpackDecoder(LIMIT);
+    const all = Array.from({ length: 3_000 }, (_, index): Field => ['n', `${index}`]);
+    for (const field of all) {
+      decode(decoder, block([field], 'with indexing'));
+      expect(at(decoder, 0)).toEqual([field]);
+    }
+    // 4,096 / (1 + 4 + 32)
+    expect(at(decoder, ...Array.from({ length: 110 }, (_, index) => index))).toEqual(all.slice(-110).reverse());
+    expect(refusal(() => at(decoder, 110))).toBe('COMPRESSION_ERROR');
+  });
+
+  test.each(['without indexing', 'never indexed'] as const)('takes no field that is written %s', (literal) => {
+    const decoder = new HpackDecoder(LIMIT);
+    expect(decode(decoder, block(letters('a'), literal)).fields).toEqual(letters('a'));
+    expect(refusal(() => at(decoder, 0))).toBe('COMPRESSION_ERROR');
+  });
+
+  test('takes what the list has no room for: the peer counts on it', () => {
+    const decoder = new HpackDecoder(100);
+    const { fields, tooLarge } = decode(decoder, block(letters('abcd'), 'with indexing'));
+    expect({ fields, tooLarge }).toEqual({ fields: letters('ab'), tooLarge: true });
+    expect(at(decoder, 0, 1)).toEqual(letters('dc'));
+  });
+});
+
+test('a list is as large as SETTINGS_MAX_HEADER_LIST_SIZE counts: 32 bytes a field beside name and value', () => {
+  // 2 * (1 + 1 + 32)
+  expect(decode(new HpackDecoder(68), block(letters('ab')))).toEqual({ fields: letters('ab'), tooLarge: false });
+  expect(decode(new HpackDecoder(67), block(letters('ab')))).toEqual({ fields: letters('a'), tooLarge: true });
+});
+
+test('octets beyond ASCII stand as the characters of the same number', () => {
+  expect(decode(new HpackDecoder(LIMIT), block([['a', '\x00\x7f\x80\xff']])).fields).toEqual([
+    ['a', '\x00\x7f\x80\xff'],
+  ]);
+});
+
+describe('anything at all', () => {
+  // Octets as they come, and ones that begin like fields do.
+  const octets = fc.oneof(
+    fc.uint8Array({ maxLength: 200 }),
+    fc
+      .array(
+        fc.oneof(
+          fc.uint8Array({ maxLength: 4 }),
+          fc.integer({ min: 1, max: 75 }).map((index) => integer(0x80, 0x7f, index)),
+          fc.nat({ max: 5_000 }).map(tableSize),
+          fc
+            .tuple(fc.string({ maxLength: 9 }), fc.string({ maxLength: 9 }))
+            .map((field) => block([field], 'with indexing')),
+        ),
+        { maxLength: 30 },
+      )
+      .map((parts) => Buffer.concat(parts)),
+  );
+
+  test('is a list within its limit, or COMPRESSION_ERROR', () => {
+    fc.assert(
+      fc.property(fc.array(octets, { maxLength: 5 }), (blocks) => {
+        const decoder = new HpackDecoder(300);
+        for (const bytes of blocks) {
+          try {
+            const { fields, tooLarge } = decode(decoder, bytes);
+            const size = fields.reduce((sum, [name, value]) => sum + name.length + value.length + 32, 0);
+            expect(size).toBeLessThanOrEqual(300);
+            expect(typeof tooLarge).toBe('boolean');
+          } catch (error) {
+            if (!(error instanceof ConnectionError)) throw error;
+            expect(error.code).toBe(9);
+          }
+        }
+      }),
+      { seed: SEED, numRuns: 3_000 },
+    );
+  });
+});
+
+function decode(decoder: HpackDecoder, bytes: Uint8Array): HeaderList {
+  // It stands somewhere in a chunk.
+  const chunk = Buffer.concat([Buffer.of(0xff), bytes, Buffer.of(0xff)]);
+  return decoder.decode(chunk, 1, 1 + bytes.length);
+}
+
+function at(decoder: HpackDecoder, ...indexes: readonly number[]): readonly Field[] {
+  return decode(decoder, Buffer.concat(indexes.map((index) => integer(0x80, 0x7f, FIRST_DYNAMIC + index)))).fields;
+}
+
+function letters(names: string): Field[] {
+  return [...names].map((name) => [name, name.toUpperCase()]);
+}
+
+function refusal(action: () => unknown): string | undefined {
+  try {
+    action();
+    return undefined;
+  } catch (error) {
+    if (error instanceof ConnectionError && error.code === 9) return 'COMPRESSION_ERROR';
+    throw error;
+  }
+}
