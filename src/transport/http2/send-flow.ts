@@ -59,7 +59,11 @@ export class SendFlow {
       progress = false;
       for (const stream of [...this.#waiting]) {
         if (!this.#waiting.has(stream)) continue;
-        if (stream.sendFrame(this.allowance(stream))) progress = true;
+        if (!stream.sendFrame(this.allowance(stream))) continue;
+        progress = true;
+        // To the end of the line: the next one is first when the window opens again.
+        this.#waiting.delete(stream);
+        this.#waiting.add(stream);
       }
     }
   }

@@ -1,0 +1,201 @@
+import { describe, expect, test } from 'vitest';
+import {
+  answerHeaders,
+  CREATE_WATCH,
+  type OpenWatch,
+  range,
+  rangeAnswer,
+  trailers,
+  watch,
+  watchMessage,
+} from '../../support/http2-calls.js';
+import { data, SETTING, settingPairs } from '../../support/http2-frames.js';
+import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
+
+// RFC 9113, sections 5.2 and 6.9: what the client lets its peer send.
+
+const DEFAULT_WINDOW_BYTES = 65_535;
+/** A message that fills a frame. */
+const FRAME_BYTES = 16_384;
+const FULL = watchMessage(1, 'x'.repeat(FRAME_BYTES - 5 - 2 - 3));
+
+test('the client opens its windows before the first request', async () => {
+  const { connection } = await watching();
+  expect(streamWindow(connection)).toBeGreaterThanOrEqual(1024 * 1024);
+  expect(connection.allowed(0) + DEFAULT_WINDOW_BYTES).toBeGreaterThan(streamWindow(connection));
+  expect(FULL.length).toBe(FRAME_BYTES);
+});
+
+describe('a stream that is read as it comes', () => {
+  test('has windows that are opened in good time: a peer that keeps to them never waits', async () => {
+    const { connection, open } = await watching();
+    const total = 3 * (streamWindow(connection) + DEFAULT_WINDOW_BYTES + connection.allowed(0));
+    let sent = 0;
+    for (; sent < total; sent += FRAME_BYTES) {
+      if (left(connection, 1, sent) < FRAME_BYTES || left(connection, 0, sent) < FRAME_BYTES) await turn();
+      expect(left(connection, 1, sent)).toBeGreaterThanOrEqual(FRAME_BYTES);
+      expect(left(connection, 0, sent)).toBeGreaterThanOrEqual(FRAME_BYTES);
+      connection.send(data(1, FULL));
+    }
+    expect([open.messages.length, open.end]).toEqual([sent / FRAME_BYTES, undefined]);
+  });
+
+  test('has few of its frames answered with WINDOW_UPDATE', async () => {
+    const { connection } = await watching();
+    const before = connection.sent('WINDOW_UPDATE').length;
+    for (let frames = 0; frames < 100; frames += 1) {
+      connection.send(data(1, FULL));
+      await turn();
+    }
+    expect(connection.sent('WINDOW_UPDATE').length - before).toBeLessThan(10);
+  });
+
+  test('gets room back for padding, too (6.1)', async () => {
+    const { connection, open } = await watching();
+    const frame = data(1, watchMessage(1), { padding: 255 });
+    const bytes = frame.length - 9;
+    const chunk = Buffer.concat(Array<Buffer>(500).fill(frame));
+    let sent = 0;
+    for (; sent < 2 * streamWindow(connection); sent += 500 * bytes) {
+      expect(left(connection, 1, sent)).toBeGreaterThan(500 * bytes);
+      connection.send(chunk);
+      await turn();
+    }
+    expect([open.messages.length * bytes, open.end]).toEqual([sent, undefined]);
+  });
+});
+
+describe('a stream whose reader pauses', () => {
+  test('is sent no more than its window, and the connection stays open to others', async () => {
+    const { connection, open } = await watching();
+    open.stream.pause();
+    const window = streamWindow(connection);
+    const before = connection.allowed(0);
+    for (let sent = 0; sent < window; sent += FRAME_BYTES) connection.send(data(1, FULL));
+    await turn();
+    expect([open.messages.length, connection.allowed(1)]).toEqual([0, 0]);
+    // All but the half of the connection's window that it takes to open it again.
+    expect(connection.allowed(0) - before + (DEFAULT_WINDOW_BYTES + before) / 2).toBeGreaterThanOrEqual(window);
+    open.stream.resume();
+    await turn();
+    expect(open.messages.length).toBe(window / FRAME_BYTES);
+    expect(connection.allowed(1)).toBe(window);
+  });
+
+  test('is reset where the peer sends more than that (6.9)', async () => {
+    const { peer, connection, open } = await watching();
+    open.stream.pause();
+    for (let sent = 0; sent < streamWindow(connection); sent += FRAME_BYTES) connection.send(data(1, FULL));
+    expect(open.end).toBeUndefined();
+    connection.send(data(1, Buffer.of(0)));
+    expect(open.end?.error).toMatchObject({ reason: 'ProtocolError', code: 'Internal' });
+    await turn();
+    expect(connection.request().reset).toBe('FLOW_CONTROL_ERROR');
+    const call = range(peer);
+    await turn();
+    connection.send(rangeAnswer(3, 2));
+    expect((await call).count).toBe(2n);
+  });
+
+  test('goes on where it stopped, message by message', async () => {
+    const { connection, open } = await watching((_, { stream }) => stream.pause());
+    connection.send(data(1, Buffer.concat([watchMessage(1), watchMessage(2), watchMessage(3)])));
+    connection.send(data(1, watchMessage(4).subarray(0, 3)), data(1, watchMessage(4).subarray(3)));
+    const seen = [[...open.messages]];
+    for (let times = 0; times < 4; times += 1) {
+      open.stream.resume();
+      seen.push([...open.messages]);
+    }
+    expect(seen).toEqual([[1n], [1n, 2n], [1n, 2n, 3n], [1n, 2n, 3n, 4n], [1n, 2n, 3n, 4n]]);
+  });
+
+  test('hears of its end after the messages before it', async () => {
+    const { connection, open } = await watching((_, { stream }) => stream.pause());
+    connection.send(data(1, Buffer.concat([watchMessage(1), watchMessage(2)])), trailers(1));
+    expect([open.messages, open.end]).toEqual([[1n], undefined]);
+    open.stream.resume();
+    expect([open.messages, open.end]).toEqual([[1n, 2n], { error: undefined }]);
+  });
+
+  test('hears of the end of its connection after the messages before it', async () => {
+    const { connection, open } = await watching();
+    open.stream.pause();
+    connection.send(data(1, watchMessage(1)));
+    connection.lose();
+    expect(open.end).toBeUndefined();
+    open.stream.resume();
+    expect([open.messages, open.end?.error?.reason]).toEqual([[1n], 'ConnectionLost']);
+  });
+
+  test('hears at once of its end where nothing is left to read', async () => {
+    const { connection, open } = await watching();
+    open.stream.pause();
+    connection.send(trailers(1));
+    expect(open.end).toEqual({ error: undefined });
+  });
+
+  test('hears nothing more once it is cancelled', async () => {
+    const { connection, open } = await watching();
+    open.stream.pause();
+    connection.send(data(1, watchMessage(1)));
+    open.stream.cancel();
+    open.stream.resume();
+    connection.send(data(1, watchMessage(2)), trailers(1));
+    await turn();
+    expect([open.messages, open.end, connection.request().reset]).toEqual([[], undefined, 'CANCEL']);
+  });
+
+  test('may pause before it is open, and go on within a message', async () => {
+    const peer = new Http2Peer();
+    const open = watch(peer, {}, (_, { stream }) => {
+      stream.pause();
+      stream.resume();
+    });
+    open.stream.pause();
+    await turn();
+    peer.connection.send(answerHeaders(1), data(1, Buffer.concat([watchMessage(1), watchMessage(2)])));
+    expect(open.messages).toEqual([]);
+    open.stream.resume();
+    expect(open.messages).toEqual([1n, 2n]);
+  });
+});
+
+describe('data for a stream that is closed', () => {
+  test('gets its room in the window of the connection back (5.1)', async () => {
+    const { connection, open } = await watching();
+    open.stream.cancel();
+    const before = connection.allowed(0);
+    const window = DEFAULT_WINDOW_BYTES + before;
+    for (let sent = 0; sent < window; sent += FRAME_BYTES) connection.send(data(1, FULL));
+    await turn();
+    expect(connection.allowed(0) - before).toBeGreaterThanOrEqual(window / 2);
+    expect(connection.allowed(1)).toBe(0);
+  });
+});
+
+/** A watch that has been answered with headers. */
+async function watching(onMessage?: Parameters<typeof watch>[2]): Promise<{
+  readonly peer: Http2Peer;
+  readonly connection: PeerConnection;
+  readonly open: OpenWatch;
+}> {
+  const peer = new Http2Peer();
+  const open = watch(peer, {}, onMessage);
+  open.stream.send(CREATE_WATCH);
+  await turn();
+  peer.connection.send(answerHeaders(1));
+  return { peer, connection: peer.connection, open };
+}
+
+/** What the client allows each stream from the beginning. */
+function streamWindow(connection: PeerConnection): number {
+  const [first] = connection.sent('SETTINGS');
+  const pairs = new Map(settingPairs(first?.payload ?? Buffer.alloc(0)));
+  return pairs.get(SETTING.INITIAL_WINDOW_SIZE) ?? DEFAULT_WINDOW_BYTES;
+}
+
+/** What the peer may still send, having sent so much. */
+function left(connection: PeerConnection, streamId: number, sent: number): number {
+  const initial = streamId === 0 ? DEFAULT_WINDOW_BYTES : streamWindow(connection);
+  return initial + connection.allowed(streamId) - sent;
+}
