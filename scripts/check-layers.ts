@@ -18,6 +18,7 @@ const RANKS: readonly (readonly string[])[] = [
       'arguments',
       'sha256',
       'time',
+      'fifo',
       'async-queue',
     ],
     ...['checked-signal', 'on-abort', 'protobuf'],

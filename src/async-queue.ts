@@ -1,3 +1,5 @@
+import { Fifo } from './fifo.js';
+
 interface Waiter<T> {
   resolve(result: IteratorResult<T, undefined>): void;
   reject(error: unknown): void;
@@ -8,8 +10,7 @@ interface Waiter<T> {
  * the producer how much lies here, and `onTake` when it has become less, so that it can stop its source meanwhile.
  */
 export class AsyncQueue<T> {
-  #items: ({ readonly item: T; readonly size: number } | undefined)[] = [];
-  #head = 0;
+  readonly #items = new Fifo<{ readonly item: T; readonly size: number }>();
   #size = 0;
   #waiters: Waiter<T>[] = [];
   #end: { readonly error: unknown } | undefined;
@@ -45,23 +46,15 @@ export class AsyncQueue<T> {
 
   /** Ends and forgets what lies here. */
   discard(error?: unknown): void {
-    this.#items = [];
-    this.#head = 0;
+    this.#items.clear();
     this.#size = 0;
     this.end(error);
   }
 
   next(): Promise<IteratorResult<T, undefined>> {
-    const entry = this.#items[this.#head];
+    const entry = this.#items.shift();
     if (entry !== undefined) {
-      // What was taken must not be held here until the array is cut.
-      this.#items[this.#head] = undefined;
-      this.#head += 1;
       this.#size -= entry.size;
-      if (this.#head === this.#items.length || this.#head > 1024) {
-        this.#items = this.#items.slice(this.#head);
-        this.#head = 0;
-      }
       this.#onTake();
       return Promise.resolve({ done: false, value: entry.item });
     }

@@ -37,6 +37,8 @@ export const UNTIMED: TransportOptions = {
 export interface PeerOptions extends Partial<TransportOptions> {
   /** The peer's first SETTINGS; `false`: it says nothing by itself. */
   readonly greeting?: Settings | false;
+  /** The identifier of the first stream of each connection. */
+  readonly firstStreamId?: number;
   /** Called for each connection, before it is told that it stands. */
   readonly play?: (connection: PeerConnection, index: number) => void;
 }
@@ -46,14 +48,14 @@ export class Http2Peer {
   readonly connections: PeerConnection[] = [];
   readonly transport: Transport;
 
-  constructor({ greeting = {}, play, ...options }: PeerOptions = {}) {
+  constructor({ greeting = {}, firstStreamId, play, ...options }: PeerOptions = {}) {
     const open: OpenByteStream = (_endpoint, _tls, events) => {
       const connection = new PeerConnection(events, greeting);
       play?.(connection, this.connections.length);
       this.connections.push(connection);
       return connection;
     };
-    this.transport = http2(open)(parseEndpoint(ENDPOINT, 'endpoint'), { ...UNTIMED, ...options });
+    this.transport = http2(open, firstStreamId)(parseEndpoint(ENDPOINT, 'endpoint'), { ...UNTIMED, ...options });
     onTestFinished(async () => {
       await this.transport.close();
       expect(this.breaches).toEqual([]);
@@ -98,7 +100,9 @@ export class PeerConnection implements ByteStream {
   constructor(events: ByteStreamEvents, greeting: Settings | false) {
     this.#events = events;
     this.#greeting = greeting;
-    queueMicrotask(() => this.#events.opened());
+    queueMicrotask(() => {
+      if (!this.#over) this.#events.opened();
+    });
   }
 
   // ——— as the client sees it ———

@@ -1,16 +1,18 @@
 import type { Client, ClientDuplexStream, Metadata as GrpcMetadata, ServiceError } from '@grpc/grpc-js';
 import type { EtcdError } from '../../errors.js';
-import { decode, type Init } from '../../protobuf/codec.js';
+import type { Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/method.js';
+import { decodeAnswer } from '../decode-answer.js';
 import { encodeRequest } from '../encode-request.js';
+import { responseTooLarge } from '../response-too-large.js';
 import type { OutgoingStream, StreamCall, StreamHandler } from '../transport.js';
 import { asBuffer } from './as-buffer.js';
 
 interface Owner<Response> extends StreamHandler<Response> {
+  readonly endpoint: string;
   /** The stream was cancelled from this side. */
   canceled(): void;
   statusError(error: ServiceError): EtcdError;
-  tooLarge(bytes: number, allowed: number): EtcdError;
 }
 
 /** One stream of grpc-js. What is sent before the connection stands waits here. */
@@ -104,11 +106,12 @@ export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> 
 
   #receive(bytes: Uint8Array): void {
     if (this.#over) return;
+    const { endpoint } = this.#owner;
     if (bytes.length > this.#maxReceiveBytes)
-      return this.fail(this.#owner.tooLarge(bytes.length, this.#maxReceiveBytes));
+      return this.fail(responseTooLarge(bytes.length, this.#maxReceiveBytes, { method: this.#method.path, endpoint }));
     let message: Response;
     try {
-      message = decode(this.#method.response, bytes);
+      message = decodeAnswer(this.#method, endpoint, bytes);
     } catch (malformed) {
       return this.fail(malformed as EtcdError);
     }

@@ -1,13 +1,12 @@
 import { type Client, type ClientUnaryCall, Metadata as GrpcMetadata, type ServiceError } from '@grpc/grpc-js';
 import { amended, canceled, clientClosed, EtcdError, timedOut } from '../../errors.js';
 import { onAbort } from '../../on-abort.js';
-import { decode } from '../../protobuf/codec.js';
 import { statusCode } from '../../status.js';
 import { errorFromStatus } from '../../status-error.js';
 import { after, monotonicMs } from '../../time.js';
+import { decodeAnswer } from '../decode-answer.js';
 import { encodeRequest } from '../encode-request.js';
 import type { Endpoint } from '../endpoint.js';
-import { responseTooLarge } from '../response-too-large.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import type { TransportFactory, TransportOptions } from '../transport-options.js';
 import { asBuffer } from './as-buffer.js';
@@ -72,7 +71,7 @@ class GrpcJsTransport implements Transport {
             finish(() => {
               if (error !== null) return reject(this.#statusError(error, method.path));
               try {
-                resolve(decode(method.response, bytes as Uint8Array));
+                resolve(decodeAnswer(method, this.#endpoint.url, bytes as Uint8Array));
               } catch (malformed) {
                 reject(malformed);
               }
@@ -104,9 +103,8 @@ class GrpcJsTransport implements Transport {
         handler.end(error);
       },
       canceled: () => this.#live.delete(fail),
+      endpoint: this.#endpoint.url,
       statusError: (error) => this.#statusError(error, method.path),
-      tooLarge: (bytes, allowed) =>
-        responseTooLarge(bytes, allowed, { method: method.path, endpoint: this.#endpoint.url }),
     });
     const fail = (error: EtcdError): void => stream.fail(error);
     if (this.#closed) {

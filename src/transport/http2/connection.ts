@@ -1,3 +1,4 @@
+import { plain } from '../../bytes.js';
 import { EtcdError } from '../../errors.js';
 import { after, monotonicMs } from '../../time.js';
 import type { ByteStream, OpenByteStream } from '../byte-stream.js';
@@ -63,7 +64,7 @@ export class Connection implements StreamConnection, FrameEvents {
     options: TransportOptions,
     open: OpenByteStream,
     events: ConnectionEvents,
-    firstStreamId = 1,
+    firstStreamId: number,
   ) {
     this.#options = options;
     this.#events = events;
@@ -144,9 +145,6 @@ export class Connection implements StreamConnection, FrameEvents {
     if (this.#state.name === 'closed') return;
     if (this.flow.congested) for (const part of parts) this.#backlogBytes += part.length;
     this.flow.congested = !this.#bytes.write(parts);
-    if (this.#backlogBytes > MAX_BACKLOG_BYTES) {
-      this.#fail(new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'it asks for more answers than it reads'));
-    }
   }
 
   #drained(): void {
@@ -159,7 +157,7 @@ export class Connection implements StreamConnection, FrameEvents {
   #read(bytes: Uint8Array): void {
     if (this.#state.name === 'closed') return;
     try {
-      this.#reader.push(bytes);
+      this.#reader.push(plain(bytes));
     } catch (error) {
       if (!(error instanceof ConnectionError)) throw error;
       this.#fail(error);
@@ -204,17 +202,17 @@ export class Connection implements StreamConnection, FrameEvents {
   }
 
   settings(bytes: Uint8Array, start: number, end: number): void {
-    const before = { ...this.#settings };
-    applySettings(this.#settings, bytes, start, end);
-    const { headerTableBytes, initialWindowBytes } = this.#settings;
-    if (headerTableBytes !== before.headerTableBytes) this.#requestHeaders.resizeTable(headerTableBytes);
+    this.#checkBacklog();
+    const before = this.#settings.initialWindowBytes;
+    applySettings(this.#settings, bytes, start, end, (tableBytes) => this.#requestHeaders.resizeTable(tableBytes));
+    const growth = this.#settings.initialWindowBytes - before;
     // Ahead of any data that the change lets through: the peer counts with its old values up to here.
     this.writer.settingsAck();
     // Section 6.9.2: the change holds for the streams there are, too.
     for (const stream of this.#streams.all()) {
-      if (initialWindowBytes === before.initialWindowBytes) break;
+      if (growth === 0) break;
       try {
-        stream.growWindow(initialWindowBytes - before.initialWindowBytes);
+        stream.growWindow(growth);
       } catch (error) {
         if (!(error instanceof StreamError)) throw error;
         throw new ConnectionError(error.code, error.message);
@@ -225,6 +223,7 @@ export class Connection implements StreamConnection, FrameEvents {
   }
 
   ping(first: number, second: number): void {
+    this.#checkBacklog();
     this.writer.pingAck(first, second);
   }
 
@@ -250,6 +249,11 @@ export class Connection implements StreamConnection, FrameEvents {
   streamError(streamId: number, error: StreamError): void {
     const stream = this.#streams.find(streamId, 'a wrong frame');
     if (stream !== undefined) this.#endStream(stream, error);
+  }
+
+  #checkBacklog(): void {
+    if (this.#backlogBytes <= MAX_BACKLOG_BYTES) return;
+    throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'it asks for more answers than it reads');
   }
 
   #endStream(stream: Http2Stream, error: unknown): void {

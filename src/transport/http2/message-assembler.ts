@@ -1,4 +1,6 @@
+import { copyOf } from '../../byte-slab.js';
 import { NO_BYTES } from '../../bytes.js';
+import { Fifo } from '../../fifo.js';
 import { readUint32 } from './frame.js';
 
 /** Compressed flag and length: https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html */
@@ -7,8 +9,6 @@ export const MESSAGE_PREFIX_BYTES = 5;
 const TRUSTED_BYTES = 65_536;
 /** A buffer is used again for the next message if it is no longer. */
 const KEPT_BYTES = 1_048_576;
-
-const NOTHING_HELD: Uint8Array[] = [];
 
 /** What ends the stream instead of a message. */
 export type Refusal = 'too large' | 'compressed' | 'malformed';
@@ -28,8 +28,9 @@ export class MessageAssembler {
   readonly #events: AssemblerEvents;
   #partial: Uint8Array = NO_BYTES;
   #partialLength = 0;
-  /** Data that nobody has wanted yet. */
-  #held: Uint8Array[] = NOTHING_HELD;
+  /** Data that nobody has wanted yet; the first piece from `#heldFrom` on. Most streams never hold any. */
+  #held: Fifo<Uint8Array> | undefined;
+  #heldFrom = 0;
   #paused = false;
   #busy = false;
   #closed = false;
@@ -46,14 +47,17 @@ export class MessageAssembler {
 
   /** Whether there may be messages in what has come already. */
   get pending(): boolean {
-    return this.#busy || this.#held.length > 0;
+    return this.#busy || this.#held !== undefined;
   }
 
   /** Takes data; gives how much of it is dealt with, and not held. */
   receive(bytes: Uint8Array, start: number, end: number): number {
     if (this.#closed || start === end) return end - start;
     const stopped = this.#paused || this.pending ? start : this.#cut(bytes, start, end);
-    if (stopped < end && !this.#closed) this.#held = [...this.#held, bytes.slice(stopped, end)];
+    if (stopped < end && !this.#closed) {
+      this.#held ??= new Fifo();
+      this.#held.push(copyOf(bytes, stopped, end));
+    }
     return stopped - start;
   }
 
@@ -65,12 +69,15 @@ export class MessageAssembler {
   resume(): number {
     this.#paused = false;
     let dealtWith = 0;
-    while (!this.#paused && !this.#busy && this.#held.length > 0) {
-      const [first, ...rest] = this.#held as [Uint8Array, ...Uint8Array[]];
-      const stopped = this.#cut(first, 0, first.length);
-      dealtWith += stopped;
-      if (this.#closed) break;
-      this.#held = stopped < first.length ? [first.subarray(stopped), ...rest] : rest;
+    for (
+      let first = this.#held?.first;
+      first !== undefined && !this.#paused && !this.#busy;
+      first = this.#held?.first
+    ) {
+      const stopped = this.#cut(first, this.#heldFrom, first.length);
+      dealtWith += stopped - this.#heldFrom;
+      this.#heldFrom = stopped;
+      if (stopped === first.length) this.#dropFirst();
     }
     return dealtWith;
   }
@@ -78,7 +85,13 @@ export class MessageAssembler {
   /** No message is wanted any more. */
   close(): void {
     this.#closed = true;
-    this.#held = NOTHING_HELD;
+    this.#held = undefined;
+  }
+
+  #dropFirst(): void {
+    this.#heldFrom = 0;
+    this.#held?.shift();
+    if (this.#held?.length === 0) this.#held = undefined;
   }
 
   /** Cuts messages off; gives where it stopped: at `end`, or behind the message after which no more is wanted. */

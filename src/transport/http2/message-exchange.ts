@@ -1,6 +1,7 @@
 import { amended, clientClosed, type EtcdError } from '../../errors.js';
-import { decode, type Init } from '../../protobuf/codec.js';
+import type { Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/method.js';
+import { decodeAnswer } from '../decode-answer.js';
 import { encodeRequest } from '../encode-request.js';
 import type { Metadata, OutgoingStream, StreamHandler } from '../transport.js';
 import { type Exchange, type ExchangeOwner, MAX_MOVES } from './exchange.js';
@@ -125,7 +126,7 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
     if (this.#over) return;
     let message: Response;
     try {
-      message = decode(this.#method.response, bytes, start, end);
+      message = decodeAnswer(this.#method, this.#owner.endpoint, bytes, start, end);
     } catch (malformed) {
       return this.#stream?.fail(malformed as EtcdError);
     }

@@ -6,11 +6,19 @@ const MAX_KNOWN_BYTES = 32;
 /** The headers and the trailers of an answer that went well, with some to spare. */
 const MAX_KNOWN = 4;
 
+// RFC 9113, section 8.2.1, but for spaces around a value: etcd's error texts may end in one.
+const FIELD_NAME = /^:?[^\0- A-Z:\x7f-\xff]+$/;
+const NOT_IN_VALUE = /[\0\r\n]/;
+/** Section 8.2.2: of HTTP/1.1 alone. */
+const OF_HTTP_1 = /^(?:connection|proxy-connection|keep-alive|transfer-encoding|upgrade)$/;
+
 /** What of an answer's header or trailer fields means something to gRPC. */
 export interface ResponseFields {
   /** `:status`; undefined in trailers. */
   readonly httpStatus: number | undefined;
   readonly contentType: string | undefined;
+  /** How many bytes of data are to come, if that was said. */
+  readonly contentLength: number | undefined;
   readonly grpcStatus: number | undefined;
   readonly grpcMessage: string;
   /** Larger than SETTINGS_MAX_HEADER_LIST_SIZE allows. */
@@ -72,12 +80,15 @@ function isSame(known: Uint8Array, bytes: Uint8Array, start: number, end: number
 function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
   let httpStatus: number | undefined;
   let contentType: string | undefined;
+  let contentLength: number | undefined;
   let grpcStatus: number | undefined;
   let grpcMessage = '';
   let malformed: string | undefined;
   let regular = false;
   for (const [name, value] of fields) {
-    if (/[A-Z]/.test(name)) malformed ??= 'a field name in upper case';
+    if (!FIELD_NAME.test(name)) malformed ??= 'a field name that is none';
+    if (NOT_IN_VALUE.test(value)) malformed ??= `a value of ${name} that is none`;
+    if (OF_HTTP_1.test(name)) malformed ??= `the field ${name}`;
     if (name.startsWith(':')) {
       if (name !== ':status' || regular || httpStatus !== undefined || !/^\d{3}$/.test(value)) {
         malformed ??= 'a pseudo-header field that does not belong there';
@@ -89,9 +100,12 @@ function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
     if (name === 'content-type') contentType = value;
     else if (name === 'grpc-status') grpcStatus = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
     else if (name === 'grpc-message') grpcMessage = percentDecoded(value);
-    else if (name === 'connection' || name === 'transfer-encoding') malformed ??= `the field ${name}`;
+    else if (name === 'content-length') {
+      contentLength = Number(value);
+      if (!/^\d{1,15}$/.test(value)) malformed ??= 'a content-length that is no number';
+    }
   }
-  return { httpStatus, contentType, grpcStatus, grpcMessage, tooLarge, malformed };
+  return { httpStatus, contentType, contentLength, grpcStatus, grpcMessage, tooLarge, malformed };
 }
 
 const utf8 = new TextDecoder();

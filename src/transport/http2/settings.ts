@@ -1,6 +1,5 @@
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { DEFAULT_MAX_FRAME_BYTES, DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES, readUint32, writeUint32 } from './frame.js';
-import { DEFAULT_TABLE_BYTES } from './hpack/dynamic-table.js';
 
 /** RFC 9113, section 6.5.2. */
 const Setting = {
@@ -24,7 +23,6 @@ export const MAX_HEADER_LIST_BYTES = 65_536;
 
 /** What the peer has said of itself. */
 export interface PeerSettings {
-  headerTableBytes: number;
   maxConcurrentStreams: number;
   initialWindowBytes: number;
   maxFrameBytes: number;
@@ -34,7 +32,6 @@ export interface PeerSettings {
 /** Before the peer has said anything. */
 export function initialSettings(): PeerSettings {
   return {
-    headerTableBytes: DEFAULT_TABLE_BYTES,
     maxConcurrentStreams: Number.POSITIVE_INFINITY,
     initialWindowBytes: DEFAULT_WINDOW_BYTES,
     maxFrameBytes: DEFAULT_MAX_FRAME_BYTES,
@@ -57,8 +54,18 @@ export function ownSettings(): Uint8Array {
   return bytes;
 }
 
-/** @throws ConnectionError on values that are not allowed; ones that nobody knows are passed over. */
-export function applySettings(peer: PeerSettings, bytes: Uint8Array, start: number, end: number): void {
+/**
+ * `resizeTable` is called for every SETTINGS_HEADER_TABLE_SIZE: also of one that holds for a moment the encoder must tell.
+ *
+ * @throws ConnectionError on values that are not allowed; ones that nobody knows are passed over.
+ */
+export function applySettings(
+  peer: PeerSettings,
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  resizeTable: (bytes: number) => void,
+): void {
   if ((end - start) % SETTING_BYTES !== 0) {
     throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, `SETTINGS of ${end - start} bytes`);
   }
@@ -67,7 +74,7 @@ export function applySettings(peer: PeerSettings, bytes: Uint8Array, start: numb
     const value = readUint32(bytes, at + 2);
     switch (setting) {
       case Setting.HEADER_TABLE_SIZE:
-        peer.headerTableBytes = value;
+        resizeTable(value);
         break;
       case Setting.ENABLE_PUSH:
         // Section 6.5.2: a server that says anything but 0 is wrong.

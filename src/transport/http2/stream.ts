@@ -59,6 +59,8 @@ export class Http2Stream {
   #sentOfFirst = 0;
   #endAfterOutgoing = false;
   #answered = false;
+  /** Bytes of data that are still to come, where the peer has said how many. */
+  #announcedBytes: number | undefined;
   /** Comes after the messages that nobody has wanted yet. */
   #heldEnd: { readonly error: EtcdError | undefined } | undefined;
   /** Nobody is to hear of it any more. */
@@ -164,6 +166,7 @@ export class Http2Stream {
     if (fields.tooLarge) return this.fail(this.#badAnswer('header fields larger than 64 KiB', 'ResourceExhausted'));
     if (this.#answered) {
       if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
+      this.#checkLength();
       return this.#remoteEnd(errorOfTrailers(fields, this.head));
     }
     const interim = (fields.httpStatus as number) < 200;
@@ -174,6 +177,7 @@ export class Http2Stream {
     }
     if (interim) return;
     this.#answered = true;
+    this.#announcedBytes = fields.contentLength;
     const error = errorOfHeaders(fields, this.head);
     if (error !== undefined) this.fail(error);
   }
@@ -186,6 +190,8 @@ export class Http2Stream {
       throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the stream allows');
     }
     const padding = frameBytes - (end - start);
+    if (this.#announcedBytes !== undefined) this.#announcedBytes -= end - start;
+    if (endStream) this.#checkLength();
     this.#consumed(this.#assembler.receive(bytes, start, end) + padding);
     if (endStream) this.#remoteEnd(badAnswer('the answer ended without trailers', 'Other', this.head));
   }
@@ -245,6 +251,13 @@ export class Http2Stream {
   }
 
   // ——— receiving ———
+
+  /** @throws StreamError where the data ends, and is not what was announced: RFC 9113, section 8.1.1. */
+  #checkLength(): void {
+    if ((this.#announcedBytes ?? 0) !== 0) {
+      throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'a content-length that is not the length of the data');
+    }
+  }
 
   /** @internal Called by the assembler. */
   message(bytes: Uint8Array, start: number, end: number): void {

@@ -4,15 +4,19 @@ import { encodeRequest } from '../encode-request.js';
 import type { Endpoint } from '../endpoint.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import type { TransportFactory, TransportOptions } from '../transport-options.js';
-import { Connection } from './connection.js';
+import { Connection, type ConnectionEvents } from './connection.js';
 import { Deadlines } from './deadlines.js';
 import type { Exchange, ExchangeOwner } from './exchange.js';
 import { MessageExchange } from './message-exchange.js';
 import { UnaryExchange } from './unary-exchange.js';
 
-/** The transport that is this package's own: gRPC over HTTP/2, on any stream of bytes that the host can open. */
-export function http2(open: OpenByteStream): TransportFactory {
-  return (endpoint, options) => new Http2Transport(endpoint, options, open);
+/**
+ * The transport that is this package's own: gRPC over HTTP/2, on any stream of bytes that the host can open.
+ *
+ * @param firstStreamId Of each connection; odd. A later one shows what happens when there are no more.
+ */
+export function http2(open: OpenByteStream, firstStreamId = 1): TransportFactory {
+  return (endpoint, options) => new Http2Transport(endpoint, options, open, firstStreamId);
 }
 
 type State =
@@ -27,15 +31,17 @@ class Http2Transport implements Transport, ExchangeOwner {
   readonly #endpoint: Endpoint;
   readonly #options: TransportOptions;
   readonly #openBytes: OpenByteStream;
+  readonly #firstStreamId: number;
   readonly #exchanges = new Set<Exchange>();
   readonly #deadlines = new Deadlines();
   readonly #connections = new Set<Connection>();
   #state: State = { name: 'idle' };
 
-  constructor(endpoint: Endpoint, options: TransportOptions, open: OpenByteStream) {
+  constructor(endpoint: Endpoint, options: TransportOptions, open: OpenByteStream, firstStreamId: number) {
     this.#endpoint = endpoint;
     this.#options = options;
     this.#openBytes = open;
+    this.#firstStreamId = firstStreamId;
   }
 
   get endpoint(): string {
@@ -116,7 +122,7 @@ class Http2Transport implements Transport, ExchangeOwner {
     const waiting = [exchange];
     const isCurrent = (): boolean =>
       (this.#state.name === 'connecting' || this.#state.name === 'open') && this.#state.connection === connection;
-    const connection: Connection = new Connection(this.#endpoint, this.#options, this.#openBytes, {
+    const events: ConnectionEvents = {
       ready: () => {
         if (!isCurrent()) return;
         this.#state = { name: 'open', connection };
@@ -130,7 +136,14 @@ class Http2Transport implements Transport, ExchangeOwner {
         if (isCurrent()) this.#state = { name: 'idle' };
         for (const each of waiting.splice(0)) each.notConnected(this.#connectFailed(problem));
       },
-    });
+    };
+    const connection: Connection = new Connection(
+      this.#endpoint,
+      this.#options,
+      this.#openBytes,
+      events,
+      this.#firstStreamId,
+    );
     this.#connections.add(connection);
     this.#state = { name: 'connecting', connection, waiting };
   }

@@ -1,7 +1,7 @@
 import { amended, canceled, clientClosed, type EtcdError, type Outcome, timedOut } from '../../errors.js';
 import { onAbort } from '../../on-abort.js';
-import { decode } from '../../protobuf/codec.js';
 import { monotonicMs } from '../../time.js';
+import { decodeAnswer } from '../decode-answer.js';
 import type { UnaryCall } from '../transport.js';
 import type { Expiring } from './deadlines.js';
 import { type Exchange, type ExchangeOwner, MAX_MOVES } from './exchange.js';
@@ -92,7 +92,7 @@ export class UnaryExchange<Request, Response> implements StreamReceiver, Exchang
       return this.#stream?.fail(this.#badAnswer('a second message in answer to a unary call'));
     }
     try {
-      this.#response = decode(method.response, bytes, start, end);
+      this.#response = decodeAnswer(method, this.#owner.endpoint, bytes, start, end);
     } catch (malformed) {
       this.#stream?.fail(malformed as EtcdError);
     }

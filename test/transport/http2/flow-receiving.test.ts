@@ -109,6 +109,17 @@ describe('a stream whose reader pauses', () => {
     expect(seen).toEqual([[1n], [1n, 2n], [1n, 2n, 3n], [1n, 2n, 3n, 4n], [1n, 2n, 3n, 4n]]);
   });
 
+  test('may be sent a hundred thousand small frames meanwhile, and is given each', async () => {
+    const { connection, open } = await watching();
+    open.stream.pause();
+    const chunk = Buffer.concat(Array<Buffer>(1_000).fill(data(1, watchMessage(1))));
+    for (let chunks = 0; chunks < 200; chunks += 1) connection.send(chunk);
+    connection.send(trailers(1));
+    expect(open.messages.length).toBe(0);
+    open.stream.resume();
+    expect([open.messages.length, open.end]).toEqual([200_000, { error: undefined }]);
+  });
+
   test('hears of its end after the messages before it', async () => {
     const { connection, open } = await watching((_, { stream }) => stream.pause());
     connection.send(data(1, Buffer.concat([watchMessage(1), watchMessage(2)])), trailers(1));

@@ -1,0 +1,175 @@
+import { describe, expect, test, vi } from 'vitest';
+import { monotonicMs } from '../../../src/time.js';
+import { errorOf } from '../../support/errors.js';
+import { answerAll, CREATE_WATCH, range, rangeAnswer, watch } from '../../support/http2-calls.js';
+import { rstStream, settings } from '../../support/http2-frames.js';
+import { Http2Peer, turn } from '../../support/http2-peer.js';
+
+// RFC 9113, section 5.1.2: how many streams there may be at a time. The peer of these tests notes every one too many.
+
+describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
+  test('of 1 has calls go one after the other, in their order', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+    const calls = ['a', 'b', 'c'].map((token) => range(peer, { metadata: { token } }));
+    for (const [index, token] of ['a', 'b', 'c'].entries()) {
+      await turn();
+      const id = 2 * index + 1;
+      expect(peer.connection.streamIds.at(-1)).toBe(id);
+      expect(peer.connection.request(id).headers.token).toBe(token);
+      peer.connection.send(rangeAnswer(id, index));
+      expect((await calls[index])?.count).toBe(BigInt(index));
+    }
+  });
+
+  test('of 0 lets calls wait until it is 1', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 0 } });
+    const calls = [range(peer), range(peer)];
+    await turn();
+    expect(peer.connection.streamIds).toEqual([]);
+    peer.connection.send(settings({ MAX_CONCURRENT_STREAMS: 1 }));
+    await turn();
+    expect(peer.connection.streamIds).toEqual([1]);
+    answerAll(peer.connection, 1);
+    peer.connection.send(rangeAnswer(1, 1));
+    expect(await Promise.all(calls)).toMatchObject([{ count: 1n }, { count: 1n }]);
+  });
+
+  test('that is raised opens as many as there is room for', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+    for (let calls = 0; calls < 6; calls += 1) void range(peer);
+    await turn();
+    peer.connection.send(settings({ MAX_CONCURRENT_STREAMS: 4 }));
+    await turn();
+    expect(peer.connection.streamIds).toEqual([1, 3, 5, 7]);
+  });
+
+  test('that is lowered ends none, and opens none until there are fewer', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 3 } });
+    for (let calls = 0; calls < 4; calls += 1) void range(peer);
+    await turn();
+    peer.connection.send(settings({ MAX_CONCURRENT_STREAMS: 1 }));
+    const opened = [];
+    for (const id of [1, 3, 5]) {
+      peer.connection.send(rangeAnswer(id));
+      await turn();
+      opened.push(peer.connection.streamIds.length);
+    }
+    expect(opened).toEqual([3, 3, 4]);
+  });
+
+  test('is not told of by other SETTINGS, and stays what it was', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+    for (let calls = 0; calls < 2; calls += 1) void range(peer);
+    await turn();
+    peer.connection.send(settings({ MAX_FRAME_SIZE: 20_000 }), settings());
+    await turn();
+    expect(peer.connection.streamIds).toEqual([1]);
+  });
+
+  test('counts streams of messages as long as they are open', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+    const { stream } = watch(peer);
+    stream.send(CREATE_WATCH);
+    const call = range(peer);
+    await turn();
+    stream.end();
+    await turn();
+    expect(peer.connection.streamIds).toEqual([1]);
+    stream.cancel();
+    await turn();
+    peer.connection.send(rangeAnswer(3, 3));
+    expect((await call).count).toBe(3n);
+  });
+
+  test('has room again for each stream that is reset, by either side', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+    const stop = new AbortController();
+    const calls = [range(peer), range(peer, { signal: stop.signal }), range(peer)];
+    await turn();
+    peer.connection.send(rstStream(1, 'INTERNAL_ERROR'));
+    await turn();
+    expect(peer.connection.streamIds).toEqual([1, 3]);
+    stop.abort();
+    await turn();
+    expect(peer.connection.streamIds).toEqual([1, 3, 5]);
+    peer.connection.send(rangeAnswer(5, 5));
+    expect((await calls[2])?.count).toBe(5n);
+  });
+});
+
+describe('a call that waits for its turn', () => {
+  test('and is given up opens no stream: the next one is opened in its place', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+    const stop = new AbortController();
+    const calls = [range(peer), range(peer, { signal: stop.signal }), range(peer)];
+    await turn();
+    stop.abort();
+    expect(await errorOf(calls[1] as Promise<unknown>)).toMatchObject({ reason: 'Canceled', outcome: 'not-sent' });
+    peer.connection.send(rangeAnswer(1));
+    await turn();
+    expect(peer.connection.streamIds).toEqual([1, 3]);
+    peer.connection.send(rangeAnswer(3, 3));
+    expect((await calls[2])?.count).toBe(3n);
+  });
+
+  test('ends at its deadline, not sent', async () => {
+    vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
+    try {
+      const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+      void range(peer);
+      const call = range(peer, { deadline: monotonicMs() + 50, timeoutMs: 50 });
+      await turn();
+      await vi.advanceTimersByTimeAsync(50);
+      expect(await errorOf(call)).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
+      peer.connection.send(rangeAnswer(1));
+      await turn();
+      expect(peer.connection.streamIds).toEqual([1]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test('is told to its caller as sent only once it is', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+    const sent: string[] = [];
+    for (const name of ['first', 'second']) void range(peer, { onSent: () => void sent.push(name) });
+    expect(sent).toEqual([]);
+    await turn();
+    expect(sent).toEqual(['first']);
+    peer.connection.send(rangeAnswer(1));
+    expect(sent).toEqual(['first', 'second']);
+  });
+
+  test('moves to a new connection when its own is lost, and is sent there', async () => {
+    const peer = new Http2Peer({
+      greeting: { MAX_CONCURRENT_STREAMS: 1 },
+      play: (each, index) => index > 0 && answerAll(each, 9),
+    });
+    const calls = [range(peer), range(peer), range(peer)];
+    await turn();
+    peer.connection.lose();
+    expect(await errorOf(calls[0] as Promise<unknown>)).toMatchObject({ reason: 'ConnectionLost', outcome: 'unknown' });
+    expect(await Promise.all(calls.slice(1))).toMatchObject([{ count: 9n }, { count: 9n }]);
+    expect(peer.connections.length).toBe(2);
+  });
+});
+
+test('a thousand calls at once each get their own answer', async () => {
+  const peer = new Http2Peer({
+    greeting: { MAX_CONCURRENT_STREAMS: 100, INITIAL_WINDOW_SIZE: 5 },
+    play: (connection) => {
+      connection.onRequest = ({ id, headers }) => connection.send(rangeAnswer(id, Number(headers.token)));
+    },
+  });
+  const tokens = Array.from({ length: 1_000 }, (_, index) => index);
+  const counts = Promise.all(
+    tokens.map(async (token) => (await range(peer, { metadata: { token: `${token}` } })).count),
+  );
+  await turn();
+  // By less than what the requests lack, so that streams end in another order than they began in.
+  for (let size = 6; size <= 8; size += 1) {
+    peer.connection.send(settings({ INITIAL_WINDOW_SIZE: size }));
+    await turn();
+  }
+  expect(await counts).toEqual(tokens.map(BigInt));
+});

@@ -1,0 +1,210 @@
+import { describe, expect, test } from 'vitest';
+import { errorOf } from '../../support/errors.js';
+import {
+  answerAll,
+  answerHeaders,
+  CREATE_WATCH,
+  put,
+  putBytes,
+  range,
+  rangeAnswer,
+  watch,
+  watchMessage,
+} from '../../support/http2-calls.js';
+import { data, goAway, settings, windowUpdate } from '../../support/http2-frames.js';
+import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
+
+// RFC 9113, section 6.8: a peer that ends its connection, and what becomes of the streams.
+
+describe('GOAWAY', () => {
+  test('lets the streams that it covers finish, and closes the connection then', async () => {
+    const peer = new Http2Peer();
+    const calls = [range(peer), range(peer)];
+    await turn();
+    const { connection } = peer;
+    connection.send(goAway(3), rangeAnswer(3, 3));
+    expect((await calls[1])?.count).toBe(3n);
+    await turn();
+    expect(connection.closed).toBe(false);
+    connection.send(rangeAnswer(1, 1));
+    expect((await calls[0])?.count).toBe(1n);
+    await turn();
+    expect([connection.closed, peer.connections.length]).toEqual([true, 1]);
+  });
+
+  test('moves the streams above its last to a new connection, where each is sent once', async () => {
+    const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
+    const [covered, ...moved] = [range(peer), put(peer), range(peer)];
+    await turn();
+    const [first] = peer.connections as [PeerConnection];
+    first.send(goAway(1));
+    expect(await Promise.all(moved)).toMatchObject([{}, { count: 9n }]);
+    expect(peer.connection.streamIds).toEqual([1, 3]);
+    expect(peer.connection.request(1).body.length).toBe(putBytes(1));
+    first.send(rangeAnswer(1, 1));
+    expect((await covered)?.count).toBe(1n);
+  });
+
+  test('has new calls go to a new connection at once, while the old one finishes', async () => {
+    const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
+    const old = range(peer);
+    await turn();
+    const [first] = peer.connections as [PeerConnection];
+    first.send(goAway(2 ** 31 - 1));
+    expect((await range(peer)).count).toBe(9n);
+    expect([first.streamIds, first.closed, peer.connections.length]).toEqual([[1], false, 2]);
+    first.send(rangeAnswer(1, 1));
+    expect((await old).count).toBe(1n);
+  });
+
+  test('of a connection without work closes it, and the next call dials', async () => {
+    const peer = new Http2Peer({ play: (each) => answerAll(each, 9) });
+    await range(peer);
+    peer.connection.send(goAway(1));
+    await turn();
+    expect([peer.connection.closed, peer.connections.length]).toEqual([true, 1]);
+    expect((await range(peer)).count).toBe(9n);
+    expect(peer.connections.length).toBe(2);
+  });
+
+  test('may come twice, with a last stream that is less: that one counts', async () => {
+    const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
+    const calls = [range(peer), range(peer), range(peer)];
+    await turn();
+    const [first] = peer.connections as [PeerConnection];
+    first.send(goAway(2 ** 31 - 1));
+    await turn();
+    expect(peer.connections.length).toBe(1);
+    first.send(goAway(1));
+    expect(await Promise.all(calls.slice(1))).toMatchObject([{ count: 9n }, { count: 9n }]);
+    first.send(rangeAnswer(1, 1), rangeAnswer(3, 5));
+    expect((await calls[0])?.count).toBe(1n);
+    expect(peer.connection.streamIds).toEqual([1, 3]);
+  });
+
+  test('leaves a stream that it covers all it needs to be sent to the end', async () => {
+    const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 10 } });
+    const call = put(peer, 100);
+    await turn();
+    peer.connection.send(goAway(1));
+    await turn();
+    peer.connection.send(settings({ INITIAL_WINDOW_SIZE: 20 }), windowUpdate(1, 1_000));
+    await turn();
+    expect(peer.connection.request()).toMatchObject({ ended: true, reset: undefined });
+    peer.connection.send(rangeAnswer(1));
+    await call;
+  });
+
+  test('moves calls that waited for their turn', async () => {
+    const peer = new Http2Peer({
+      greeting: { MAX_CONCURRENT_STREAMS: 1 },
+      play: (each, index) => index > 0 && answerAll(each, 9),
+    });
+    const calls = [range(peer), range(peer)];
+    await turn();
+    const [first] = peer.connections as [PeerConnection];
+    first.send(goAway(1));
+    expect((await calls[1])?.count).toBe(9n);
+    expect(first.streamIds).toEqual([1]);
+    first.send(rangeAnswer(1, 1));
+    expect((await calls[0])?.count).toBe(1n);
+  });
+
+  test('in one piece with the greeting has the call go to the next connection', async () => {
+    const peer = new Http2Peer({ greeting: false, play: (each, index) => index > 0 && answerAll(each, 9) });
+    const call = range(peer);
+    await turn();
+    peer.connection.send(settings(), goAway(0, 'NO_ERROR', 'too many clients'));
+    await turn();
+    peer.connection.send(settings());
+    expect((await call).count).toBe(9n);
+    expect(peer.connections.length).toBe(2);
+  });
+
+  test('on every connection ends the call after some of them: nothing was done', async () => {
+    const peer = new Http2Peer({
+      play: (connection) => {
+        connection.onRequest = () => connection.send(goAway(0, 'ENHANCE_YOUR_CALM', 'too_many_pings'));
+      },
+    });
+    expect(await errorOf(put(peer))).toMatchObject({
+      code: 'Unavailable',
+      reason: 'StreamRefused',
+      outcome: 'rejected',
+      problem: 'the peer ends the connection: GOAWAY, ENHANCE_YOUR_CALM (too_many_pings)',
+    });
+    expect(peer.connections.length).toBeLessThan(10);
+  });
+});
+
+describe('GOAWAY and then the end of the connection', () => {
+  test('leave the outcome of covered streams unknown, and that of the others known', async () => {
+    const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
+    const calls = [put(peer), put(peer)];
+    await turn();
+    const [first] = peer.connections as [PeerConnection];
+    first.send(goAway(1, 'INTERNAL_ERROR', 'out of memory'));
+    first.lose();
+    expect(await errorOf(calls[0] as Promise<unknown>)).toMatchObject({
+      code: 'Unavailable',
+      reason: 'ConnectionLost',
+      outcome: 'unknown',
+    });
+    await calls[1];
+    expect(peer.connections.length).toBe(2);
+  });
+});
+
+describe('a stream of messages', () => {
+  test('that GOAWAY covers goes on', async () => {
+    const peer = new Http2Peer();
+    const { stream, messages } = watch(peer);
+    stream.send(CREATE_WATCH);
+    await turn();
+    const { connection } = peer;
+    connection.send(answerHeaders(1), goAway(1), data(1, watchMessage(1)));
+    stream.send(CREATE_WATCH);
+    await turn();
+    connection.send(data(1, watchMessage(2)));
+    expect([messages, connection.closed]).toEqual([[1n, 2n], false]);
+    expect(connection.sent('DATA').length).toBe(2);
+  });
+
+  test('above its last ends: its owner opens the next one', async () => {
+    const peer = new Http2Peer();
+    const open = watch(peer);
+    open.stream.send(CREATE_WATCH);
+    await turn();
+    peer.connection.send(goAway(0));
+    expect(open.end?.error).toMatchObject({ code: 'Unavailable', reason: 'StreamRefused', outcome: 'rejected' });
+    await turn();
+    expect(peer.connections.length).toBe(1);
+  });
+
+  test('that waited for its turn is opened on the next connection, with all it was given', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+    void range(peer);
+    const { stream } = watch(peer);
+    stream.send(CREATE_WATCH);
+    await turn();
+    stream.send(CREATE_WATCH);
+    peer.connection.send(goAway(1));
+    stream.send(CREATE_WATCH);
+    stream.end();
+    await turn();
+    expect(peer.connections.length).toBe(2);
+    const { body, ended } = peer.connection.request();
+    expect([body.length, ended]).toEqual([3 * (5 + 5), true]);
+  });
+});
+
+test('what a peer says with GOAWAY is told in an error, cut and without control characters', async () => {
+  const peer = new Http2Peer();
+  const call = range(peer);
+  await turn();
+  peer.connection.send(goAway(1, 0x1234, `evil\n\x1b[31m${'x'.repeat(5_000)}`));
+  peer.connection.lose('gone');
+  const { message } = await errorOf(call);
+  expect(message).not.toMatch(/[^\x20-\x7e]/);
+  expect(message.length).toBeLessThan(500);
+});

@@ -1,0 +1,216 @@
+import { describe, expect, test } from 'vitest';
+import { methods } from '../../../src/gen/methods.js';
+import { encode } from '../../../src/protobuf/codec.js';
+import { errorOf } from '../../support/errors.js';
+import {
+  answerHeaders,
+  CREATE_WATCH,
+  range,
+  rangeMessage,
+  trailers,
+  watch,
+  watchMessage,
+} from '../../support/http2-calls.js';
+import { data, grpcMessage, words } from '../../support/http2-frames.js';
+import { ENDPOINT, Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
+
+// The messages of gRPC in the data of a stream.
+
+describe('messages', () => {
+  const MESSAGES = [1, 2, 300, 70_000].map((id) => watchMessage(id));
+  const ALL = Buffer.concat([...MESSAGES, grpcMessage(new Uint8Array())]);
+  const IDS = [1n, 2n, 300n, 70_000n, 0n];
+
+  test('may share a frame', async () => {
+    expect(await watchIds((connection) => connection.send(data(1, ALL)))).toEqual(IDS);
+  });
+
+  test.for([...ALL.keys()].slice(1))('may be split over two frames after %i bytes', async (at) => {
+    expect(await watchIds((each) => each.send(data(1, ALL.subarray(0, at)), data(1, ALL.subarray(at))))).toEqual(IDS);
+    expect(
+      await watchIds((each) => {
+        each.send(data(1, ALL.subarray(0, at), { padding: 5 }));
+        each.send(data(1, ALL.subarray(at)));
+      }),
+    ).toEqual(IDS);
+  });
+
+  test('may be split over a frame for each byte', async () => {
+    expect(
+      await watchIds((connection) => {
+        for (const at of ALL.keys()) connection.send(data(1, ALL.subarray(at, at + 1)));
+      }),
+    ).toEqual(IDS);
+  });
+
+  test('of several streams may alternate, each in pieces', async () => {
+    const peer = new Http2Peer();
+    const opened = [watch(peer), watch(peer)];
+    await turn();
+    peer.connection.send(answerHeaders(1), answerHeaders(3));
+    for (const at of ALL.keys()) {
+      for (const id of [1, 3]) peer.connection.send(data(id, ALL.subarray(at, at + 1)));
+    }
+    expect(opened.map(({ messages }) => messages)).toEqual([IDS, IDS]);
+  });
+
+  test('of a megabyte come whole, and the next one too', async () => {
+    const peer = new Http2Peer();
+    const texts: string[] = [];
+    watch(peer, {}, ({ cancelReason }) => texts.push(cancelReason));
+    await turn();
+    const sent = ['x'.repeat(1_000_000), 'y', 'z'.repeat(1_500_000), ''];
+    const bytes = Buffer.concat(sent.map((text) => watchMessage(1, text)));
+    peer.connection.send(answerHeaders(1));
+    for (let at = 0; at < bytes.length; at += 16_384) peer.connection.send(data(1, bytes.subarray(at, at + 16_384)));
+    expect(texts.map((text) => [text.length, text[0]])).toEqual(sent.map((text) => [text.length, text[0]]));
+  });
+});
+
+describe('data that are no messages', () => {
+  test.for<[string, Buffer, object]>([
+    [
+      'compressed, which nobody asked for',
+      grpcMessage(rangeMessage(), 1),
+      { code: 'Internal', reason: 'MalformedMessage' },
+    ],
+    ['that begin with another flag', grpcMessage(rangeMessage(), 2), { code: 'Internal', reason: 'MalformedMessage' }],
+    ['that are no protobuf', grpcMessage(Buffer.of(0xff, 0xff)), { code: 'Internal', reason: 'MalformedMessage' }],
+    ['of 4 GB', Buffer.concat([Buffer.of(0), words(2 ** 32 - 1)]), { code: 'ResourceExhausted', reason: 'Other' }],
+  ])('%s end the call', async ([, bytes, error]) => {
+    for (const whole of [true, false]) {
+      const peer = new Http2Peer();
+      const call = range(peer);
+      await turn();
+      peer.connection.send(answerHeaders(1));
+      if (whole) peer.connection.send(data(1, bytes));
+      else for (const at of bytes.keys()) peer.connection.send(data(1, bytes.subarray(at, at + 1)));
+      peer.connection.send(trailers(1));
+      expect(await errorOf(call)).toMatchObject({
+        ...error,
+        outcome: 'unknown',
+        method: methods.kv.range.path,
+        endpoint: ENDPOINT,
+      });
+      await turn();
+      expect([peer.connection.request().reset, peer.connection.closed]).toEqual(['CANCEL', false]);
+    }
+  });
+
+  test.for([1, 4, 5, 6])('of %i bytes when the stream ends are a torn message', async (bytes) => {
+    const peer = new Http2Peer();
+    const call = range(peer);
+    await turn();
+    peer.connection.send(answerHeaders(1), data(1, rangeMessage(4).subarray(0, bytes)), trailers(1));
+    expect(await errorOf(call)).toMatchObject({ code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
+  });
+
+  test('end a stream after the messages before them', async () => {
+    const peer = new Http2Peer();
+    const open = watch(peer);
+    open.stream.send(CREATE_WATCH);
+    await turn();
+    peer.connection.send(answerHeaders(1));
+    peer.connection.send(data(1, Buffer.concat([watchMessage(1), grpcMessage(Buffer.of(0xff)), watchMessage(2)])));
+    expect([open.messages, open.end?.error?.reason]).toEqual([[1n], 'MalformedMessage']);
+    peer.connection.send(data(1, watchMessage(3)), trailers(1));
+    expect(open.messages).toEqual([1n]);
+  });
+});
+
+describe('a call is answered by one message', () => {
+  test('and none is an error', async () => {
+    const peer = new Http2Peer();
+    const call = range(peer);
+    await turn();
+    peer.connection.send(answerHeaders(1), trailers(1));
+    expect(await errorOf(call)).toMatchObject({ code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
+  });
+
+  test.for([true, false])('and a second one is an error (in one frame: %s)', async (together) => {
+    const peer = new Http2Peer();
+    const call = range(peer);
+    await turn();
+    const frames = together
+      ? [data(1, Buffer.concat([rangeMessage(1), rangeMessage(2)]))]
+      : [data(1, rangeMessage(1)), data(1, rangeMessage(2))];
+    peer.connection.send(answerHeaders(1), ...frames, trailers(1));
+    expect(await errorOf(call)).toMatchObject({ code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
+  });
+});
+
+describe('maxReceiveBytes', () => {
+  const message = encode(methods.watch.watch.response, { watchId: 1n, cancelReason: 'x'.repeat(1_000) });
+
+  test('is the longest message that is taken', async () => {
+    const peer = new Http2Peer({ maxReceiveBytes: message.length });
+    const open = watch(peer);
+    await turn();
+    peer.connection.send(answerHeaders(1), data(1, grpcMessage(message)), data(1, grpcMessage(message)));
+    expect([open.messages.length, open.end]).toEqual([2, undefined]);
+  });
+
+  test('is told to a longer one as soon as its length is known', async () => {
+    const peer = new Http2Peer({ maxReceiveBytes: message.length - 1 });
+    const open = watch(peer);
+    await turn();
+    peer.connection.send(answerHeaders(1), data(1, grpcMessage(message).subarray(0, 5)));
+    expect(open.end?.error).toMatchObject({
+      code: 'ResourceExhausted',
+      reason: 'Other',
+      problem: `a response of ${message.length} bytes; at most ${message.length - 1} are taken (maxReceiveBytes)`,
+    });
+    await turn();
+    expect(peer.connection.request().reset).toBe('CANCEL');
+  });
+
+  test('of a stream may be less than that of the transport, and not more', async () => {
+    const peer = new Http2Peer({ maxReceiveBytes: message.length - 1 });
+    const [small, large] = [watch(peer, { maxReceiveBytes: 10 }), watch(peer, { maxReceiveBytes: 10_000 })];
+    await turn();
+    for (const id of [1, 3]) peer.connection.send(answerHeaders(id), data(id, watchMessage(1, 'x'.repeat(9))));
+    expect([small.end?.error?.problem, large.end]).toEqual([expect.stringContaining('at most 10 are'), undefined]);
+    peer.connection.send(data(3, grpcMessage(message)));
+    expect(large.end?.error?.code).toBe('ResourceExhausted');
+  });
+});
+
+describe('maxRequestBytes', () => {
+  const request = { key: Buffer.from('a') };
+  const length = encode(methods.kv.range.request, request).length;
+
+  test('is the longest request that is sent', async () => {
+    const peer = new Http2Peer({ maxRequestBytes: length });
+    void range(peer);
+    await turn();
+    expect(peer.connection.request().body.length).toBe(5 + length);
+  });
+
+  test('refuses a longer one, of which nothing is sent', async () => {
+    const peer = new Http2Peer({ maxRequestBytes: length - 1 });
+    expect(await errorOf(range(peer))).toMatchObject({
+      code: 'InvalidArgument',
+      reason: 'InvalidInput',
+      outcome: 'not-sent',
+    });
+    expect(peer.connections).toEqual([]);
+    const open = watch(peer);
+    await turn();
+    expect((await errorOf(() => open.stream.send(CREATE_WATCH))).reason).toBe('InvalidInput');
+    await turn();
+    expect([open.end, peer.connection.request().body.length]).toEqual([undefined, 0]);
+  });
+});
+
+/** The ids of the messages that come of this. */
+async function watchIds(send: (connection: PeerConnection) => void): Promise<readonly bigint[]> {
+  const peer = new Http2Peer();
+  const open = watch(peer);
+  await turn();
+  peer.connection.send(answerHeaders(1));
+  send(peer.connection);
+  expect(open.end).toBeUndefined();
+  peer.connection.send(trailers(1));
+  expect(open.end).toEqual({ error: undefined });
+  return open.messages;
+}

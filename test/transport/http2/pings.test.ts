@@ -1,0 +1,189 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { errorOf } from '../../support/errors.js';
+import { answerAll, CREATE_WATCH, range, rangeAnswer, watch } from '../../support/http2-calls.js';
+import { FLAG, ping, words } from '../../support/http2-frames.js';
+import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
+
+// RFC 9113, section 6.7: pings of either side, on a clock of the tests' own.
+
+const INTERVAL_MS = 10_000;
+const TIMEOUT_MS = 3_000;
+/** More than what the client grants for an answer that was there and not read yet. */
+const GRACE_MS = 1_000;
+const PINGING = { pingIntervalMs: INTERVAL_MS, pingTimeoutMs: TIMEOUT_MS };
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] }));
+afterEach(() => void vi.useRealTimers());
+
+describe('a PING of the peer', () => {
+  test.each([1, 8])('is answered with its own octets, in pieces of %i', async (size) => {
+    const peer = new Http2Peer();
+    void range(peer);
+    await turn();
+    const bytes = Buffer.concat([ping(words(0xdead_beef, 0x0102_0304)), ping(words(0, 2 ** 32 - 1))]);
+    peer.connection.sendSplit(
+      bytes,
+      Array.from({ length: bytes.length / size - 1 }, (_, index) => (index + 1) * size),
+    );
+    await turn();
+    expect(peer.connection.sent('PING').map(({ flags, payload }) => [flags, payload.toString('hex')])).toEqual([
+      [FLAG.ACK, 'deadbeef01020304'],
+      [FLAG.ACK, '00000000ffffffff'],
+    ]);
+  });
+
+  test('is answered also where nothing else is under way', async () => {
+    const peer = new Http2Peer({ play: (each) => answerAll(each) });
+    await range(peer);
+    peer.connection.send(ping(words(1, 2)));
+    await turn();
+    expect(peer.connection.sent('PING').length).toBe(1);
+  });
+});
+
+describe('a connection with streams', () => {
+  test('is probed in its interval, each time after the answer to the probe before', async () => {
+    const { peer, connection } = await busy();
+    for (let round = 1; round <= 3; round += 1) {
+      await passes(INTERVAL_MS - 1);
+      expect(probes(connection)).toBe(round - 1);
+      await passes(1);
+      expect(probes(connection)).toBe(round);
+      await passes(TIMEOUT_MS / 2);
+      answerProbe(connection);
+    }
+    expect(peer.connections.length).toBe(1);
+  });
+
+  test('whose probe is not answered is given up, and the outcome of its calls is unknown', async () => {
+    const peer = new Http2Peer({ ...PINGING, play: (each, index) => index > 0 && answerAll(each, 9) });
+    const call = range(peer);
+    await turn();
+    await passes(INTERVAL_MS + TIMEOUT_MS - 1);
+    expect(peer.connection.closed).toBe(false);
+    await passes(1 + GRACE_MS);
+    const error = await errorOf(call);
+    expect(error).toMatchObject({ code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
+    expect(error.problem).toBe(`no answer to PING within pingTimeoutMs = ${TIMEOUT_MS}`);
+    expect(peer.connections[0]?.closed).toBe(true);
+    expect((await range(peer)).count).toBe(9n);
+  });
+
+  test('whose probe is answered in time stays', async () => {
+    const { connection } = await busy();
+    await passes(INTERVAL_MS + TIMEOUT_MS - 1);
+    answerProbe(connection);
+    await passes(INTERVAL_MS - 1);
+    expect([connection.closed, probes(connection)]).toEqual([false, 1]);
+  });
+
+  test('is given up also where other frames come, but not the answer', async () => {
+    const { connection, open } = await busy();
+    await passes(INTERVAL_MS);
+    connection.send(ping(words(7, 7), FLAG.ACK), ping(words(7, 7)));
+    await passes(TIMEOUT_MS + GRACE_MS);
+    expect([connection.closed, open.end?.error?.reason]).toEqual([true, 'ConnectionLost']);
+  });
+});
+
+describe('a connection without streams', () => {
+  test('is not probed: etcd takes that for abuse', async () => {
+    const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
+    await range(peer);
+    await passes(100 * INTERVAL_MS);
+    expect([probes(peer.connection), peer.connection.closed]).toEqual([0, false]);
+  });
+
+  test('that gets one again is probed an interval later, and not at once', async () => {
+    const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
+    await range(peer);
+    await passes(5 * INTERVAL_MS);
+    peer.connection.onRequest = undefined;
+    void range(peer);
+    await turn();
+    await passes(INTERVAL_MS - 1);
+    expect(probes(peer.connection)).toBe(0);
+    await passes(1);
+    expect(probes(peer.connection)).toBe(1);
+  });
+
+  test('is probed no more often than in its interval, however streams come and go', async () => {
+    const peer = new Http2Peer(PINGING);
+    const times: number[] = [];
+    for (let call = 0; call < 100; call += 1) {
+      void range(peer);
+      await turn();
+      await passes(0.31 * INTERVAL_MS);
+      if (probes(peer.connection) > times.length) {
+        times.push(performance.now());
+        answerProbe(peer.connection);
+      }
+      peer.connection.send(rangeAnswer(2 * call + 1));
+      await passes(0.07 * INTERVAL_MS);
+    }
+    expect(times.length).toBeGreaterThan(5);
+    const gaps = times.slice(1).map((time, index) => time - (times[index] as number));
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(INTERVAL_MS);
+  });
+
+  test('is given up where the last probe stays without an answer', async () => {
+    const peer = new Http2Peer(PINGING);
+    const call = range(peer);
+    await turn();
+    await passes(INTERVAL_MS);
+    peer.connection.send(rangeAnswer(1));
+    await call;
+    await passes(TIMEOUT_MS + GRACE_MS);
+    expect(peer.connection.closed).toBe(true);
+  });
+});
+
+describe('a process', () => {
+  test('is kept by a connection with streams only', async () => {
+    const peer = new Http2Peer();
+    const call = range(peer);
+    expect(peer.connection.held).toBe(true);
+    await turn();
+    expect(peer.connection.held).toBe(true);
+    peer.connection.send(rangeAnswer(1));
+    await call;
+    expect(peer.connection.held).toBe(false);
+    const { stream } = watch(peer);
+    await turn();
+    expect(peer.connection.held).toBe(true);
+    stream.cancel();
+    expect(peer.connection.held).toBe(false);
+  });
+
+  test('is not kept by a connection whose call was given up before it stood', async () => {
+    const peer = new Http2Peer();
+    const stop = new AbortController();
+    void range(peer, { signal: stop.signal });
+    stop.abort();
+    await turn();
+    expect(peer.connection.held).toBe(false);
+  });
+});
+
+async function busy(): Promise<{ peer: Http2Peer; connection: PeerConnection; open: ReturnType<typeof watch> }> {
+  const peer = new Http2Peer(PINGING);
+  const open = watch(peer);
+  open.stream.send(CREATE_WATCH);
+  await turn();
+  return { peer, connection: peer.connection, open };
+}
+
+async function passes(ms: number): Promise<void> {
+  await vi.advanceTimersByTimeAsync(ms);
+  await turn();
+}
+
+/** How often the client has asked. */
+function probes(connection: PeerConnection): number {
+  return connection.sent('PING').filter(({ flags }) => flags === 0).length;
+}
+
+function answerProbe(connection: PeerConnection): void {
+  const last = connection.sent('PING').findLast(({ flags }) => flags === 0);
+  connection.send(ping(last?.payload ?? new Uint8Array(8), FLAG.ACK));
+}

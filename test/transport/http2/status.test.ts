@@ -1,0 +1,241 @@
+import { describe, expect, test } from 'vitest';
+import type { EtcdError } from '../../../src/errors.js';
+import { STATUS_CODES } from '../../../src/status.js';
+import { errorOf } from '../../support/errors.js';
+import { ANSWER_FIELDS, answerHeaders, CREATE_WATCH, range, rangeMessage, watch } from '../../support/http2-calls.js';
+import { data, headers } from '../../support/http2-frames.js';
+import { block, type Field } from '../../support/http2-hpack.js';
+import { Http2Peer, turn } from '../../support/http2-peer.js';
+
+// How the headers and trailers of an answer say how the call ended.
+// https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
+
+const TYPE: Field = ['content-type', 'application/grpc'];
+
+describe('grpc-status', () => {
+  test.for([...STATUS_CODES.entries()].slice(1))('%i in trailers is %s', async ([number, code]) => {
+    expect(await errorAfter(trailing(['grpc-status', `${number}`], ['grpc-message', 'no luck']))).toMatchObject({
+      code,
+      outcome: 'unknown',
+      problem: 'no luck',
+    });
+  });
+
+  test.for([...STATUS_CODES.entries()].slice(1))(
+    '%i in headers that are all of the answer is %s',
+    async ([number, code]) => {
+      expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', `${number}`])])).toMatchObject({ code });
+    },
+  );
+
+  test.for(['17', '99', '4294967296', '-1', '1.5', '', 'ok', '0x0', ' 0', '00000000000'])(
+    '%j, which is none, is Unknown',
+    async (status) => {
+      expect((await errorAfter(trailing(['grpc-status', status]))).code).toBe('Unknown');
+    },
+  );
+
+  test('that is missing in trailers is Unknown', async () => {
+    expect(await errorAfter(trailing(['x', 'y']))).toMatchObject({
+      code: 'Unknown',
+      reason: 'Other',
+      outcome: 'unknown',
+      problem: 'the answer ended without grpc-status',
+    });
+  });
+
+  test('that is missing in headers that are all of the answer is Unknown', async () => {
+    expect((await errorAfter([last(...ANSWER_FIELDS)])).code).toBe('Unknown');
+  });
+
+  test('that never comes, because DATA ends the stream, is an error', async () => {
+    const error = await errorAfter([answerHeaders(1), data(1, rangeMessage(), { endStream: true })]);
+    expect(error).toMatchObject({ code: 'Internal', outcome: 'unknown' });
+    expect(error.problem).toContain('without trailers');
+  });
+
+  test('of OK in headers that are all of the answer to a stream is its end', async () => {
+    const peer = new Http2Peer();
+    const open = watch(peer);
+    open.stream.send(CREATE_WATCH);
+    await turn();
+    peer.connection.send(last(...ANSWER_FIELDS, ['grpc-status', '0']));
+    expect(open.end).toEqual({ error: undefined });
+  });
+
+  test('of OK in headers that are all of the answer to a call is an answer without its message', async () => {
+    expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', '0'])])).toMatchObject({
+      code: 'Internal',
+      reason: 'MalformedMessage',
+    });
+  });
+
+  test('counts for more than the message before it', async () => {
+    expect((await errorAfter(trailing(['grpc-status', '13']))).code).toBe('Internal');
+  });
+
+  test('with words of etcd’s is etcd’s reason, and proof that nothing was done', async () => {
+    const words: Field = ['grpc-message', 'etcdserver: requested lease not found'];
+    expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', '5'], words)])).toMatchObject({
+      code: 'NotFound',
+      reason: 'LeaseNotFound',
+      outcome: 'rejected',
+    });
+  });
+
+  test('of Unavailable says nothing of what was done', async () => {
+    expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', '14'])])).toMatchObject({
+      code: 'Unavailable',
+      reason: 'ConnectionLost',
+      outcome: 'unknown',
+    });
+  });
+});
+
+describe('grpc-message', () => {
+  test.for([
+    ['plain words', 'plain words'],
+    ['', 'gRPC status Aborted'],
+    ['100%25 sure', '100% sure'],
+    ['a%0Ab%09c', 'a\nb\tc'],
+    ['%C3%A9%e2%82%ac%F0%9F%98%80', 'é€😀'],
+    ['50% off', '50% off'],
+    ['%', '%'],
+    ['%4', '%4'],
+    ['%zz%41', '%zzA'],
+    ['%%41', '%A'],
+    ['%4%31', '%41'],
+    ['%FF%41', '\ufffdA'],
+    ['%E2%82', '\ufffd'],
+    ['%00', '\0'],
+  ] as const)('%j is read as %j', async ([encoded, text]) => {
+    expect((await errorAfter(trailing(['grpc-status', '10'], ['grpc-message', encoded]))).problem).toBe(text);
+  });
+
+  test('of 8 KB is read whole', async () => {
+    const text = 'very '.repeat(1_600).trimEnd();
+    expect((await errorAfter(trailing(['grpc-status', '10'], ['grpc-message', text]))).problem).toBe(text);
+  });
+});
+
+describe('an HTTP status', () => {
+  // https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html
+  const CASES = [
+    [400, 'Internal'],
+    [401, 'Unauthenticated'],
+    [403, 'PermissionDenied'],
+    [404, 'Unimplemented'],
+    [429, 'Unavailable'],
+    [502, 'Unavailable'],
+    [503, 'Unavailable'],
+    [504, 'Unavailable'],
+    ...[204, 206, 301, 302, 304, 402, 405, 408, 413, 431, 500, 501, 505, 599].map(
+      (status) => [status, 'Unknown'] as const,
+    ),
+  ] as const;
+
+  test.for(CASES)('%i, and nothing else, is %s', async ([status, code]) => {
+    const error = await errorAfter([last([':status', `${status}`])]);
+    expect(error).toMatchObject({ code, outcome: 'unknown' });
+    expect(error.problem).toContain(`HTTP status ${status}`);
+    expect(error.reason).toBe(code === 'Unavailable' ? 'ConnectionLost' : 'Other');
+  });
+
+  test.for(CASES)('%i with a page of HTML is %s, and the page is not waited for', async ([status, code]) => {
+    const peer = new Http2Peer();
+    const call = range(peer);
+    await turn();
+    peer.connection.send(
+      headers(
+        1,
+        block([
+          [':status', `${status}`],
+          ['content-type', 'text/html'],
+        ]),
+      ),
+    );
+    expect(await errorOf(call)).toMatchObject({ code, outcome: 'unknown' });
+    await turn();
+    expect(peer.connection.request().reset).toBe('CANCEL');
+    peer.connection.send(data(1, Buffer.from('<h1>Sorry</h1>'), { endStream: true }));
+    await turn();
+    expect(peer.connection.closed).toBe(false);
+  });
+
+  test('counts for less than grpc-status beside it', async () => {
+    const fields: readonly Field[] = [[':status', '503'], TYPE, ['grpc-status', '7'], ['grpc-message', 'no']];
+    expect(await errorAfter([last(...fields)])).toMatchObject({ code: 'PermissionDenied', problem: 'no' });
+  });
+
+  test('of an interim answer is no end, however many come (8.1)', async () => {
+    const peer = new Http2Peer();
+    const call = range(peer);
+    await turn();
+    for (const status of ['100', '103', '199']) peer.connection.send(headers(1, block([[':status', status]])));
+    peer.connection.send(answerHeaders(1), data(1, rangeMessage(4)), last(['grpc-status', '0']));
+    expect((await call).count).toBe(4n);
+  });
+});
+
+describe('content-type', () => {
+  test.for(['application/grpc', 'application/grpc+proto', 'application/grpc;charset=utf-8'])(
+    '%s is that of gRPC',
+    async (type) => {
+      const peer = new Http2Peer();
+      const call = range(peer);
+      await turn();
+      peer.connection.send(
+        headers(
+          1,
+          block([
+            [':status', '200'],
+            ['content-type', type],
+          ]),
+        ),
+      );
+      peer.connection.send(data(1, rangeMessage(4)), last(['grpc-status', '0']));
+      expect((await call).count).toBe(4n);
+    },
+  );
+
+  test.for(['text/html', 'application/json', 'application/grpc-web', 'application/grpcx', 'x application/grpc', ''])(
+    '%j is none of gRPC: whoever answers is no etcd',
+    async (type) => {
+      const error = await errorAfter([
+        headers(
+          1,
+          block([
+            [':status', '200'],
+            ['content-type', type],
+          ]),
+        ),
+      ]);
+      expect(error).toMatchObject({ code: 'Unknown', reason: 'Other', outcome: 'unknown' });
+      expect(error.problem).toContain('content-type');
+    },
+  );
+
+  test('that is missing is none of gRPC', async () => {
+    expect((await errorAfter([headers(1, block([[':status', '200']]))])).problem).toContain('content-type');
+  });
+});
+
+/** A whole answer with these trailers. */
+function trailing(...fields: readonly Field[]): Buffer[] {
+  return [answerHeaders(1), data(1, rangeMessage()), last(...fields)];
+}
+
+function last(...fields: readonly Field[]): Buffer {
+  return headers(1, block(fields), { endStream: true });
+}
+
+async function errorAfter(frames: readonly Buffer[]): Promise<EtcdError> {
+  const peer = new Http2Peer();
+  const call = range(peer);
+  await turn();
+  peer.connection.send(...frames);
+  const error = await errorOf(call);
+  await turn();
+  expect(peer.connection.closed).toBe(false);
+  return error;
+}

@@ -1,0 +1,162 @@
+import { describe, expect, test } from 'vitest';
+import { methods } from '../../../src/gen/methods.js';
+import { errorOf } from '../../support/errors.js';
+import {
+  answerHeaders,
+  CREATE_WATCH,
+  range,
+  rangeAnswer,
+  rangeMessage,
+  TRAILER_FIELDS,
+  trailers,
+  watch,
+  watchMessage,
+} from '../../support/http2-calls.js';
+import { data, type ErrorName, frame, headers, windowUpdate } from '../../support/http2-frames.js';
+import { block, type Field } from '../../support/http2-hpack.js';
+import { ENDPOINT, Http2Peer, turn } from '../../support/http2-peer.js';
+
+// RFC 9113, sections 5.4.2 and 8.1.1: what ends one stream, and leaves the connection to the others.
+
+const STATUS: Field = [':status', '200'];
+const TYPE: Field = ['content-type', 'application/grpc'];
+
+type Case = readonly [what: string, code: ErrorName, ...frames: readonly Buffer[]];
+
+const FRAMES: readonly Case[] = [
+  ['WINDOW_UPDATE by 0 (6.9)', 'PROTOCOL_ERROR', windowUpdate(1, 0)],
+  ['a window beyond 2^31 - 1 (6.9.1)', 'FLOW_CONTROL_ERROR', windowUpdate(1, 2 ** 31 - 1)],
+  ['PRIORITY of 4 bytes (6.3)', 'FRAME_SIZE_ERROR', frame('PRIORITY', 0, 1, new Uint8Array(4))],
+  ['DATA before HEADERS (8.1)', 'PROTOCOL_ERROR', data(1, rangeMessage())],
+  ['DATA after an interim answer (8.1)', 'PROTOCOL_ERROR', head([':status', '100']), data(1, rangeMessage())],
+  ['trailers that do not end the stream (8.1)', 'PROTOCOL_ERROR', answerHeaders(1), head(...TRAILER_FIELDS)],
+  ['an interim answer that ends the stream (8.1)', 'PROTOCOL_ERROR', last([':status', '103'])],
+];
+
+const FIELDS: readonly Case[] = [
+  ['without :status (8.3.2)', 'PROTOCOL_ERROR', head(TYPE)],
+  ['without any field', 'PROTOCOL_ERROR', head()],
+  ['that end the stream without :status', 'PROTOCOL_ERROR', last(['grpc-status', '0'])],
+  ['with two :status (8.3)', 'PROTOCOL_ERROR', head(STATUS, STATUS)],
+  ['with :status behind another field (8.3)', 'PROTOCOL_ERROR', head(TYPE, STATUS)],
+  ['with a pseudo-header of requests (8.3)', 'PROTOCOL_ERROR', head(STATUS, [':path', '/'])],
+  ['with an unknown pseudo-header (8.3)', 'PROTOCOL_ERROR', head(STATUS, [':new', '1'])],
+  ...['', '20', '2000', '2x0', '-20', ' 200'].map(
+    (status): Case => [
+      `with :status ${JSON.stringify(status)} (8.3.2)`,
+      'PROTOCOL_ERROR',
+      head([':status', status], TYPE),
+    ],
+  ),
+  ...['A', 'Content-Type', 'grpc-statuS'].map(
+    (name): Case => [`with the name ${name}, in upper case (8.2.1)`, 'PROTOCOL_ERROR', head(STATUS, TYPE, [name, 'x'])],
+  ),
+  ...['', 'a b', 'a\x00', 'a\x7f', 'a\x80', 'a:b', '\ta'].map(
+    (name): Case => [
+      `with the name ${JSON.stringify(name)} (8.2.1)`,
+      'PROTOCOL_ERROR',
+      head(STATUS, TYPE, [name, 'x']),
+    ],
+  ),
+  ...['\x00', 'a\rb', 'a\nb', 'a\r\nx: y'].map(
+    (value): Case => [
+      `with the value ${JSON.stringify(value)} (8.2.1)`,
+      'PROTOCOL_ERROR',
+      head(STATUS, TYPE, ['x', value]),
+    ],
+  ),
+  ...['connection', 'proxy-connection', 'keep-alive', 'transfer-encoding', 'upgrade'].map(
+    (name): Case => [`with the field ${name}, of HTTP/1.1 (8.2.2)`, 'PROTOCOL_ERROR', head(STATUS, TYPE, [name, 'x'])],
+  ),
+];
+
+const TRAILERS: readonly Case[] = (
+  [
+    ['with :status (8.1)', STATUS],
+    ['with another pseudo-header (8.1)', [':path', '/']],
+    ['with a name in upper case (8.2.1)', ['Grpc-Message', 'x']],
+    ['with a value of two lines (8.2.1)', ['grpc-message', 'a\nb']],
+    ['with the field connection (8.2.2)', ['connection', 'close']],
+  ] as const
+).map(([what, field]) => [
+  what,
+  'PROTOCOL_ERROR',
+  answerHeaders(1),
+  data(1, rangeMessage()),
+  last(...TRAILER_FIELDS, field),
+]);
+
+const LENGTHS: readonly Case[] = [
+  [
+    'less than the data (8.1.1)',
+    'PROTOCOL_ERROR',
+    head(STATUS, TYPE, ['content-length', '3']),
+    data(1, rangeMessage()),
+    trailers(1),
+  ],
+  [
+    'more than the data (8.1.1)',
+    'PROTOCOL_ERROR',
+    head(STATUS, TYPE, ['content-length', '99']),
+    data(1, rangeMessage()),
+    trailers(1),
+  ],
+];
+
+describe.for([
+  ['a peer that sends', FRAMES],
+  ['headers of an answer', FIELDS],
+  ['trailers', TRAILERS],
+  ['content-length of', LENGTHS],
+] as const)('%s', ([, cases]) => {
+  test.for(cases)('%s: %s on the stream', async ([, code, ...frames]) => {
+    const peer = new Http2Peer();
+    const call = range(peer);
+    await turn();
+    const { connection } = peer;
+    connection.send(...frames);
+    // What is on its way meanwhile changes nothing.
+    connection.send(data(1, rangeMessage()), trailers(1));
+    expect(await errorOf(call)).toMatchObject({
+      reason: 'ProtocolError',
+      code: 'Internal',
+      outcome: 'unknown',
+      method: methods.kv.range.path,
+      endpoint: ENDPOINT,
+    });
+    await turn();
+    expect(connection.request(1).reset).toBe(code);
+    await expectToGoOn(peer);
+  });
+});
+
+test('a stream that breaks a rule hears of it once, and no other stream does', async () => {
+  const peer = new Http2Peer();
+  const [broken, whole] = [watch(peer), watch(peer)];
+  for (const { stream } of [broken, whole]) stream.send(CREATE_WATCH);
+  await turn();
+  const { connection } = peer;
+  connection.send(answerHeaders(1), answerHeaders(3), data(1, watchMessage(1)), windowUpdate(1, 0));
+  connection.send(data(1, watchMessage(2)), trailers(1), data(3, watchMessage(3)));
+  expect([broken.messages, broken.end?.error?.reason]).toEqual([[1n], 'ProtocolError']);
+  expect([whole.messages, whole.end]).toEqual([[3n], undefined]);
+  await turn();
+  expect(connection.sent('RST_STREAM').map(({ streamId }) => streamId)).toEqual([1]);
+});
+
+/** The connection carries another call. */
+async function expectToGoOn(peer: Http2Peer): Promise<void> {
+  const next = range(peer);
+  await turn();
+  peer.connection.send(rangeAnswer(3, 9));
+  expect((await next).count).toBe(9n);
+  expect([peer.connections.length, peer.connection.goAwayCode]).toEqual([1, undefined]);
+}
+
+function head(...fields: readonly Field[]): Buffer {
+  return headers(1, block(fields));
+}
+
+function last(...fields: readonly Field[]): Buffer {
+  return headers(1, block(fields), { endStream: true });
+}
