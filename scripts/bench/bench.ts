@@ -16,6 +16,7 @@ export class Bench {
   readonly #processes = new Map<ContenderName | 'writer', ContenderProcess>();
   readonly #all = new Set<ContenderProcess>();
   readonly #done = new Set<string>();
+  #closed = false;
 
   constructor(settings: Settings, endpoint: string, installation: Installation) {
     this.settings = settings;
@@ -51,6 +52,7 @@ export class Bench {
 
   /** A process that has done nothing yet. */
   fresh(name: ContenderName): ContenderProcess {
+    if (this.#closed) throw new Error('the run is over');
     const process = new ContenderProcess(this.installation.path('contender'), name, this.endpoint);
     this.#all.add(process);
     return process;
@@ -62,6 +64,7 @@ export class Bench {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     for (const process of this.#all) process.stop();
     await this.client.close();
   }

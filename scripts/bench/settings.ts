@@ -1,12 +1,14 @@
 /** How much of everything is done. */
 export interface Settings {
+  /** Too little for numbers that are to be relied on. */
+  readonly quick: boolean;
   readonly rounds: number;
   /** Of each contender in each round, where a workload goes by time. */
   readonly seconds: number;
   /** Of each workload, all contenders at once, before its first round. */
   readonly warmUpSeconds: number;
-  /** Of each kind of call at the start of the run: what Node.js compiles late must not happen while measuring. */
-  readonly firstWarmUpSeconds: number;
+  /** Before the first calls of a run: Node.js compiles what is called often while it runs. */
+  readonly firstWarmUp: { readonly inFlight: number; readonly seconds: number };
   /** Calls under way at a time, by length of the values in bytes. */
   readonly inFlight: Readonly<Record<100 | 100_000, readonly number[]>>;
   /** Of one way of handing a lock on in one round; the slower way needs 100 ms for one. */
@@ -23,10 +25,11 @@ export interface Settings {
 }
 
 export const WHOLE: Settings = {
+  quick: false,
   rounds: 5,
   seconds: 0.4,
   warmUpSeconds: 0.4,
-  firstWarmUpSeconds: 4,
+  firstWarmUp: { inFlight: 64, seconds: 8 },
   inFlight: { 100: [1, 16, 128, 512], 100000: [1, 16, 128, 512] },
   handOffSeconds: 1.5,
   otherWrites: true,
@@ -38,10 +41,11 @@ export const WHOLE: Settings = {
 
 /** Enough to see that everything runs, and roughly how: in less than a minute. */
 export const QUICK: Settings = {
+  quick: true,
   rounds: 2,
   seconds: 0.1,
   warmUpSeconds: 0.2,
-  firstWarmUpSeconds: 1,
+  firstWarmUp: { inFlight: 64, seconds: 4 },
   inFlight: { 100: [1, 128, 512], 100000: [16] },
   handOffSeconds: 0.3,
   otherWrites: false,

@@ -27,5 +27,6 @@ export const NOTES: Readonly<Record<string, string>> = {
     'puts; the server begins to send up to 100 ms after a watch is created.',
   [MEMORY_GROUP]:
     'After garbage collection; "heap" includes buffers outside of the JavaScript heap. Each client in a new process, ' +
-    'whose growth is counted from 1,000 gets on.',
+    'whose growth is counted from 1,000 gets on. What is given for a watcher is the growth; the rest is of the whole ' +
+    'process.',
 };

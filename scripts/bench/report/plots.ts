@@ -71,20 +71,16 @@ interface Bar {
   readonly label: string;
 }
 
-/** Writes those plots for which there are numbers; their paths. */
-export async function writePlots(folder: string, outcomes: readonly Outcome[]): Promise<string[]> {
+/** Writes those plots for which there are numbers. */
+export async function writePlots(folder: string, outcomes: readonly Outcome[]): Promise<void> {
   mkdirSync(folder, { recursive: true });
-  const written: string[] = [];
   for (const plot of PLOTS) {
     const bars = barsOf(plot, outcomes);
     if (bars.length === 0) continue;
     const view = new View(parse(compile(specOf(plot, bars)).spec), { renderer: 'none' });
-    const path = join(folder, `${plot.file}.svg`);
-    writeFileSync(path, `${await view.toSVG()}\n`);
+    writeFileSync(join(folder, `${plot.file}.svg`), `${await view.toSVG()}\n`);
     view.finalize();
-    written.push(path);
   }
-  return written;
 }
 
 function barsOf({ group, metric, variants }: Plot, outcomes: readonly Outcome[]): Bar[] {
@@ -112,7 +108,7 @@ function specOf({ title, variants }: Plot, bars: readonly Bar[]): TopLevelSpec {
       field: 'variant',
       type: 'nominal',
       sort: variants ?? null,
-      header: one ? null : { title: null, labelAnchor: 'start', labelFontWeight: 'bold' },
+      header: { title: null, labels: !one, labelAnchor: 'start', labelFontWeight: 'bold' },
     },
     spec: {
       width: 520,

@@ -1,11 +1,29 @@
+import type { Results } from '../results.js';
 import { METRICS, type Metric, type Sample } from '../sample.js';
 import { spreadOf } from '../statistics.js';
 import type { Outcome } from '../workloads/workload.js';
 import { NOTES } from './notes.js';
 import type { Verdict } from './targets.js';
 
-/** Of each group a table in Markdown: medians, and from the least to the most. */
-export function tablesOf(outcomes: readonly Outcome[]): string {
+/** All that a run came to, in Markdown. */
+export function reportOn(
+  results: Results,
+  verdicts: readonly Verdict[],
+  { colors }: { readonly colors: boolean },
+): string {
+  const { etcd, node, cpu, cpus, date, settings, outcomes } = results;
+  const about =
+    `etcd ${etcd ?? 'as it runs'}, one member; Node.js ${node}; ${cpus} × ${cpu ?? 'CPU'}; ${date.slice(0, 10)}. ` +
+    `Medians of ${settings.rounds} rounds of ${settings.seconds} s, and from the least to the most.`;
+  const caution = settings.quick
+    ? ['A quick run shows that everything runs. Its numbers are not to be relied on.', '']
+    : [];
+  const verdict = verdicts.length === 0 ? [] : [verdictTable(verdicts, colors)];
+  return [about, '', ...caution, tablesOf(outcomes), ...verdict].join('\n');
+}
+
+/** Of each group a table: medians, and from the least to the most. */
+function tablesOf(outcomes: readonly Outcome[]): string {
   const groups = [...new Set(outcomes.map(({ group }) => group))];
   return groups
     .map((group) =>
@@ -46,7 +64,7 @@ function cell(samples: readonly Sample[], metric: Metric): string {
 }
 
 /** What was to be reached, and what was. */
-export function verdictTable(verdicts: readonly Verdict[], { colors }: { readonly colors: boolean }): string {
+function verdictTable(verdicts: readonly Verdict[], colors: boolean): string {
   const rows = verdicts.map(({ what, metric, factor, ratio, holds }) => [
     what,
     metric === 'rate' ? `at least ${factor} ×` : `at most 1/${text(1 / factor, 0)}`,

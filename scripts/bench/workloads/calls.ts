@@ -43,8 +43,9 @@ function callWorkload(
     rounds: settings.rounds,
     prepare: async (bench) => {
       await putValues(bench, valueBytes);
-      const seconds = bench.once(`warm-up of ${kind}`) ? settings.firstWarmUpSeconds : settings.warmUpSeconds;
-      await bench.performAll(CONTENDERS, { kind: 'calls', work, limits: { inFlight, seconds } });
+      const { warmUpSeconds, firstWarmUp } = settings;
+      if (bench.once('warm-up')) await bench.performAll(CONTENDERS, { kind: 'calls', work, limits: firstWarmUp });
+      await bench.performAll(CONTENDERS, { kind: 'calls', work, limits: { inFlight, seconds: warmUpSeconds } });
     },
     measure: (bench, contender) =>
       bench.perform(contender, { kind: 'calls', work, limits: { inFlight, seconds: settings.seconds } }),

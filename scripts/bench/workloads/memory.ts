@@ -16,15 +16,18 @@ const FIRST_CALLS = 1_000;
 /** Calls in one task, so that each task is soon over. */
 const CALLS_PER_TASK = 20_000;
 
+/** A million calls take those over grpc-js minutes, and these two are the ones to compare. */
+const CALLERS = ['etcdwire', 'etcd3'] as const;
+
 /** What clients keep in memory; each in a new process, all of them at a time, for nothing is timed. */
 export function memoryWorkloads({ memoryCalls }: Settings): Workload[] {
   return [
-    memory(`after ${memoryCalls.toLocaleString('en')} gets`, 1, async (process) => {
+    memory(`after ${memoryCalls.toLocaleString('en')} gets`, CALLERS, 1, async (process) => {
       for (let left = memoryCalls; left > 0; left -= CALLS_PER_TASK) {
         await process.perform(gets(Math.min(left, CALLS_PER_TASK)));
       }
     }),
-    memory(`a watcher, of ${WATCHERS.toLocaleString('en')}`, WATCHERS, (process) =>
+    memory(`a watcher, of ${WATCHERS.toLocaleString('en')}`, CONTENDERS, WATCHERS, (process) =>
       process.perform({ kind: 'open-watchers', prefix: 'bench/memory/', watchers: WATCHERS }),
     ),
   ];
@@ -32,13 +35,14 @@ export function memoryWorkloads({ memoryCalls }: Settings): Workload[] {
 
 function memory(
   variant: string,
+  contenders: readonly ContenderName[],
   things: number,
   act: (process: ContenderProcess) => Promise<unknown>,
 ): Workload<ContenderName> {
   return {
     group: MEMORY_GROUP,
     variant,
-    contenders: CONTENDERS,
+    contenders,
     rounds: 1,
     atOnce: true,
     prepare: (bench) => putValues(bench, 100),
