@@ -19,6 +19,7 @@ const RANKS: readonly (readonly string[])[] = [
       'sha256',
       'time',
       'fifo',
+      'flat-iterator',
       'async-queue',
     ],
     ...['checked-signal', 'on-abort', 'protobuf'],

@@ -58,7 +58,7 @@ export class Keyspace implements AsyncDisposable {
    * Every key of a range in ascending order, all as of one revision: streamed where the server can (etcd 3.7), else
    * page by page. A compaction past that revision during a long scan ends it with reason `Compacted`.
    */
-  scan(keys: Keys, options?: ScanOptions & CallOptions): AsyncGenerator<KeyValue, void> {
+  scan(keys: Keys, options?: ScanOptions & CallOptions): AsyncIterableIterator<KeyValue> {
     return this.#kv.scan(keys, options);
   }
 

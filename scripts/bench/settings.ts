@@ -17,6 +17,8 @@ export interface Settings {
   readonly otherWrites: boolean;
   /** Keys to scan, and events to catch up on. */
   readonly manyKeys: number;
+  /** Events to catch up on that have a revision each. */
+  readonly singlePuts: number;
   /** Events that watchers see live in one round. */
   readonly liveEvents: number;
   readonly coldStarts: number;
@@ -34,6 +36,7 @@ export const WHOLE: Settings = {
   handOffSeconds: 1.5,
   otherWrites: true,
   manyKeys: 100_000,
+  singlePuts: 100_000,
   liveEvents: 10_000,
   coldStarts: 15,
   memoryCalls: 1_000_000,
@@ -49,7 +52,8 @@ export const QUICK: Settings = {
   inFlight: { 100: [1, 128, 512], 100000: [16] },
   handOffSeconds: 0.3,
   otherWrites: false,
-  manyKeys: 100_000,
+  manyKeys: 20_000,
+  singlePuts: 10_000,
   liveEvents: 2_000,
   coldStarts: 4,
   memoryCalls: 10_000,

@@ -3,6 +3,7 @@ import type { BytesLike } from '../bytes.js';
 import { readStream } from '../channel/read-stream.js';
 import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { invalidInput } from '../errors.js';
+import { FlatIterator } from '../flat-iterator.js';
 import { methods } from '../gen/methods.js';
 import { checkTxn } from '../txn/check-txn.js';
 import type { Op, Txn, TxnResult } from '../txn/op.js';
@@ -28,7 +29,7 @@ import {
   type WithHeader,
   withHeader,
 } from './results.js';
-import { type ScanPage, scanPages } from './scan.js';
+import { type PackedPage, type ScanPage, scanPages } from './scan.js';
 
 /** Options of a read of one key. */
 export type GetOptions = Pick<RangeOptions, 'revision' | 'serializable' | 'keysOnly'>;
@@ -70,8 +71,8 @@ export class KV {
   }
 
   /** Every key of a range in ascending order, all as of one revision. */
-  scan(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncGenerator<KeyValue, void> {
-    return keysOfPages(this.scanPages(keys, options));
+  scan(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncIterableIterator<KeyValue> {
+    return new FlatIterator(this.#packedPages(keys, options), ({ kvs }) => kvs);
   }
 
   /**
@@ -79,6 +80,10 @@ export class KV {
    * scan ends it with reason `Compacted`. `timeoutMs` holds for each page.
    */
   scanPages(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncGenerator<ScanPage, void> {
+    return unpacked(this.#packedPages(keys, options));
+  }
+
+  #packedPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<PackedPage, void> {
     refuse(options, ['countOnly', 'limit', 'sort'], 'scan');
     rangeRequest(keys, options);
     const { maxReceiveBytes } = this.#options;
@@ -146,8 +151,8 @@ export class KV {
   }
 }
 
-async function* keysOfPages(pages: AsyncIterable<ScanPage>): AsyncGenerator<KeyValue, void> {
-  for await (const { kvs } of pages) yield* kvs;
+async function* unpacked(pages: AsyncIterable<PackedPage>): AsyncGenerator<ScanPage, void> {
+  for await (const { revision, kvs } of pages) yield { revision, kvs: [...kvs] };
 }
 
 /** The types leave these out, but the presets of a range let them in. */

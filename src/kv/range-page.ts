@@ -46,14 +46,13 @@ export class PackedKeyValues {
     return new PackedKeyValues(this.#bytes, this.length, this.#lastAt, (kv) => change(this.#change(kv)));
   }
 
-  decode(): KeyValue[] {
-    const kvs: KeyValue[] = [];
+  /** Decodes each when it is asked for: what nobody keeps is gone before the next one comes. */
+  *[Symbol.iterator](): Generator<KeyValue, void> {
     const reader = new Reader(this.#bytes, RangeResponse.typeName);
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      if (tag === KVS) kvs.push(new KeyValue(this.#change(reader.message(mvccpb.KeyValue))));
+      if (tag === KVS) yield new KeyValue(this.#change(reader.message(mvccpb.KeyValue)));
       else reader.skip(tag);
     }
-    return kvs;
   }
 }
 

@@ -10,9 +10,9 @@ import type { RangeOptions } from './requests.js';
 
 /** Little enough whatever the values weigh; small ranges are done with it. */
 const FIRST_PAGE_KEYS = 32;
-const MAX_PAGE_KEYS = 20_000;
+const MAX_PAGE_KEYS = 40_000;
 /** What a page should weigh: large enough to hide the round trip, small enough to hold. */
-const PAGE_BYTES = 2_097_152;
+const PAGE_BYTES = 4_194_304;
 
 const NUL = new Uint8Array([0]);
 
@@ -20,6 +20,12 @@ const NUL = new Uint8Array([0]);
 export interface ScanPage {
   readonly revision: bigint;
   readonly kvs: readonly KeyValue[];
+}
+
+/** The same; a page as it came has not been decoded yet. */
+export interface PackedPage {
+  readonly revision: bigint;
+  readonly kvs: PackedKeyValues | readonly KeyValue[];
 }
 
 export interface ScanSource {
@@ -42,7 +48,7 @@ export async function* scanPages(
   keys: Keys,
   options: RangeOptions & { readonly signal?: AbortSignal | undefined },
   source: ScanSource,
-): AsyncGenerator<ScanPage, void> {
+): AsyncGenerator<PackedPage, void> {
   const { rangeEnd } = resolveKeys(keys, 'keys');
   const pageBytes = Math.min(PAGE_BYTES, source.maxReceiveBytes / 2);
   let rest: Keys | undefined = keys;
@@ -78,7 +84,7 @@ export async function* scanPages(
       limit = limitFor(page.kvs, pageBytes);
       const chunks = done ? undefined : source.stream(rest as Keys, { ...options, revision });
       ahead = done || chunks !== undefined ? undefined : ask(rest as Keys);
-      yield { revision, kvs: page.kvs.decode() };
+      yield { revision, kvs: page.kvs };
       if (done) return;
       if (chunks === undefined) continue;
       try {

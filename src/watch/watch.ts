@@ -1,10 +1,10 @@
 import { checkInt64, checkPositive } from '../arguments.js';
 import { canceled, invalidInput } from '../errors.js';
+import { FlatIterator } from '../flat-iterator.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/key-range.js';
 import { onAbort } from '../on-abort.js';
 import type { WatchBatch, WatchEvent } from './event.js';
-import { EventIterator } from './event-iterator.js';
 import { WatchParts } from './watch-parts.js';
 import type { WatchStream } from './watch-stream.js';
 
@@ -81,7 +81,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
-    return new EventIterator(this.batches());
+    return new FlatIterator(this.batches(), ({ events }) => events);
   }
 
   /** Asks the server to say how far the watch is; a quiet watch then resumes from there. */

@@ -23,8 +23,8 @@ export const NOTES: Readonly<Record<string, string>> = {
     'follow.',
   [MANY_KEYS_GROUP]:
     'Operations are keys and events of 100 bytes; percentiles are of the whole. etcd3 and bare grpc-js have the keys in ' +
-    'one answer, and both need the limit of 4 MB of grpc-js lifted for it. The events were made by transactions of 100 ' +
-    'puts; the server begins to send up to 100 ms after a watch is created.',
+    'one answer, and both need the limit of 4 MB of grpc-js lifted for it. The server begins to ' +
+    'send what is past up to 100 ms after a watch is created, and sends 1,000 revisions of a watch each 100 ms.',
   [MEMORY_GROUP]:
     'After garbage collection; "heap" includes buffers outside of the JavaScript heap. Each client in a new process, ' +
     'whose growth is counted from 1,000 gets on. What is given for a watcher is the growth; the rest is of the whole ' +

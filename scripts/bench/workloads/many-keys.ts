@@ -8,25 +8,40 @@ import type { Workload } from './workload.js';
 const PREFIX = 'bench/many/';
 const VALUE = Buffer.alloc(100, 'v');
 const PUTS_PER_TXN = 100;
+/** Puts by themselves, again and again over the same keys. */
+const SINGLE_PREFIX = 'bench/single/';
+const SINGLE_KEYS = 1_000;
+const PUTS_IN_FLIGHT = 512;
 
 export const MANY_KEYS_GROUP = 'reading much';
 export const SCAN_VARIANT = 'scan, keys';
-export const CATCH_UP_VARIANT = 'watch in the past, events';
+export const CATCH_UP_VARIANT = 'watch in the past, events of single puts';
+const BATCH_CATCH_UP_VARIANT = `watch in the past, events of transactions of ${PUTS_PER_TXN} puts`;
 
 /** Reading many keys at once, and seeing how they came about. */
 export function manyKeysWorkloads(settings: Settings): Workload[] {
-  const keys = settings.manyKeys;
-  let startRevision = 0n;
+  const { manyKeys: keys, singlePuts } = settings;
+  const startRevisions = { many: 0n, single: 0n };
   const putKeys = async (bench: Bench): Promise<void> => {
-    if (bench.once('many keys')) startRevision = await putMany(bench, keys);
+    if (bench.once('many keys')) startRevisions.many = await putMany(bench, keys);
+  };
+  const putSingly = async (bench: Bench): Promise<void> => {
+    startRevisions.single = await putOneByOne(bench, singlePuts);
   };
   return [
     oneByOne(SCAN_VARIANT, settings, putKeys, () => ({ kind: 'scan', prefix: PREFIX, keys })),
-    oneByOne(CATCH_UP_VARIANT, settings, putKeys, () => ({
+    oneByOne(BATCH_CATCH_UP_VARIANT, settings, putKeys, () => ({
       kind: 'catch-up',
       prefix: PREFIX,
-      startRevision,
+      startRevision: startRevisions.many,
       events: keys,
+    })),
+    // A client that does nothing about it takes 14 s for a hundred thousand.
+    oneByOne(CATCH_UP_VARIANT, { ...settings, rounds: Math.min(settings.rounds, 3) }, putSingly, () => ({
+      kind: 'catch-up',
+      prefix: SINGLE_PREFIX,
+      startRevision: startRevisions.single,
+      events: singlePuts,
     })),
   ];
 }
@@ -49,6 +64,17 @@ function oneByOne(
     },
     measure: (bench, contender) => bench.perform(contender, once()),
   };
+}
+
+/** The revision of the first put. */
+async function putOneByOne({ client }: Bench, puts: number): Promise<bigint> {
+  const first = await client.put(`${SINGLE_PREFIX}0`, VALUE);
+  let made = 1;
+  const loop = async (): Promise<void> => {
+    while (made < puts) await client.put(`${SINGLE_PREFIX}${made++ % SINGLE_KEYS}`, VALUE);
+  };
+  await Promise.all(Array.from({ length: PUTS_IN_FLIGHT }, loop));
+  return first.header.revision;
 }
 
 /** The revision of the first put. */

@@ -1,24 +1,26 @@
 import { after, monotonicMs } from '../../time.js';
+import type { Slots, Slotted } from './slots.js';
 
-export interface Expiring {
+export interface Expiring extends Slotted {
   /** On the monotonic clock. */
   readonly deadline: number;
+  /** It is not kept any longer after this. */
   expire(): void;
 }
 
 /** The time limits of many calls under one timer: calls come and go by the ten thousand a second, and few expire. */
 export class Deadlines {
-  readonly #calls = new Set<Expiring>();
+  readonly #calls: Slots<Expiring>;
   #due = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
 
-  add(call: Expiring): void {
-    this.#calls.add(call);
-    if (call.deadline < this.#due) this.#arm(call.deadline);
+  constructor(calls: Slots<Expiring>) {
+    this.#calls = calls;
   }
 
-  delete(call: Expiring): void {
-    this.#calls.delete(call);
+  /** There is a new call. */
+  added({ deadline }: Expiring): void {
+    if (deadline < this.#due) this.#arm(deadline);
   }
 
   /** No call is left. */
@@ -37,11 +39,9 @@ export class Deadlines {
     const now = monotonicMs();
     this.#due = Number.POSITIVE_INFINITY;
     let next = Number.POSITIVE_INFINITY;
-    for (const call of this.#calls) {
-      if (call.deadline <= now) {
-        this.#calls.delete(call);
-        call.expire();
-      } else if (call.deadline < next) next = call.deadline;
+    for (const call of this.#calls.all()) {
+      if (call.deadline <= now) call.expire();
+      else if (call.deadline < next) next = call.deadline;
     }
     if (next < this.#due) this.#arm(next);
   }

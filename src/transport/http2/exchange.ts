@@ -1,11 +1,12 @@
 import type { EtcdError } from '../../errors.js';
+import type { Expiring } from './deadlines.js';
 import type { Http2Stream } from './stream.js';
 
 /** A connection that ends with GOAWAY again and again is the endpoint's trouble, and no longer this call's. */
 export const MAX_MOVES = 3;
 
 /** A call under way, as its transport sees it. */
-export interface Exchange {
+export interface Exchange extends Expiring {
   /** What to open on the connection; undefined where the call has ended meanwhile. */
   beginStream(): Http2Stream | undefined;
   /** The stream was handed to a connection: what there is to send can be given to it. */

@@ -9,6 +9,9 @@ import { Http2Stream, type StreamReceiver } from './stream.js';
 
 /** One call with a stream of messages on either side. */
 export class MessageExchange<Request, Response> implements OutgoingStream<Request>, Exchange {
+  slot = -1;
+  /** Streams have no time limit: who reads them may set one. */
+  readonly deadline = Number.POSITIVE_INFINITY;
   readonly #method: Method<Request, Response>;
   readonly #maxRequestBytes: number;
   readonly #maxReceiveBytes: number;
@@ -117,6 +120,8 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
   notConnected(error: EtcdError): void {
     this.#end(amended(error, { method: this.#method.path }));
   }
+
+  expire(): void {}
 
   close(): void {
     this.fail(clientClosed());

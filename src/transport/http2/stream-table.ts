@@ -2,9 +2,16 @@ import { ConnectionError, ErrorCode } from './error-code.js';
 import { MAX_STREAM_ID } from './frame.js';
 import type { Http2Stream } from './stream.js';
 
+/** A power of two. */
+const RECENT = 1_024;
+
 /** The streams of a connection: those that are open, by identifier, and those that wait for room. */
 export class StreamTable {
-  readonly #open = new Map<number, Http2Stream>();
+  /** By the low bits of the identifier: a Map's tables would outlive their streams, as `Slots` says. */
+  readonly #recent = new Array<Http2Stream | undefined>(RECENT).fill(undefined);
+  /** Those that were still open when another one came to their place. */
+  readonly #long = new Map<number, Http2Stream>();
+  #size = 0;
   readonly #waiting = new Set<Http2Stream>();
   #nextId: number;
 
@@ -14,7 +21,7 @@ export class StreamTable {
 
   /** How many are open. */
   get size(): number {
-    return this.#open.size;
+    return this.#size;
   }
 
   get hasWaiting(): boolean {
@@ -26,15 +33,20 @@ export class StreamTable {
     return this.#nextId > MAX_STREAM_ID;
   }
 
+  /** Those that are open, in their order. */
   all(): readonly Http2Stream[] {
-    return [...this.#open.values()];
+    const recent = this.#recent.filter((stream) => stream !== undefined);
+    return [...this.#long.values(), ...recent].sort((a, b) => a.id - b.id);
   }
 
   /** Gives the stream its identifier. */
   add(stream: Http2Stream): number {
     const id = this.#nextId;
     this.#nextId += 2;
-    this.#open.set(id, stream);
+    const before = this.#recent[placeOf(id)];
+    if (before !== undefined) this.#long.set(before.id, before);
+    this.#recent[placeOf(id)] = stream;
+    this.#size += 1;
     return id;
   }
 
@@ -53,8 +65,11 @@ export class StreamTable {
 
   /** Whether it was open. */
   delete(stream: Http2Stream): boolean {
-    this.#waiting.delete(stream);
-    return this.#open.delete(stream.id);
+    if (this.#waiting.delete(stream)) return false;
+    if (this.#recent[placeOf(stream.id)] === stream) this.#recent[placeOf(stream.id)] = undefined;
+    else if (!this.#long.delete(stream.id)) return false;
+    this.#size -= 1;
+    return true;
   }
 
   /**
@@ -63,8 +78,13 @@ export class StreamTable {
    * @throws ConnectionError for one that was never opened.
    */
   find(id: number, frame: string): Http2Stream | undefined {
-    const stream = this.#open.get(id);
+    const recent = this.#recent[placeOf(id)];
+    const stream = recent?.id === id ? recent : this.#long.get(id);
     if (stream !== undefined || (id % 2 === 1 && id < this.#nextId)) return stream;
     throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, `${frame} on stream ${id}, which nobody opened`);
   }
+}
+
+function placeOf(id: number): number {
+  return (id >>> 1) & (RECENT - 1);
 }

@@ -8,6 +8,7 @@ import { Connection, type ConnectionEvents } from './connection.js';
 import { Deadlines } from './deadlines.js';
 import type { Exchange, ExchangeOwner } from './exchange.js';
 import { MessageExchange } from './message-exchange.js';
+import { Slots } from './slots.js';
 import { UnaryExchange } from './unary-exchange.js';
 
 /**
@@ -32,8 +33,8 @@ class Http2Transport implements Transport, ExchangeOwner {
   readonly #options: TransportOptions;
   readonly #openBytes: OpenByteStream;
   readonly #firstStreamId: number;
-  readonly #exchanges = new Set<Exchange>();
-  readonly #deadlines = new Deadlines();
+  readonly #exchanges = new Slots<Exchange>();
+  readonly #deadlines = new Deadlines(this.#exchanges);
   readonly #connections = new Set<Connection>();
   #state: State = { name: 'idle' };
 
@@ -61,7 +62,7 @@ class Http2Transport implements Transport, ExchangeOwner {
       checkMetadata(metadata, method.path);
       const exchange = new UnaryExchange(call, request, this, resolve, reject);
       this.#exchanges.add(exchange);
-      this.#deadlines.add(exchange);
+      this.#deadlines.added(exchange);
       this.start(exchange);
     });
   }
@@ -92,7 +93,7 @@ class Http2Transport implements Transport, ExchangeOwner {
     const state = this.#state;
     this.#state = { name: 'closed' };
     if (state.name === 'closed') return;
-    for (const exchange of [...this.#exchanges]) exchange.close();
+    for (const exchange of this.#exchanges.all()) exchange.close();
     for (const connection of [...this.#connections]) connection.close('the client was closed');
     this.#deadlines.stop();
   }
@@ -115,7 +116,6 @@ class Http2Transport implements Transport, ExchangeOwner {
 
   ended(exchange: Exchange): void {
     this.#exchanges.delete(exchange);
-    if (exchange instanceof UnaryExchange) this.#deadlines.delete(exchange);
   }
 
   #dial(exchange: Exchange): void {

@@ -3,13 +3,13 @@ import { onAbort } from '../../on-abort.js';
 import { monotonicMs } from '../../time.js';
 import { decodeAnswer } from '../decode-answer.js';
 import type { UnaryCall } from '../transport.js';
-import type { Expiring } from './deadlines.js';
 import { type Exchange, type ExchangeOwner, MAX_MOVES } from './exchange.js';
 import { badAnswer } from './response-status.js';
 import { Http2Stream, type StreamReceiver } from './stream.js';
 
 /** One unary call, from its request to its answer. It moves to another connection where the first did nothing for it. */
-export class UnaryExchange<Request, Response> implements StreamReceiver, Exchange, Expiring {
+export class UnaryExchange<Request, Response> implements StreamReceiver, Exchange {
+  slot = -1;
   readonly #call: UnaryCall<Request, Response>;
   readonly #request: Uint8Array;
   readonly #owner: ExchangeOwner;

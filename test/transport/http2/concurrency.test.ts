@@ -1,8 +1,16 @@
 import { describe, expect, test, vi } from 'vitest';
 import { monotonicMs } from '../../../src/time.js';
 import { errorOf } from '../../support/errors.js';
-import { answerAll, CREATE_WATCH, range, rangeAnswer, watch } from '../../support/http2-calls.js';
-import { rstStream, settings } from '../../support/http2-frames.js';
+import {
+  answerAll,
+  answerHeaders,
+  CREATE_WATCH,
+  range,
+  rangeAnswer,
+  watch,
+  watchMessage,
+} from '../../support/http2-calls.js';
+import { data, rstStream, settings } from '../../support/http2-frames.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
 // RFC 9113, section 5.1.2: how many streams there may be at a time. The peer of these tests notes every one too many.
@@ -172,4 +180,26 @@ test('a thousand calls at once each get their own answer', async () => {
     await turn();
   }
   expect(await counts).toEqual(tokens.map(BigInt));
+});
+
+test('calls by the thousand, answered last first, leave a watch among them its own', async () => {
+  const peer = new Http2Peer();
+  const open = watch(peer);
+  open.stream.send(CREATE_WATCH);
+  await turn();
+  const { connection } = peer;
+  connection.send(answerHeaders(1));
+  for (let rounds = 1; rounds <= 3; rounds += 1) {
+    const before = connection.streamIds.length;
+    const calls = Array.from({ length: 1_500 }, () => range(peer));
+    await turn();
+    const ids = connection.streamIds.slice(before).reverse();
+    for (const id of ids) connection.send(rangeAnswer(id, id));
+    expect((await Promise.all(calls)).map(({ count }) => Number(count))).toEqual(ids.reverse());
+    connection.send(data(1, watchMessage(rounds)));
+    expect(open.messages.length).toBe(rounds);
+  }
+  open.stream.cancel();
+  await turn();
+  expect(connection.request(1).reset).toBe('CANCEL');
 });
