@@ -3,7 +3,8 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '..');
-const DOCUMENTS = ['README.md', 'CHANGELOG.md', ...readdirSync(join(ROOT, 'docs')).map((file) => `docs/${file}`)];
+const PAGES = readdirSync(join(ROOT, 'docs')).filter((file) => file.endsWith('.md'));
+const DOCUMENTS = ['README.md', 'CHANGELOG.md', ...PAGES.map((file) => `docs/${file}`)];
 
 test.for(DOCUMENTS)('every file that %s links to is there', (document) => {
   const text = readFileSync(join(ROOT, document), 'utf8');
