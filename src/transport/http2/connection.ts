@@ -1,5 +1,5 @@
 import { plain } from '../../bytes.js';
-import { EtcdError } from '../../errors.js';
+import type { Reason } from '../../errors.js';
 import { after, monotonicMs } from '../../time.js';
 import type { ByteStream, OpenByteStream } from '../byte-stream.js';
 import type { Endpoint } from '../endpoint.js';
@@ -9,20 +9,16 @@ import { MAX_STREAM_ID } from './frame.js';
 import { type FrameEvents, FrameParser } from './frame-parser.js';
 import { FrameReader } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
+import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
 import { ReceiveWindow } from './receive-window.js';
 import { grpcTimeout, RequestHeaders } from './request-headers.js';
 import { ResponseHeaders } from './response-headers.js';
-import { badAnswer, connectionLost, notProcessed } from './response-status.js';
+import { badAnswer, connectionLost, headersTooLarge, notProcessed } from './response-status.js';
 import { SendFlow } from './send-flow.js';
 import { applySettings, CONNECTION_WINDOW_BYTES, initialSettings, MAX_HEADER_LIST_BYTES } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
-
-/** Answers to SETTINGS and PING that a peer may ask for without reading any. */
-const MAX_BACKLOG_BYTES = 1_048_576;
-/** Empty frames in a row, which cost work and bring nothing. */
-const MAX_EMPTY_FRAMES = 1_000;
 
 /** What the owner of a connection hears. */
 export interface ConnectionEvents {
@@ -48,6 +44,7 @@ export class Connection implements StreamConnection, FrameEvents {
   readonly #bytes: ByteStream;
   readonly #settings = initialSettings();
   readonly #window = new ReceiveWindow(CONNECTION_WINDOW_BYTES);
+  readonly #limits = new PeerLimits();
   readonly #requestHeaders: RequestHeaders;
   readonly #responseHeaders = new ResponseHeaders(MAX_HEADER_LIST_BYTES);
   readonly #parser = new FrameParser(this);
@@ -56,8 +53,6 @@ export class Connection implements StreamConnection, FrameEvents {
   readonly writer = new FrameWriter((parts) => this.#send(parts));
   readonly flow = new SendFlow(this.#settings);
   #state: State;
-  #backlogBytes = 0;
-  #emptyFrames = 0;
 
   constructor(
     endpoint: Endpoint,
@@ -85,7 +80,7 @@ export class Connection implements StreamConnection, FrameEvents {
   /** Opens the stream, or lets it wait until there is room. */
   start(stream: Http2Stream): void {
     if (this.#state.name !== 'open')
-      return stream.unprocessed(this.#notSent('the connection takes no more calls', stream));
+      return stream.unprocessed(connectionLost('the connection takes no more calls', 'not-sent', stream.head));
     stream.attach(this);
     if (this.#streams.hasWaiting || !this.#hasRoom()) this.#streams.wait(stream);
     else this.#open(stream);
@@ -126,11 +121,7 @@ export class Connection implements StreamConnection, FrameEvents {
     const timeout = grpcTimeout(deadline - monotonicMs());
     const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.#settings;
     if (this.#requestHeaders.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
-      const problem = `the headers are larger than the server takes (SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes})`;
-      const { endpoint } = stream.head;
-      return stream.fail(
-        new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome: 'not-sent', method, endpoint }),
-      );
+      return stream.fail(headersTooLarge(maxHeaderListBytes, stream.head));
     }
     const id = this.#streams.add(stream);
     if (this.#streams.size === 1 && this.#state.name === 'open') {
@@ -143,13 +134,13 @@ export class Connection implements StreamConnection, FrameEvents {
 
   #send(parts: readonly Uint8Array[]): void {
     if (this.#state.name === 'closed') return;
-    if (this.flow.congested) for (const part of parts) this.#backlogBytes += part.length;
+    if (this.flow.congested) for (const { length } of parts) this.#limits.wroteCongested(length);
     this.flow.congested = !this.#bytes.write(parts);
   }
 
   #drained(): void {
     this.flow.congested = false;
-    this.#backlogBytes = 0;
+    this.#limits.drained();
     this.flow.pump();
     this.#openWaiting();
   }
@@ -173,10 +164,7 @@ export class Connection implements StreamConnection, FrameEvents {
     }
     const increment = this.#window.consume(frameBytes);
     if (increment > 0) this.writer.windowUpdate(0, increment);
-    this.#emptyFrames = end > start || endStream ? 0 : this.#emptyFrames + 1;
-    if (this.#emptyFrames > MAX_EMPTY_FRAMES) {
-      throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'empty DATA frames without end');
-    }
+    this.#limits.data(start === end && !endStream);
     if (stream === undefined) return;
     try {
       stream.data(bytes, start, end, frameBytes, endStream);
@@ -202,7 +190,7 @@ export class Connection implements StreamConnection, FrameEvents {
   }
 
   settings(bytes: Uint8Array, start: number, end: number): void {
-    this.#checkBacklog();
+    this.#limits.asked();
     const before = this.#settings.initialWindowBytes;
     applySettings(this.#settings, bytes, start, end, (tableBytes) => this.#requestHeaders.resizeTable(tableBytes));
     const growth = this.#settings.initialWindowBytes - before;
@@ -223,7 +211,7 @@ export class Connection implements StreamConnection, FrameEvents {
   }
 
   ping(first: number, second: number): void {
-    this.#checkBacklog();
+    this.#limits.asked();
     this.writer.pingAck(first, second);
   }
 
@@ -249,11 +237,6 @@ export class Connection implements StreamConnection, FrameEvents {
   streamError(streamId: number, error: StreamError): void {
     const stream = this.#streams.find(streamId, 'a wrong frame');
     if (stream !== undefined) this.#endStream(stream, error);
-  }
-
-  #checkBacklog(): void {
-    if (this.#backlogBytes <= MAX_BACKLOG_BYTES) return;
-    throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'it asks for more answers than it reads');
   }
 
   #endStream(stream: Http2Stream, error: unknown): void {
@@ -302,7 +285,7 @@ export class Connection implements StreamConnection, FrameEvents {
     this.#close(`the peer broke a rule of HTTP/2: ${error.message} (${errorCodeName(error.code)})`, 'ProtocolError');
   }
 
-  #close(problem: string, reason: 'ConnectionLost' | 'ProtocolError' = 'ConnectionLost'): void {
+  #close(problem: string, reason: Reason = 'ConnectionLost'): void {
     const state = this.#state;
     if (state.name === 'closed') return;
     if (state.name === 'connecting') state.stopTimer();
@@ -314,22 +297,13 @@ export class Connection implements StreamConnection, FrameEvents {
     this.#events.closed(problem);
     this.#releaseWaiting(problem);
     for (const stream of this.#streams.all()) {
-      stream.lost(new EtcdError(problem, { code: 'Unavailable', reason, outcome: 'unknown', ...whereOf(stream) }));
+      stream.lost(connectionLost(problem, 'unknown', stream.head, reason));
     }
   }
 
   #releaseWaiting(problem: string): void {
     for (let stream = this.#streams.takeWaiting(); stream !== undefined; stream = this.#streams.takeWaiting()) {
-      stream.unprocessed(this.#notSent(problem, stream));
+      stream.unprocessed(connectionLost(problem, 'not-sent', stream.head));
     }
   }
-
-  #notSent(problem: string, stream: Http2Stream): EtcdError {
-    return connectionLost(problem, 'not-sent', stream.head);
-  }
-}
-
-function whereOf(stream: Http2Stream): { readonly method: string; readonly endpoint: string } {
-  const { method, endpoint } = stream.head;
-  return { method, endpoint };
 }

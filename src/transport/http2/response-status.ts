@@ -81,8 +81,19 @@ export function notProcessed(problem: string, where: Where): EtcdError {
 }
 
 /** The connection ended under the stream. */
-export function connectionLost(problem: string, outcome: Outcome, where: Where): EtcdError {
-  return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome, ...where });
+export function connectionLost(
+  problem: string,
+  outcome: Outcome,
+  where: Where,
+  reason: Reason = 'ConnectionLost',
+): EtcdError {
+  return new EtcdError(problem, { code: 'Unavailable', reason, outcome, ...where });
+}
+
+/** `allowed` is what the peer said of itself: nothing was sent. */
+export function headersTooLarge(allowed: number, where: Where): EtcdError {
+  const problem = `the headers are larger than the server takes (SETTINGS_MAX_HEADER_LIST_SIZE = ${allowed})`;
+  return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome: 'not-sent', ...where });
 }
 
 /** This side ended the stream: what came is no answer to the call. */

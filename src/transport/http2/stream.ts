@@ -1,11 +1,11 @@
-import { NO_BYTES } from '../../bytes.js';
 import { EtcdError } from '../../errors.js';
 import { responseTooLarge } from '../response-too-large.js';
 import type { Metadata } from '../transport.js';
 import { ErrorCode, StreamError } from './error-code.js';
-import { MAX_WINDOW_BYTES, writeUint32 } from './frame.js';
+import { MAX_WINDOW_BYTES } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import { MESSAGE_PREFIX_BYTES, MessageAssembler, type Refusal } from './message-assembler.js';
+import { Outgoing } from './outgoing.js';
 import { ReceiveWindow } from './receive-window.js';
 import { checkFields, type ResponseFields } from './response-headers.js';
 import { badAnswer, errorOfHeaders, errorOfReset, errorOfTrailers } from './response-status.js';
@@ -54,10 +54,7 @@ export class Http2Stream {
   sendWindowBytes = 0;
   /** `local` and `remote`: that side has ended it. */
   #state: 'waiting' | 'open' | 'half-closed (local)' | 'closed' = 'waiting';
-  /** Data that waits for a window, messages with their prefix; the first one from `#sentOfFirst` on. */
-  #outgoing: Uint8Array[] = [];
-  #sentOfFirst = 0;
-  #endAfterOutgoing = false;
+  readonly #outgoing = new Outgoing();
   #answered = false;
   /** Bytes of data that are still to come, where the peer has said how many. */
   #announcedBytes: number | undefined;
@@ -81,32 +78,24 @@ export class Http2Stream {
 
   /** `last`: nothing more will be sent. */
   send(message: Uint8Array, last = false): void {
-    if (this.#over || this.#endAfterOutgoing) return;
-    this.#endAfterOutgoing = last;
+    if (this.#over || this.#outgoing.complete) return;
+    if (last) this.#outgoing.end();
     const bytes = MESSAGE_PREFIX_BYTES + message.length;
     const connection = this.#connection;
-    if (
-      this.#state === 'open' &&
-      connection &&
-      this.#outgoing.length === 0 &&
-      bytes <= connection.flow.allowance(this)
-    ) {
+    if (this.#state === 'open' && connection && !this.#outgoing.waiting && bytes <= connection.flow.allowance(this)) {
       connection.flow.sent(this, bytes);
       connection.writer.message(this.id, message, MESSAGE_PREFIX_BYTES, last);
       if (last) this.#state = 'half-closed (local)';
       return;
     }
-    const framed = new Uint8Array(bytes);
-    writeUint32(framed, 1, message.length);
-    framed.set(message, MESSAGE_PREFIX_BYTES);
-    this.#outgoing.push(framed);
+    this.#outgoing.push(message);
     this.#sendWaiting();
   }
 
   /** Half-close, after what waits. */
   end(): void {
-    if (this.#over || this.#endAfterOutgoing) return;
-    this.#endAfterOutgoing = true;
+    if (this.#over || this.#outgoing.complete) return;
+    this.#outgoing.end();
     this.#sendWaiting();
   }
 
@@ -166,7 +155,9 @@ export class Http2Stream {
     if (fields.tooLarge) return this.fail(this.#badAnswer('header fields larger than 64 KiB', 'ResourceExhausted'));
     if (this.#answered) {
       if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
-      this.#checkLength();
+      if ((this.#announcedBytes ?? 0) !== 0) {
+        throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'a content-length that is not the length of the data');
+      }
       return this.#remoteEnd(errorOfTrailers(fields, this.head));
     }
     const interim = (fields.httpStatus as number) < 200;
@@ -191,7 +182,6 @@ export class Http2Stream {
     }
     const padding = frameBytes - (end - start);
     if (this.#announcedBytes !== undefined) this.#announcedBytes -= end - start;
-    if (endStream) this.#checkLength();
     this.#consumed(this.#assembler.receive(bytes, start, end) + padding);
     if (endStream) this.#remoteEnd(badAnswer('the answer ended without trailers', 'Other', this.head));
   }
@@ -208,7 +198,7 @@ export class Http2Stream {
     if (this.sendWindowBytes > MAX_WINDOW_BYTES) {
       throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'a window of the stream beyond 2^31 - 1');
     }
-    if (this.#outgoing.length > 0) this.#connection?.flow.pump();
+    if (this.#outgoing.waiting) this.#connection?.flow.pump();
   }
 
   /** The connection is gone; what was read before can still be had. */
@@ -221,24 +211,15 @@ export class Http2Stream {
   // ——— sending ———
 
   sendFrame(maxBytes: number): boolean {
-    const [first] = this.#outgoing;
     const connection = this.#connection;
     if (this.#state !== 'open' || connection === undefined) return false;
-    if (first !== undefined) {
-      const end = Math.min(first.length, this.#sentOfFirst + maxBytes);
-      if (end <= this.#sentOfFirst) return false;
-      const whole = end === first.length;
-      const last = whole && this.#outgoing.length === 1 && this.#endAfterOutgoing;
-      connection.flow.sent(this, end - this.#sentOfFirst);
-      connection.writer.data(this.id, first.subarray(this.#sentOfFirst, end), last);
-      this.#sentOfFirst = whole ? 0 : end;
-      if (whole) this.#outgoing.shift();
-      if (last) this.#state = 'half-closed (local)';
-    } else if (this.#endAfterOutgoing) {
-      connection.writer.data(this.id, NO_BYTES, true);
-      this.#state = 'half-closed (local)';
+    const frame = this.#outgoing.take(maxBytes);
+    if (frame !== undefined) {
+      connection.flow.sent(this, frame.bytes.length);
+      connection.writer.data(this.id, frame.bytes, frame.endStream);
+      if (frame.endStream) this.#state = 'half-closed (local)';
     }
-    if (this.#outgoing.length > 0) return true;
+    if (this.#outgoing.waiting) return frame !== undefined;
     connection.flow.forget(this);
     return false;
   }
@@ -247,17 +228,10 @@ export class Http2Stream {
     const connection = this.#connection;
     if (this.#state !== 'open' || connection === undefined) return;
     while (this.sendFrame(connection.flow.allowance(this)));
-    if (this.#outgoing.length > 0) connection.flow.wait(this);
+    if (this.#outgoing.waiting) connection.flow.wait(this);
   }
 
   // ——— receiving ———
-
-  /** @throws StreamError where the data ends, and is not what was announced: RFC 9113, section 8.1.1. */
-  #checkLength(): void {
-    if ((this.#announcedBytes ?? 0) !== 0) {
-      throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'a content-length that is not the length of the data');
-    }
-  }
 
   /** @internal Called by the assembler. */
   message(bytes: Uint8Array, start: number, end: number): void {
@@ -308,7 +282,7 @@ export class Http2Stream {
   #close(): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
-    this.#outgoing = [];
+    this.#outgoing.clear();
     this.#connection?.flow.forget(this);
     this.#connection?.released(this);
   }
