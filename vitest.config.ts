@@ -3,7 +3,19 @@ import { defineConfig } from 'vitest/config';
 
 /** What carries calls over whatever transport there is. The other tests know none, or name theirs. */
 const CARRIES_CALLS = [
-  ...['auth', 'channel', 'cluster', 'concurrency', 'discovery', 'kv', 'lease', 'maintenance', 'matrix', 'mirror'],
+  ...[
+    'auth',
+    'channel',
+    'cluster',
+    'concurrency',
+    'discovery',
+    'faults',
+    'kv',
+    'lease',
+    'maintenance',
+    'matrix',
+    'mirror',
+  ],
   ...['node', 'transport', 'txn', 'watch'],
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 

@@ -53,6 +53,7 @@ describe('the packed package', () => {
     ['etcdwire/concurrency', ['Election', 'Mutex', 'RWMutex', 'Semaphore', 'Session', 'stm', 'withLock']],
     ['etcdwire/discovery', ['Service']],
     ['etcdwire/node', ['saveSnapshot']],
+    ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
   ])('%s can be imported, and lets the process end', (specifier, names) => {
     const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
@@ -125,12 +126,14 @@ describe('the packed package', () => {
       import { type Endpoint, Service } from 'etcdwire/discovery';
       import { grpcJs } from 'etcdwire/grpc-js';
       import { saveSnapshot } from 'etcdwire/node';
+      import { checkPuts, History, type PutCall } from 'etcdwire/testing';
 
       export const client: Client = new Client({ endpoints: ['http://127.0.0.1:2379'], transport: grpcJs });
       export const found: Promise<KeyValue | undefined> = client.get('key');
       export const held = async (session: Session): Promise<Held> => new Mutex(session, 'name').lock();
       export const services: Promise<ReadonlyMap<string, Endpoint>> = new Service(client.namespace('a/'), 's').list();
       export const saved: Promise<number> = saveSnapshot(client, 'http://127.0.0.1:2379', 'file');
+      export const violations = checkPuts(new History<PutCall, unknown>().operations, []).map(({ rule }) => rule);
       export const others = [prefix('a'), withLock];
       // @ts-expect-error: what a KeyValue has is typed.
       found.then((entry) => entry?.noSuchField);`;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
-import { lock, proxied } from '../support/locks.js';
+import { lock, proxied, queueLength } from '../support/locks.js';
 
 describe('an acquire whose answer is lost (S24)', () => {
   test('finds its own key again, and leaves no orphan in the queue', async () => {
@@ -30,6 +30,45 @@ describe('an acquire whose answer is lost (S24)', () => {
     await outcome;
     await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count, { timeout: 10_000 }).toBe(0n);
     await (await lock(direct, name)).unlock();
+  });
+});
+
+describe('a waiter whose answer or watch is lost', () => {
+  test('waits for its turn all the same (S24)', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const name = unique('lock');
+    const first = await lock(direct, name);
+    const session = await Session.open(etcd);
+    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(name));
+    const second = new Mutex(session, name).lock();
+    await lost;
+    const watches = proxy.holdNextRequest((chunk) => chunk.includes(first.key));
+    await Promise.race([watches, second.then(() => expect.fail('the lock was granted to two'))]);
+    await first.unlock();
+    expect((await second).token).toBeGreaterThan(first.token);
+  });
+
+  test('and whose predecessor leaves meanwhile waits for the one before that (S18)', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const name = unique('lock');
+    const holder = await lock(direct, name);
+    const session = await Session.open(direct);
+    const stop = new AbortController();
+    const between = new Mutex(session, name).lock({ signal: stop.signal });
+    between.catch(() => {});
+    await queueLength(direct, name, 2);
+    const watches = proxy.holdNextRequest((chunk) => chunk.includes(`${name}/${session.leaseId.toString(16)}`));
+    const last = lock(etcd, name, { timeoutMs: 10_000 });
+    await watches;
+    proxy.blackhole();
+    stop.abort();
+    await expect(between).rejects.toMatchObject({ reason: 'Canceled' });
+    await queueLength(direct, name, 2);
+    const watchesHolder = proxy.holdNextRequest((chunk) => chunk.includes(holder.key));
+    proxy.heal();
+    await Promise.race([watchesHolder, last]);
+    await holder.unlock();
+    expect((await last).token).toBeGreaterThan(holder.token);
   });
 });
 

@@ -1,0 +1,105 @@
+/** A mistake that others have made, and the tests of which at least one must see it. */
+export interface Mutation {
+  readonly mistake: string;
+  readonly file: string;
+  /** Stands in the file exactly once. */
+  readonly find: string;
+  readonly replace: string;
+  /** Test files, or the beginnings of their paths. */
+  readonly tests: readonly string[];
+}
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    mistake: 'a watch resumes at the revision of a response header',
+    file: 'src/watch/watcher.ts',
+    find: 'this.#cursor.delivered(batch.revision);',
+    replace: 'this.#cursor.delivered(headerRevision);',
+    tests: ['test/watch', 'test/faults/exactness'],
+  },
+  {
+    mistake: 'a watch resumes from now',
+    file: 'src/watch/watcher.ts',
+    find: 'startRevision: this.#cursor.resume, watchId',
+    replace: 'startRevision: 0n, watchId',
+    tests: ['test/watch', 'test/faults/exactness'],
+  },
+  {
+    mistake: 'a watch resumes at its last event, and not after it',
+    file: 'src/watch/revision-cursor.ts',
+    find: 'this.#advance(revision + 1n);',
+    replace: 'this.#advance(revision);',
+    tests: ['test/watch'],
+  },
+  {
+    mistake: 'a write is repeated on UNAVAILABLE',
+    file: 'src/channel/retry.ts',
+    find: "return error.outcome !== 'unknown' || method.repeatable;",
+    replace: 'return true;',
+    tests: ['test/channel', 'test/kv', 'test/faults/exactness'],
+  },
+  {
+    mistake: 'a lease lives from when the answer came',
+    file: 'src/lease/keep-alive.ts',
+    find: 'const deadline = sentAt + ttlMs',
+    replace: 'const deadline = monotonicMs() + 0 * sentAt + ttlMs',
+    tests: ['test/lease', 'test/concurrency/holder-lost'],
+  },
+  {
+    mistake: 'a lost lease is not looked for on the clock',
+    file: 'src/lease/keep-alive.ts',
+    find: 'if (monotonicMs() < this.#deadline) return undefined;',
+    replace: 'return undefined;',
+    tests: ['test/lease', 'test/concurrency/holder-lost', 'test/faults/paused-holder'],
+  },
+  {
+    mistake: 'unlock deletes the key by its name',
+    file: 'src/concurrency/queue-entry.ts',
+    find: "client.txn({ if: [compare.createRevision(key, '==', revision)], then: [op.delete(key)] }, options),",
+    replace: "client.txn({ if: [compare.createRevision(key, '>', 0n)], then: [op.delete(key)] }, options),",
+    tests: ['test/concurrency'],
+  },
+  {
+    mistake: 'a waiter does not compare create revisions',
+    file: 'src/concurrency/queue-entry.ts',
+    find: 'if (next?.createRevision === predecessor.createRevision) {',
+    replace: 'if (next !== undefined) {',
+    tests: ['test/concurrency'],
+  },
+  {
+    mistake: 'a waiter goes ahead without looking who is before it',
+    file: 'src/concurrency/queue-entry.ts',
+    find: 'ahead: result.responses[0].kvs[0] };',
+    replace: 'ahead: undefined };',
+    tests: ['test/concurrency/mutex', 'test/concurrency/exclusive', 'test/faults/paused-holder'],
+  },
+  {
+    mistake: 'a waiter whose first answer was lost goes ahead without looking who is before it',
+    file: 'src/concurrency/queue-entry.ts',
+    find: 'first !== undefined && first.createRevision < own.createRevision ? first : undefined',
+    replace: 'undefined',
+    tests: ['test/concurrency/lost-answers'],
+  },
+  {
+    mistake: 'a transaction of the holder does not compare the token',
+    file: 'src/concurrency/held.ts',
+    find: "compare.createRevision(this.key, '==', this.token)",
+    replace: "compare.createRevision(this.key, '>=', 0n)",
+    tests: ['test/concurrency', 'test/faults/paused-holder'],
+  },
+  {
+    mistake: 'a request that GOAWAY covers is moved to another connection',
+    file: 'src/transport/http2/connection.ts',
+    find: 'if (stream.id <= lastStreamId) continue;',
+    replace: '',
+    tests: ['test/transport/http2/goaway'],
+  },
+  {
+    mistake: 'REFUSED_STREAM is taken for proof that nothing was done',
+    file: 'src/transport/http2/response-status.ts',
+    find: "reason: refused ? 'StreamRefused' : BROKE.has(code) ? 'ConnectionLost' : 'Other',\n    outcome: 'unknown',",
+    replace:
+      "reason: refused ? 'StreamRefused' : BROKE.has(code) ? 'ConnectionLost' : 'Other',\n    outcome: refused ? 'rejected' : 'unknown',",
+    tests: ['test/transport/http2/resets', 'test/transport/proxies'],
+  },
+];

@@ -1,0 +1,32 @@
+import type { Violation } from './violation.js';
+
+/**
+ * Something outside of etcd that a lock protects, as it should be: it refuses a write whose token is smaller than one it
+ * has seen. `fenced: false` takes any, and so shows what happens without.
+ */
+export class GuardedResource {
+  readonly #fenced: boolean;
+  #greatest = 0n;
+  readonly #stale: Violation<'stale write'>[] = [];
+
+  constructor({ fenced = true }: { readonly fenced?: boolean | undefined } = {}) {
+    this.#fenced = fenced;
+  }
+
+  /** Writes that were taken though a later holder had written before. */
+  get violations(): readonly Violation<'stale write'>[] {
+    return this.#stale;
+  }
+
+  /** Whether the write was taken. */
+  write(holder: string, token: bigint): boolean {
+    const stale = token < this.#greatest;
+    if (stale && this.#fenced) return false;
+    if (stale) {
+      const detail = `${holder} with token ${token} after token ${this.#greatest}`;
+      this.#stale.push({ rule: 'stale write', detail });
+    }
+    if (!stale) this.#greatest = token;
+    return true;
+  }
+}

@@ -1,0 +1,69 @@
+import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Client, EtcdError, op } from '../../../src/index.js';
+import type { Claim } from '../../../src/testing/index.js';
+
+/** What a contender tells its parent. */
+export type ContenderMessage =
+  | { readonly type: 'held'; readonly token: string }
+  /** A write to something outside of etcd, made as the holder. */
+  | { readonly type: 'write'; readonly token: string }
+  | { readonly type: 'claim'; readonly claim: Omit<Claim, 'token' | 'holder'> & { readonly token: string } };
+
+/** Between a look at the lock and the write that it is to protect. */
+const WORK_MS = 40;
+
+// A contender in a process of its own, which can be paused: it takes the lock again and again.
+//   tsx lock-contender.ts <endpoints> <lock> <guarded key> <ttl>
+
+const [endpoints = '', name = '', guarded = '', ttl = ''] = process.argv.slice(2);
+process.on('disconnect', () => process.exit());
+await using client = new Client({ endpoints: endpoints.split(',') });
+
+for (;;) {
+  try {
+    await using session = await Session.open(client, { ttl: Number(ttl) });
+    const mutex = new Mutex(session, name);
+    while (session.signal.aborted === false) await cycle(mutex);
+  } catch (error) {
+    if (!(error instanceof EtcdError)) throw error;
+  }
+}
+
+async function cycle(mutex: Mutex): Promise<void> {
+  const held = await mutex.lock();
+  const token = String(held.token);
+  const fromMs = sharedClockMs();
+  let untilMs = fromMs;
+  const holds = (): boolean => {
+    const valid = held.valid();
+    if (valid) untilMs = sharedClockMs();
+    return valid;
+  };
+  try {
+    tell({ type: 'held', token });
+    if (holds()) {
+      work();
+      tell({ type: 'write', token });
+      await held.txn({ then: [op.put(guarded, token)] });
+    }
+    holds();
+  } finally {
+    tell({ type: 'claim', claim: { token, fromMs, untilMs } });
+    await held.unlock();
+  }
+}
+
+/** Without a turn of the event loop, so that nothing of the loss of a lock is heard meanwhile. */
+function work(): void {
+  const end = sharedClockMs() + WORK_MS;
+  while (sharedClockMs() < end);
+}
+
+/** Of the clock that all processes of a machine share, and that no pause stops. */
+function sharedClockMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
+
+function tell(message: ContenderMessage): void {
+  process.send?.(message);
+}

@@ -1,0 +1,33 @@
+const BASE_SEED = 20_260;
+
+/** One repetition of a row of faults: the same seed means the same faults at the same places. */
+export interface Round {
+  readonly seed: number;
+  /** At least 0 and below 1. */
+  readonly random: () => number;
+}
+
+/** As many rounds as FAULT_ROUNDS says, or this many. FAULT_SEED repeats the one round with that seed. */
+export function rounds(byDefault = 1): Round[] {
+  const { FAULT_ROUNDS, FAULT_SEED } = process.env;
+  const seeds =
+    FAULT_SEED === undefined
+      ? Array.from({ length: Number(FAULT_ROUNDS ?? byDefault) }, (_, round) => BASE_SEED + round)
+      : [Number(FAULT_SEED)];
+  return seeds.map((seed) => ({ seed, random: randomNumbers(seed) }));
+}
+
+/** mulberry32. */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+export function pick<T>(items: readonly T[], random: () => number): T {
+  return items[Math.floor(random() * items.length)] as T;
+}

@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { EtcdError, type Outcome } from '../../src/index.js';
+import { History } from '../../src/testing/index.js';
+
+function failure(outcome: Outcome): EtcdError {
+  return new EtcdError('no', { code: 'Unavailable', reason: 'Other', outcome });
+}
+
+test('an answer is noted with its time, and given on', async () => {
+  const history = new History<string, number>();
+  expect(await history.record('p', 'call', async () => 7)).toBe(7);
+  const [operation] = history.operations;
+  expect(operation).toMatchObject({ process: 'p', call: 'call', outcome: 'ok', result: 7 });
+  expect(operation?.endMs).toBeGreaterThanOrEqual(operation?.startMs as number);
+});
+
+test.for([
+  ['not-sent', 'fail'],
+  ['rejected', 'fail'],
+  ['unknown', 'unknown'],
+] as const)('an error with outcome %s is noted as %s, and thrown on', async ([outcome, noted]) => {
+  const history = new History<string, number>();
+  const error = failure(outcome);
+  await expect(history.record('p', 'call', () => Promise.reject(error))).rejects.toBe(error);
+  expect(history.operations[0]).toMatchObject({ outcome: noted, result: undefined });
+  expect(history.operations[0]?.endMs === Number.POSITIVE_INFINITY).toBe(noted === 'unknown');
+});
+
+test('an error that is no EtcdError proves nothing', async () => {
+  const history = new History<string, number>();
+  await expect(history.record('p', 'call', () => Promise.reject(new Error('?')))).rejects.toThrow('?');
+  expect(history.operations[0]?.outcome).toBe('unknown');
+});
