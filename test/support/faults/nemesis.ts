@@ -23,26 +23,19 @@ const members: Fault = async ({ etcd: { processes } }, random) => {
   await pause(500 * random());
 };
 
-export const FAULTS = {
-  'connections break, and swallow what they are given': connections,
-  'members are killed and paused, one at a time': members,
-} satisfies Readonly<Record<string, Fault>>;
+/** Kinds of faults, and how many of them a round has. */
+export const FAULTS: readonly { readonly what: string; readonly fault: Fault; readonly count: number }[] = [
+  { what: 'connections break, and swallow what they are given', fault: connections, count: 30 },
+  { what: 'members are killed and paused, one at a time', fault: members, count: 5 },
+];
 
-/** Makes one fault after the other until stopped; gives how many it made. */
-export function unleash(fault: Fault, cluster: FaultyCluster, { random }: Round): { stop(): Promise<number> } {
-  let wanted = true;
-  const over = (async () => {
-    let made = 0;
-    for (; wanted; made += 1) await fault(cluster, random);
-    return made;
-  })();
-  over.catch(() => {});
-  return {
-    stop: () => {
-      wanted = false;
-      return over;
-    },
-  };
+/** Makes so many faults, one after the other. */
+export async function makeFaults(
+  { fault, count }: (typeof FAULTS)[number],
+  cluster: FaultyCluster,
+  { random }: Round,
+): Promise<void> {
+  for (let made = 0; made < count; made += 1) await fault(cluster, random);
 }
 
 async function swallowing(proxy: FaultProxy, what: 'to-server' | 'to-client' | 'blackhole', ms: number): Promise<void> {

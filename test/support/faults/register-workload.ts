@@ -1,6 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Client, EtcdError } from '../../../src/index.js';
 import { History, type PutCall, type RegisterCall, type RegisterResult } from '../../../src/testing/index.js';
 import { pick } from './rounds.js';
+
+/** Up to so long between two calls: the search for an order of all calls takes the longer the more they are. */
+const PAUSE_MS = 20;
 
 /** Puts of unique values to a few keys, and reads of them, by several clients at a time. */
 export class RegisterWorkload {
@@ -15,9 +19,10 @@ export class RegisterWorkload {
     this.#random = random;
   }
 
-  /** One client's share: so many puts, one after the other. Errors of etcd's are part of it. */
-  async run(etcd: Client, process: string, puts: number): Promise<void> {
-    for (let index = 0; index < puts; index += 1) {
+  /** One client's share, one call after the other for as long as they are wanted. Errors of etcd's are part of it. */
+  async run(etcd: Client, process: string, wanted: () => boolean): Promise<void> {
+    for (let index = 0; wanted(); index += 1) {
+      await pause(PAUSE_MS * this.#random());
       const key = pick(this.keys, this.#random);
       if (this.#random() < 0.5) await this.#tolerant(() => this.#read(etcd, process, key));
       await this.#tolerant(() => this.#write(etcd, process, key, `${process}.${index}`));
