@@ -13,7 +13,7 @@ import { seenEvents, Truth } from '../support/truth.js';
 const WRITERS = 4;
 const LAST = 'n/~last';
 
-describe.for(FAULTS)('while $what', (kind) => {
+describe.for(FAULTS.map((kind) => [kind.what, kind] as const))('while %s', ([, kind]) => {
   test.for(rounds())(
     'watches are exact, puts applied at most once, reads linearizable (seed $seed)',
     { timeout: 600_000 },
