@@ -20,13 +20,13 @@ export class GuardedResource {
 
   /** Whether the write was taken. */
   write(holder: string, token: bigint): boolean {
-    const stale = token < this.#greatest;
-    if (stale && this.#fenced) return false;
-    if (stale) {
-      const detail = `${holder} with token ${token} after token ${this.#greatest}`;
-      this.#stale.push({ rule: 'stale write', detail });
+    if (token >= this.#greatest) {
+      this.#greatest = token;
+      return true;
     }
-    if (!stale) this.#greatest = token;
+    if (this.#fenced) return false;
+    const detail = `${holder} with token ${token} after token ${this.#greatest}`;
+    this.#stale.push({ rule: 'stale write', detail });
     return true;
   }
 }

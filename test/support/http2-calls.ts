@@ -104,8 +104,8 @@ export function rangeMessage(count = 0): Buffer {
   return grpcMessage(encode(methods.kv.range.response, { count: BigInt(count) }));
 }
 
-export function answerHeaders(streamId: number): Buffer {
-  return headers(streamId, block(ANSWER_FIELDS));
+export function answerHeaders(streamId: number, fields: readonly Field[] = ANSWER_FIELDS): Buffer {
+  return headers(streamId, block(fields));
 }
 
 export function trailers(streamId: number, fields: readonly Field[] = TRAILER_FIELDS): Buffer {

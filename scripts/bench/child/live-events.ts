@@ -1,3 +1,4 @@
+import { sharedClockMs } from '../../shared-clock.js';
 import type { Contender } from '../contenders/contender.js';
 import type { Sample } from '../sample.js';
 import { watchedKey } from './keys.js';
@@ -8,12 +9,6 @@ const VALUE_BYTES = 100;
 const WRITES_IN_FLIGHT = 64;
 /** Of so many events one is timed: to read the clock is not for nothing. */
 const TIMED_SHARE = 8;
-
-/** On the clock that all processes of a machine share. */
-function sharedClockMs(): number {
-  const [seconds, nanoseconds] = process.hrtime();
-  return seconds * 1e3 + nanoseconds / 1e6;
-}
 
 interface Measurement {
   readonly expected: number;

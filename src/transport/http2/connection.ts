@@ -121,7 +121,8 @@ export class Connection implements StreamConnection, FrameEvents {
     const timeout = grpcTimeout(deadline - monotonicMs());
     const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.#settings;
     if (this.#requestHeaders.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
-      return stream.fail(headersTooLarge(maxHeaderListBytes, stream.head));
+      const problem = `the headers are larger than the server takes (SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes})`;
+      return stream.fail(headersTooLarge(problem, 'not-sent', stream.head));
     }
     const id = this.#streams.add(stream);
     if (this.#streams.size === 1 && this.#state.name === 'open') {
@@ -197,8 +198,7 @@ export class Connection implements StreamConnection, FrameEvents {
     // Ahead of any data that the change lets through: the peer counts with its old values up to here.
     this.writer.settingsAck();
     // Section 6.9.2: the change holds for the streams there are, too.
-    for (const stream of this.#streams.all()) {
-      if (growth === 0) break;
+    for (const stream of growth === 0 ? [] : this.#streams.all()) {
       try {
         stream.growWindow(growth);
       } catch (error) {

@@ -8,6 +8,7 @@ import {
   writeFrameHeader,
   writeUint32,
 } from './frame.js';
+import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-prefix.js';
 import { Outbox } from './outbox.js';
 import { callFieldsBytes, writeCallFields } from './request-headers.js';
 import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
@@ -20,11 +21,6 @@ export class FrameWriter {
 
   constructor(send: (parts: readonly Uint8Array[]) => void) {
     this.#send = send;
-  }
-
-  /** Bytes that were written and not sent. */
-  get pendingBytes(): number {
-    return this.#outbox.length;
   }
 
   /** RFC 9113, section 3.4; the connection's window, which SETTINGS cannot change, is opened at once. */
@@ -64,13 +60,10 @@ export class FrameWriter {
   }
 
   /** One whole gRPC message in one frame. */
-  message(streamId: number, message: Uint8Array, prefixBytes: number, endStream: boolean): void {
-    const { length } = message;
-    const at = this.#begin(prefixBytes + length, FrameType.DATA, endStream ? Flag.END_STREAM : 0, streamId);
-    const { bytes } = this.#outbox;
-    bytes[at] = 0;
-    writeUint32(bytes, at + 1, length);
-    bytes.set(message, at + prefixBytes);
+  message(streamId: number, message: Uint8Array, endStream: boolean): void {
+    const length = MESSAGE_PREFIX_BYTES + message.length;
+    const at = this.#begin(length, FrameType.DATA, endStream ? Flag.END_STREAM : 0, streamId);
+    writeMessage(this.#outbox.bytes, at, message);
   }
 
   data(streamId: number, payload: Uint8Array, endStream: boolean): void {

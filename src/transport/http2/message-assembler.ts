@@ -2,9 +2,8 @@ import { copyOf } from '../../byte-slab.js';
 import { NO_BYTES } from '../../bytes.js';
 import { Fifo } from '../../fifo.js';
 import { readUint32 } from './frame.js';
+import { MESSAGE_PREFIX_BYTES } from './message-prefix.js';
 
-/** Compressed flag and length: https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html */
-export const MESSAGE_PREFIX_BYTES = 5;
 /** What is set aside for a message on its length's word alone; beyond that there is as much as has come. */
 const TRUSTED_BYTES = 65_536;
 /** A buffer is used again for the next message if it is no longer. */

@@ -1,6 +1,5 @@
 import { NO_BYTES } from '../../bytes.js';
-import { writeUint32 } from './frame.js';
-import { MESSAGE_PREFIX_BYTES } from './message-assembler.js';
+import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-prefix.js';
 
 /** What a stream has still to send, for want of a window or of the stream itself. */
 export class Outgoing {
@@ -25,8 +24,7 @@ export class Outgoing {
 
   push(message: Uint8Array): void {
     const framed = new Uint8Array(MESSAGE_PREFIX_BYTES + message.length);
-    writeUint32(framed, 1, message.length);
-    framed.set(message, MESSAGE_PREFIX_BYTES);
+    writeMessage(framed, 0, message);
     this.#messages.push(framed);
   }
 

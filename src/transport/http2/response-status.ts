@@ -90,10 +90,9 @@ export function connectionLost(
   return new EtcdError(problem, { code: 'Unavailable', reason, outcome, ...where });
 }
 
-/** `allowed` is what the peer said of itself: nothing was sent. */
-export function headersTooLarge(allowed: number, where: Where): EtcdError {
-  const problem = `the headers are larger than the server takes (SETTINGS_MAX_HEADER_LIST_SIZE = ${allowed})`;
-  return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome: 'not-sent', ...where });
+/** Of the request, and then not sent, or of the answer. */
+export function headersTooLarge(problem: string, outcome: 'not-sent' | 'unknown', where: Where): EtcdError {
+  return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome, ...where });
 }
 
 /** This side ended the stream: what came is no answer to the call. */

@@ -1,14 +1,15 @@
-import { EtcdError } from '../../errors.js';
+import type { EtcdError } from '../../errors.js';
 import { responseTooLarge } from '../response-too-large.js';
 import type { Metadata } from '../transport.js';
 import { ErrorCode, StreamError } from './error-code.js';
 import { MAX_WINDOW_BYTES } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
-import { MESSAGE_PREFIX_BYTES, MessageAssembler, type Refusal } from './message-assembler.js';
+import { MessageAssembler, type Refusal } from './message-assembler.js';
+import { MESSAGE_PREFIX_BYTES } from './message-prefix.js';
 import { Outgoing } from './outgoing.js';
 import { ReceiveWindow } from './receive-window.js';
 import { checkFields, type ResponseFields } from './response-headers.js';
-import { badAnswer, errorOfHeaders, errorOfReset, errorOfTrailers } from './response-status.js';
+import { badAnswer, errorOfHeaders, errorOfReset, errorOfTrailers, headersTooLarge } from './response-status.js';
 import type { SendFlow } from './send-flow.js';
 import { STREAM_WINDOW_BYTES } from './settings.js';
 
@@ -84,7 +85,7 @@ export class Http2Stream {
     const connection = this.#connection;
     if (this.#state === 'open' && connection && !this.#outgoing.waiting && bytes <= connection.flow.allowance(this)) {
       connection.flow.sent(this, bytes);
-      connection.writer.message(this.id, message, MESSAGE_PREFIX_BYTES, last);
+      connection.writer.message(this.id, message, last);
       if (last) this.#state = 'half-closed (local)';
       return;
     }
@@ -152,7 +153,7 @@ export class Http2Stream {
   headers(fields: ResponseFields, endStream: boolean): void {
     if (this.#state === 'closed') return;
     checkFields(fields, this.#answered);
-    if (fields.tooLarge) return this.fail(this.#badAnswer('header fields larger than 64 KiB', 'ResourceExhausted'));
+    if (fields.tooLarge) return this.fail(headersTooLarge('header fields larger than 64 KiB', 'unknown', this.head));
     if (this.#answered) {
       if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
       if ((this.#announcedBytes ?? 0) !== 0) {
@@ -241,9 +242,8 @@ export class Http2Stream {
   /** @internal Called by the assembler. */
   refused(why: Refusal, length: number): void {
     if (why === 'too large') return this.fail(responseTooLarge(length, this.head.maxReceiveBytes, this.head));
-    this.fail(
-      this.#badAnswer(why === 'compressed' ? 'a compressed message, which nobody asked for' : 'no gRPC message'),
-    );
+    const problem = why === 'compressed' ? 'a compressed message, which nobody asked for' : 'no gRPC message';
+    this.fail(badAnswer(problem, 'MalformedMessage', this.head));
   }
 
   #consumed(bytes: number): void {
@@ -285,11 +285,5 @@ export class Http2Stream {
     this.#outgoing.clear();
     this.#connection?.flow.forget(this);
     this.#connection?.released(this);
-  }
-
-  #badAnswer(problem: string, code: 'ResourceExhausted' | 'Internal' = 'Internal'): EtcdError {
-    const reason = code === 'Internal' ? 'MalformedMessage' : 'Other';
-    const { method, endpoint } = this.head;
-    return new EtcdError(problem, { code, reason, outcome: 'unknown', method, endpoint });
   }
 }

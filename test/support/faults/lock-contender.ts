@@ -1,3 +1,4 @@
+import { sharedClockMs } from '../../../scripts/shared-clock.js';
 import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, EtcdError, op } from '../../../src/index.js';
 import type { Claim } from '../../../src/testing/index.js';
@@ -57,11 +58,6 @@ async function cycle(mutex: Mutex): Promise<void> {
 function work(): void {
   const end = sharedClockMs() + WORK_MS;
   while (sharedClockMs() < end);
-}
-
-/** Of the clock that all processes of a machine share, and that no pause stops. */
-function sharedClockMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
 }
 
 function tell(message: ContenderMessage): void {

@@ -2,9 +2,17 @@ import { describe, expect, test } from 'vitest';
 import type { EtcdError } from '../../../src/errors.js';
 import { STATUS_CODES } from '../../../src/status.js';
 import { errorOf } from '../../support/errors.js';
-import { ANSWER_FIELDS, answerHeaders, CREATE_WATCH, range, rangeMessage, watch } from '../../support/http2-calls.js';
-import { data, headers } from '../../support/http2-frames.js';
-import { block, type Field } from '../../support/http2-hpack.js';
+import {
+  ANSWER_FIELDS,
+  answerHeaders,
+  CREATE_WATCH,
+  range,
+  rangeMessage,
+  trailers,
+  watch,
+} from '../../support/http2-calls.js';
+import { data } from '../../support/http2-frames.js';
+import type { Field } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
 // How the headers and trailers of an answer say how the call ended.
@@ -146,13 +154,10 @@ describe('an HTTP status', () => {
     const call = range(peer);
     await turn();
     peer.connection.send(
-      headers(
-        1,
-        block([
-          [':status', `${status}`],
-          ['content-type', 'text/html'],
-        ]),
-      ),
+      answerHeaders(1, [
+        [':status', `${status}`],
+        ['content-type', 'text/html'],
+      ]),
     );
     expect(await errorOf(call)).toMatchObject({ code, outcome: 'unknown' });
     await turn();
@@ -171,7 +176,7 @@ describe('an HTTP status', () => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
-    for (const status of ['100', '103', '199']) peer.connection.send(headers(1, block([[':status', status]])));
+    for (const status of ['100', '103', '199']) peer.connection.send(answerHeaders(1, [[':status', status]]));
     peer.connection.send(answerHeaders(1), data(1, rangeMessage(4)), last(['grpc-status', '0']));
     expect((await call).count).toBe(4n);
   });
@@ -185,13 +190,10 @@ describe('content-type', () => {
       const call = range(peer);
       await turn();
       peer.connection.send(
-        headers(
-          1,
-          block([
-            [':status', '200'],
-            ['content-type', type],
-          ]),
-        ),
+        answerHeaders(1, [
+          [':status', '200'],
+          ['content-type', type],
+        ]),
       );
       peer.connection.send(data(1, rangeMessage(4)), last(['grpc-status', '0']));
       expect((await call).count).toBe(4n);
@@ -202,13 +204,10 @@ describe('content-type', () => {
     '%j is none of gRPC: whoever answers is no etcd',
     async (type) => {
       const error = await errorAfter([
-        headers(
-          1,
-          block([
-            [':status', '200'],
-            ['content-type', type],
-          ]),
-        ),
+        answerHeaders(1, [
+          [':status', '200'],
+          ['content-type', type],
+        ]),
       ]);
       expect(error).toMatchObject({ code: 'Unknown', reason: 'Other', outcome: 'unknown' });
       expect(error.problem).toContain('content-type');
@@ -216,7 +215,7 @@ describe('content-type', () => {
   );
 
   test('that is missing is none of gRPC', async () => {
-    expect((await errorAfter([headers(1, block([[':status', '200']]))])).problem).toContain('content-type');
+    expect((await errorAfter([answerHeaders(1, [[':status', '200']])])).problem).toContain('content-type');
   });
 });
 
@@ -226,7 +225,7 @@ function trailing(...fields: readonly Field[]): Buffer[] {
 }
 
 function last(...fields: readonly Field[]): Buffer {
-  return headers(1, block(fields), { endStream: true });
+  return trailers(1, fields);
 }
 
 async function errorAfter(frames: readonly Buffer[]): Promise<EtcdError> {

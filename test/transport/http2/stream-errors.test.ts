@@ -12,8 +12,8 @@ import {
   watch,
   watchMessage,
 } from '../../support/http2-calls.js';
-import { data, type ErrorName, frame, headers, windowUpdate } from '../../support/http2-frames.js';
-import { block, type Field } from '../../support/http2-hpack.js';
+import { data, type ErrorName, frame, windowUpdate } from '../../support/http2-frames.js';
+import type { Field } from '../../support/http2-hpack.js';
 import { ENDPOINT, Http2Peer, turn } from '../../support/http2-peer.js';
 
 // RFC 9113, sections 5.4.2 and 8.1.1: what ends one stream, and leaves the connection to the others.
@@ -154,9 +154,9 @@ async function expectToGoOn(peer: Http2Peer): Promise<void> {
 }
 
 function head(...fields: readonly Field[]): Buffer {
-  return headers(1, block(fields));
+  return answerHeaders(1, fields);
 }
 
 function last(...fields: readonly Field[]): Buffer {
-  return headers(1, block(fields), { endStream: true });
+  return trailers(1, fields);
 }
