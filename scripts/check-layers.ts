@@ -33,7 +33,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['cli', 'testing', 'node', 'index', 'grpc-js'],
 ];
 /** The places for what only Node has: other hosts are to be able to load the rest. */
-const NODE_ONLY = ['transport/grpc-js/', 'transport/hosts/node.ts', 'node/'];
+const NODE_ONLY = ['transport/grpc-js/', 'transport/hosts/node.ts', 'node/', 'testing/'];
 
 const src = join(dirname(fileURLToPath(import.meta.url)), '../src');
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' })

@@ -1,17 +1,15 @@
 import { pathToFileURL } from 'node:url';
+import { EtcdCluster, type EtcdClusterOptions, type EtcdMember } from '../src/testing/index.js';
 import { startContainers } from './etcd/docker.js';
 import { type EtcdSource, type FindOptions, findEtcd } from './etcd/find.js';
-import { type EtcdProcess, type Join, startProcesses } from './etcd/process.js';
+import { withProgress } from './etcd/progress.js';
 
 // The one place that finds an etcd server, and starts and stops members. Run it to have one until Ctrl-C:
 //   npx tsx scripts/etcd.ts [--members 3]
 
-export interface StartOptions extends Partial<FindOptions> {
-  /** Default 1. */
-  readonly members?: 1 | 3 | undefined;
-  /** Further arguments of etcd. */
-  readonly args?: readonly string[] | undefined;
-}
+export interface StartOptions
+  extends Partial<FindOptions>,
+    Pick<EtcdClusterOptions, 'members' | 'args' | 'peerProxies' | 'tls'> {}
 
 /** A server, or a cluster of three. */
 export interface Etcd {
@@ -20,15 +18,15 @@ export interface Etcd {
   readonly version: string | undefined;
   readonly etcdctl: string | undefined;
   /** The members as processes, to be killed and paused; none where they are not ours. */
-  readonly processes: readonly EtcdProcess[];
-  /** Starts one more member; undefined where the members are not processes of ours. */
-  readonly join: Join | undefined;
+  readonly processes: readonly EtcdMember[];
+  /** What they are part of. */
+  readonly cluster: EtcdCluster | undefined;
   readonly stop: () => Promise<void>;
 }
 
 /** Where no etcd is found this throws an error that lists what was tried. Servers that ran before are left running. */
 export async function startEtcd(options: StartOptions = {}): Promise<Etcd> {
-  const { members = 1, args = [], prefer = 'exact', version } = options;
+  const { prefer = 'exact', version, ...clusterOptions } = options;
   const source = await findEtcd({ prefer, version });
   switch (source.kind) {
     case 'endpoints':
@@ -37,21 +35,22 @@ export async function startEtcd(options: StartOptions = {}): Promise<Etcd> {
         version: undefined,
         etcdctl: undefined,
         processes: [],
-        join: undefined,
+        cluster: undefined,
         stop: async () => {},
       };
     case 'binary': {
-      const { members: processes, join, stop } = await startProcesses(source, members, args);
-      const endpoints = processes.map(({ endpoint }) => endpoint);
-      return { endpoints, version: source.version, etcdctl: source.etcdctl, processes, join, stop };
+      const { etcd, version, etcdctl } = source;
+      const cluster = await withProgress('starting', EtcdCluster.start({ ...clusterOptions, etcd }));
+      const { endpoints, members: processes } = cluster;
+      return { endpoints, version, etcdctl, processes, cluster, stop: () => cluster.close() };
     }
     case 'docker': {
-      const containers = await startContainers(source, members, args);
+      const containers = await startContainers(source, options.members ?? 1, options.args ?? []);
       const stop = async (): Promise<void> => {
         for (const container of containers) await container.stop();
       };
       const endpoints = containers.map(({ endpoint }) => endpoint);
-      return { endpoints, version: source.version, etcdctl: undefined, processes: [], join: undefined, stop };
+      return { endpoints, version: source.version, etcdctl: undefined, processes: [], cluster: undefined, stop };
     }
   }
 }

@@ -1,7 +1,11 @@
+export { type BytesTest, containing } from './bytes-test.js';
 export { type Claim, checkLock, type LockRule } from './check-lock.js';
 export { checkPuts, type PutCall, type PutRule } from './check-puts.js';
 export { checkRegister, type RegisterCall, type RegisterResult } from './check-register.js';
 export { checkWatch, type SeenEvent, type WatchRule } from './check-watch.js';
+export { type AddMember, EtcdCluster, type EtcdClusterOptions, type EtcdClusterTls } from './etcd-cluster.js';
+export type { EtcdMember } from './etcd-member.js';
+export { type Direction, FaultProxy, type FaultProxyOptions } from './fault-proxy.js';
 export { GuardedResource } from './guarded-resource.js';
 export { History, type Operation } from './history.js';
 export type { Violation } from './violation.js';

@@ -28,7 +28,7 @@ test('when the leader of three is killed, keys, watches and locks go on, and no 
   };
   for (let index = 0; index < 20; index += 1) await put(`before-${index}`);
   const during = Promise.all(Array.from({ length: 20 }, (_, index) => put(`during-${index}`)));
-  await cluster.processes.find(({ endpoint }) => endpoint === leader)?.signal('SIGKILL');
+  await cluster.processes.find(({ endpoint }) => endpoint === leader)?.kill();
   await during;
   for (let index = 0; index < 20; index += 1) await put(`after-${index}`);
   await put('last');

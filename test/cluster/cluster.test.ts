@@ -30,7 +30,7 @@ describe('the member list', () => {
     if (survivor === undefined) return context.skip('the servers are not ours to kill');
     const { cluster, maintenance } = openClient({ endpoints: [survivor.endpoint] });
     const { version } = await maintenance.status(survivor.endpoint);
-    for (const other of others) await other.signal('SIGKILL');
+    for (const other of others) await other.kill();
     expect((await cluster.memberList({ linearizable: false })).members).toHaveLength(endpoints.length);
     if (version.startsWith('3.4.')) return;
     expect(await errorOf(cluster.memberList({ timeoutMs: 1_000 }))).toMatchObject({ reason: 'DeadlineExceeded' });
@@ -39,12 +39,12 @@ describe('the member list', () => {
 
 describe('a cluster', () => {
   test('takes a learner, promotes it once it has caught up, and lets it go again', async (context) => {
-    const { endpoints, join } = await ownEtcd();
-    if (join === undefined) return context.skip('the servers are not ours to be joined');
+    const { endpoints, cluster } = await ownEtcd();
+    if (cluster === undefined) return context.skip('the servers are not ours to be joined');
     const etcd = openClient({ endpoints });
     await etcd.put('k', 'x');
     let added: Member | undefined;
-    const process = await join(async (peerUrl) => {
+    const process = await cluster.join(async (peerUrl) => {
       const { member, members } = await etcd.cluster.memberAdd([peerUrl], { learner: true });
       expect(member).toMatchObject({ name: '', peerUrls: [peerUrl], clientUrls: [], isLearner: true });
       expect(members.map(({ id }) => id)).toContain(member.id);
@@ -84,10 +84,10 @@ describe('a cluster', () => {
   });
 
   test('takes a voting member, which counts from the start', async (context) => {
-    const { endpoints, join } = await ownEtcd();
-    if (join === undefined) return context.skip('the servers are not ours to be joined');
+    const { endpoints, cluster } = await ownEtcd();
+    if (cluster === undefined) return context.skip('the servers are not ours to be joined');
     const etcd = openClient({ endpoints });
-    const process = await join(async (peerUrl) => {
+    const process = await cluster.join(async (peerUrl) => {
       const { member, members } = await etcd.cluster.memberAdd([peerUrl]);
       expect(member.isLearner).toBe(false);
       // One of two is no quorum.

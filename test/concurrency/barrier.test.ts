@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Barrier, DoubleBarrier, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -141,7 +142,7 @@ describe('DoubleBarrier', () => {
     const name = unique('barrier');
     const [a] = await barriers(etcd, name, 2);
     const [b] = await barriers(direct, name, 2);
-    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/waiters/`) && chunk.includes(`__${name}/`));
+    const lost = proxy.loseNextAnswer(containing(`${name}/waiters/`, `__${name}/`));
     const entering = (a as DoubleBarrier).enter();
     await expect.poll(async () => (await direct.range(prefix(`${name}/waiters/`))).count).toBe(1n);
     await Promise.all([lost, entering, (b as DoubleBarrier).enter()]);

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { leaveQueue } from '../../src/concurrency/queue-entry.js';
 import { compare, op } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { lock, NEVER, proxied, queueLength } from '../support/locks.js';
@@ -33,7 +34,7 @@ describe('releasing', () => {
     const held = await lock(etcd, name);
     const next = lock(direct, name);
     await queueLength(direct, name, 2);
-    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(held.key));
+    const lost = proxy.loseNextAnswer(containing(held.key));
     await held.unlock();
     await lost;
     const newer = await next;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { lock, proxied, queueLength } from '../support/locks.js';
 
@@ -9,7 +10,7 @@ describe('an acquire whose answer is lost (S24)', () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);
-    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(name));
+    const lost = proxy.loseNextAnswer(containing(name));
     const held = await new Mutex(session, name).lock();
     await lost;
     expect((await direct.range(prefix(`${name}/`))).kvs).toMatchObject([{ createRevision: held.token }]);
@@ -22,7 +23,7 @@ describe('an acquire whose answer is lost (S24)', () => {
     const name = unique('lock');
     const session = await Session.open(etcd);
     const stop = new AbortController();
-    void proxy.loseNextAnswer((chunk) => chunk.includes(name)).then(() => stop.abort());
+    void proxy.loseNextAnswer(containing(name)).then(() => stop.abort());
     const outcome = new Mutex(session, name).lock({ signal: stop.signal }).then(
       (held) => held.unlock(),
       () => {},
@@ -39,10 +40,10 @@ describe('a waiter whose answer or watch is lost', () => {
     const name = unique('lock');
     const first = await lock(direct, name);
     const session = await Session.open(etcd);
-    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(name));
+    const lost = proxy.loseNextAnswer(containing(name));
     const second = new Mutex(session, name).lock();
     await lost;
-    const watches = proxy.holdNextRequest((chunk) => chunk.includes(first.key));
+    const watches = proxy.holdNextRequest(containing(first.key));
     await Promise.race([watches, second.then(() => expect.fail('the lock was granted to two'))]);
     await first.unlock();
     expect((await second).token).toBeGreaterThan(first.token);
@@ -57,14 +58,14 @@ describe('a waiter whose answer or watch is lost', () => {
     const between = new Mutex(session, name).lock({ signal: stop.signal });
     between.catch(() => {});
     await queueLength(direct, name, 2);
-    const watches = proxy.holdNextRequest((chunk) => chunk.includes(`${name}/${session.leaseId.toString(16)}`));
+    const watches = proxy.holdNextRequest(containing(`${name}/${session.leaseId.toString(16)}`));
     const last = lock(etcd, name, { timeoutMs: 10_000 });
     await watches;
     proxy.blackhole();
     stop.abort();
     await expect(between).rejects.toMatchObject({ reason: 'Canceled' });
     await queueLength(direct, name, 2);
-    const watchesHolder = proxy.holdNextRequest((chunk) => chunk.includes(holder.key));
+    const watchesHolder = proxy.holdNextRequest(containing(holder.key));
     proxy.heal();
     await Promise.race([watchesHolder, last]);
     await holder.unlock();
@@ -98,7 +99,7 @@ describe('an acquire that comes through late (S24)', () => {
     await truth.created();
     const events = truth[Symbol.asyncIterator]();
     const next = async (): Promise<string | undefined> => (await events.next()).value?.type;
-    const held = proxy.holdNextRequest((chunk) => chunk.includes(name));
+    const held = proxy.holdNextRequest(containing(name));
     await (await new Mutex(session, name).lock()).unlock();
     expect([await next(), await next()]).toEqual(['put', 'delete']);
     (await held)();

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { PriorityQueue, Queue, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -64,9 +65,7 @@ describe('Queue', () => {
     const name = unique('queue');
     await (await queue(direct, name)).enqueue('precious');
     const consumer = await queue(etcd, name);
-    const lost = proxy.loseNextAnswer((chunk) => {
-      return chunk.includes(`__${name}/consumers/`) && chunk.includes(`${name}/1`);
-    });
+    const lost = proxy.loseNextAnswer(containing(`__${name}/consumers/`, `${name}/1`));
     expect((await consumer.dequeue()).text()).toBe('precious');
     await lost;
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { RWMutex, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied, queueLength } from '../support/locks.js';
@@ -94,7 +95,7 @@ test('attempts that are given up on the way leave no key, and one watch at most'
   const writer = await (await rwMutex(direct, name)).lock();
   for (let round = 0; round < 5; round += 1) {
     const stop = new AbortController();
-    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/read/`)).then(() => stop.abort());
+    const lost = proxy.loseNextAnswer(containing(`${name}/read/`)).then(() => stop.abort());
     expect(await errorOf(mutex.readLock({ signal: stop.signal }))).toMatchObject({ reason: 'Canceled' });
     await lost;
   }
@@ -108,7 +109,7 @@ test('a put that comes through after its wait was given up is taken back (S24)',
   const name = unique('rw');
   const mutex = await rwMutex(etcd, name);
   const stop = new AbortController();
-  const held = proxy.holdNextRequest((chunk) => chunk.includes(`${name}/read/`));
+  const held = proxy.holdNextRequest(containing(`${name}/read/`));
   const reading = errorOf(mutex.readLock({ signal: stop.signal }));
   const release = await held;
   stop.abort();

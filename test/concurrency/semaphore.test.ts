@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Held, Semaphore, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -89,7 +90,7 @@ test('a permit whose answer is lost, and which is not waited for any more, is no
   const stop = new AbortController();
   const session = await Session.open(etcd);
   const permit = `${name}/permits/${session.leaseId.toString(16)}`;
-  void proxy.loseNextAnswer((chunk) => chunk.includes(permit)).then(() => stop.abort());
+  void proxy.loseNextAnswer(containing(permit)).then(() => stop.abort());
   const semaphore = new Semaphore(session, name, 1);
   expect(await errorOf(semaphore.acquire({ signal: stop.signal }))).toMatchObject({ reason: 'Canceled' });
   await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0n);
@@ -100,7 +101,7 @@ test('a permit whose answer is lost is not taken twice (S24)', async () => {
   const name = unique('semaphore');
   const session = await Session.open(etcd);
   const semaphore = new Semaphore(session, name, 2);
-  const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${name}/permits/${session.leaseId.toString(16)}`));
+  const lost = proxy.loseNextAnswer(containing(`${name}/permits/${session.leaseId.toString(16)}`));
   const permit = await semaphore.acquire();
   await lost;
   const { kvs } = await direct.range(prefix(`${name}/permits/`));

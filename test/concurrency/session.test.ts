@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Gap, Mutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -124,7 +125,7 @@ test('a put that is held up on its way brings back neither an older value nor a 
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 30 });
-  const held = proxy.holdNextRequest((chunk) => chunk.includes('old value'));
+  const held = proxy.holdNextRequest(containing('old value'));
   const registering = session.register(key, 'old value');
   const release = await held;
   await registering;
@@ -133,7 +134,7 @@ test('a put that is held up on its way brings back neither an older value nor a 
   await direct.put(unique(), 'x');
   expect((await direct.get(key))?.text()).toBe('new value');
 
-  const heldAgain = proxy.holdNextRequest((chunk) => chunk.includes('third value'));
+  const heldAgain = proxy.holdNextRequest(containing('third value'));
   const third = session.register(`${key}3`, 'third value');
   const releaseAgain = await heldAgain;
   await third;

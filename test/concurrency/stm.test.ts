@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Isolation, Session, stm } from '../../src/concurrency/index.js';
 import { op, prefix } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -180,7 +181,7 @@ test('a commit whose answer is lost is not repeated: the error says that the out
   const { etcd, direct, proxy } = await proxied();
   const key = unique();
   let runs = 0;
-  const lost = proxy.loseNextAnswer((chunk) => chunk.includes(`${key}-written`));
+  const lost = proxy.loseNextAnswer(containing(`${key}-written`));
   const error = await errorOf(
     stm(etcd, (tx) => {
       runs += 1;

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { type Client, type ClientOptions, compare, op, prefix } from '../../src/index.js';
+import type { FaultProxy } from '../../src/testing/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
 import type { TransportFactory } from '../../src/transport/transport-options.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { FaultProxy } from '../support/fault-proxy.js';
+import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 // Two servers that know nothing of each other stand for members of which one is behind, by as much as a test likes.
@@ -211,7 +212,7 @@ async function twoServers(): Promise<{ ahead: Place; behind: Place; proxy: Fault
   };
   const ahead = await place(first.endpoints[0] as string, ['1', '2', '3', '4', '5', 'new']);
   const behind = await place(second.endpoints[0] as string, ['old']);
-  return { ahead, behind, proxy: await FaultProxy.start(ahead.endpoint) };
+  return { ahead, behind, proxy: await faultProxy(ahead.endpoint) };
 }
 
 function ordered(endpoints: readonly string[], options: Partial<ClientOptions> = {}): Client {

@@ -1,10 +1,11 @@
 import { expect, inject, test } from 'vitest';
 import type { KeepAlive, TransportFactory } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { pause } from '../../src/time.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { FaultProxy } from '../support/fault-proxy.js';
+import { faultProxy } from '../support/fault-proxy.js';
 
 test('a lease is granted, described, listed and revoked', async () => {
   const { lease } = openClient();
@@ -40,11 +41,11 @@ test('lease numbers above 2^53 are exact, and a number already taken is refused 
 });
 
 test('a grant whose answer is lost is repeated and found, not granted twice (S15)', async () => {
-  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+  const proxy = await faultProxy(inject('endpoints')[0] as string);
   const direct = openClient();
   const before = new Set((await direct.lease.leases()).ids);
   // TTL 12345 as a protobuf varint.
-  const lost = proxy.loseNextAnswer((chunk) => chunk.includes(Buffer.from([0x08, 0xb9, 0x60])));
+  const lost = proxy.loseNextAnswer(containing(Buffer.from([0x08, 0xb9, 0x60])));
   const granted = await openClient({ endpoints: [proxy.endpoint] }).lease.grant({ ttl: 12_345 });
   await lost;
   expect(granted.ttl).toBe(12_345);
@@ -56,11 +57,9 @@ test('a grant whose answer is lost is repeated and found, not granted twice (S15
 });
 
 test('a grant that may have come through says so, whatever became of the last attempt (S15)', async () => {
-  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+  const proxy = await faultProxy(inject('endpoints')[0] as string);
   // TTL 12346 as a protobuf varint.
-  const lost = proxy
-    .loseNextAnswer((chunk) => chunk.includes(Buffer.from([0x08, 0xba, 0x60])))
-    .then(() => proxy.close());
+  const lost = proxy.loseNextAnswer(containing(Buffer.from([0x08, 0xba, 0x60]))).then(() => proxy.close());
   const error = await errorOf(
     openClient({ endpoints: [proxy.endpoint] }).lease.grant({ ttl: 12_346, timeoutMs: 1_000 }),
   );
@@ -131,7 +130,7 @@ test('the loss of a lease says why: revoked by this client, before the server do
 });
 
 test('the loss of a lease says why: no server reached before the deadline (S16)', async () => {
-  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+  const proxy = await faultProxy(inject('endpoints')[0] as string);
   const { lease } = openClient({ endpoints: [proxy.endpoint] });
   const alive = lease.keepAlive(await lease.grant({ ttl: 2 }));
   proxy.blackhole();
@@ -155,7 +154,7 @@ test('the loss of a lease says why: the client or the keepalive was closed (S16)
 });
 
 test('a kept lease survives connections that break', async () => {
-  const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+  const proxy = await faultProxy(inject('endpoints')[0] as string);
   const { lease } = openClient({ endpoints: [proxy.endpoint] });
   const alive = lease.keepAlive(await lease.grant({ ttl: 3 }));
   const first = alive.remainingMs() + performance.now();

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import type { Join } from '../../scripts/etcd/process.js';
 import type { methods } from '../../src/gen/methods.js';
 import { type Client, type ClientOptions, EtcdError } from '../../src/index.js';
+import type { EtcdCluster } from '../../src/testing/index.js';
 
 /** A cluster of its own, and what exercises have to do with it. */
 export interface Context {
@@ -12,7 +12,7 @@ export interface Context {
   /** "major.minor.patch". */
   readonly version: string;
   /** Undefined where the members are not processes of ours. */
-  readonly join: Join | undefined;
+  readonly cluster: EtcdCluster | undefined;
   /** A client of other options, closed at the end. */
   readonly open: (options: Partial<ClientOptions>) => Client;
 }

@@ -27,7 +27,7 @@ export async function openMatrix(version: Minor | undefined): Promise<Matrix> {
   const etcd = open({ endpoints: [first] });
   try {
     const { version: running } = await etcd.maintenance.status(first);
-    return { context: { etcd, endpoints, version: running, join: started.join, open }, close };
+    return { context: { etcd, endpoints, version: running, cluster: started.cluster, open }, close };
   } catch (error) {
     await close();
     throw error;

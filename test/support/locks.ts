@@ -1,8 +1,9 @@
 import { expect, inject } from 'vitest';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
+import type { FaultProxy } from '../../src/testing/index.js';
 import { openClient } from './client.js';
-import { FaultProxy } from './fault-proxy.js';
+import { faultProxy } from './fault-proxy.js';
 
 export const TXN = '/etcdserverpb.KV/Txn';
 export const WATCH = '/etcdserverpb.Watch/Watch';
@@ -19,7 +20,7 @@ export async function queueLength(etcd: Client, name: string, length: number): P
 export async function proxied(
   endpoints = inject('endpoints'),
 ): Promise<{ etcd: Client; direct: Client; proxy: FaultProxy }> {
-  const proxy = await FaultProxy.start(endpoints[0] as string);
+  const proxy = await faultProxy(endpoints[0] as string);
   return { etcd: openClient({ endpoints: [proxy.endpoint] }), direct: openClient({ endpoints }), proxy };
 }
 

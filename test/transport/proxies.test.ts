@@ -3,10 +3,11 @@ import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vite
 import { AsyncQueue } from '../../src/async-queue.js';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { type Client, compare, op, prefix, type Watch, type WatchEvent } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { monotonicMs } from '../../src/time.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { FaultProxy } from '../support/fault-proxy.js';
+import { faultProxy } from '../support/fault-proxy.js';
 import { queueLength } from '../support/locks.js';
 import { watchers } from '../support/metrics.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -137,7 +138,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
   });
 
   test('a watch goes on where it was when the connection behind the proxy breaks', async () => {
-    const behind = await FaultProxy.start(inject('endpoints')[0] as string);
+    const behind = await faultProxy(inject('endpoints')[0] as string);
     const broken = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
     const key = unique();
     const watch = broken.watch(prefix(`${key}/`));
@@ -211,9 +212,9 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
 
   // HAProxy says REFUSED_STREAM then, though it has passed the request on: haproxy/haproxy#1495 and #3414.
   test('a put that the proxy gives up on, and etcd then does, is done once and was not vouched for', async () => {
-    const behind = await FaultProxy.start(inject('endpoints')[0] as string);
+    const behind = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
-    const held = behind.holdNextRequest((chunk) => chunk.includes(key));
+    const held = behind.holdNextRequest(containing(key));
     const putting = errorOf(
       openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] }).put(key, 'late'),
     );
@@ -225,7 +226,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
   });
 
   test('of puts while the connection behind the proxy breaks time and again none is done twice', async () => {
-    const behind = await FaultProxy.start(inject('endpoints')[0] as string);
+    const behind = await faultProxy(inject('endpoints')[0] as string);
     const broken = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
     const key = unique();
     const told = await putMany(broken, key, {
@@ -239,10 +240,10 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
   });
 
   test('a get whose answer is lost behind the proxy is asked again', async () => {
-    const behind = await FaultProxy.start(inject('endpoints')[0] as string);
+    const behind = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     await openClient().put(key, 'read');
-    const lost = behind.loseNextAnswer((chunk) => chunk.includes(key));
+    const lost = behind.loseNextAnswer(containing(key));
     const reader = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
     expect((await reader.get(key))?.text()).toBe('read');
     await lost;

@@ -3,11 +3,12 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { grpcJs } from '../../src/grpc-js.js';
 import { Client } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
 import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { FaultProxy } from '../support/fault-proxy.js';
+import { faultProxy } from '../support/fault-proxy.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 
 const NOBODY = 'http://127.0.0.1:1';
@@ -67,7 +68,7 @@ describe('connecting', () => {
   });
 
   test('happens at the first call, not before', async () => {
-    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     expect(proxy.connections).toBe(0);
     await Promise.all([etcd.get('a'), etcd.get('b'), etcd.get('c')]);
@@ -77,9 +78,9 @@ describe('connecting', () => {
 
 describe('a call', () => {
   test('whose answer is lost says that the outcome is unknown, and is not repeated (S27)', async () => {
-    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
-    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(key));
+    const lost = proxy.loseNextAnswer(containing(key));
     const error = await errorOf(openClient({ endpoints: [proxy.endpoint] }).put(key, 'once'));
     await lost;
     expect(error).toMatchObject({ code: 'Unavailable', outcome: 'unknown', endpoint: proxy.endpoint });
@@ -88,16 +89,16 @@ describe('a call', () => {
   });
 
   test('that only reads is repeated over a connection that breaks (S28)', async () => {
-    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     await openClient().put(key, 'read');
-    const lost = proxy.loseNextAnswer((chunk) => chunk.includes(key));
+    const lost = proxy.loseNextAnswer(containing(key));
     expect((await openClient({ endpoints: [proxy.endpoint] }).get(key))?.text()).toBe('read');
     await lost;
   });
 
   test('ends when its signal aborts, with the caller’s reason', async () => {
-    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     await etcd.get('a');
     proxy.blackhole();
@@ -117,7 +118,7 @@ describe('a call', () => {
   });
 
   test('ends when its time is up', async () => {
-    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     await etcd.get('a');
     proxy.blackhole();

@@ -5,7 +5,7 @@ import { Client, prefix, type Watch } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { FaultProxy } from '../support/fault-proxy.js';
+import { faultProxy } from '../support/fault-proxy.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
 
@@ -38,7 +38,7 @@ describe('a watch with a long way to catch up', () => {
   });
 
   test('does so over connections that break', async () => {
-    const proxy = await FaultProxy.start(inject('endpoints')[0] as string);
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
     const watch = openClient({ endpoints: [proxy.endpoint] }).watch(prefix(name), { startRevision: start });
     await expectAll(watch, (taken) => {
       if (taken % 1_700 === 0) proxy.dropConnections();

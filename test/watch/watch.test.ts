@@ -2,9 +2,10 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, inject, test } from 'vitest';
 import type { WatchRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Client, op, prefix, type Watch, type WatchBatch } from '../../src/index.js';
+import type { FaultProxy } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { FaultProxy } from '../support/fault-proxy.js';
+import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
@@ -287,7 +288,7 @@ interface Proxied {
 }
 
 async function proxied(endpoints = inject('endpoints')): Promise<Proxied> {
-  const proxy = await FaultProxy.start(endpoints[0] as string);
+  const proxy = await faultProxy(endpoints[0] as string);
   return { through: openClient({ endpoints: [proxy.endpoint] }), direct: openClient({ endpoints }), proxy };
 }
 

@@ -43,16 +43,16 @@ export const cluster: ExercisesOf<'cluster'> = {
   memberPromote: {
     since: '3.4',
     run: async (context) => {
-      const { etcd, join } = context;
+      const { etcd, cluster } = context;
       await withAbsentLearner(context, ({ id }) =>
         assert.rejects(
           etcd.cluster.memberPromote(id),
           (error) => error instanceof EtcdError && error.reason === 'LearnerNotReady',
         ),
       );
-      if (join === undefined) return;
+      if (cluster === undefined) return;
       let id = 0n;
-      const added = await join(async (peerUrl) => {
+      const added = await cluster.join(async (peerUrl) => {
         const { member, members } = await addLearner(context, peerUrl);
         id = member.id;
         return members;
@@ -61,7 +61,7 @@ export const cluster: ExercisesOf<'cluster'> = {
         const { members } = await eventually(() => etcd.cluster.memberPromote(id));
         assert.equal(members.find((member) => member.id === id)?.isLearner, false);
       } finally {
-        await added.signal('SIGKILL');
+        await added.kill();
         await eventually(() => etcd.cluster.memberRemove(id));
       }
     },

@@ -1,5 +1,6 @@
 import type { Etcd } from '../../../scripts/etcd.js';
-import { FaultProxy } from '../fault-proxy.js';
+import type { FaultProxy } from '../../../src/testing/index.js';
+import { faultProxy } from '../fault-proxy.js';
 import { ownEtcd } from '../own-etcd.js';
 
 /** Three members, each behind a proxy of its own, for one test alone. */
@@ -15,7 +16,7 @@ export async function faultyCluster(): Promise<FaultyCluster | undefined> {
   const etcd = await ownEtcd({ members: 3 });
   const { etcdctl, processes } = etcd;
   if (processes.length === 0 || etcdctl === undefined) return undefined;
-  const proxies = await Promise.all(etcd.endpoints.map((endpoint) => FaultProxy.start(endpoint)));
+  const proxies = await Promise.all(etcd.endpoints.map((endpoint) => faultProxy(endpoint)));
   const endpoints = proxies.map(({ endpoint }) => endpoint);
   return {
     etcd: { ...etcd, etcdctl },

@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { EtcdProcess } from '../../../scripts/etcd/process.js';
-import type { FaultProxy } from '../fault-proxy.js';
+import type { EtcdMember, FaultProxy } from '../../../src/testing/index.js';
 import type { FaultyCluster } from './cluster.js';
 import { pick, type Round } from './rounds.js';
 
@@ -18,7 +17,7 @@ const connections: Fault = async ({ proxies }, random) => {
 /** Quorum is there all the time: one member at a time. */
 const members: Fault = async ({ etcd: { processes } }, random) => {
   const member = pick(processes, random);
-  if (random() < 0.5) await killed(member, pick(['SIGKILL', 'SIGTERM'], random));
+  if (random() < 0.5) await restarted(member, pick(['kill', 'stop'], random));
   else await paused(member, 1_500 * random());
   await pause(500 * random());
 };
@@ -45,14 +44,13 @@ async function swallowing(proxy: FaultProxy, what: 'to-server' | 'to-client' | '
   proxy.heal();
 }
 
-async function killed(member: EtcdProcess, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-  await member.signal(signal);
-  member.start();
-  await member.ready();
+async function restarted(member: EtcdMember, end: 'kill' | 'stop'): Promise<void> {
+  await member[end]();
+  await member.start();
 }
 
-async function paused(member: EtcdProcess, ms: number): Promise<void> {
-  await member.signal('SIGSTOP');
+async function paused(member: EtcdMember, ms: number): Promise<void> {
+  member.pause();
   await pause(ms);
-  await member.signal('SIGCONT');
+  member.resume();
 }

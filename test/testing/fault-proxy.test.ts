@@ -1,0 +1,109 @@
+import { connect, createServer, type Socket } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { FaultProxy } from '../../src/testing/index.js';
+import { faultProxy } from '../support/fault-proxy.js';
+
+describe('a fault proxy', () => {
+  test('that slices hands on bytes in pieces, in order', async () => {
+    const { proxy, client, reads } = await throughProxy();
+    proxy.slice(1);
+    client.write('abcde');
+    await expect.poll(() => reads.join('')).toBe('abcde');
+    expect(Math.max(...reads.map(({ length }) => length))).toBe(1);
+  });
+
+  test('that delays hands on bytes late and in order, also when it is healed meanwhile', async () => {
+    const { proxy, client, reads } = await throughProxy();
+    proxy.delay(60);
+    const writtenAt = performance.now();
+    client.write('late ');
+    await expect.poll(() => proxy.connections).toBe(1);
+    setTimeout(() => {
+      proxy.heal();
+      client.write('later');
+    }, 20);
+    await expect.poll(() => reads.join('')).toBe('late later');
+    // The delay itself is what is promised.
+    expect(performance.now() - writtenAt).toBeGreaterThanOrEqual(60);
+  });
+
+  test('that is paused keeps what it is given, and hands it on when healed', async () => {
+    const { proxy, client, reads } = await throughProxy();
+    client.write('before');
+    await expect.poll(() => reads.join('')).toBe('before');
+    proxy.pause();
+    const more = 'x'.repeat(30_000_000);
+    client.write(more);
+    await expect.poll(() => client.writableLength).toBeGreaterThan(0);
+    expect(reads.join('')).toBe('before');
+    proxy.heal();
+    await expect.poll(() => reads.join('').length).toBe('before'.length + more.length);
+    expect(client.destroyed).toBe(false);
+  });
+
+  test('that swallows ends its connections when healed, for they lack bytes', async () => {
+    const { proxy, client, reads } = await throughProxy();
+    proxy.oneWay('to-client');
+    client.write('lost');
+    proxy.heal();
+    await new Promise((resolve) => client.once('close', resolve));
+    expect(reads).toEqual([]);
+  });
+
+  test('cuts off those who say that they are a certain sender, and no others', async () => {
+    const server = await echoServer();
+    const proxy = await faultProxy(server, { senderOf: (bytes) => /from (\w+)/.exec(String(Buffer.from(bytes)))?.[1] });
+    const [a, b] = await Promise.all(['a', 'b'].map(async (name) => connected(proxy, `from ${name} `)));
+    await expect.poll(() => [a?.reads.join(''), b?.reads.join('')]).toEqual(['from a ', 'from b ']);
+    proxy.cutOff('a');
+    a?.client.write('more');
+    b?.client.write('more');
+    await expect.poll(() => b?.reads.join('')).toBe('from b more');
+    expect(a?.reads.join('')).toBe('from a ');
+  });
+
+  test('makes a sender wait whose receiver does not read', async () => {
+    const { client, peers } = await throughProxy();
+    await expect.poll(() => peers.length).toBe(1);
+    peers[0]?.pause();
+    for (let megabyte = 0; megabyte < 60; megabyte += 1) client.write(Buffer.alloc(1_000_000));
+    const waiting: number[] = [];
+    const settled = (): boolean => waiting.push(client.writableLength) > 5 && waiting.at(-1) === waiting.at(-5);
+    await expect.poll(settled, { timeout: 20_000 }).toBe(true);
+    expect(client.writableLength).toBeGreaterThan(20_000_000);
+  });
+});
+
+/** A client of a server behind a proxy, and what the server has read. */
+async function throughProxy(): Promise<{ proxy: FaultProxy; client: Socket; reads: string[]; peers: Socket[] }> {
+  const [reads, peers]: [string[], Socket[]] = [[], []];
+  const proxy = await faultProxy(
+    await listening((socket) => {
+      peers.push(socket);
+      socket.on('data', (bytes) => reads.push(String(bytes)));
+    }),
+  );
+  const { client } = await connected(proxy);
+  return { proxy, client, reads, peers };
+}
+
+async function connected(proxy: FaultProxy, first = ''): Promise<{ client: Socket; reads: string[] }> {
+  const reads: string[] = [];
+  const client = connect(proxy.port, '127.0.0.1').setNoDelay(true);
+  client.on('error', () => {}).on('data', (bytes) => reads.push(String(bytes)));
+  onTestFinished(() => void client.destroy());
+  await new Promise((resolve) => client.once('connect', resolve));
+  if (first !== '') client.write(first);
+  return { client, reads };
+}
+
+function echoServer(): Promise<string> {
+  return listening((socket) => socket.pipe(socket));
+}
+
+async function listening(accept: (socket: Socket) => void): Promise<string> {
+  const server = createServer((socket) => accept(socket.on('error', () => {})));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as { port: number }).port}`;
+}
