@@ -97,8 +97,9 @@ function programIn(root: string, name: string): Program {
       .filter((entry) => /-linux-gnu/.test(entry))
       .map((entry) => join(folder, entry)),
   );
+  const inSbin = join(root, 'usr/sbin', name);
   return {
-    path: join(root, 'usr/sbin', name),
+    path: existsSync(inSbin) ? inSbin : join(root, 'usr/bin', name),
     environment: { ...process.env, LD_LIBRARY_PATH: libraries.join(':') },
   };
 }

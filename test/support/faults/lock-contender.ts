@@ -5,10 +5,18 @@ import type { Claim } from '../../../src/testing/index.js';
 
 /** What a contender tells its parent. */
 export type ContenderMessage =
-  | { readonly type: 'held'; readonly token: string }
+  | { readonly type: 'held'; readonly token: string; readonly wallMs: number }
   /** A write to something outside of etcd, made as the holder. */
   | { readonly type: 'write'; readonly token: string }
-  | { readonly type: 'claim'; readonly claim: Omit<Claim, 'token' | 'holder'> & { readonly token: string } };
+  /** What a holder sees of itself in the turn in which its event loop goes on. */
+  | { readonly type: 'woken'; readonly valid: boolean; readonly aborted: boolean }
+  | { readonly type: 'claim'; readonly claim: Omit<Claim, 'token' | 'holder'> & { readonly token: string } }
+  | { readonly type: 'session lost'; readonly reason: string };
+
+/** What its parent tells a contender: to block its event loop, the next time that it holds the lock. */
+export interface BlockMessage {
+  readonly blockMs: number;
+}
 
 /** Between a look at the lock and the write that it is to protect. */
 const WORK_MS = 40;
@@ -17,6 +25,10 @@ const WORK_MS = 40;
 //   tsx lock-contender.ts <endpoints> <lock> <guarded key> <ttl>
 
 const [endpoints = '', name = '', guarded = '', ttl = ''] = process.argv.slice(2);
+let blockMs: number | undefined;
+process.on('message', (message: BlockMessage) => {
+  ({ blockMs } = message);
+});
 process.on('disconnect', () => process.exit());
 await using client = new Client({ endpoints: endpoints.split(',') });
 
@@ -25,6 +37,7 @@ for (;;) {
     await using session = await Session.open(client, { ttl: Number(ttl) });
     const mutex = new Mutex(session, name);
     while (session.signal.aborted === false) await cycle(mutex);
+    tell({ type: 'session lost', reason: (session.signal.reason as EtcdError).reason });
   } catch (error) {
     if (!(error instanceof EtcdError)) throw error;
   }
@@ -41,9 +54,11 @@ async function cycle(mutex: Mutex): Promise<void> {
     return valid;
   };
   try {
-    tell({ type: 'held', token });
+    tell({ type: 'held', token, wallMs: Date.now() });
     if (holds()) {
-      work();
+      work(blockMs ?? WORK_MS);
+      if (blockMs !== undefined) tell({ type: 'woken', aborted: held.signal.aborted, valid: held.valid() });
+      blockMs = undefined;
       tell({ type: 'write', token });
       await held.txn({ then: [op.put(guarded, token)] });
     }
@@ -55,8 +70,8 @@ async function cycle(mutex: Mutex): Promise<void> {
 }
 
 /** Without a turn of the event loop, so that nothing of the loss of a lock is heard meanwhile. */
-function work(): void {
-  const end = sharedClockMs() + WORK_MS;
+function work(ms: number): void {
+  const end = sharedClockMs() + ms;
   while (sharedClockMs() < end);
 }
 

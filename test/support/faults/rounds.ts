@@ -28,6 +28,11 @@ function randomNumbers(seed: number): () => number {
   };
 }
 
+/** Evenly between the two. */
+export function between(least: number, most: number, random: () => number): number {
+  return least + (most - least) * random();
+}
+
 export function pick<T>(items: readonly T[], random: () => number): T {
   return items[Math.floor(random() * items.length)] as T;
 }

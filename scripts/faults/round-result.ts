@@ -1,0 +1,10 @@
+import type { Figures } from '../../test/support/faults/row.js';
+
+/** One round of one row over one transport. */
+export interface RoundResult {
+  readonly row: string;
+  readonly transport: string;
+  readonly round: string;
+  readonly state: 'passed' | 'failed' | 'skipped';
+  readonly figures: Figures | undefined;
+}

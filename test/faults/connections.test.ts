@@ -1,0 +1,71 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { openClient } from '../support/client.js';
+import { FaultyCluster } from '../support/faults/cluster.js';
+import { untilGreen } from '../support/faults/green.js';
+import { between, pick } from '../support/faults/rounds.js';
+import { faultRow } from '../support/faults/row.js';
+import { underLoad } from '../support/faults/under-load.js';
+
+// Connections that break, or carry bytes in a way that nobody expects (S2, S4, S5, S27, S28).
+
+const BREAKS = 30;
+const RESET_INTERVAL_MS = 5;
+const RESETS_MS = 1_500;
+
+faultRow(
+  'connections break, and swallow what they are given',
+  () => FaultyCluster.start(),
+  (fixture, round) =>
+    underLoad(fixture, round, async () => {
+      const { random } = round;
+      for (let made = 0; made < BREAKS; made += 1) {
+        const proxy = pick(fixture.proxies, random);
+        const verb = pick(['dropConnections', 'reset', 'to-server', 'to-client', 'blackhole'] as const, random);
+        if (verb === 'to-server' || verb === 'to-client') proxy.oneWay(verb);
+        else proxy[verb]();
+        await pause(between(0, 100, random));
+        proxy.heal();
+      }
+      const recoveryMs = await untilGreen(openClient({ endpoints: fixture.endpointsFrom(0) }));
+      return { faults: BREAKS, recoveryMs: [recoveryMs] };
+    }),
+);
+
+faultRow(
+  'resets every 5 ms',
+  () => FaultyCluster.start(),
+  (fixture, round) =>
+    underLoad(fixture, round, async () => {
+      const endAt = performance.now() + RESETS_MS;
+      let faults = 0;
+      for (; performance.now() < endAt; faults += 1) {
+        for (const proxy of fixture.proxies) proxy.reset();
+        await pause(RESET_INTERVAL_MS);
+      }
+      const recoveryMs = await untilGreen(openClient({ endpoints: fixture.endpointsFrom(0) }));
+      return { faults, recoveryMs: [recoveryMs] };
+    }),
+);
+
+faultRow(
+  'one byte at a time',
+  () => FaultyCluster.start(),
+  (fixture, round) =>
+    underLoad(fixture, round, async () => {
+      for (const proxy of fixture.proxies) proxy.slice(1);
+      await pause(between(500, 1_500, round.random));
+      return { faults: fixture.proxies.length };
+    }),
+);
+
+faultRow(
+  'late by up to 100 ms',
+  () => FaultyCluster.start(),
+  (fixture, round) =>
+    underLoad(fixture, round, async () => {
+      const { random } = round;
+      for (const proxy of fixture.proxies) proxy.delay(between(0, 100, random));
+      await pause(between(500, 1_500, random));
+      return { faults: fixture.proxies.length };
+    }),
+);

@@ -1,0 +1,82 @@
+import { expect } from 'vitest';
+import { FaultyCluster } from '../support/faults/cluster.js';
+import { Contenders } from '../support/faults/contenders.js';
+import { pick } from '../support/faults/rounds.js';
+import { faultRow } from '../support/faults/row.js';
+import { WallClock } from '../support/faults/wall-clock.js';
+
+// The holder of a lock is stopped between its look at the lock and its write, and goes on when another holds it (S14,
+// S16): what it still does, nobody may take from it.
+
+const TTL = 2;
+
+faultRow(
+  'process of the holder paused',
+  () => FaultyCluster.start(),
+  async (fixture, { seed, random }) => {
+    using contenders = await Contenders.start(fixture, { name: `g-${seed}`, ttl: TTL });
+    const faults = pick([1, 2, 3], random);
+    for (let pauses = 0; pauses < faults; pauses += 1) {
+      const { by, token } = await contenders.next('held');
+      by.kill('SIGSTOP');
+      // What it sent before it stopped still comes.
+      while (BigInt((await contenders.next('write')).token) <= BigInt(token));
+      by.kill('SIGCONT');
+      await contenders.next('write');
+    }
+    const writes = await contenders.judge();
+    // Without fencing the same writes do harm: else nothing here was tried.
+    expect(contenders.unfencedViolations).toBeGreaterThan(0);
+    return { faults, puts: writes, further: { 'stale writes without fencing': contenders.unfencedViolations } };
+  },
+);
+
+faultRow(
+  'event loop blocked for 0.5, 1.2 or 3 x TTL',
+  () => FaultyCluster.start(),
+  async (fixture, round) => {
+    using contenders = await Contenders.start(fixture, { name: `b-${round.seed}`, ttl: TTL });
+    const factor = pick([0.5, 1.2, 3], round.random);
+    await contenders.next('claim');
+    const woken = contenders.next('woken');
+    contenders.block({ blockMs: factor * TTL * 1_000 });
+    // Shorter than the TTL may still be too long, where the last renewal was a while ago.
+    const { valid, aborted } = await woken;
+    expect(valid).toBe(!aborted);
+    if (factor > 1) expect({ valid, aborted }).toEqual({ valid: false, aborted: true });
+    const writes = await contenders.judge();
+    return { faults: 1, puts: writes, further: { 'stale writes without fencing': contenders.unfencedViolations } };
+  },
+);
+
+faultRow('wall clock jumps by an hour', openWithClock, async ({ cluster, clock }, { seed, random }) => {
+  clock.set('+0');
+  const { environment } = clock;
+  using contenders = await Contenders.start(cluster, { name: `c-${seed}`, ttl: TTL, environment });
+  for (const offset of [pick(['+1h', '-1h'], random), '+0']) {
+    clock.set(offset);
+    const hours = { '+1h': 1, '-1h': -1 }[offset] ?? 0;
+    const { wallMs } = await contenders.next('held');
+    expect(Math.round((wallMs - Date.now()) / 3_600_000) - hours).toBeCloseTo(0);
+    const jumpedAt = performance.now();
+    while (performance.now() - jumpedAt < 1.2 * TTL * 1_000) await contenders.next('claim');
+  }
+  const writes = await contenders.judge();
+  expect(contenders.lostSessions).toEqual([]);
+  return { faults: 2, puts: writes };
+});
+
+async function openWithClock() {
+  const clock = await WallClock.open();
+  const cluster = clock && (await FaultyCluster.start({ members: 1 }));
+  if (clock === undefined || cluster === undefined) return undefined;
+  return {
+    cluster,
+    clock,
+    heal: () => cluster.heal(),
+    [Symbol.asyncDispose]: async () => {
+      clock[Symbol.dispose]();
+      await cluster.close();
+    },
+  };
+}

@@ -1,0 +1,119 @@
+import { createServer, type Socket } from 'node:net';
+import { expect, onTestFinished } from 'vitest';
+import { Session } from '../../src/concurrency/index.js';
+import type { Client } from '../../src/index.js';
+import type { EtcdMember } from '../../src/testing/index.js';
+import { openClient } from '../support/client.js';
+import { FaultyCluster } from '../support/faults/cluster.js';
+import { pick, type Round } from '../support/faults/rounds.js';
+import { type Figures, faultRow } from '../support/faults/row.js';
+import { underLoad } from '../support/faults/under-load.js';
+
+// Members that do not answer, whose connections stay (S10, S16, S30).
+
+/** The shortest interval that etcd allows, so that a round does not take long. */
+const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
+/** Interval, timeout, and a second. */
+const LEFT_WITHIN_MS = PINGS.pingIntervalMs + PINGS.pingTimeoutMs + 1_000;
+const LEFT_MS = { watch: LEFT_WITHIN_MS, call: LEFT_WITHIN_MS } as const;
+/** From when a member has no leader: for its streams, and for a read, for which its own limit is 7 s. */
+const NO_LEADER_MS = { watch: 5_000, call: 8_000 } as const;
+const CONNECT_TIMEOUT_MS = 500;
+
+faultRow(
+  'member paused',
+  () => FaultyCluster.start(),
+  (fixture, round) =>
+    underLoad(fixture, round, () => leftBy(fixture, round, LEFT_MS, async (member) => member.pause()), PINGS),
+);
+
+faultRow(
+  'half-open, one-way, black hole',
+  () => FaultyCluster.start(),
+  (fixture, round) => {
+    const verb = pick(['blackhole', 'to-server', 'to-client', 'pause'] as const, round.random);
+    const silence = async (member: EtcdMember): Promise<void> => {
+      const proxy = fixture.proxyOf(member);
+      if (verb === 'blackhole' || verb === 'pause') proxy[verb]();
+      else proxy.oneWay(verb);
+    };
+    return underLoad(fixture, round, () => leftBy(fixture, round, LEFT_MS, silence), PINGS);
+  },
+);
+
+faultRow(
+  'member partitioned from its peers',
+  () => FaultyCluster.start({ peerProxies: true }),
+  (fixture, round) =>
+    underLoad(fixture, round, () =>
+      leftBy(fixture, round, NO_LEADER_MS, (member) => fixture.cluster.partition(member)),
+    ),
+);
+
+faultRow(
+  'accepts, never speaks',
+  () => FaultyCluster.start({ members: 1 }),
+  async ({ endpoints }, { seed, random }) => {
+    const silent = await neverSpeaks();
+    const all =
+      random() < 0.5 ? [silent, ...endpoints] : [silent, silent.replace('127.0.0.1', 'localhost'), ...endpoints];
+    const etcd = openClient({ endpoints: all, connectTimeoutMs: CONNECT_TIMEOUT_MS });
+    const startedAt = performance.now();
+    const watch = etcd.watch(`s-${seed}`);
+    await etcd.put(`s-${seed}`, 'x');
+    const recoveryMs = [performance.now() - startedAt];
+    await watch.created();
+    await using session = await Session.open(etcd);
+    expect(session.valid()).toBe(true);
+    return { faults: 1, recoveryMs };
+  },
+);
+
+/** Silences the member that a call and a watch are at, and tells how long they take to leave it for another. */
+async function leftBy(
+  fixture: FaultyCluster,
+  { random }: Round,
+  bounds: { readonly watch: number; readonly call: number },
+  silence: (member: EtcdMember) => Promise<void>,
+): Promise<Pick<Figures, 'faults' | 'recoveryMs' | 'further'>> {
+  const member = pick(fixture.members, random);
+  const etcd = openClient({ endpoints: fixture.endpointsFromMember(member), ...PINGS });
+  const others = openClient({ endpoints: fixture.endpoints.filter((endpoint) => endpoint !== member.endpoint) });
+  const key = `left-${random()}`;
+  await using session = await Session.open(etcd, { ttl: 10 });
+  await using watch = etcd.watch(key);
+  await watch.created();
+  await silence(member);
+  const silentAt = performance.now();
+  const callMs = timeOf(etcd.get(key, { timeoutMs: 60_000 }), silentAt);
+  const watchMs = timeOf(watch.batches().next(), silentAt);
+  await putOnce(others, key);
+  expect(await watchMs).toBeLessThan(bounds.watch);
+  expect(await callMs).toBeLessThan(bounds.call);
+  // A renewal was due meanwhile, and one that fails is made again elsewhere.
+  expect(session.valid()).toBe(true);
+  return { faults: 1, recoveryMs: [await watchMs], further: { 'ms until a call was answered': await callMs } };
+}
+
+/** A read is repeated until there is a leader, then a write comes through. */
+async function putOnce(etcd: Client, key: string): Promise<void> {
+  await etcd.get(key, { timeoutMs: 60_000 });
+  await etcd.put(key, 'x', { timeoutMs: 60_000 });
+}
+
+async function timeOf(work: Promise<unknown>, since: number): Promise<number> {
+  await work;
+  return performance.now() - since;
+}
+
+/** Takes connections, and that is all. */
+async function neverSpeaks(): Promise<string> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => void sockets.add(socket.on('error', () => {})));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as { port: number }).port}`;
+}

@@ -1,0 +1,115 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { expect } from 'vitest';
+import { Client } from '../../../src/index.js';
+import { type Claim, checkLock, GuardedResource } from '../../../src/testing/index.js';
+import { whatHappened } from '../truth.js';
+import type { FaultyCluster } from './cluster.js';
+import type { BlockMessage, ContenderMessage } from './lock-contender.js';
+
+const CONTENDERS = 3;
+const MIN_CLAIMS = 10;
+
+export type Told<Type extends ContenderMessage['type']> = Extract<ContenderMessage, { readonly type: Type }> & {
+  readonly by: ChildProcess;
+};
+
+export interface ContendersOptions {
+  /** Under which the lock and what it protects lie. */
+  readonly name: string;
+  /** Seconds. */
+  readonly ttl: number;
+  readonly environment?: NodeJS.ProcessEnv | undefined;
+}
+
+/** Processes that take a lock from each other, and write as its holder to a key and to two resources outside of etcd. */
+export class Contenders implements Disposable {
+  readonly #cluster: FaultyCluster;
+  readonly #name: string;
+  readonly #fromRevision: bigint;
+  readonly #children: readonly ChildProcess[];
+  readonly #claims: Claim[] = [];
+  readonly #fenced = new GuardedResource();
+  readonly #unfenced = new GuardedResource({ fenced: false });
+  readonly #waiting = new Set<{ readonly type: string; readonly resolve: (told: never) => void }>();
+  /** Reasons for which sessions were lost. */
+  readonly lostSessions: string[] = [];
+
+  private constructor(cluster: FaultyCluster, { name, ttl, environment }: ContendersOptions, fromRevision: bigint) {
+    this.#cluster = cluster;
+    this.#name = name;
+    this.#fromRevision = fromRevision;
+    this.#children = Array.from({ length: CONTENDERS }, (_, index) => {
+      const args = [cluster.endpoints.join(','), this.#lock, this.#guarded, String(ttl)];
+      const env = { ...process.env, ...environment };
+      const execArgv = ['--import', 'tsx'];
+      const child = fork(new URL('./lock-contender.ts', import.meta.url), args, { execArgv, env });
+      child.on('message', (message: ContenderMessage) => this.#hear(child, `contender ${index}`, message));
+      return child;
+    });
+  }
+
+  static async start(cluster: FaultyCluster, options: ContendersOptions): Promise<Contenders> {
+    await using etcd = new Client({ endpoints: cluster.endpoints });
+    return new Contenders(cluster, options, (await etcd.range(options.name)).header.revision);
+  }
+
+  /** Stale writes that a resource without fencing took. */
+  get unfencedViolations(): number {
+    return this.#unfenced.violations.length;
+  }
+
+  /** The next of such a kind that any of them tells. */
+  next<Type extends ContenderMessage['type']>(type: Type): Promise<Told<Type>> {
+    return new Promise((resolve) => this.#waiting.add({ type, resolve }));
+  }
+
+  /** Tells all of them, of whom one holds the lock next. */
+  block(message: BlockMessage): void {
+    for (const child of this.#children) child.send(message);
+  }
+
+  /**
+   * Expects that no two of them took themselves for the holder, that the lock was granted in order, and that no stale
+   * write was accepted; gives how many writes there were.
+   */
+  async judge(): Promise<number> {
+    while (this.#claims.length < MIN_CLAIMS) await this.next('claim');
+    this[Symbol.dispose]();
+    const { etcdctl, endpoints } = this.#cluster;
+    const [prefix, last, fromRevision] = [`${this.#name}/`, `${this.#name}/~last`, this.#fromRevision];
+    await using etcd = new Client({ endpoints });
+    await etcd.put(last, 'last');
+    const truth = await whatHappened({ etcdctl, endpoints, prefix, last, fromRevision });
+    const line = truth.filter(({ key }) => key.startsWith(`${this.#lock}/`));
+    expect(checkLock(this.#claims, line)).toEqual([]);
+    expect(this.#fenced.violations).toEqual([]);
+    const tokens = truth.filter(({ key }) => key === this.#guarded).map(({ value }) => BigInt(value));
+    expect(tokens).toEqual(tokens.toSorted((a, b) => Number(a - b)));
+    return tokens.length;
+  }
+
+  [Symbol.dispose](): void {
+    for (const child of this.#children) child.kill('SIGKILL');
+  }
+
+  get #lock(): string {
+    return `${this.#name}/lock`;
+  }
+
+  get #guarded(): string {
+    return `${this.#name}/value`;
+  }
+
+  #hear(by: ChildProcess, holder: string, message: ContenderMessage): void {
+    if (message.type === 'claim') this.#claims.push({ ...message.claim, holder, token: BigInt(message.claim.token) });
+    if (message.type === 'session lost') this.lostSessions.push(message.reason);
+    if (message.type === 'write') {
+      this.#fenced.write(holder, BigInt(message.token));
+      this.#unfenced.write(holder, BigInt(message.token));
+    }
+    for (const waiting of [...this.#waiting].filter(({ type }) => type === message.type)) {
+      this.#waiting.delete(waiting);
+      waiting.resolve({ ...message, by } as never);
+    }
+  }
+}

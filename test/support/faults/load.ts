@@ -1,0 +1,222 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client, type ClientOptions, EtcdError, op, prefix, type WithHeader } from '../../../src/index.js';
+import {
+  checkOrder,
+  checkPuts,
+  checkRegister,
+  checkWatch,
+  History,
+  type OrderedCall,
+  type OrderedResult,
+  type PutCall,
+  type RegisterCall,
+  type RegisterResult,
+  type SeenEvent,
+  type Violation,
+} from '../../../src/testing/index.js';
+import { seenEvents, whatHappened } from '../truth.js';
+import { type FaultyCluster, watchesExactly } from './cluster.js';
+import { pick } from './rounds.js';
+
+const WRITERS = 4;
+const WATCHES = 3;
+const KEYS = 4;
+const MAX_PUTS_PER_TXN = 20;
+/** Up to so long between two calls of one writer. */
+const PAUSE_MS = 20;
+/** So small that a watch is taken off its stream now and then. */
+const SMALL_BUFFER_BYTES = 4_096;
+const CALL_TIMEOUT_MS = 5_000;
+/** Once the faults are over. */
+const LAST_TIMEOUT_MS = 30_000;
+/** The search for an order of all calls takes time that is exponential in these. */
+const MAX_UNKNOWN = 12;
+
+export interface LoadOptions {
+  /** Of the clients. */
+  readonly client?: Partial<ClientOptions> | undefined;
+  /** Under which all keys are. */
+  readonly name: string;
+  readonly random: () => number;
+}
+
+/** What was found, and of how much. */
+export interface Judgement {
+  readonly violations: readonly Violation[];
+  /** Events delivered by watches and compared with the truth. */
+  readonly events: number;
+  /** Puts that were tried, those of transactions included. */
+  readonly puts: number;
+  readonly unknown: number;
+  readonly succeeded: number;
+}
+
+/**
+ * Writers, readers and watches through the proxies of a cluster, each first at another member, for as long as a round of
+ * faults lasts; judged by what etcdctl sees without proxies.
+ */
+export class Load implements AsyncDisposable {
+  readonly #cluster: FaultyCluster;
+  readonly #options: LoadOptions;
+  readonly #prefix: string;
+  readonly #last: string;
+  readonly #fromRevision: bigint;
+  readonly #clients: Client[] = [];
+  readonly #watched: readonly Promise<SeenEvent[][]>[];
+  readonly #writers: Promise<unknown>;
+  readonly #puts = new History<PutCall, unknown>();
+  readonly #ordered = new History<OrderedCall, OrderedResult>();
+  readonly #registers = new Map<string, History<RegisterCall, RegisterResult>>();
+  /** Under what each writer's last transaction put its keys. */
+  readonly #previous = new Map<string, string>();
+  #over = false;
+
+  private constructor(cluster: FaultyCluster, options: LoadOptions, fromRevision: bigint) {
+    this.#cluster = cluster;
+    this.#options = options;
+    this.#prefix = `${options.name}/`;
+    this.#last = `${this.#prefix}~last`;
+    this.#fromRevision = fromRevision;
+    this.#watched = Array.from({ length: WATCHES }, (_, index) => this.#watch(index));
+    for (const watched of this.#watched) watched.catch(() => {});
+    this.#writers = Promise.all(Array.from({ length: WRITERS }, (_, index) => this.#write(index)));
+    this.#writers.catch(() => {});
+  }
+
+  static async start(cluster: FaultyCluster, options: LoadOptions): Promise<Load> {
+    await using etcd = new Client({ endpoints: cluster.endpoints });
+    const { header } = await etcd.range(options.name, { timeoutMs: LAST_TIMEOUT_MS });
+    return new Load(cluster, options, header.revision);
+  }
+
+  /** Ends the load and compares what was seen with what happened. The cluster has to be healed by then. */
+  async judge(): Promise<Judgement> {
+    this.#over = true;
+    await this.#writers;
+    await using etcd = new Client({ endpoints: this.#cluster.endpoints });
+    await untilPut(etcd, this.#last);
+    const { etcdctl, endpoints } = this.#cluster;
+    const [prefix, last, fromRevision] = [this.#prefix, this.#last, this.#fromRevision];
+    const truth = await whatHappened({ etcdctl, endpoints, prefix, last, fromRevision });
+    const puts = this.#puts.operations;
+    const violations: Violation[] = [
+      ...checkPuts(
+        puts,
+        truth.slice(0, -1).filter(({ type }) => type === 'put'),
+      ),
+    ];
+    violations.push(...checkOrder(this.#ordered.operations, truth));
+    for (const { operations } of this.#registers.values()) {
+      if (operations.filter(({ outcome }) => outcome === 'unknown').length <= MAX_UNKNOWN)
+        violations.push(...checkRegister(operations));
+    }
+    let events = 0;
+    for (const watched of watchesExactly(this.#cluster) ? this.#watched : []) {
+      const batches = await watched;
+      violations.push(...checkWatch(truth, batches));
+      for (const batch of batches) events += batch.length;
+    }
+    const count = (wanted: string): number => puts.filter(({ outcome }) => outcome === wanted).length;
+    return { violations, events, puts: puts.length, unknown: count('unknown'), succeeded: count('ok') };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#over = true;
+    await Promise.all(this.#clients.map((client) => client.close()));
+  }
+
+  #open(first: number): Client {
+    const client = new Client({ endpoints: this.#cluster.endpointsFrom(first), ...this.#options.client });
+    this.#clients.push(client);
+    return client;
+  }
+
+  async #watch(index: number): Promise<SeenEvent[][]> {
+    const bufferBytes = index === 0 ? SMALL_BUFFER_BYTES : undefined;
+    const watch = this.#open(index).watch(prefix(this.#prefix), { startRevision: this.#fromRevision, bufferBytes });
+    const batches: SeenEvent[][] = [];
+    for await (const batch of watch.batches()) {
+      const seen = seenEvents(batch);
+      batches.push(seen);
+      if (seen.some(({ key }) => key === this.#last)) break;
+    }
+    return batches;
+  }
+
+  /** One call after the other. Errors of etcd's are part of it. */
+  async #write(index: number): Promise<void> {
+    const { random } = this.#options;
+    const [etcd, process] = [this.#open(index), `w${index}`];
+    for (let call = 0; !this.#over; call += 1) {
+      await pause(PAUSE_MS * random());
+      const key = `${this.#prefix}r${Math.floor(KEYS * random())}`;
+      const value = `${process}.${call}`;
+      const act = pick([this.#read, this.#put, this.#putMany], random);
+      try {
+        await act.call(this, etcd, process, key, value);
+      } catch (error) {
+        if (!(error instanceof EtcdError)) throw error;
+      }
+    }
+  }
+
+  async #read(etcd: Client, process: string, key: string): Promise<void> {
+    await this.#register(key).record(process, { type: 'read' }, async () => {
+      const { value } = await this.#ordered.record(process, { type: 'read', key }, async () => {
+        const { header, kvs } = await etcd.range(key, { timeoutMs: CALL_TIMEOUT_MS });
+        return { revision: header.revision, value: kvs[0]?.text() };
+      });
+      return value;
+    });
+  }
+
+  async #put(etcd: Client, process: string, key: string, value: string): Promise<void> {
+    await this.#register(key).record(process, { type: 'write', value }, async () => {
+      await this.#recordPuts(process, [{ key, value }], () => etcd.put(key, value, { timeoutMs: CALL_TIMEOUT_MS }));
+      return undefined;
+    });
+  }
+
+  /** Many keys at one revision, and some of those before deleted in the same. */
+  async #putMany(etcd: Client, process: string, _key: string, value: string): Promise<void> {
+    const own = `${this.#prefix}${process}`;
+    const count = 1 + Math.floor(MAX_PUTS_PER_TXN * this.#options.random());
+    const puts = Array.from({ length: count }, (_, index) => ({ key: `${own}/${value}/${index}`, value }));
+    const then = [
+      ...(this.#previous.has(own) ? [op.delete(prefix(this.#previous.get(own) as string))] : []),
+      ...puts.map((put) => op.put(put.key, put.value)),
+    ];
+    this.#previous.set(own, `${own}/${value}/`);
+    await this.#recordPuts(process, puts, () => etcd.txn({ then }, { timeoutMs: CALL_TIMEOUT_MS }));
+  }
+
+  /** Puts that one call makes. */
+  async #recordPuts(process: string, puts: readonly PutCall[], act: () => Promise<WithHeader<object>>): Promise<void> {
+    const done = this.#ordered.record(process, { type: 'write', ...(puts[0] as PutCall) }, async () => {
+      const { header } = await act();
+      return { revision: header.revision };
+    });
+    await Promise.all(puts.map((put) => this.#puts.record(process, put, () => done)));
+  }
+
+  #register(key: string): History<RegisterCall, RegisterResult> {
+    let register = this.#registers.get(key);
+    if (register === undefined) {
+      register = new History();
+      this.#registers.set(key, register);
+    }
+    return register;
+  }
+}
+
+/** Repeats a put until it succeeds: of a key whose first event is all that counts. */
+async function untilPut(etcd: Client, key: string): Promise<void> {
+  const deadline = performance.now() + LAST_TIMEOUT_MS;
+  for (;;) {
+    try {
+      return void (await etcd.put(key, 'last', { timeoutMs: LAST_TIMEOUT_MS }));
+    } catch (error) {
+      if (!(error instanceof EtcdError) || performance.now() > deadline) throw error;
+    }
+  }
+}

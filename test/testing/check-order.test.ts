@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'vitest';
+import {
+  checkOrder,
+  type Operation,
+  type OrderedCall,
+  type OrderedResult,
+  type SeenEvent,
+} from '../../src/testing/index.js';
+
+const TRUTH: SeenEvent[] = [
+  put(2n, 'a', 'a1'),
+  put(3n, 'b', 'b1'),
+  put(4n, 'a', 'a2'),
+  { ...put(5n, 'b', ''), type: 'delete' },
+];
+
+describe('the order of revisions', () => {
+  test('is right where it is that of the calls, and each read tells what was there at its revision', () => {
+    expect(
+      checkOrder(
+        [
+          write(0, 10, 'a1', 2n),
+          read(11, 12, 'a', 'a1', 2n),
+          // At the same time as the write of a2: either is right.
+          read(19, 30, 'a', 'a1', 3n),
+          write(20, 29, 'a2', 4n),
+          read(31, 32, 'b', undefined, 5n),
+        ],
+        TRUTH,
+      ),
+    ).toEqual([]);
+  });
+
+  test('is wrong where a read is older than what was seen before it began', () => {
+    expect(rules([write(0, 10, 'a2', 4n), read(11, 12, 'a', 'a1', 3n)])).toEqual(['stale']);
+    expect(rules([read(0, 10, 'a', 'a2', 4n), read(11, 12, 'b', 'b1', 3n)])).toEqual(['stale']);
+  });
+
+  test('is wrong where a write took effect before it began, also one of unknown outcome', () => {
+    expect(rules([read(0, 10, 'a', 'a2', 4n), write(11, 12, 'a2', 4n)])).toEqual(['stale']);
+    const unknown = {
+      ...write(11, Number.POSITIVE_INFINITY, 'a2', 4n),
+      outcome: 'unknown',
+      result: undefined,
+    } as const;
+    expect(rules([read(0, 10, 'a', 'a2', 4n), unknown])).toEqual(['stale']);
+    expect(rules([read(0, 10, 'a', 'a1', 3n), unknown])).toEqual([]);
+  });
+
+  test('is wrong where a read saw what was not there', () => {
+    expect(rules([read(0, 1, 'a', 'a1', 4n)])).toEqual(['wrong value']);
+    expect(rules([read(0, 1, 'b', 'b1', 5n)])).toEqual(['wrong value']);
+    expect(rules([read(0, 1, 'a', undefined, 2n)])).toEqual(['wrong value']);
+  });
+
+  test('is wrong where a write that succeeded is not in the truth, or at another revision', () => {
+    expect(rules([write(0, 1, 'a3', 6n)])).toEqual(['not applied']);
+    expect(rules([write(0, 1, 'a2', 3n)])).toEqual(['not applied']);
+  });
+
+  test('does not depend on calls that failed', () => {
+    const failed = { ...write(11, 12, 'never', 0n), outcome: 'fail', result: undefined } as const;
+    expect(rules([read(0, 10, 'a', 'a2', 4n), failed])).toEqual([]);
+  });
+});
+
+function rules(operations: readonly Operation<OrderedCall, OrderedResult>[]): string[] {
+  return checkOrder(operations, TRUTH).map(({ rule }) => rule);
+}
+
+function put(revision: bigint, key: string, value: string): SeenEvent {
+  return { revision, type: 'put', key, value };
+}
+
+function write(startMs: number, endMs: number, value: string, revision: bigint): Operation<OrderedCall, OrderedResult> {
+  const call = { type: 'write', key: value.at(0) ?? '', value } as const;
+  return { process: 'p', call, startMs, endMs, outcome: 'ok', result: { revision } };
+}
+
+function read(
+  startMs: number,
+  endMs: number,
+  key: string,
+  value: string | undefined,
+  revision: bigint,
+): Operation<OrderedCall, OrderedResult> {
+  return { process: 'q', call: { type: 'read', key }, startMs, endMs, outcome: 'ok', result: { revision, value } };
+}
