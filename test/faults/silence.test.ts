@@ -44,10 +44,15 @@ faultRow(
 faultRow(
   'member partitioned from its peers',
   () => FaultyCluster.start({ peerProxies: true }),
-  (fixture, round) =>
-    underLoad(fixture, round, () =>
-      leftBy(fixture, round, NO_LEADER_MS, (member) => fixture.cluster.partition(member)),
-    ),
+  (fixture, round) => {
+    const cutOff = async (member: EtcdMember): Promise<void> => {
+      await fixture.cluster.partition(member);
+      const { maintenance } = openClient({ endpoints: [member.endpoint] });
+      // Half a second to two, as it is the leader or follows one, and by chance.
+      await expect.poll(async () => (await maintenance.status(member.endpoint)).leader, { timeout: 10_000 }).toBe(0n);
+    };
+    return underLoad(fixture, round, () => leftBy(fixture, round, NO_LEADER_MS, cutOff));
+  },
 );
 
 faultRow(
