@@ -16,8 +16,11 @@ const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
 /** Interval, timeout, and a second. */
 const LEFT_WITHIN_MS = PINGS.pingIntervalMs + PINGS.pingTimeoutMs + 1_000;
 const LEFT_MS = { watch: LEFT_WITHIN_MS, call: LEFT_WITHIN_MS } as const;
-/** From when a member has no leader: for its streams, and for a read, for which its own limit is 7 s. */
-const NO_LEADER_MS = { watch: 5_000, call: 8_000 } as const;
+/**
+ * From when a member has no leader: for its streams; and for a read, which etcd gives up after 7 s, in a batch that may
+ * have had to wait for the one before.
+ */
+const NO_LEADER_MS = { watch: 5_000, call: 15_000 } as const;
 const CONNECT_TIMEOUT_MS = 500;
 
 faultRow(

@@ -8,6 +8,11 @@ export function watchers(endpoints: readonly string[]): Promise<number> {
   return sum(endpoints, 'etcd_debugging_mvcc_watcher_total');
 }
 
+/** Calls of a unary method that the members have begun to serve. */
+export function callsReceived(endpoints: readonly string[], method: string): Promise<number> {
+  return sum(endpoints, `grpc_server_started_total\\{[^}]*grpc_method="${method}"[^}]*\\}`);
+}
+
 async function sum(endpoints: readonly string[], metric: string): Promise<number> {
   const counts = await Promise.all(
     endpoints.map(async (endpoint) => {

@@ -1,0 +1,39 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { openClient } from '../support/client.js';
+import { FaultyCluster } from '../support/faults/cluster.js';
+import { between } from '../support/faults/rounds.js';
+import { faultRow } from '../support/faults/row.js';
+
+// Very many leases over one stream (S13, S14).
+
+const LEASES = 5_000;
+const TTL = 6;
+/** Calls under way at a time. */
+const BATCH = 250;
+
+faultRow(
+  '5,000 leases kept alive',
+  () => FaultyCluster.start({ members: 1 }),
+  async (fixture, { random }) => {
+    const [proxy] = fixture.proxies;
+    const etcd = openClient({ endpoints: fixture.endpointsFrom(0) });
+    const kept: ReturnType<typeof etcd.lease.keepAlive>[] = [];
+    while (kept.length < LEASES) {
+      const granted = await Promise.all(Array.from({ length: BATCH }, () => etcd.lease.grant({ ttl: TTL })));
+      kept.push(...granted.map((lease) => etcd.lease.keepAlive(lease)));
+    }
+    const startedAt = performance.now();
+    await pause(between(0, TTL * 1_000, random));
+    proxy?.dropConnections();
+    while (performance.now() - startedAt < 3 * TTL * 1_000) {
+      expect(kept.filter((lease) => !lease.valid())).toEqual([]);
+      await pause(200);
+    }
+    const { ids } = await etcd.lease.leases();
+    expect(new Set(ids)).toEqual(new Set(kept.map(({ id }) => id)));
+      for (let first = 0; first < LEASES; first += BATCH)
+      await Promise.all(kept.slice(first, first + BATCH).map(({ id }) => etcd.lease.revoke(id)));
+    return { faults: 1 };
+  },
+);

@@ -1,0 +1,61 @@
+import { randomBytes } from 'node:crypto';
+import { expect } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { type Client, EtcdError, prefix } from '../../src/index.js';
+import { openClient } from '../support/client.js';
+import { FaultyCluster } from '../support/faults/cluster.js';
+import { between } from '../support/faults/rounds.js';
+import { faultRow } from '../support/faults/row.js';
+import { callsReceived } from '../support/metrics.js';
+
+const QUOTA_BYTES = 16 * 1024 * 1024;
+
+faultRow(
+  'disk quota',
+  () => FaultyCluster.start({ members: 1, args: [`--quota-backend-bytes=${QUOTA_BYTES}`] }),
+  async ({ endpoints }, { seed, random }) => {
+    const etcd = openClient({ endpoints });
+    const [endpoint = ''] = endpoints;
+    const seen: string[] = [];
+    const watch = etcd.watch(`w-${seed}`);
+    await watch.created();
+    await using session = await Session.open(etcd);
+    const held = await new Mutex(session, `lock-${seed}`).lock();
+
+    const value = randomBytes(between(200_000, 1_000_000, random));
+    let puts = 0;
+    let refused: unknown;
+    while (refused === undefined) {
+      refused = await etcd.put(`big-${seed}/${puts++}`, value).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+    }
+    expect(refused).toMatchObject({ reason: 'NoSpace', code: 'ResourceExhausted', outcome: 'rejected' });
+    const before = await callsReceived(endpoints, 'Put');
+    await expect(etcd.put(`w-${seed}`, 'not now')).rejects.toBeInstanceOf(EtcdError);
+    // Told once, and not repeated.
+    expect((await callsReceived(endpoints, 'Put')) - before).toBe(1);
+
+    const fullAt = performance.now();
+    await makeRoom(etcd, endpoint, `big-${seed}/`);
+    await etcd.put(`w-${seed}`, 'again');
+    const recoveryMs = performance.now() - fullAt;
+    for await (const { kv } of watch) {
+      seen.push(kv.text());
+      break;
+    }
+    expect(seen).toEqual(['again']);
+    expect(held.valid()).toBe(true);
+    await held.unlock();
+    return { faults: 1, puts, recoveryMs: [recoveryMs] };
+  },
+);
+
+/** What etcd's documentation tells to do, all by the client that was refused. */
+async function makeRoom(etcd: Client, endpoint: string, keys: string): Promise<void> {
+  const { header } = await etcd.delete(prefix(keys));
+  await etcd.compact(header.revision, { physical: true });
+  await etcd.maintenance.defragment(endpoint);
+  for (const alarm of (await etcd.maintenance.alarms()).alarms) await etcd.maintenance.disarm(alarm);
+}
