@@ -32,7 +32,7 @@ faultRow(
     }
     const { ids } = await etcd.lease.leases();
     expect(new Set(ids)).toEqual(new Set(kept.map(({ id }) => id)));
-      for (let first = 0; first < LEASES; first += BATCH)
+    for (let first = 0; first < LEASES; first += BATCH)
       await Promise.all(kept.slice(first, first + BATCH).map(({ id }) => etcd.lease.revoke(id)));
     return { faults: 1 };
   },

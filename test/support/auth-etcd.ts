@@ -12,7 +12,12 @@ export const USER = { username: 'user', password: 'user-secret', allowPlaintext:
 export async function authEtcd(...args: string[]): Promise<Etcd & { readonly root: Client }> {
   const etcd = await ownEtcd({ args });
   const { endpoints } = etcd;
-  const { auth } = openClient({ endpoints });
+  await enableAuth(openClient({ endpoints }));
+  return { ...etcd, root: openClient({ endpoints, auth: ROOT }) };
+}
+
+/** With these two users. */
+export async function enableAuth({ auth }: Client): Promise<void> {
   await auth.userAdd(ROOT.username, { password: ROOT.password });
   await auth.roleAdd('root');
   await auth.userGrantRole('root', 'root');
@@ -21,5 +26,4 @@ export async function authEtcd(...args: string[]): Promise<Etcd & { readonly roo
   await auth.userAdd(USER.username, { password: USER.password });
   await auth.userGrantRole(USER.username, 'app');
   await auth.enable();
-  return { ...etcd, root: openClient({ endpoints, auth: ROOT }) };
 }

@@ -1,0 +1,144 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
+import { type Client, prefix } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
+import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { FaultyCluster } from '../support/faults/cluster.js';
+import { between, pick } from '../support/faults/rounds.js';
+import { faultRow } from '../support/faults/row.js';
+import { queueLength } from '../support/locks.js';
+
+// Answers that are lost, and waiters that leave their queue (S18, S21, S24, S25).
+
+/** For the next in line, once the way is free. */
+const NEXT_MS = 1_000;
+
+const single = (): Promise<FaultyCluster | undefined> => FaultyCluster.start({ members: 1 });
+
+faultRow('reply of the lock Txn lost', single, async (fixture, { seed, random }) => {
+  const { direct, behind, proxy } = open(fixture);
+  const name = `l-${seed}`;
+  const holder = await lock(direct, name);
+  const stop = new AbortController();
+  const session = await Session.open(behind);
+  const lost = proxy.loseNextAnswer(containing(name));
+  const second = new Mutex(session, name).lock({ signal: stop.signal });
+  second.catch(() => {});
+  await lost;
+  const cancelled = random() < 0.5;
+  if (cancelled) {
+    stop.abort();
+    await expect(second).rejects.toMatchObject({ reason: 'Canceled' });
+    await queueLength(direct, name, 1);
+  } else {
+    await queueLength(direct, name, 2);
+  }
+  const third = lock(direct, name);
+  await queueLength(direct, name, cancelled ? 2 : 3);
+  const freedAt = performance.now();
+  await holder.unlock();
+  if (!cancelled) await (await second).unlock();
+  const held = await third;
+  const recoveryMs = performance.now() - freedAt;
+  expect(recoveryMs).toBeLessThan(NEXT_MS);
+  await held.unlock();
+  await session.close();
+  expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
+  return { faults: 1, recoveryMs: [recoveryMs] };
+});
+
+faultRow('reply of the unlock lost, lock taken again, retry', single, async (fixture, { seed, random }) => {
+  const { direct, behind, proxy } = open(fixture);
+  const name = `u-${seed}`;
+  const session = await Session.open(behind);
+  const held = await new Mutex(session, name).lock();
+  // By somebody else, or by the same session under the same key.
+  const own = random() < 0.5;
+  const next = own ? new Mutex(session, name).lock() : lock(direct, name);
+  if (!own) await queueLength(direct, name, 2);
+  const lost = proxy.loseNextAnswer(containing(held.key));
+  const freedAt = performance.now();
+  const unlocked = held.unlock();
+  await lost;
+  const newer = await next;
+  const recoveryMs = performance.now() - freedAt;
+  await unlocked;
+  expect(newer.key === held.key).toBe(own);
+  expect((await direct.get(newer.key))?.createRevision).toBe(newer.token);
+  expect(newer.valid()).toBe(true);
+  await newer.unlock();
+  await session.close();
+  return { faults: 1, recoveryMs: [recoveryMs] };
+});
+
+faultRow('session dies while queued', single, async (fixture, { seed, random }) => {
+  const { direct, behind } = open(fixture);
+  const name = `d-${seed}`;
+  const holder = await lock(direct, name);
+  const session = await Session.open(behind);
+  const queued = new Mutex(session, name).lock();
+  queued.catch(() => {});
+  if (random() < 0.8) await queueLength(direct, name, 2);
+  const last = lock(direct, name);
+  await pause(between(0, 20, random));
+  const diedAt = performance.now();
+  await direct.lease.revoke(session.leaseId);
+  expect(await errorOf(queued)).toMatchObject({
+    reason: expect.stringMatching(/^(LeaseExpired|LeaseNotFound|LockLost)$/),
+  });
+  const recoveryMs = performance.now() - diedAt;
+  expect(recoveryMs).toBeLessThan(NEXT_MS);
+  expect(holder.valid()).toBe(true);
+  await holder.unlock();
+  await (await last).unlock();
+  return { faults: 1, recoveryMs: [recoveryMs] };
+});
+
+faultRow('cancel while queued', single, async (fixture, { seed, random }) => {
+  const { direct, behind } = open(fixture);
+  const name = `c-${seed}`;
+  const holder = await lock(direct, name);
+  const count = Math.ceil(between(2, 6, random));
+  const granted: number[] = [];
+  const waiters: { readonly stop: AbortController; readonly lock: Promise<Held> }[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const stop = new AbortController();
+    const session = await Session.open(pick([direct, behind], random));
+    const held = new Mutex(session, name).lock({ signal: stop.signal });
+    held.then(
+      (won) => {
+        granted.push(index);
+        void won.unlock();
+      },
+      () => {},
+    );
+    waiters.push({ stop, lock: held });
+    await queueLength(direct, name, index + 2);
+  }
+  const leaving = waiters.map((_, index) => index).filter(() => random() < 0.5);
+  const cancelledAt = performance.now();
+  for (const index of leaving) {
+    waiters[index]?.stop.abort();
+    if (random() < 0.5) await pause(between(0, 10, random));
+  }
+  await queueLength(direct, name, 1 + count - leaving.length);
+  const recoveryMs = performance.now() - cancelledAt;
+  expect(recoveryMs).toBeLessThan(NEXT_MS);
+  for (const index of leaving) await expect(waiters[index]?.lock).rejects.toMatchObject({ reason: 'Canceled' });
+  await holder.unlock();
+  await queueLength(direct, name, 0);
+  expect(granted).toEqual(waiters.map((_, index) => index).filter((index) => !leaving.includes(index)));
+  return { faults: leaving.length, recoveryMs: [recoveryMs] };
+});
+
+/** One client past the proxy, and one through it. */
+function open({ endpoints, proxies: [proxy] }: FaultyCluster) {
+  if (proxy === undefined) throw new TypeError('a cluster without proxies');
+  return { direct: openClient({ endpoints }), behind: openClient({ endpoints: [proxy.endpoint] }), proxy };
+}
+
+async function lock(etcd: Client, name: string): Promise<Held> {
+  return new Mutex(await Session.open(etcd), name).lock();
+}
