@@ -1,10 +1,13 @@
 import { checkCount, checkPositive } from './arguments.js';
 import { Auth } from './auth/auth.js';
+import { describeType } from './bytes.js';
 import { AuthenticatedTransport } from './channel/authenticated.js';
+import { AutoSync } from './channel/auto-sync.js';
 import { Channel } from './channel/channel.js';
 import { type Credentials, checkCredentials } from './channel/credentials.js';
+import { MemberSync } from './channel/member-sync.js';
 import { OrderedReads } from './channel/ordered-reads.js';
-import { checkTimeout, Rpc } from './channel/rpc.js';
+import { type CallOptions, checkTimeout, Rpc } from './channel/rpc.js';
 import { Cluster } from './cluster/cluster.js';
 import { ElectionService } from './election/election-service.js';
 import { invalidInput } from './errors.js';
@@ -14,6 +17,7 @@ import { Maintenance } from './maintenance/maintenance.js';
 import { type Raw, rawStubs } from './raw.js';
 import { defaultTransport } from './transport/default-transport.js';
 import { type Endpoint, parseEndpoint, type TlsOptions } from './transport/endpoint.js';
+import type { Transport } from './transport/transport.js';
 import type { TransportFactory, TransportOptions } from './transport/transport-options.js';
 
 export interface ClientOptions {
@@ -45,6 +49,16 @@ export interface ClientOptions {
    * that is, is put to the others. What watches tell does not count. Default false.
    */
   readonly orderedReads?: boolean | undefined;
+  /**
+   * Milliseconds between looks at the cluster's list of members, whose endpoints are then used in place of those given:
+   * see `sync`. The first look is at the first call. Default: the endpoints stay as given.
+   */
+  readonly autoSyncIntervalMs?: number | undefined;
+  /**
+   * Whether an endpoint that a member advertises may be used, by its URL, such as `https://10.0.0.3:2379`. One that may
+   * not is never dialled, and never gets the token. Default: all.
+   */
+  readonly allowEndpoint?: ((url: string) => boolean) | undefined;
   /** What carries the calls. Default: HTTP/2 of this package's own; `grpcJs` of `etcdwire/grpc-js` is another. */
   readonly transport?: TransportFactory | undefined;
 }
@@ -57,8 +71,6 @@ const MIN_PING_INTERVAL_MS = 5_000;
  * open watches and kept leases keep the process alive.
  */
 export class Client extends Keyspace {
-  /** URLs of the members, as calls may name one. */
-  readonly endpoints: readonly string[];
   /** Users, roles, permissions. */
   readonly auth: Auth;
   /** The members. */
@@ -72,6 +84,8 @@ export class Client extends Keyspace {
   /** Every RPC, as it stands on the wire. */
   readonly raw: Raw;
   readonly #channel: Channel;
+  readonly #memberSync: MemberSync;
+  readonly #transport: Transport;
   readonly #closing: AbortController;
 
   /** @throws EtcdError, reason `InvalidInput`. */
@@ -83,6 +97,10 @@ export class Client extends Keyspace {
       maxTxnOps: Number(checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1n)),
       maxReceiveBytes: transportOptions.maxReceiveBytes,
     };
+    const { autoSyncIntervalMs, allowEndpoint } = options;
+    if (autoSyncIntervalMs !== undefined) checkPositive(autoSyncIntervalMs, 'autoSyncIntervalMs', 'milliseconds');
+    if (allowEndpoint !== undefined && typeof allowEndpoint !== 'function')
+      throw invalidInput('allowEndpoint', describeType(allowEndpoint), 'a function of a URL');
     const credentials = options.auth && checkCredentials(options.auth, endpoints);
     const factory = options.transport ?? defaultTransport;
     const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
@@ -90,27 +108,45 @@ export class Client extends Keyspace {
     const closing = new AbortController();
     const settings = { timeoutMs, renewsTokens: authenticated?.renewsTokens ?? false, closed: closing.signal };
     const ordered = options.orderedReads ?? false;
-    const transport = ordered
-      ? new OrderedReads(authenticated ?? channel, channel.endpoints)
-      : (authenticated ?? channel);
+    const direct = authenticated ?? channel;
+    const inner = ordered ? new OrderedReads(direct, () => channel.endpoints) : direct;
+    const memberSync = new MemberSync(new Rpc(inner, settings), channel, endpoints, allowEndpoint);
+    const transport =
+      autoSyncIntervalMs === undefined ? inner : new AutoSync(inner, () => memberSync.sync(), autoSyncIntervalMs);
     super({ transport, settings, kv });
     const rpc = new Rpc(transport, settings);
+    this.#memberSync = memberSync;
+    this.#transport = transport;
     this.#closing = closing;
     this.#channel = channel;
-    this.endpoints = channel.endpoints;
     this.auth = new Auth(rpc);
     this.cluster = new Cluster(rpc);
-    this.maintenance = new Maintenance(rpc, channel.endpoints);
+    this.maintenance = new Maintenance(rpc, () => channel.endpoints);
     this.lockService = new LockService(rpc);
     this.electionService = new ElectionService(rpc);
     this.raw = rawStubs(rpc);
+  }
+
+  /** URLs of the members, as calls may name one. */
+  get endpoints(): readonly string[] {
+    return this.#channel.endpoints;
+  }
+
+  /**
+   * Asks the cluster for its members, and from now on uses the endpoints that those advertise which vote; what is under
+   * way goes on where it is. Left out are those that `allowEndpoint` refuses, and those without TLS where all endpoints
+   * given to the client have it. Endpoints given to the client that no member advertises are tried last. Gives the
+   * endpoints; where the list has none that may be used they stay.
+   */
+  sync(options?: CallOptions): Promise<readonly string[]> {
+    return this.#memberSync.sync(options);
   }
 
   /** Ends all calls, watches and keepalives with reason `ClientClosed`, and lets the connections go. */
   override async close(): Promise<void> {
     this.#closing.abort();
     await super.close();
-    await this.#channel.close();
+    await this.#transport.close();
   }
 }
 

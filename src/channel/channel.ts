@@ -3,7 +3,7 @@ import { backoffMs, monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { forwardStream } from '../transport/forward-stream.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
-import { Peers } from './peers.js';
+import { type Peer, Peers } from './peers.js';
 import { isEndpointFailure, mayRetry } from './retry.js';
 
 /** A call that got no answer for this long says something about the endpoint, not only about the caller's patience. */
@@ -17,19 +17,32 @@ const MAX_VAIN = 5;
  * allows; a stream is opened once, and whoever owns it opens the next one.
  */
 export class Channel implements Transport {
+  readonly #configured: readonly Endpoint[];
+  readonly #transportOf: (endpoint: Endpoint) => Transport;
+  /** All that were ever used: calls under way at one that is not used any more go on. */
+  readonly #known = new Map<string, Peer>();
   readonly #peers: Peers;
+  #endpoints: readonly Endpoint[];
   readonly #closed = new AbortController();
 
   constructor(endpoints: readonly Endpoint[], transportOf: (endpoint: Endpoint) => Transport) {
-    this.#peers = new Peers(
-      endpoints.map((endpoint) => ({
-        endpoint,
-        transport: transportOf(endpoint),
-        failures: 0,
-        failedAt: 0,
-        parkedUntil: 0,
-      })),
-    );
+    this.#configured = endpoints;
+    this.#endpoints = endpoints;
+    this.#transportOf = transportOf;
+    this.#peers = new Peers(endpoints.map((endpoint) => this.#peerOf(endpoint)));
+  }
+
+  /** URLs of the endpoints. */
+  get endpoints(): readonly string[] {
+    return this.#endpoints.map(({ url }) => url);
+  }
+
+  /** Uses these from now on, and those given at the beginning only where none of these works. */
+  follow(endpoints: readonly Endpoint[]): void {
+    if (this.#closed.signal.aborted) return;
+    this.#endpoints = endpoints;
+    const peers = [...endpoints, ...this.#configured].map((endpoint) => this.#peerOf(endpoint));
+    this.#peers.replace([...new Set(peers)]);
   }
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
@@ -69,11 +82,6 @@ export class Channel implements Transport {
     }
   }
 
-  /** URLs of the endpoints. */
-  get endpoints(): readonly string[] {
-    return this.#peers.all().map(({ endpoint }) => endpoint.url);
-  }
-
   stream<Request, Response>(
     call: StreamCall<Request, Response>,
     handler: StreamHandler<Response>,
@@ -100,7 +108,16 @@ export class Channel implements Transport {
 
   async close(): Promise<void> {
     this.#closed.abort();
-    await Promise.all(this.#peers.all().map((peer) => peer.transport.close()));
+    await Promise.all([...this.#known.values()].map((peer) => peer.transport.close()));
+  }
+
+  #peerOf(endpoint: Endpoint): Peer {
+    let peer = this.#known.get(endpoint.url);
+    if (peer === undefined) {
+      peer = { endpoint, transport: this.#transportOf(endpoint), failures: 0, failedAt: 0, parkedUntil: 0 };
+      this.#known.set(endpoint.url, peer);
+    }
+    return peer;
   }
 }
 

@@ -16,11 +16,11 @@ const KV_PATHS: ReadonlySet<string> = new Set(Object.values(methods.kv).map(({ p
  */
 export class OrderedReads implements Transport {
   readonly #inner: Transport;
-  readonly #endpoints: readonly string[];
+  readonly #endpoints: () => readonly string[];
   /** Greatest revision of the store in any answer to a call so far. */
   #seen = 0n;
 
-  constructor(inner: Transport, endpoints: readonly string[]) {
+  constructor(inner: Transport, endpoints: () => readonly string[]) {
     this.#inner = inner;
     this.#endpoints = endpoints;
   }
@@ -36,7 +36,7 @@ export class OrderedReads implements Transport {
     const response = await this.#inner.unary(call);
     // What was written is written, whatever the revision: a cluster restored from a backup begins behind.
     if (this.#isFresh(response, floor) || !readsOnly(call)) return response;
-    const endpoints = call.endpoint === undefined ? this.#endpoints : [call.endpoint];
+    const endpoints = call.endpoint === undefined ? this.#endpoints() : [call.endpoint];
     const over = new AbortController();
     const offAbort = call.signal === undefined ? () => {} : onAbort(call.signal, () => over.abort());
     if (call.signal?.aborted) over.abort();

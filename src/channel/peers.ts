@@ -23,11 +23,19 @@ export interface Peer {
  * with every failure in a row.
  */
 export class Peers {
-  readonly #peers: readonly Peer[];
+  #peers: readonly Peer[];
   #current = 0;
 
+  /** In the order in which they are tried. */
   constructor(peers: readonly Peer[]) {
     this.#peers = peers;
+  }
+
+  /** Others from now on. The one in use stays so where it is among them. */
+  replace(peers: readonly Peer[]): void {
+    const current = this.#peers[this.#current] as Peer;
+    this.#peers = peers;
+    this.#current = Math.max(0, peers.indexOf(current));
   }
 
   /**

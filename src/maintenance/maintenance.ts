@@ -30,9 +30,9 @@ const DOWNGRADES = {
  */
 export class Maintenance {
   readonly #rpc: Rpc;
-  readonly #endpoints: readonly string[];
+  readonly #endpoints: () => readonly string[];
 
-  constructor(rpc: Rpc, endpoints: readonly string[]) {
+  constructor(rpc: Rpc, endpoints: () => readonly string[]) {
     this.#rpc = rpc;
     this.#endpoints = endpoints;
   }
@@ -124,7 +124,8 @@ export class Maintenance {
   }
 
   async #leader(left: () => CallOptions): Promise<string> {
-    const asked = this.#endpoints.map(async (endpoint) => {
+    const endpoints = this.#endpoints();
+    const asked = endpoints.map(async (endpoint) => {
       const { header, leader } = await this.status(endpoint, left());
       if (leader === 0n || header.memberId !== leader) throw notLeader([endpoint]);
       return endpoint;
@@ -134,7 +135,7 @@ export class Maintenance {
       return await Promise.any(asked);
     } catch (cause) {
       const { errors } = cause as AggregateError;
-      throw errors.find(endsAll) ?? notLeader(this.#endpoints, cause);
+      throw errors.find(endsAll) ?? notLeader(endpoints, cause);
     }
   }
 

@@ -32,6 +32,13 @@ export interface EtcdClusterTls {
 /** Makes a member known to the cluster by its peer URL, and gives all members as they are then. */
 export type AddMember = (peerUrl: string) => Promise<readonly Pick<Member, 'name' | 'peerUrls'>[]>;
 
+export interface JoinOptions {
+  /** Add it as one that does not vote. */
+  readonly learner?: boolean | undefined;
+  /** What makes it known. Default: `memberAdd`, which takes a cluster without TLS and authentication. */
+  readonly add?: AddMember | undefined;
+}
+
 /** Where a member listens, and where it advertises that the others reach it. */
 interface Place {
   readonly name: string;
@@ -82,11 +89,8 @@ export class EtcdCluster implements AsyncDisposable {
     return this.#members.map(({ endpoint }) => endpoint);
   }
 
-  /**
-   * Starts one more member. `add` makes it known to the cluster; by default that is `memberAdd`, of a member that votes,
-   * which takes a cluster without TLS and authentication.
-   */
-  async join(add: AddMember = (peerUrl) => this.#add(peerUrl)): Promise<EtcdMember> {
+  /** Starts one more member, once the cluster takes it. By default it votes. */
+  async join({ learner, add = (peerUrl) => this.#add(peerUrl, learner) }: JoinOptions = {}): Promise<EtcdMember> {
     const [place] = (await this.#places(1)) as [Placed];
     const { name, advertisedPeer } = place.place;
     const known = await add(advertisedPeer);
@@ -196,9 +200,9 @@ export class EtcdCluster implements AsyncDisposable {
     ];
   }
 
-  async #add(peerUrl: string): Promise<readonly Member[]> {
+  async #add(peerUrl: string, learner: boolean | undefined): Promise<readonly Member[]> {
     await using client = new Client({ endpoints: this.endpoints });
-    return (await onceHealthy(() => client.cluster.memberAdd([peerUrl]))).members;
+    return (await onceHealthy(() => client.cluster.memberAdd([peerUrl], { learner }))).members;
   }
 
   async #idOf(member: EtcdMember): Promise<bigint> {

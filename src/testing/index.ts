@@ -4,7 +4,13 @@ export { checkOrder, type OrderedCall, type OrderedResult, type OrderRule } from
 export { checkPuts, type PutCall, type PutRule } from './check-puts.js';
 export { checkRegister, type RegisterCall, type RegisterResult } from './check-register.js';
 export { checkWatch, type SeenEvent, type WatchRule } from './check-watch.js';
-export { type AddMember, EtcdCluster, type EtcdClusterOptions, type EtcdClusterTls } from './etcd-cluster.js';
+export {
+  type AddMember,
+  EtcdCluster,
+  type EtcdClusterOptions,
+  type EtcdClusterTls,
+  type JoinOptions,
+} from './etcd-cluster.js';
 export type { EtcdMember } from './etcd-member.js';
 export { type Direction, FaultProxy, type FaultProxyOptions } from './fault-proxy.js';
 export { GuardedResource } from './guarded-resource.js';

@@ -44,21 +44,23 @@ describe('a cluster', () => {
     const etcd = openClient({ endpoints });
     await etcd.put('k', 'x');
     let added: Member | undefined;
-    const process = await cluster.join(async (peerUrl) => {
-      const { member, members } = await etcd.cluster.memberAdd([peerUrl], { learner: true });
-      expect(member).toMatchObject({ name: '', peerUrls: [peerUrl], clientUrls: [], isLearner: true });
-      expect(members.map(({ id }) => id)).toContain(member.id);
-      expect(await errorOf(etcd.cluster.memberPromote(member.id))).toMatchObject({
-        reason: 'LearnerNotReady',
-        code: 'FailedPrecondition',
-        outcome: 'rejected',
-      });
-      expect(await errorOf(etcd.cluster.memberAdd([ABSENT], { learner: true }))).toMatchObject({
-        reason: 'TooManyLearners',
-        outcome: 'rejected',
-      });
-      added = member;
-      return members;
+    const process = await cluster.join({
+      add: async (peerUrl) => {
+        const { member, members } = await etcd.cluster.memberAdd([peerUrl], { learner: true });
+        expect(member).toMatchObject({ name: '', peerUrls: [peerUrl], clientUrls: [], isLearner: true });
+        expect(members.map(({ id }) => id)).toContain(member.id);
+        expect(await errorOf(etcd.cluster.memberPromote(member.id))).toMatchObject({
+          reason: 'LearnerNotReady',
+          code: 'FailedPrecondition',
+          outcome: 'rejected',
+        });
+        expect(await errorOf(etcd.cluster.memberAdd([ABSENT], { learner: true }))).toMatchObject({
+          reason: 'TooManyLearners',
+          outcome: 'rejected',
+        });
+        added = member;
+        return members;
+      },
     });
     const { id } = added as Member;
     const learner = openClient({ endpoints: [process.endpoint] });
@@ -87,12 +89,14 @@ describe('a cluster', () => {
     const { endpoints, cluster } = await ownEtcd();
     if (cluster === undefined) return context.skip('the servers are not ours to be joined');
     const etcd = openClient({ endpoints });
-    const process = await cluster.join(async (peerUrl) => {
-      const { member, members } = await etcd.cluster.memberAdd([peerUrl]);
-      expect(member.isLearner).toBe(false);
-      // One of two is no quorum.
-      expect(await errorOf(etcd.put('k', 'x', { timeoutMs: 300 }))).toMatchObject({ outcome: 'unknown' });
-      return members;
+    const process = await cluster.join({
+      add: async (peerUrl) => {
+        const { member, members } = await etcd.cluster.memberAdd([peerUrl]);
+        expect(member.isLearner).toBe(false);
+        // One of two is no quorum.
+        expect(await errorOf(etcd.put('k', 'x', { timeoutMs: 300 }))).toMatchObject({ outcome: 'unknown' });
+        return members;
+      },
     });
     await openClient({ endpoints: [process.endpoint] }).put('k', 'y');
     await expect.poll(async () => (await etcd.get('k'))?.text()).toBe('y');

@@ -52,10 +52,12 @@ export const cluster: ExercisesOf<'cluster'> = {
       );
       if (cluster === undefined) return;
       let id = 0n;
-      const added = await cluster.join(async (peerUrl) => {
-        const { member, members } = await addLearner(context, peerUrl);
-        id = member.id;
-        return members;
+      const added = await cluster.join({
+        add: async (peerUrl) => {
+          const { member, members } = await addLearner(context, peerUrl);
+          id = member.id;
+          return members;
+        },
       });
       try {
         const { members } = await eventually(() => etcd.cluster.memberPromote(id));

@@ -1,0 +1,66 @@
+import { expect } from 'vitest';
+import { Session } from '../../src/concurrency/index.js';
+import { type Client, prefix } from '../../src/index.js';
+import type { EtcdMember } from '../../src/testing/index.js';
+import { openClient } from '../support/client.js';
+import { FaultyCluster } from '../support/faults/cluster.js';
+import { pick } from '../support/faults/rounds.js';
+import { faultRow } from '../support/faults/row.js';
+
+const SYNC_INTERVAL_MS = 500;
+/** For the member list itself, of which nobody tells during an election. */
+const GRACE_MS = 3_000;
+
+faultRow(
+  'member added, removed, learner',
+  () => FaultyCluster.start(),
+  async ({ cluster }, { seed, random }) => {
+    const [first] = cluster.members as [EtcdMember];
+    const etcd = openClient({ endpoints: [first.endpoint], autoSyncIntervalMs: SYNC_INTERVAL_MS });
+    const admin = openClient({ endpoints: cluster.endpoints });
+    const watch = etcd.watch(prefix(`m-${seed}/`));
+    await watch.created();
+    await using session = await Session.open(etcd, { ttl: 5 });
+    const recoveryMs: number[] = [];
+    const follows = async (endpoints: readonly string[]): Promise<void> => {
+      const changedAt = performance.now();
+      await expect
+        .poll(() => etcd.endpoints.toSorted(), { timeout: 10_000, interval: 10 })
+        .toEqual(endpoints.toSorted());
+      recoveryMs.push(performance.now() - changedAt);
+    };
+    await follows(cluster.endpoints);
+    const learner = await cluster.join({ learner: true });
+    const voters = cluster.endpoints.filter((endpoint) => endpoint !== learner.endpoint);
+    expect((await etcd.sync()).toSorted()).toEqual(voters.toSorted());
+    await promote(admin, learner);
+    await follows(cluster.endpoints);
+    // The one that the watch and the session are at is as good as any.
+    await cluster.remove(
+      pick(
+        cluster.members.filter((member) => member !== learner),
+        random,
+      ),
+    );
+    await follows(cluster.endpoints);
+    expect(Math.max(...recoveryMs)).toBeLessThan(SYNC_INTERVAL_MS + GRACE_MS);
+    const values = Array.from({ length: 20 }, (_, index) => `${index}`);
+    for (const value of values) await etcd.put(`m-${seed}/${value}`, value);
+    const seen: string[] = [];
+    for await (const { kv } of watch) if (seen.push(kv.text()) === values.length) break;
+    expect(seen).toEqual(values);
+    expect(session.valid()).toBe(true);
+    return { faults: 3, events: seen.length, puts: values.length, recoveryMs };
+  },
+);
+
+async function promote({ cluster }: Client, learner: EtcdMember): Promise<void> {
+  const { members } = await cluster.memberList();
+  const { id } = members.find(({ clientUrls }) => clientUrls.includes(learner.endpoint)) as { id: bigint };
+  const isPromoted = async (): Promise<boolean> =>
+    cluster.memberPromote(id).then(
+      () => true,
+      () => false,
+    );
+  await expect.poll(isPromoted, { timeout: 20_000 }).toBe(true);
+}
