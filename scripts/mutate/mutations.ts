@@ -15,14 +15,14 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/watch/watcher.ts',
     find: 'this.#cursor.delivered(batch.revision);',
     replace: 'this.#cursor.delivered(headerRevision);',
-    tests: ['test/watch', 'test/faults/exactness'],
+    tests: ['test/watch', 'test/faults/connections'],
   },
   {
     mistake: 'a watch resumes from now',
     file: 'src/watch/watcher.ts',
     find: 'startRevision: this.#cursor.resume, watchId',
     replace: 'startRevision: 0n, watchId',
-    tests: ['test/watch', 'test/faults/exactness'],
+    tests: ['test/watch', 'test/faults/connections'],
   },
   {
     mistake: 'a watch resumes at its last event, and not after it',
@@ -36,7 +36,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/channel/retry.ts',
     find: "return error.outcome !== 'unknown' || method.repeatable;",
     replace: 'return true;',
-    tests: ['test/channel', 'test/kv', 'test/faults/exactness'],
+    tests: ['test/channel', 'test/kv', 'test/faults/connections'],
   },
   {
     mistake: 'a lease lives from when the answer came',
@@ -50,7 +50,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/lease/keep-alive.ts',
     find: 'if (monotonicMs() < this.#deadline) return undefined;',
     replace: 'return undefined;',
-    tests: ['test/lease', 'test/concurrency/holder-lost', 'test/faults/paused-holder'],
+    tests: ['test/lease', 'test/concurrency/holder-lost', 'test/faults/holders'],
   },
   {
     mistake: 'unlock deletes the key by its name',
@@ -71,7 +71,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/concurrency/queue-entry.ts',
     find: 'ahead: result.responses[0].kvs[0] };',
     replace: 'ahead: undefined };',
-    tests: ['test/concurrency/mutex', 'test/concurrency/exclusive', 'test/faults/paused-holder'],
+    tests: ['test/concurrency/mutex', 'test/concurrency/exclusive', 'test/faults/holders'],
   },
   {
     mistake: 'a waiter whose first answer was lost goes ahead without looking who is before it',
@@ -85,7 +85,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/concurrency/held.ts',
     find: "compare.createRevision(this.key, '==', this.token)",
     replace: "compare.createRevision(this.key, '>=', 0n)",
-    tests: ['test/concurrency', 'test/faults/paused-holder'],
+    tests: ['test/concurrency', 'test/faults/holders'],
   },
   {
     mistake: 'a request that GOAWAY covers is moved to another connection',

@@ -26,7 +26,7 @@ faultRow(
         await pause(between(0, 100, random));
         proxy.heal();
       }
-      const recoveryMs = await untilGreen(openClient({ endpoints: fixture.endpointsFrom(0) }));
+      const recoveryMs = await untilGreen(openClient({ endpoints: fixture.proxied }));
       return { faults: BREAKS, recoveryMs: [recoveryMs] };
     }),
 );
@@ -42,7 +42,7 @@ faultRow(
         for (const proxy of fixture.proxies) proxy.reset();
         await pause(RESET_INTERVAL_MS);
       }
-      const recoveryMs = await untilGreen(openClient({ endpoints: fixture.endpointsFrom(0) }));
+      const recoveryMs = await untilGreen(openClient({ endpoints: fixture.proxied }));
       return { faults, recoveryMs: [recoveryMs] };
     }),
 );

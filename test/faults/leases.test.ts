@@ -17,7 +17,7 @@ faultRow(
   () => FaultyCluster.start({ members: 1 }),
   async (fixture, { random }) => {
     const [proxy] = fixture.proxies;
-    const etcd = openClient({ endpoints: fixture.endpointsFrom(0) });
+    const etcd = openClient({ endpoints: fixture.proxied });
     const kept: ReturnType<typeof etcd.lease.keepAlive>[] = [];
     while (kept.length < LEASES) {
       const granted = await Promise.all(Array.from({ length: BATCH }, () => etcd.lease.grant({ ttl: TTL })));

@@ -1,8 +1,9 @@
 import { type Etcd, type StartOptions, startEtcd } from '../../../scripts/etcd.js';
 import { type EtcdCluster, type EtcdMember, FaultProxy } from '../../../src/testing/index.js';
+import { proxiedFrom, type Target } from './target.js';
 
 /** Members of our own, three by default, each behind a proxy of its own. */
-export class FaultyCluster implements AsyncDisposable {
+export class FaultyCluster implements Target, AsyncDisposable {
   readonly cluster: EtcdCluster;
   readonly etcdctl: string;
   readonly version: string;
@@ -27,21 +28,17 @@ export class FaultyCluster implements AsyncDisposable {
     return this.cluster.members;
   }
 
-  /** Of the members themselves. */
   get endpoints(): string[] {
     return this.cluster.endpoints;
   }
 
-  /** Of the proxies, beginning with that of the member with this index. */
-  endpointsFrom(index: number): string[] {
-    const endpoints = this.proxies.map(({ endpoint }) => endpoint);
-    const first = index % endpoints.length;
-    return [...endpoints.slice(first), ...endpoints.slice(0, first)];
+  get proxied(): string[] {
+    return this.proxies.map(({ endpoint }) => endpoint);
   }
 
   /** Of the proxies, beginning with that of this member. */
   endpointsFromMember(member: EtcdMember): string[] {
-    return this.endpointsFrom(this.members.indexOf(member));
+    return proxiedFrom(this, this.members.indexOf(member));
   }
 
   proxyOf(member: EtcdMember): FaultProxy {

@@ -15,8 +15,10 @@ import {
   type Violation,
 } from '../../../src/testing/index.js';
 import { seenEvents, whatHappened } from '../truth.js';
-import { type FaultyCluster, watchesExactly } from './cluster.js';
+import { watchesExactly } from './cluster.js';
 import { pick } from './rounds.js';
+import { proxiedFrom, type Target } from './target.js';
+import { untilPut } from './until-put.js';
 
 const WRITERS = 4;
 const WATCHES = 3;
@@ -27,7 +29,7 @@ const PAUSE_MS = 20;
 /** So small that a watch is taken off its stream now and then. */
 const SMALL_BUFFER_BYTES = 4_096;
 const CALL_TIMEOUT_MS = 5_000;
-/** Once the faults are over. */
+/** Once the faults are over: what has not come by then is lost. */
 const LAST_TIMEOUT_MS = 30_000;
 /** The search for an order of all calls takes time that is exponential in these. */
 const MAX_UNKNOWN = 12;
@@ -38,6 +40,12 @@ export interface LoadOptions {
   /** Under which all keys are. */
   readonly name: string;
   readonly random: () => number;
+}
+
+/** What a watch has delivered, as it grows. */
+interface Watched {
+  readonly batches: readonly (readonly SeenEvent[])[];
+  readonly done: Promise<void>;
 }
 
 /** What was found, and of how much. */
@@ -56,13 +64,13 @@ export interface Judgement {
  * faults lasts; judged by what etcdctl sees without proxies.
  */
 export class Load implements AsyncDisposable {
-  readonly #cluster: FaultyCluster;
+  readonly #target: Target;
   readonly #options: LoadOptions;
   readonly #prefix: string;
   readonly #last: string;
   readonly #fromRevision: bigint;
   readonly #clients: Client[] = [];
-  readonly #watched: readonly Promise<SeenEvent[][]>[];
+  readonly #watched: readonly Watched[];
   readonly #writers: Promise<unknown>;
   readonly #puts = new History<PutCall, unknown>();
   readonly #ordered = new History<OrderedCall, OrderedResult>();
@@ -71,31 +79,30 @@ export class Load implements AsyncDisposable {
   readonly #previous = new Map<string, string>();
   #over = false;
 
-  private constructor(cluster: FaultyCluster, options: LoadOptions, fromRevision: bigint) {
-    this.#cluster = cluster;
+  private constructor(target: Target, options: LoadOptions, fromRevision: bigint) {
+    this.#target = target;
     this.#options = options;
     this.#prefix = `${options.name}/`;
     this.#last = `${this.#prefix}~last`;
     this.#fromRevision = fromRevision;
     this.#watched = Array.from({ length: WATCHES }, (_, index) => this.#watch(index));
-    for (const watched of this.#watched) watched.catch(() => {});
     this.#writers = Promise.all(Array.from({ length: WRITERS }, (_, index) => this.#write(index)));
     this.#writers.catch(() => {});
   }
 
-  static async start(cluster: FaultyCluster, options: LoadOptions): Promise<Load> {
-    await using etcd = new Client({ endpoints: cluster.endpoints });
+  static async start(target: Target, options: LoadOptions): Promise<Load> {
+    await using etcd = new Client({ endpoints: target.endpoints });
     const { header } = await etcd.range(options.name, { timeoutMs: LAST_TIMEOUT_MS });
-    return new Load(cluster, options, header.revision);
+    return new Load(target, options, header.revision);
   }
 
   /** Ends the load and compares what was seen with what happened. The cluster has to be healed by then. */
   async judge(): Promise<Judgement> {
     this.#over = true;
     await this.#writers;
-    await using etcd = new Client({ endpoints: this.#cluster.endpoints });
+    await using etcd = new Client({ endpoints: this.#target.endpoints });
     await untilPut(etcd, this.#last);
-    const { etcdctl, endpoints } = this.#cluster;
+    const { etcdctl, endpoints } = this.#target;
     const [prefix, last, fromRevision] = [this.#prefix, this.#last, this.#fromRevision];
     const truth = await whatHappened({ etcdctl, endpoints, prefix, last, fromRevision });
     const puts = this.#puts.operations;
@@ -111,8 +118,8 @@ export class Load implements AsyncDisposable {
         violations.push(...checkRegister(operations));
     }
     let events = 0;
-    for (const watched of watchesExactly(this.#cluster) ? this.#watched : []) {
-      const batches = await watched;
+    for (const { batches, done } of watchesExactly(this.#target) ? this.#watched : []) {
+      await Promise.race([done, pause(LAST_TIMEOUT_MS, undefined, { ref: false })]);
       violations.push(...checkWatch(truth, batches));
       for (const batch of batches) events += batch.length;
     }
@@ -126,21 +133,25 @@ export class Load implements AsyncDisposable {
   }
 
   #open(first: number): Client {
-    const client = new Client({ endpoints: this.#cluster.endpointsFrom(first), ...this.#options.client });
+    const client = new Client({ endpoints: proxiedFrom(this.#target, first), ...this.#options.client });
     this.#clients.push(client);
     return client;
   }
 
-  async #watch(index: number): Promise<SeenEvent[][]> {
+  #watch(index: number): Watched {
     const bufferBytes = index === 0 ? SMALL_BUFFER_BYTES : undefined;
     const watch = this.#open(index).watch(prefix(this.#prefix), { startRevision: this.#fromRevision, bufferBytes });
     const batches: SeenEvent[][] = [];
-    for await (const batch of watch.batches()) {
-      const seen = seenEvents(batch);
-      batches.push(seen);
-      if (seen.some(({ key }) => key === this.#last)) break;
-    }
-    return batches;
+    const taking = async (): Promise<void> => {
+      for await (const batch of watch.batches()) {
+        const seen = seenEvents(batch);
+        batches.push(seen);
+        if (seen.some(({ key }) => key === this.#last)) break;
+      }
+    };
+    const done = taking();
+    done.catch(() => {});
+    return { batches, done };
   }
 
   /** One call after the other. Errors of etcd's are part of it. */
@@ -206,17 +217,5 @@ export class Load implements AsyncDisposable {
       this.#registers.set(key, register);
     }
     return register;
-  }
-}
-
-/** Repeats a put until it succeeds: of a key whose first event is all that counts. */
-async function untilPut(etcd: Client, key: string): Promise<void> {
-  const deadline = performance.now() + LAST_TIMEOUT_MS;
-  for (;;) {
-    try {
-      return void (await etcd.put(key, 'last', { timeoutMs: LAST_TIMEOUT_MS }));
-    } catch (error) {
-      if (!(error instanceof EtcdError) || performance.now() > deadline) throw error;
-    }
   }
 }

@@ -18,7 +18,7 @@ export function rounds(byDefault = 1): Round[] {
 }
 
 /** mulberry32. */
-function randomNumbers(seed: number): () => number {
+export function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

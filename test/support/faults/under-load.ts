@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import type { ClientOptions } from '../../../src/index.js';
 import type { FaultyCluster } from './cluster.js';
 import { Load } from './load.js';
+import { LockLoad } from './lock-load.js';
 import { between, type Round } from './rounds.js';
 import type { Figures } from './row.js';
 
@@ -10,8 +11,9 @@ import type { Figures } from './row.js';
 const CALM_MS = [100, 500] as const;
 
 /**
- * Makes faults while clients write, read and watch, and expects that no event was lost, repeated, reordered or torn,
- * each put applied at most once, and no read older than what was seen before (S2, S4, S5, S27, S28).
+ * Makes faults while clients write, read, watch, and take a lock from each other; expects that no event was lost,
+ * repeated, reordered or torn, each put applied at most once, no read older than what was seen before, and that no two
+ * held the lock at a time (S2, S4, S5, S14, S27, S28).
  */
 export async function underLoad(
   fixture: FaultyCluster,
@@ -20,12 +22,13 @@ export async function underLoad(
   client?: Partial<ClientOptions>,
 ): Promise<Figures> {
   await using load = await Load.start(fixture, { name: `n-${seed}`, random, client });
+  await using locks = await LockLoad.start(fixture, { name: `g-${seed}`, random, client });
   await pause(between(...CALM_MS, random));
   const figures = await makeFaults();
   await fixture.heal();
   await pause(between(...CALM_MS, random));
-  const { violations, events, puts, succeeded } = await load.judge();
-  expect(violations).toEqual([]);
+  const [{ violations, events, puts, succeeded }, held] = [await load.judge(), await locks.judge()];
+  expect([...violations, ...held.violations]).toEqual([]);
   expect(succeeded).toBeGreaterThan(0);
-  return { ...figures, events, puts };
+  return { ...figures, events, puts, further: { ...figures.further, 'holds of a lock': held.holds } };
 }
