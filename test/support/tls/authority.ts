@@ -1,0 +1,138 @@
+import 'reflect-metadata';
+import { randomBytes, webcrypto } from 'node:crypto';
+import { isIP } from 'node:net';
+import {
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  type Extension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  SubjectAlternativeNameExtension,
+  type X509Certificate,
+  X509CertificateGenerator,
+} from '@peculiar/x509';
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+const DAY_MS = 86_400_000;
+
+/** A certificate, with those between it and its authority, and its private key: PEM. */
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface CertificateOptions {
+  /** Host names and addresses that it is good for. A client's has none: etcd compares them with where it comes from. */
+  readonly names?: readonly string[];
+  /** To etcd the name of a user. Default `nobody`. */
+  readonly commonName?: string;
+  /** When it begins and ceases to be good, in milliseconds from now. Default: since yesterday, until tomorrow. */
+  readonly fromMs?: number;
+  readonly untilMs?: number;
+  /** Whose it may be. Default: a server's as well as a client's. */
+  readonly usage?: 'clients';
+}
+
+/** Makes certificates that those accept who trust `cert`. */
+export class Authority {
+  /** Its own certificate, and those between it and the authority that made it, if one did: PEM. */
+  readonly cert: string;
+  readonly #certificate: X509Certificate;
+  readonly #keys: webcrypto.CryptoKeyPair;
+  readonly #chain: string;
+
+  private constructor(certificate: X509Certificate, keys: webcrypto.CryptoKeyPair, chain: string) {
+    this.cert = certificate.toString('pem');
+    this.#certificate = certificate;
+    this.#keys = keys;
+    this.#chain = chain;
+  }
+
+  static async create(commonName = 'authority'): Promise<Authority> {
+    const keys = await generateKeys();
+    const certificate = await X509CertificateGenerator.createSelfSigned({
+      ...described(commonName, {}),
+      keys,
+      extensions: AUTHORITY_EXTENSIONS,
+    });
+    return new Authority(certificate, keys, '');
+  }
+
+  /**
+   * One that this one vouches for: what it issues comes with its own certificate.
+   *
+   * @param isAuthority False for a certificate with which nobody may issue others.
+   */
+  async intermediate(commonName: string, isAuthority = true): Promise<Authority> {
+    const keys = await generateKeys();
+    const extensions = isAuthority ? AUTHORITY_EXTENSIONS : [new BasicConstraintsExtension(false)];
+    const certificate = await this.#sign(keys, described(commonName, {}), extensions);
+    return new Authority(certificate, keys, `\n${certificate.toString('pem')}${this.#chain}`);
+  }
+
+  /** For servers and clients. */
+  async issue({
+    names = [],
+    commonName = 'nobody',
+    usage,
+    ...validity
+  }: CertificateOptions = {}): Promise<Certificate> {
+    const keys = await generateKeys();
+    const alternatives = names.map((value) => ({
+      type: isIP(value) === 0 ? ('dns' as const) : ('ip' as const),
+      value,
+    }));
+    const certificate = await this.#sign(keys, described(commonName, validity), [
+      new BasicConstraintsExtension(false),
+      new ExtendedKeyUsageExtension([
+        ExtendedKeyUsage.clientAuth,
+        ...(usage === 'clients' ? [] : [ExtendedKeyUsage.serverAuth]),
+      ]),
+      ...(names.length === 0 ? [] : [new SubjectAlternativeNameExtension(alternatives)]),
+    ]);
+    return { cert: `${certificate.toString('pem')}${this.#chain}`, key: await pemOfKey(keys.privateKey) };
+  }
+
+  #sign(keys: webcrypto.CryptoKeyPair, what: Described, extensions: Extension[]): Promise<X509Certificate> {
+    return X509CertificateGenerator.create({
+      ...what,
+      issuer: this.#certificate.subjectName,
+      publicKey: keys.publicKey,
+      signingKey: this.#keys.privateKey,
+      extensions,
+    });
+  }
+}
+
+const AUTHORITY_EXTENSIONS = [
+  new BasicConstraintsExtension(true, undefined, true),
+  new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
+];
+
+type Described = ReturnType<typeof described>;
+
+function described(
+  commonName: string,
+  { fromMs = -DAY_MS, untilMs = DAY_MS }: Pick<CertificateOptions, 'fromMs' | 'untilMs'>,
+) {
+  const [name, now] = [`CN=${commonName}`, Date.now()];
+  return {
+    name,
+    subject: name,
+    // Positive, as RFC 5280 asks.
+    serialNumber: `01${randomBytes(15).toString('hex')}`,
+    notBefore: new Date(now + fromMs),
+    notAfter: new Date(now + untilMs),
+    signingAlgorithm: ALGORITHM,
+  };
+}
+
+function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
+}
+
+async function pemOfKey(key: webcrypto.CryptoKey): Promise<string> {
+  const body = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key)).toString('base64');
+  return `-----BEGIN PRIVATE KEY-----\n${body.replace(/.{64}/g, '$&\n')}\n-----END PRIVATE KEY-----\n`;
+}
