@@ -1,4 +1,4 @@
-import { amended, canceled, EtcdError, timedOut } from '../errors.js';
+import { amended, canceled, EtcdError } from '../errors.js';
 import { methods } from '../gen/methods.js';
 import { onAbort } from '../on-abort.js';
 import { after, monotonicMs } from '../time.js';
@@ -11,6 +11,7 @@ import type {
   Transport,
   UnaryCall,
 } from '../transport/transport.js';
+import { outOfTime } from './channel.js';
 import type { Credentials } from './credentials.js';
 import { isTokenRefused, MAX_RENEWALS, TokenSource } from './token-source.js';
 
@@ -27,6 +28,8 @@ const WAITING: ReadonlySet<string> = new Set([methods.lock.lock.path, methods.el
 export class AuthenticatedTransport implements Transport {
   readonly #inner: Transport;
   readonly #tokens: TokenSource;
+  /** What the exchange under way has met with. */
+  #problem: EtcdError | undefined;
 
   constructor(inner: Transport, credentials: Credentials) {
     this.#inner = inner;
@@ -36,7 +39,11 @@ export class AuthenticatedTransport implements Transport {
         request: { name, password },
         timeoutMs: EXCHANGE_TIMEOUT_MS,
         deadline: monotonicMs() + EXCHANGE_TIMEOUT_MS,
+        onRetry: (error) => {
+          this.#problem = error;
+        },
       });
+      this.#problem = undefined;
       return token;
     });
   }
@@ -103,14 +110,15 @@ export class AuthenticatedTransport implements Transport {
 
   /** The token, waited for no longer than the call may take. */
   async #tokenFor(
-    { method, signal, timeoutMs, deadline }: UnaryCall<unknown, unknown>,
+    call: UnaryCall<unknown, unknown>,
     amend: (error: EtcdError) => EtcdError = (error) => error,
   ): Promise<string | undefined> {
     const token = this.#tokens.get();
     if (!(token instanceof Promise)) return token;
+    const { method, signal, deadline } = call;
     return new Promise((resolve, reject) => {
       const abort = (): void => reject(amend(canceled(signal as AbortSignal, 'not-sent', method.path)));
-      const late = (): void => reject(amend(timedOut('call', timeoutMs, 'not-sent', method.path)));
+      const late = (): void => reject(amend(outOfTime(call, 'not-sent', this.#problem)));
       const undos = [after(deadline - monotonicMs(), late), signal === undefined ? () => {} : onAbort(signal, abort)];
       if (signal?.aborted) abort();
       this.#orReason(token, method.path)

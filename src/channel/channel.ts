@@ -1,5 +1,5 @@
 import { canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../errors.js';
-import { backoffMs, monotonicMs, pause } from '../time.js';
+import { monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { forwardStream } from '../transport/forward-stream.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
@@ -52,7 +52,7 @@ export class Channel implements Transport {
       const peer = this.#peers.pick(call.endpoint);
       if (last !== undefined && peer.parkedUntil > monotonicMs()) {
         const leftMs = call.deadline - monotonicMs();
-        await pause(Math.min(backoffMs(attempt), leftMs), call.signal, this.#closed.signal);
+        await pause(Math.min(this.#peers.pauseMs(peer, attempt), leftMs), call.signal, this.#closed.signal);
         if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
         if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
       }
@@ -65,7 +65,7 @@ export class Channel implements Transport {
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
         const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
-        if (silent || isEndpointFailure(error)) this.#peers.failed(peer);
+        if (silent || isEndpointFailure(error)) this.#peers.failed(peer, error.reason);
         if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
         // Without a time limit a member that is gone for good would be waited for as long.
         const inVain =
@@ -78,6 +78,7 @@ export class Channel implements Transport {
           throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
         }
         last = error;
+        call.onRetry?.(error);
       }
     }
   }
@@ -94,7 +95,7 @@ export class Channel implements Transport {
         handler.message(message);
       },
       end: (error) => {
-        if (error !== undefined && isEndpointFailure(error)) this.#peers.failed(peer);
+        if (error !== undefined && isEndpointFailure(error)) this.#peers.failed(peer, error.reason);
         handler.end(error);
       },
     });
@@ -114,7 +115,15 @@ export class Channel implements Transport {
   #peerOf(endpoint: Endpoint): Peer {
     let peer = this.#known.get(endpoint.url);
     if (peer === undefined) {
-      peer = { endpoint, transport: this.#transportOf(endpoint), failures: 0, failedAt: 0, parkedUntil: 0 };
+      peer = {
+        endpoint,
+        transport: this.#transportOf(endpoint),
+        failures: 0,
+        failedAt: 0,
+        parkedUntil: 0,
+        vainDials: 0,
+        dialAt: 0,
+      };
       this.#known.set(endpoint.url, peer);
     }
     return peer;
@@ -122,7 +131,7 @@ export class Channel implements Transport {
 }
 
 /** Time ran out between attempts: the last failure says why none came through. */
-function outOfTime(
+export function outOfTime(
   call: { readonly timeoutMs: number; readonly method: { readonly path: string } },
   outcome: Outcome,
   last: EtcdError | undefined,

@@ -1,4 +1,4 @@
-import { invalidInput } from '../errors.js';
+import { invalidInput, type Reason } from '../errors.js';
 import { backoffMs, monotonicMs } from '../time.js';
 import { type Endpoint, parseEndpoint } from '../transport/endpoint.js';
 import type { Transport } from '../transport/transport.js';
@@ -16,6 +16,10 @@ export interface Peer {
   failedAt: number;
   /** Not used before this time, on the monotonic clock, while another endpoint is at hand. */
   parkedUntil: number;
+  /** Connections that did not come about since the last success. */
+  vainDials: number;
+  /** When calls that failed before try to connect again, on the monotonic clock. */
+  dialAt: number;
 }
 
 /**
@@ -61,15 +65,30 @@ export class Peers {
     if (startedAt < peer.failedAt) return;
     peer.failures = 0;
     peer.parkedUntil = 0;
+    peer.vainDials = 0;
+    peer.dialAt = 0;
   }
 
   /** Many calls fail with one connection: while a peer is parked, that counts as the same failure. */
-  failed(peer: Peer): void {
+  failed(peer: Peer, reason?: Reason): void {
     const now = monotonicMs();
+    if (reason === 'ConnectFailed' && peer.dialAt <= now) {
+      peer.dialAt = now + backoffMs(peer.vainDials);
+      peer.vainDials += 1;
+    }
     if (peer.parkedUntil > now) return;
     peer.parkedUntil = now + PARK_MS + backoffMs(peer.failures);
     peer.failedAt = now;
     peer.failures += 1;
+  }
+
+  /**
+   * Milliseconds that a call waits for its next attempt. Where the peer cannot be connected to, all wait for the same
+   * moment: they make one connection, however many they are.
+   */
+  pauseMs(peer: Peer, attempt: number): number {
+    const leftMs = peer.dialAt - monotonicMs();
+    return leftMs > 0 ? leftMs : backoffMs(attempt);
   }
 
   all(): readonly Peer[] {

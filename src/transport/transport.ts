@@ -28,6 +28,8 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly deadline: number;
   /** Called each time the request is handed to a connection. */
   readonly onSent?: (() => void) | undefined;
+  /** Called with each failure after which the call is made again. */
+  readonly onRetry?: ((error: EtcdError) => void) | undefined;
 }
 
 /** The receiving end of a stream. No call of it may throw. */

@@ -39,6 +39,25 @@ describe('the choice among endpoints', () => {
     peers.succeeded(peer, peer.failedAt + 1);
     expect(peer.parkedUntil).toBe(0);
   });
+
+  test('lets calls that found no connection wait for the same moment, and longer each time', () => {
+    const peers = three();
+    const peer = peers.pick();
+    const waits = Array.from({ length: 12 }, () => {
+      for (let call = 0; call < 200; call += 1) peers.failed(peer, 'ConnectFailed');
+      const wait = peer.dialAt - monotonicMs();
+      // Its moment has come.
+      peer.dialAt = monotonicMs();
+      return wait;
+    });
+    expect(peer.vainDials).toBeLessThan(30);
+    expect(Math.max(...waits)).toBeGreaterThan(200);
+    peers.failed(peer, 'ConnectFailed');
+    peer.dialAt += 60_000;
+    expect(peers.pauseMs(peer, 0)).toBeGreaterThan(50_000);
+    peers.succeeded(peer, monotonicMs() + 1);
+    expect(peers.pauseMs(peer, 0)).toBeLessThan(60);
+  });
 });
 
 function three(): Peers {
@@ -49,6 +68,8 @@ function three(): Peers {
     failures: 0,
     failedAt: 0,
     parkedUntil: 0,
+    vainDials: 0,
+    dialAt: 0,
   });
   return new Peers([peer('http://a:1'), peer('http://b:1'), peer('http://c:1')]);
 }
