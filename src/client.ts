@@ -16,15 +16,19 @@ import { LockService } from './lock/lock-service.js';
 import { Maintenance } from './maintenance/maintenance.js';
 import { type Raw, rawStubs } from './raw.js';
 import { defaultTransport } from './transport/default-transport.js';
-import { type Endpoint, parseEndpoint, type TlsOptions } from './transport/endpoint.js';
+import { type Endpoint, parseEndpoint } from './transport/endpoint.js';
+import { checkTls, type TlsSource } from './transport/tls.js';
 import type { Transport } from './transport/transport.js';
 import type { TransportFactory, TransportOptions } from './transport/transport-options.js';
 
 export interface ClientOptions {
   /** URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`; the port defaults to 2379. */
   readonly endpoints: readonly string[];
-  /** For `https` endpoints. Certificates are verified, each against its own endpoint's name. */
-  readonly tls?: TlsOptions | undefined;
+  /**
+   * For `https` endpoints. Certificates are verified, each against its own endpoint's name. A function is called for each
+   * new connection: what it gives is used for that one.
+   */
+  readonly tls?: TlsSource | undefined;
   /**
    * Milliseconds for a call without `timeoutMs` of its own, retries included. Default 15,000: more than it takes to find
    * out that a connection is dead, so that a read can still go elsewhere.
@@ -175,7 +179,7 @@ function checkTransportOptions(options: ClientOptions): TransportOptions {
     );
   }
   return {
-    tls: options.tls,
+    tls: checkTls(options.tls),
     connectTimeoutMs: ms('connectTimeoutMs', 3_000),
     pingIntervalMs,
     pingTimeoutMs: ms('pingTimeoutMs', 4_000),

@@ -1,4 +1,5 @@
-import type { Endpoint, TlsOptions } from './endpoint.js';
+import type { Endpoint } from './endpoint.js';
+import type { TlsOptions } from './tls.js';
 
 /** The one thing that a host has to offer: a reliable stream of bytes to an endpoint, in both directions. */
 export interface ByteStream {

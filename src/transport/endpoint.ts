@@ -1,16 +1,5 @@
 import { invalidInput } from '../errors.js';
 
-/** PEM texts or bytes. */
-export interface TlsOptions {
-  /** Authorities to trust in place of the platform's. */
-  readonly ca?: string | Uint8Array | undefined;
-  /** Client certificate and its private key, for servers that ask for one. */
-  readonly cert?: string | Uint8Array | undefined;
-  readonly key?: string | Uint8Array | undefined;
-  /** Name that the server's certificate must bear, in place of the endpoint's host. */
-  readonly serverName?: string | undefined;
-}
-
 /** One address of one member. */
 export interface Endpoint {
   /** As given, less a trailing slash; names the endpoint in errors. */

@@ -1,9 +1,10 @@
-import type { Endpoint, TlsOptions } from './endpoint.js';
+import type { Endpoint } from './endpoint.js';
+import type { TlsSource } from './tls.js';
 import type { Transport } from './transport.js';
 
 /** How a connection to one endpoint is made and watched over. */
 export interface TransportOptions {
-  readonly tls: TlsOptions | undefined;
+  readonly tls: TlsSource | undefined;
   /** From the start of dialling to the peer's SETTINGS: a peer that accepts and never speaks is given up then. */
   readonly connectTimeoutMs: number;
   /** How often a busy connection is probed. etcd drops a client that pings more often than every 5 s. */

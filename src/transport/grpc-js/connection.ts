@@ -7,9 +7,10 @@ import {
   Metadata,
 } from '@grpc/grpc-js';
 import { NO_BYTES } from '../../bytes.js';
-import { EtcdError } from '../../errors.js';
 import { after } from '../../time.js';
-import type { Endpoint, TlsOptions } from '../endpoint.js';
+import { connectFailed } from '../connect-failed.js';
+import type { Endpoint } from '../endpoint.js';
+import { serverNameOf, type TlsOptions, tlsForDial } from '../tls.js';
 import type { TransportOptions } from '../transport-options.js';
 import { asBuffer } from './as-buffer.js';
 
@@ -37,7 +38,9 @@ export class GrpcJsConnection {
   }
 
   /** @throws EtcdError, reason `ConnectFailed`, outcome `not-sent`. */
-  connect(): Promise<Client> {
+  async connect(): Promise<Client> {
+    const { ready } = this;
+    if (ready !== undefined) return ready;
     this.#dialing ??= this.#dial().finally(() => {
       this.#dialing = undefined;
     });
@@ -46,15 +49,11 @@ export class GrpcJsConnection {
 
   close(): void {
     this.#abandonDial();
-    this.#client?.close();
-    this.#client = undefined;
+    this.#drop();
   }
 
   #dial(): Promise<Client> {
-    const client = this.#client ?? this.#open();
-    this.#client = client;
-    const channel = client.getChannel();
-    const { connectTimeoutMs } = this.#options;
+    const { connectTimeoutMs, tls } = this.#options;
     return new Promise((resolve, reject) => {
       let settled = false;
       const settle = (finish: () => void): void => {
@@ -63,41 +62,44 @@ export class GrpcJsConnection {
         stopTimer();
         finish();
       };
-      const fail = (problem: string): void =>
+      const fail = (problem: string, cause?: unknown): void =>
         settle(() => {
-          if (this.#client === client) this.#client = undefined;
-          client.close();
-          reject(this.#connectFailed(problem));
+          this.#drop();
+          reject(connectFailed(this.#endpoint, problem, cause));
         });
       // grpc-js waits for ever for a peer that accepts and never sends SETTINGS (its issue 2785).
       this.#abandonDial = () => fail('closed while connecting');
       const stopTimer = after(connectTimeoutMs, () => fail(`no answer within connectTimeoutMs = ${connectTimeoutMs}`));
-      const look = (): void => {
+      const look = (client: Client): void => {
         if (settled) return;
+        const channel = client.getChannel();
         const state = channel.getConnectivityState(true);
         if (state === READY) settle(() => resolve(client));
         else if (state === TRANSIENT_FAILURE) lastError(client, fail);
-        else channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, look);
+        else channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, () => look(client));
       };
-      look();
+      const dial = (known?: TlsOptions): void => {
+        if (settled) return;
+        // The one before it knows but the certificates of its time. Calls under way on it go on.
+        this.#drop();
+        this.#client = this.#open(known);
+        look(this.#client);
+      };
+      (this.#endpoint.tls ? tlsForDial(tls) : Promise.resolve(undefined))
+        .then(dial)
+        .catch((error: Error) => fail(error.message, error.cause ?? error));
     });
   }
 
-  #open(): Client {
-    return new Client(target(this.#endpoint), channelCredentials(this.#endpoint, this.#options.tls), {
+  #drop(): void {
+    this.#client?.close();
+    this.#client = undefined;
+  }
+
+  #open(tls: TlsOptions | undefined): Client {
+    return new Client(target(this.#endpoint), channelCredentials(this.#endpoint, tls), {
       ...channelOptions(this.#options),
-      ...(this.#options.tls?.serverName === undefined
-        ? {}
-        : { 'grpc.ssl_target_name_override': this.#options.tls.serverName }),
-    });
-  }
-
-  #connectFailed(problem: string): EtcdError {
-    return new EtcdError(`cannot connect to ${this.#endpoint.url}: ${problem}`, {
-      code: 'Unavailable',
-      reason: 'ConnectFailed',
-      outcome: 'not-sent',
-      endpoint: this.#endpoint.url,
+      ...(this.#endpoint.tls ? { 'grpc.ssl_target_name_override': serverNameOf(this.#endpoint, tls) } : {}),
     });
   }
 }
@@ -111,9 +113,9 @@ function lastError(client: Client, report: (problem: string) => void): void {
 }
 
 /** "No connection established. Last error: Error: connect ECONNREFUSED 127.0.0.1:1. Resolution note: ": the core of it. */
-function plain(details: string): string {
+export function plain(details: string): string {
   return details
-    .replace(/^No connection established\. (Last error: )?(Error: )?/, '')
+    .replace(/^No connection established\. (Last error: )?(Error( \[\w+\])?: )?/, '')
     .replace(/ \(\d{4}-.*\)|\.? Resolution note: .*$/g, '');
 }
 
@@ -145,5 +147,5 @@ function channelCredentials(endpoint: Endpoint, tls: TlsOptions | undefined): Ch
   if (!endpoint.tls) return credentials.createInsecure();
   const pem = (value: string | Uint8Array | undefined): Buffer | null =>
     value === undefined ? null : Buffer.from(value);
-  return credentials.createSsl(pem(tls?.ca), pem(tls?.key), pem(tls?.cert));
+  return credentials.createSsl(pem(tls?.ca), pem(tls?.key), pem(tls?.cert), { rejectUnauthorized: true });
 }

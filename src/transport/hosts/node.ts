@@ -1,7 +1,9 @@
 import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import type { ByteStreamEvents, OpenByteStream } from '../byte-stream.js';
-import type { Endpoint, TlsOptions } from '../endpoint.js';
+import type { Endpoint } from '../endpoint.js';
+import { opensslWords } from '../openssl-words.js';
+import { serverNameOf, type TlsOptions } from '../tls.js';
 
 const READ_BUFFER_BYTES = 65_536;
 /** More than this waiting to be sent is long; the kernel has taken as much before. */
@@ -62,9 +64,11 @@ function connectTls(options: ConnectionOptions, events: ByteStreamEvents): TLSSo
 }
 
 function tlsOptions(endpoint: Endpoint, tls: TlsOptions | undefined): ConnectionOptions {
-  const name = tls?.serverName ?? ('host' in endpoint.address ? endpoint.address.host : 'localhost');
+  const name = serverNameOf(endpoint, tls);
   return {
     ALPNProtocols: ['h2'],
+    // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+    rejectUnauthorized: true,
     // RFC 6066 allows no addresses in SNI.
     servername: isIP(name) === 0 ? name : '',
     checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate),
@@ -83,5 +87,5 @@ function describe(error: Error): string {
   if (error instanceof AggregateError && error.errors.length > 0) {
     return [...new Set(error.errors.map((each: Error) => each.message))].join('; ');
   }
-  return error.message;
+  return opensslWords(error.message);
 }

@@ -3,6 +3,7 @@ import type { Reason } from '../../errors.js';
 import { after, monotonicMs } from '../../time.js';
 import type { ByteStream, OpenByteStream } from '../byte-stream.js';
 import type { Endpoint } from '../endpoint.js';
+import { type TlsOptions, tlsForDial } from '../tls.js';
 import type { TransportOptions } from '../transport-options.js';
 import { ConnectionError, ErrorCode, errorCodeName, StreamError } from './error-code.js';
 import { MAX_STREAM_ID } from './frame.js';
@@ -27,7 +28,7 @@ export interface ConnectionEvents {
   /** No more streams; those that the connection has go on. */
   retired(): void;
   /** Comes once, last. `ready` may never have come. */
-  closed(problem: string): void;
+  closed(problem: string, cause?: unknown): void;
 }
 
 type State =
@@ -41,7 +42,6 @@ type State =
 export class Connection implements StreamConnection, FrameEvents {
   readonly #options: TransportOptions;
   readonly #events: ConnectionEvents;
-  readonly #bytes: ByteStream;
   readonly #settings = initialSettings();
   readonly #window = new ReceiveWindow(CONNECTION_WINDOW_BYTES);
   readonly #limits = new PeerLimits();
@@ -52,6 +52,8 @@ export class Connection implements StreamConnection, FrameEvents {
   readonly #streams: StreamTable;
   readonly writer = new FrameWriter((parts) => this.#send(parts));
   readonly flow = new SendFlow(this.#settings);
+  /** Undefined while it is not known what TLS is to use. */
+  #bytes: ByteStream | undefined;
   #state: State;
 
   constructor(
@@ -69,12 +71,12 @@ export class Connection implements StreamConnection, FrameEvents {
     const { connectTimeoutMs } = options;
     const late = (): void => this.#close(`no answer within connectTimeoutMs = ${connectTimeoutMs}`);
     this.#state = { name: 'connecting', stopTimer: after(connectTimeoutMs, late) };
-    this.#bytes = open(endpoint, options.tls, {
-      opened: () => this.writer.preface(),
-      read: (bytes) => this.#read(bytes),
-      drained: () => this.#drained(),
-      closed: (problem) => this.#close(problem ?? 'the peer closed the connection'),
-    });
+    const dial = (tls?: TlsOptions): void => this.#dial(endpoint, tls, open);
+    if (!endpoint.tls) dial();
+    else
+      tlsForDial(options.tls)
+        .then(dial)
+        .catch((error: Error) => this.#close(error.message, 'ConnectionLost', error.cause ?? error));
   }
 
   /** Opens the stream, or lets it wait until there is room. */
@@ -91,7 +93,7 @@ export class Connection implements StreamConnection, FrameEvents {
     this.#openWaiting();
     if (this.#streams.size > 0 || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
     this.#state.pinger.busy(false);
-    this.#bytes.hold(false);
+    this.#bytes?.hold(false);
     if (this.#state.name === 'draining') this.#close('the peer asked to have no more calls');
   }
 
@@ -127,7 +129,7 @@ export class Connection implements StreamConnection, FrameEvents {
     const id = this.#streams.add(stream);
     if (this.#streams.size === 1 && this.#state.name === 'open') {
       this.#state.pinger.busy(true);
-      this.#bytes.hold(true);
+      this.#bytes?.hold(true);
     }
     this.writer.headers(id, this.#requestHeaders.block(method), timeout, metadata, maxFrameBytes);
     stream.open(id, initialWindowBytes);
@@ -136,7 +138,7 @@ export class Connection implements StreamConnection, FrameEvents {
   #send(parts: readonly Uint8Array[]): void {
     if (this.#state.name === 'closed') return;
     if (this.flow.congested) for (const { length } of parts) this.#limits.wroteCongested(length);
-    this.flow.congested = !this.#bytes.write(parts);
+    this.flow.congested = !this.#bytes?.write(parts);
   }
 
   #drained(): void {
@@ -249,6 +251,16 @@ export class Connection implements StreamConnection, FrameEvents {
 
   // ——— the life of the connection ———
 
+  #dial(endpoint: Endpoint, tls: TlsOptions | undefined, open: OpenByteStream): void {
+    if (this.#state.name === 'closed') return;
+    this.#bytes = open(endpoint, tls, {
+      opened: () => this.writer.preface(),
+      read: (bytes) => this.#read(bytes),
+      drained: () => this.#drained(),
+      closed: (problem) => this.#close(problem ?? 'the peer closed the connection'),
+    });
+  }
+
   #ready(stopTimer: () => void): void {
     stopTimer();
     const { pingIntervalMs, pingTimeoutMs } = this.#options;
@@ -260,7 +272,7 @@ export class Connection implements StreamConnection, FrameEvents {
     });
     this.#state = { name: 'open', pinger };
     this.#events.ready();
-    if (this.#streams.size === 0) this.#bytes.hold(false);
+    if (this.#streams.size === 0) this.#bytes?.hold(false);
   }
 
   /** Takes no more streams; those above `lastStreamId` were not processed. */
@@ -285,7 +297,7 @@ export class Connection implements StreamConnection, FrameEvents {
     this.#close(`the peer broke a rule of HTTP/2: ${error.message} (${errorCodeName(error.code)})`, 'ProtocolError');
   }
 
-  #close(problem: string, reason: Reason = 'ConnectionLost'): void {
+  #close(problem: string, reason: Reason = 'ConnectionLost', cause?: unknown): void {
     const state = this.#state;
     if (state.name === 'closed') return;
     if (state.name === 'connecting') state.stopTimer();
@@ -293,8 +305,8 @@ export class Connection implements StreamConnection, FrameEvents {
     this.#reader.stop();
     this.writer.flush();
     this.#state = { name: 'closed' };
-    this.#bytes.close();
-    this.#events.closed(problem);
+    this.#bytes?.close();
+    this.#events.closed(problem, cause);
     this.#releaseWaiting(problem);
     for (const stream of this.#streams.all()) {
       stream.lost(connectionLost(problem, 'unknown', stream.head, reason));

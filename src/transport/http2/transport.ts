@@ -1,5 +1,6 @@
 import { amended, canceled, clientClosed, EtcdError } from '../../errors.js';
 import type { OpenByteStream } from '../byte-stream.js';
+import { connectFailed } from '../connect-failed.js';
 import { encodeRequest } from '../encode-request.js';
 import type { Endpoint } from '../endpoint.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
@@ -131,10 +132,10 @@ class Http2Transport implements Transport, ExchangeOwner {
       retired: () => {
         if (isCurrent()) this.#state = { name: 'idle' };
       },
-      closed: (problem) => {
+      closed: (problem, cause) => {
         this.#connections.delete(connection);
         if (isCurrent()) this.#state = { name: 'idle' };
-        for (const each of waiting.splice(0)) each.notConnected(this.#connectFailed(problem));
+        for (const each of waiting.splice(0)) each.notConnected(connectFailed(this.#endpoint, problem, cause));
       },
     };
     const connection: Connection = new Connection(
@@ -146,16 +147,6 @@ class Http2Transport implements Transport, ExchangeOwner {
     );
     this.#connections.add(connection);
     this.#state = { name: 'connecting', connection, waiting };
-  }
-
-  #connectFailed(problem: string): EtcdError {
-    const { url } = this.#endpoint;
-    return new EtcdError(`cannot connect to ${url}: ${problem}`, {
-      code: 'Unavailable',
-      reason: 'ConnectFailed',
-      outcome: 'not-sent',
-      endpoint: url,
-    });
   }
 }
 

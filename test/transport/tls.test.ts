@@ -1,0 +1,276 @@
+import { describe, expect, inject, test, vi } from 'vitest';
+import { prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { faultProxy } from '../support/fault-proxy.js';
+import { Authority, type Certificate } from '../support/tls/authority.js';
+import { refusalOf } from '../support/tls/refusal.js';
+import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
+
+// What the certificates of real servers are worth to the client. Those of clients: tls-client-certificates.test.ts.
+
+const DAY_MS = 86_400_000;
+/** A test that waits for more than this has failed. */
+const POLL = { timeout: 20_000, interval: 50 };
+/** For calls that are to be refused: some attempts. */
+const SOON = { timeoutMs: 500 };
+const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
+
+const [authority, other] = [await Authority.create(), await Authority.create('another authority')];
+const tls = { ca: authority.cert };
+const etcd = useSecureEtcd(authority);
+
+interface Refusal {
+  readonly certificate: () => Promise<Certificate>;
+  readonly says: RegExp;
+}
+
+const NOBODY_VOUCHES =
+  /(unable to .*|self.signed certificate.*); no authority in tls\.ca, or else of the platform, vouches for it/;
+const WRONG_NAME =
+  /altnames: IP: 127\.0\.0\.1 is not in .*; the server needs one for this name, unless tls\.serverName/;
+
+const REFUSED: Record<string, Refusal> = {
+  'has expired': {
+    certificate: () => authority.issue({ ...HERE, untilMs: -1_000 }),
+    says: /certificate has expired; the server needs another one, unless the clock here is wrong/,
+  },
+  'is not yet valid': {
+    certificate: () => authority.issue({ ...HERE, fromMs: DAY_MS, untilMs: 2 * DAY_MS }),
+    says: /certificate is not yet valid; the server needs another one, unless the clock here is wrong/,
+  },
+  'is for another name': { certificate: () => authority.issue({ names: ['etcd.example'] }), says: WRONG_NAME },
+  'is for another address': { certificate: () => authority.issue({ names: ['127.0.0.2'] }), says: WRONG_NAME },
+  'has the address as a name alone': {
+    certificate: () => authority.issue({ commonName: '127.0.0.1' }),
+    says: WRONG_NAME,
+  },
+  'is from an unknown authority': { certificate: () => other.issue(HERE), says: NOBODY_VOUCHES },
+  'is from an unknown authority of the same name': {
+    certificate: async () => (await Authority.create()).issue(HERE),
+    says: /certificate signature failure|unable to/,
+  },
+  'comes without the authority between': {
+    certificate: async () => {
+      const { cert, key } = await (await authority.intermediate('between')).issue(HERE);
+      return { cert: cert.slice(0, cert.lastIndexOf('-----BEGIN')), key };
+    },
+    says: NOBODY_VOUCHES,
+  },
+  'was issued by one that is no authority': {
+    certificate: async () => (await authority.intermediate('a server', false)).issue(HERE),
+    says: /invalid CA certificate|unsuitable certificate purpose/,
+  },
+  'is for clients': {
+    certificate: () => authority.issue({ ...HERE, usage: 'clients' }),
+    says: /(unsupported|unsuitable) certificate purpose/,
+  },
+};
+
+describe.each(Object.entries(REFUSED))('a server whose certificate %s', (_, { certificate, says }) => {
+  test('gets no call, and the error says why', async () => {
+    etcd().show(await certificate());
+    const client = openClient({ endpoints: [etcd().endpoint], tls });
+    const key = unique();
+    const error = await errorOf(client.put(key, 'x', SOON));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent', cause: CONNECT_FAILED });
+    expect(error.cause).toMatchObject({ endpoint: etcd().endpoint, message: expect.stringMatching(says) });
+    expect(error.message).toMatch(says);
+    etcd().show(await authority.issue(HERE));
+    expect(await client.get(key)).toBeUndefined();
+  });
+
+  test('gets no stream', async () => {
+    etcd().show(await certificate());
+    const error = await refusalOf(openClient({ endpoints: [etcd().endpoint], tls }));
+    expect(error).toMatchObject(CONNECT_FAILED);
+    expect(error.message).toMatch(says);
+  });
+});
+
+describe('a server whose certificate is good', () => {
+  test('is trusted for its authority alone', async () => {
+    const { endpoint } = etcd();
+    await openClient({ endpoints: [endpoint], tls }).get('a');
+    for (const options of [{}, { tls: {} }, { tls: { ca: other.cert } }]) {
+      const error = await refusalOf(openClient({ endpoints: [endpoint], ...options }));
+      expect(error).toMatchObject(CONNECT_FAILED);
+      expect(error.message).toMatch(NOBODY_VOUCHES);
+    }
+    await openClient({ endpoints: [endpoint], tls: { ca: `${other.cert}\n${authority.cert}` } }).get('a');
+  });
+
+  test('is trusted for an authority between that comes with it, or is trusted itself', async () => {
+    const between = await (await authority.intermediate('between')).intermediate('further between');
+    etcd().show(await between.issue(HERE));
+    await openClient({ endpoints: [etcd().endpoint], tls }).get('a');
+  });
+
+  test('is refused where NODE_TLS_REJECT_UNAUTHORIZED=0 would have every certificate taken', async () => {
+    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+    try {
+      const error = await refusalOf(openClient({ endpoints: [etcd().endpoint] }));
+      expect(error.message).toMatch(NOBODY_VOUCHES);
+    } finally {
+      vi.unstubAllEnvs();
+    }
+  });
+
+  test('is refused all the same where the calls are many, with the handshakes of one', async () => {
+    etcd().show(await authority.issue({ ...HERE, untilMs: -1_000 }));
+    const proxy = await faultProxy(etcd().endpoint);
+    let dials = 0;
+    const client = openClient({
+      endpoints: [secure(proxy.endpoint)],
+      tls: () => {
+        dials += 1;
+        return tls;
+      },
+    });
+    const calls = Array.from({ length: 100 }, () => errorOf(client.get('a', { timeoutMs: 2_000 })));
+    for (const error of await Promise.all(calls)) expect(error.cause).toMatchObject(CONNECT_FAILED);
+    // One call alone makes some eight; a hundred that took no notice of each other made hundreds.
+    expect(dials).toBeLessThan(40);
+  });
+});
+
+describe('the name that a certificate must bear', () => {
+  test('is that of each endpoint: one that is good for one is not for the other', async () => {
+    etcd().show(await authority.issue({ names: ['127.0.0.1'] }));
+    const [wrong, right] = [etcd().byName, etcd().endpoint];
+    const client = openClient({ endpoints: [wrong, right], tls });
+    const key = unique();
+    await client.put(key, 'through');
+    expect((await errorOf(client.get(key, { ...SOON, endpoint: wrong }))).message).toMatch(
+      /altnames: Host: localhost\./,
+    );
+    etcd().show(await authority.issue({ names: ['localhost'] }));
+    expect((await openClient({ endpoints: [right, wrong], tls }).get(key))?.text()).toBe('through');
+    expect((await refusalOf(openClient({ endpoints: [right], tls }))).message).toMatch(WRONG_NAME);
+  });
+
+  test('is that of each endpoint where two servers have each other’s', async (context) => {
+    const second = await SecureEtcd.start(await authority.issue({ names: ['localhost'] }));
+    if (second === undefined) return context.skip('the servers are not ours');
+    try {
+      etcd().show(await authority.issue({ names: ['127.0.0.1'] }));
+      const key = unique();
+      await openClient({ endpoints: [etcd().endpoint], tls }).put(key, 'first');
+      await openClient({ endpoints: [second.byName], tls }).put(key, 'second');
+      const read = async (...endpoints: string[]): Promise<string | undefined> =>
+        (await openClient({ endpoints, tls }).get(key))?.text();
+      expect(await read(second.endpoint, etcd().endpoint)).toBe('first');
+      expect(await read(etcd().byName, second.byName)).toBe('second');
+      const error = await refusalOf(openClient({ endpoints: [second.endpoint, etcd().byName], tls }));
+      expect(error).toMatchObject(CONNECT_FAILED);
+    } finally {
+      await second.stop();
+    }
+  });
+
+  test.each([
+    ['as it is', 'etcd.example', 'other.example'],
+    ['in another case', 'ETCD.Example', 'ETCD.Examples'],
+    ['with a dot at the end', 'etcd.example.', 'etcd.'],
+    ['with letters beyond ASCII', 'Bücher.example', 'bucher.example'],
+    ['under a wildcard', 'm1.members.example', 'm1.m2.members.example'],
+    ['of IPv4', '10.9.8.7', '10.9.8.70'],
+    ['of IPv6', 'FD00:0:0::17', 'fd00::18'],
+  ])('may be another by tls.serverName: %s', async (_, serverName, unlike) => {
+    const names = ['etcd.example', 'xn--bcher-kva.example', '*.members.example', '10.9.8.7', 'fd00::17'];
+    etcd().show(await authority.issue({ names }));
+    const { endpoint } = etcd();
+    await openClient({ endpoints: [endpoint], tls: { ...tls, serverName } }).get('a');
+    const refused = openClient({ endpoints: [endpoint], tls: { ...tls, serverName: unlike } });
+    expect((await refusalOf(refused)).message).toMatch(/altnames/);
+  });
+});
+
+describe('a certificate that changes', () => {
+  test('counts from the next connection on; the one there is goes on past its end', async () => {
+    etcd().show(await authority.issue({ ...HERE, untilMs: 3_000 }));
+    const proxy = await faultProxy(etcd().endpoint);
+    const client = openClient({ endpoints: [secure(proxy.endpoint)], tls });
+    const key = unique();
+    await client.put(key, 'before');
+    await vi.waitFor(async () => {
+      const error = await refusalOf(openClient({ endpoints: [etcd().endpoint], tls }));
+      expect(error.message).toMatch(/has expired/);
+    }, POLL);
+    await client.put(key, 'after');
+    expect(proxy.connections).toBe(1);
+    proxy.dropConnections();
+    expect((await errorOf(client.get(key, SOON))).message).toMatch(/has expired/);
+    etcd().show(await authority.issue(HERE));
+    expect(await client.get(key)).toMatchObject({ version: 2n });
+  });
+
+  test('is used from the next connection on', async () => {
+    const proxy = await faultProxy(etcd().endpoint);
+    const client = openClient({ endpoints: [secure(proxy.endpoint)], tls: { ca: `${authority.cert}${other.cert}` } });
+    await client.get('a');
+    etcd().show(await other.issue(HERE));
+    expect((await refusalOf(openClient({ endpoints: [etcd().endpoint], tls }))).message).toMatch(NOBODY_VOUCHES);
+    await client.get('a');
+    proxy.dropConnections();
+    await client.get('a');
+  });
+
+  test('from good to bad and to good again leaves a watch without a gap', async () => {
+    const proxy = await faultProxy(etcd().endpoint);
+    const [pre, steady] = [`${unique()}/`, openClient({ endpoints: [etcd().endpoint], tls })];
+    let dials = 0;
+    const client = openClient({
+      endpoints: [secure(proxy.endpoint)],
+      tls: () => {
+        dials += 1;
+        return tls;
+      },
+    });
+    const watch = client.watch(prefix(pre));
+    await watch.created();
+    await steady.put(`${pre}0`, '');
+    for (const bad of [
+      await authority.issue({ ...HERE, untilMs: -1_000 }),
+      await authority.issue({ names: ['etcd.example'] }),
+      await other.issue(HERE),
+    ]) {
+      etcd().show(bad);
+      proxy.dropConnections();
+      dials = 0;
+      await steady.put(`${pre}${Math.random()}`, '');
+      await vi.waitFor(() => expect(dials).toBeGreaterThan(1), POLL);
+      await steady.put(`${pre}${Math.random()}`, '');
+    }
+    etcd().show(await authority.issue(HERE));
+    await steady.put(`${pre}last`, '');
+    const seen: string[] = [];
+    for await (const { kv } of watch) {
+      seen.push(kv.keyText());
+      if (kv.keyText() === `${pre}last`) break;
+    }
+    const { kvs } = await steady.range(prefix(pre), { sort: { by: 'mod', order: 'ascend' } });
+    expect(seen).toEqual(kvs.map((kv) => kv.keyText()));
+    expect(seen).toHaveLength(8);
+  });
+});
+
+describe('the scheme of an endpoint', () => {
+  test('that is https: reaches no server without TLS', async () => {
+    const endpoint = secure(inject('endpoints')[0] as string);
+    const error = await refusalOf(openClient({ endpoints: [endpoint], tls }));
+    expect(error).toMatchObject(CONNECT_FAILED);
+    expect(error.message).toMatch(/does the peer speak TLS\? Then the URL begins with https:, and else/);
+  });
+
+  test('that is http: reaches no server with TLS', async () => {
+    const endpoint = etcd().endpoint.replace('https:', 'http:');
+    const error = await refusalOf(openClient({ endpoints: [endpoint], tls }));
+    expect(error).toMatchObject(CONNECT_FAILED);
+    expect(error.message).toMatch(/does the peer speak TLS\? Then the URL begins with https:, and else/);
+  });
+});
+
+function secure(endpoint: string): string {
+  return endpoint.replace('http:', 'https:');
+}
