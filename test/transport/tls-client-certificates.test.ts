@@ -8,6 +8,7 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 import { refusalOf } from '../support/tls/refusal.js';
+import { relay } from '../support/tls/relay.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 // What certificates of clients are worth to real servers that ask for them, and what becomes of those that change.
@@ -142,19 +143,19 @@ describe('tls as a function', () => {
   });
 
   test('that is asked still when the client is closed opens nothing', async () => {
-    const proxy = await faultProxy(etcd().endpoint);
+    const { endpoint, clients } = await relay(etcd().port, (piece) => piece);
     let give = (_: TlsOptions): void => {};
     const given = new Promise<TlsOptions>((resolve) => {
       give = resolve;
     });
-    const client = openClient({ endpoints: [secure(proxy.endpoint)], tls: () => given });
+    const client = openClient({ endpoints: [endpoint], tls: () => given });
     const reading = errorOf(client.get('a'));
     await client.close();
     expect(await reading).toMatchObject({ reason: 'ClientClosed' });
     give(tls);
     await given;
     await openClient({ endpoints: [etcd().endpoint], tls: { ...tls, ...(await authority.issue()) } }).get('a');
-    expect(proxy.connections).toBe(0);
+    expect(clients).toEqual([]);
   });
 });
 
@@ -198,12 +199,14 @@ describe('a server with authentication', () => {
 
   test('knows a client by its password, over https, whoever its certificate is', async (context) => {
     const { endpoint } = (await withUsers()) ?? context.skip('the servers are not ours');
-    const client = openClient({
-      endpoints: [endpoint],
-      tls: { ...tls, ...(await authority.issue({ commonName: 'ann' })) },
-      auth: { username: 'carl', password: 'carls-secret' },
-    });
+    const certificate = await authority.issue({ commonName: 'ann' });
+    const source = vi.fn(() => ({ ...tls, ...certificate }));
+    const auth = { username: 'carl', password: 'carls-secret' };
+    const client = openClient({ endpoints: [endpoint], tls: source, auth });
+    // Before there is a token.
+    await client.watch('carl/a').created();
     await client.put('carl/a', 'his');
+    expect(source).toHaveBeenCalledTimes(1);
     expect(await errorOf(client.put('ann/a', 'his'))).toMatchObject({ reason: 'PermissionDenied' });
   });
 });

@@ -9,7 +9,7 @@ import { Authority } from '../support/tls/authority.js';
 
 const authority = await Authority.create();
 const [ca, { cert, key }] = [authority.cert, await authority.issue()];
-const [utf8, line] = [(text: string) => new TextEncoder().encode(text), /\n.{64}\n/];
+const [utf8, line] = [(text: string) => new TextEncoder().encode(text), /(\n.{64}\n).{64}\n/];
 
 const PEM = '; allowed: PEM with -----BEGIN';
 const FOR_CA = `${PEM} CERTIFICATE-----`;
@@ -26,8 +26,8 @@ const inputs: [string, unknown, string][] = [
   ['no bytes for an authority', { ca: new Uint8Array() }, `tls.ca: got text without it${FOR_CA}`],
   ['the path of an authority', { ca: '/etc/etcd/ca.pem' }, `tls.ca: got text without it${FOR_CA}`],
   ['an authority that is cut off', { ca: ca.slice(0, -40) }, `tls.ca: got PEM that is damaged${FOR_CA}`],
-  ['an authority with a line missing', { ca: ca.replace(line, '\n') }, 'tls.ca: got PEM that is damaged'],
-  ['an authority with a wrong character', { ca: ca.replace(line, '$&*') }, 'tls.ca: got PEM that is damaged'],
+  ['an authority with a line missing', { ca: ca.replace(line, '$1') }, 'tls.ca: got PEM that is damaged'],
+  ['an authority with a wrong character', { ca: ca.replace(line, '$1*') }, 'tls.ca: got PEM that is damaged'],
   ['one good authority and one bad', { ca: `${ca}\n${ca.slice(0, -40)}` }, 'tls.ca: got PEM that is damaged'],
   ['the bytes of a certificate cut off', { cert: utf8(cert.slice(0, 300)), key }, 'tls.cert: got PEM that is damaged'],
   ['a certificate without a key', { cert }, 'tls.key: got none; allowed: tls.cert and tls.key, or neither'],

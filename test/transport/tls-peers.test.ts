@@ -76,6 +76,11 @@ describe('a handshake', () => {
     const peer = await tlsPeer({ ...(await authority.issue(HERE)), ALPNProtocols: undefined });
     const error = await refusalOf(openClient({ endpoints: [peer.endpoint], tls, ...QUICK }));
     expect(error).toMatchObject(CONNECT_FAILED);
+    // grpc-js speaks HTTP/2 all the same.
+    if (inject('transport') === 'http2') {
+      expect(error.message).toMatch(/it did not choose h2 by ALPN/);
+      expect(peer.heard()).toBe('');
+    }
     const others = await tlsPeer({ ...(await authority.issue(HERE)), ALPNProtocols: ['http/1.1'] });
     const refused = await refusalOf(openClient({ endpoints: [others.endpoint], tls }));
     expect(refused.message).toMatch(/no application protocol/);
