@@ -39,6 +39,27 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/channel', 'test/kv', 'test/faults/connections'],
   },
   {
+    mistake: 'a certificate is good for any name',
+    file: 'src/transport/hosts/node.ts',
+    find: 'checkServerIdentity(name, certificate)',
+    replace: 'undefined',
+    tests: ['test/transport/tls'],
+  },
+  {
+    mistake: 'a certificate that was renewed is used by the first connection only',
+    file: 'src/transport/tls.ts',
+    find: 'given = await tls();',
+    replace: 'given = await ((tls as { first?: TlsOptions | Promise<TlsOptions> }).first ??= tls());',
+    tests: ['test/transport/tls'],
+  },
+  {
+    mistake: 'calls that wait for a connection each make their own',
+    file: 'src/channel/peers.ts',
+    find: 'return leftMs > 0 ? leftMs : backoffMs(attempt);',
+    replace: 'return backoffMs(attempt);',
+    tests: ['test/channel', 'test/transport/tls'],
+  },
+  {
     mistake: 'a lease lives from when the answer came',
     file: 'src/lease/keep-alive.ts',
     find: 'const deadline = sentAt + ttlMs',
