@@ -168,6 +168,16 @@ describe('the name that a certificate must bear', () => {
     }
   });
 
+  test('is that of each endpoint that members advertise; those given stay the last resort', async () => {
+    etcd().show(await authority.issue({ names: ['localhost'] }));
+    const client = openClient({ endpoints: [etcd().byName], tls });
+    const key = unique();
+    expect(await client.sync()).toEqual([etcd().endpoint]);
+    await client.put(key, 'through');
+    expect((await errorOf(client.get(key, { ...SOON, endpoint: etcd().endpoint }))).message).toMatch(WRONG_NAME);
+    expect((await client.get(key))?.text()).toBe('through');
+  });
+
   test.each([
     ['as it is', 'etcd.example', 'other.example'],
     ['in another case', 'ETCD.Example', 'ETCD.Examples'],
