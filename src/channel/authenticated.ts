@@ -34,6 +34,7 @@ export class AuthenticatedTransport implements Transport {
   constructor(inner: Transport, credentials: Credentials) {
     this.#inner = inner;
     this.#tokens = new TokenSource(credentials, async (name, password) => {
+      this.#problem = undefined;
       const { token } = await inner.unary({
         method: methods.auth.authenticate,
         request: { name, password },
@@ -43,7 +44,6 @@ export class AuthenticatedTransport implements Transport {
           this.#problem = error;
         },
       });
-      this.#problem = undefined;
       return token;
     });
   }
