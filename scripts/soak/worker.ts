@@ -38,6 +38,7 @@ const atStart = openHandles();
 let resident: { readonly client: Client; readonly watch: Watch; readonly alive: KeepAlive } | undefined;
 let episode: { readonly load: Load; readonly locks: LockLoad } | undefined;
 
+process.on('disconnect', () => process.exit());
 process.on('message', async (request: WorkerRequest) => {
   if (request.type === 'block') return blockEventLoop(request.ms);
   process.send?.(await answer(request));

@@ -59,6 +59,7 @@ export class EtcdCluster implements AsyncDisposable {
   readonly #folder = mkdtempSync(join(tmpdir(), 'etcdwire-data-'));
   readonly #members: EtcdMember[] = [];
   readonly #peerProxies = new Map<EtcdMember, FaultProxy>();
+  readonly #ids = new Map<EtcdMember, bigint>();
   #named = 0;
 
   private constructor(options: EtcdClusterOptions) {
@@ -168,6 +169,8 @@ export class EtcdCluster implements AsyncDisposable {
     this.#members.push(member);
     if (proxy !== undefined) this.#peerProxies.set(member, proxy);
     await member.start();
+    // One that is cut off may be paused, or dead, and does not tell then.
+    if (proxy !== undefined) await this.#idOf(member);
     return member;
   }
 
@@ -206,9 +209,10 @@ export class EtcdCluster implements AsyncDisposable {
   }
 
   async #idOf(member: EtcdMember): Promise<bigint> {
-    const status = await statusOf(member.endpoint);
-    if (status === undefined) throw new Error(`${member.name} does not tell its id`);
-    return status.memberId;
+    const id = this.#ids.get(member) ?? (await statusOf(member.endpoint))?.memberId;
+    if (id === undefined) throw new Error(`${member.name} does not tell its id`);
+    this.#ids.set(member, id);
+    return id;
   }
 }
 

@@ -5,7 +5,7 @@ import { between, pick } from './rounds.js';
 type Random = () => number;
 
 /** What a fault is done to. */
-export interface Victim {
+interface Victim {
   readonly cluster: FaultyCluster;
   /** Blocks the event loop of the clients. */
   readonly block: (ms: number) => void;
