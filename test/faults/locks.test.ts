@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
-import { type Client, prefix } from '../../src/index.js';
+import { prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
-import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { between, pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
-import { queueLength } from '../support/locks.js';
+import { twoWays } from '../support/faults/two-ways.js';
+import { lock, queueLength } from '../support/locks.js';
 
 // Answers that are lost, and waiters that leave their queue (S18, S21, S24, S25).
 
@@ -18,7 +18,7 @@ const NEXT_MS = 1_000;
 const single = (): Promise<FaultyCluster | undefined> => FaultyCluster.start({ members: 1 });
 
 faultRow('reply of the lock Txn lost', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = open(fixture);
+  const { direct, behind, proxy } = twoWays(fixture);
   const name = `l-${seed}`;
   const holder = await lock(direct, name);
   const stop = new AbortController();
@@ -50,7 +50,7 @@ faultRow('reply of the lock Txn lost', single, async (fixture, { seed, random })
 });
 
 faultRow('reply of the unlock lost, lock taken again, retry', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = open(fixture);
+  const { direct, behind, proxy } = twoWays(fixture);
   const name = `u-${seed}`;
   const session = await Session.open(behind);
   const held = await new Mutex(session, name).lock();
@@ -74,7 +74,7 @@ faultRow('reply of the unlock lost, lock taken again, retry', single, async (fix
 });
 
 faultRow('session dies while queued', single, async (fixture, { seed, random }) => {
-  const { direct, behind } = open(fixture);
+  const { direct, behind } = twoWays(fixture);
   const name = `d-${seed}`;
   const holder = await lock(direct, name);
   const session = await Session.open(behind);
@@ -97,7 +97,7 @@ faultRow('session dies while queued', single, async (fixture, { seed, random }) 
 });
 
 faultRow('cancel while queued', single, async (fixture, { seed, random }) => {
-  const { direct, behind } = open(fixture);
+  const { direct, behind } = twoWays(fixture);
   const name = `c-${seed}`;
   const holder = await lock(direct, name);
   const count = Math.ceil(between(2, 6, random));
@@ -132,13 +132,3 @@ faultRow('cancel while queued', single, async (fixture, { seed, random }) => {
   expect(granted).toEqual(waiters.map((_, index) => index).filter((index) => !leaving.includes(index)));
   return { faults: leaving.length, recoveryMs: [recoveryMs] };
 });
-
-/** One client past the proxy, and one through it. */
-function open({ endpoints, proxies: [proxy] }: FaultyCluster) {
-  if (proxy === undefined) throw new TypeError('a cluster without proxies');
-  return { direct: openClient({ endpoints }), behind: openClient({ endpoints: [proxy.endpoint] }), proxy };
-}
-
-async function lock(etcd: Client, name: string): Promise<Held> {
-  return new Mutex(await Session.open(etcd), name).lock();
-}

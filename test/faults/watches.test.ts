@@ -4,10 +4,10 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'vitest';
 import { op, prefix, type Watch, type WatchBatch } from '../../src/index.js';
-import { openClient } from '../support/client.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { between } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
+import { twoWays } from '../support/faults/two-ways.js';
 
 // What one watch, or very many, live through (S2, S4, S5, S6, S11).
 
@@ -20,7 +20,7 @@ const MAX_WAITING_BYTES = 32 * MEBIBYTE;
 const single = (): Promise<FaultyCluster | undefined> => FaultyCluster.start({ members: 1 });
 
 faultRow('compaction under a disconnected watch', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = open(fixture);
+  const { direct, behind, proxy } = twoWays(fixture);
   const key = `k-${seed}`;
   const watch = behind.watch(key);
   const seen = collect(watch);
@@ -42,7 +42,7 @@ faultRow('compaction under a disconnected watch', single, async (fixture, { seed
 });
 
 faultRow('catch-up of 10 x 1 MB', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = open(fixture);
+  const { direct, behind, proxy } = twoWays(fixture);
   const values = Array.from({ length: 10 }, () => randomBytes(1_000_000));
   const startRevision = (await direct.put(`big-${seed}/`, '')).header.revision;
   for (const [index, value] of values.entries()) await direct.put(`big-${seed}/${index}`, value);
@@ -62,7 +62,7 @@ faultRow('catch-up of 10 x 1 MB', single, async (fixture, { seed, random }) => {
 });
 
 faultRow('Txn of 128 puts across a reconnect', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = open(fixture);
+  const { direct, behind, proxy } = twoWays(fixture);
   const watch = behind.watch(prefix(`t-${seed}/`));
   const seen = collect(watch);
   await watch.created();
@@ -85,7 +85,7 @@ faultRow('Txn of 128 puts across a reconnect', single, async (fixture, { seed, r
 });
 
 faultRow('slow consumer', single, async (fixture, { seed, random }) => {
-  const { direct, behind } = open(fixture);
+  const { direct, behind } = twoWays(fixture);
   const keys = prefix(`slow-${seed}/`);
   const [slow, sibling] = [behind.watch(keys), behind.watch(keys)];
   const siblingSeen = collect(sibling);
@@ -116,7 +116,7 @@ faultRow('slow consumer', single, async (fixture, { seed, random }) => {
 });
 
 faultRow('10,000 watchers', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = open(fixture);
+  const { direct, behind, proxy } = twoWays(fixture);
   const before = bytesInUse();
   const keyOf = (index: number): string => `w-${seed}/${index}`;
   const watches = Array.from({ length: WATCHERS }, (_, index) => behind.watch(keyOf(index)));
@@ -142,12 +142,6 @@ faultRow('10,000 watchers', single, async (fixture, { seed, random }) => {
   await direct.delete(prefix(`w-${seed}/`));
   return { faults: 1, events: WATCHERS, recoveryMs: [recoveryMs], further: { 'bytes per watcher': perWatcher } };
 });
-
-/** One client past the proxy, and one through it. */
-function open({ endpoints, proxies: [proxy] }: FaultyCluster) {
-  if (proxy === undefined) throw new TypeError('a cluster without proxies');
-  return { direct: openClient({ endpoints }), behind: openClient({ endpoints: [proxy.endpoint] }), proxy };
-}
 
 /** Batches as they come, and the error that ends them. */
 function collect(watch: Watch): { readonly batches: WatchBatch[]; readonly error: Promise<unknown> } {

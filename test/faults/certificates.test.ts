@@ -1,0 +1,81 @@
+import { expect } from 'vitest';
+import { prefix } from '../../src/index.js';
+import { FaultProxy } from '../../src/testing/index.js';
+import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { between } from '../support/faults/rounds.js';
+import { faultRow } from '../support/faults/row.js';
+import { Authority, type Certificate } from '../support/tls/authority.js';
+import { HERE, SecureEtcd } from '../support/tls/secure-etcd.js';
+
+// A server whose certificate turns bad and good again (S30).
+
+const HOUR_MS = 3_600_000;
+
+faultRow('certificate expired, wrong name, rotated', openSecure, async ({ etcd, proxy, ca, good, bad }, round) => {
+  const { seed, random } = round;
+  etcd.show(await good());
+  const endpoints = [`https://127.0.0.1:${proxy.port}`];
+  const [writer, watcher] = [
+    openClient({ endpoints: [etcd.endpoint], tls: { ca } }),
+    openClient({ endpoints, tls: { ca } }),
+  ];
+  await writer.put(`c-${seed}/0`, '0');
+  const watch = watcher.watch(prefix(`c-${seed}/`));
+  await watch.created();
+  const seen: string[] = [];
+  const watching = (async () => {
+    for await (const { kv } of watch) seen.push(kv.text());
+  })();
+  const written: string[] = [];
+  const write = async (): Promise<void> => {
+    written.push(`${written.length}`);
+    await writer.put(`c-${seed}/k`, `${written.length - 1}`);
+  };
+  const kinds = Object.values(bad).toSorted(() => random() - 0.5);
+  const recoveryMs: number[] = [];
+  for (const kind of kinds) {
+    for (let puts = Math.ceil(between(0, 5, random)); puts > 0; puts -= 1) await write();
+    etcd.show(await kind());
+    proxy.dropConnections();
+    // Over the connection that there is.
+    await write();
+    const fresh = openClient({ endpoints, tls: { ca } });
+    expect(await errorOf(fresh.put('never', '', { timeoutMs: 500 }))).toMatchObject({
+      outcome: 'not-sent',
+      cause: { reason: 'ConnectFailed' },
+    });
+    etcd.show(await good());
+    const goodAt = performance.now();
+    expect((await fresh.get('never'))?.text()).toBeUndefined();
+    await expect.poll(() => seen.length, { timeout: 20_000 }).toBe(written.length);
+    recoveryMs.push(performance.now() - goodAt);
+  }
+  expect(seen).toEqual(written);
+  await watch.close();
+  await watching;
+  return { faults: kinds.length, events: seen.length, puts: written.length, recoveryMs };
+});
+
+async function openSecure() {
+  const [authority, other] = [await Authority.create(), await Authority.create('another')];
+  const good = (): Promise<Certificate> => authority.issue(HERE);
+  const etcd = await SecureEtcd.start(await good());
+  if (etcd === undefined) return undefined;
+  const proxy = await FaultProxy.start(etcd.endpoint);
+  const bad = {
+    expired: () => authority.issue({ ...HERE, fromMs: -2 * HOUR_MS, untilMs: -HOUR_MS }),
+    'not yet valid': () => authority.issue({ ...HERE, fromMs: HOUR_MS }),
+    'wrong name': () => authority.issue({ names: ['elsewhere.example'] }),
+    'of another authority': () => other.issue(HERE),
+  };
+  const heal = async (): Promise<void> => {
+    proxy.heal();
+    etcd.show(await good());
+  };
+  const close = async (): Promise<void> => {
+    await proxy.close();
+    await etcd.stop();
+  };
+  return { etcd, proxy, ca: authority.cert, good, bad, heal, [Symbol.asyncDispose]: close };
+}
