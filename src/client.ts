@@ -91,6 +91,7 @@ export class Client extends Keyspace {
   readonly #memberSync: MemberSync;
   readonly #transport: Transport;
   readonly #closing: AbortController;
+  readonly #closers: Set<() => Promise<void>>;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(options: ClientOptions) {
@@ -117,7 +118,9 @@ export class Client extends Keyspace {
     const memberSync = new MemberSync(new Rpc(inner, settings), channel, endpoints, allowEndpoint);
     const transport =
       autoSyncIntervalMs === undefined ? inner : new AutoSync(inner, () => memberSync.sync(), autoSyncIntervalMs);
-    super({ transport, settings, kv });
+    const closers = new Set<() => Promise<void>>();
+    super({ transport, settings, kv, closers });
+    this.#closers = closers;
     const rpc = new Rpc(transport, settings);
     this.#memberSync = memberSync;
     this.#transport = transport;
@@ -146,10 +149,14 @@ export class Client extends Keyspace {
     return this.#memberSync.sync(options);
   }
 
-  /** Ends all calls, watches and keepalives with reason `ClientClosed`, and lets the connections go. */
+  /**
+   * Ends all calls, watches and keepalives with reason `ClientClosed`, and lets the connections go. Sessions are closed,
+   * those of namespaces included, so that their locks are free at once; a server that is not there is waited for no
+   * longer than 2 s.
+   */
   override async close(): Promise<void> {
+    await this.closeAfter(this.#closers);
     this.#closing.abort();
-    await super.close();
     await this.#transport.close();
   }
 }

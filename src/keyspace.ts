@@ -11,6 +11,7 @@ import { Leases } from './lease/lease.js';
 import { CachedRange, type RangeState } from './mirror/cached-range.js';
 import { Mirror, type MirrorOptions } from './mirror/mirror.js';
 import { NamespaceTransport } from './namespace.js';
+import { settledWithin } from './time.js';
 import type { Transport } from './transport/transport.js';
 import { type Op, op, type Txn, type TxnResult } from './txn/op.js';
 import { Watch, type WatchOptions } from './watch/watch.js';
@@ -21,7 +22,14 @@ export interface KeyspaceCore {
   readonly transport: Transport;
   readonly settings: RpcSettings;
   readonly kv: KVOptions;
+  /** What is to be done before the client closes, of all its namespaces. */
+  readonly closers: Set<Closer>;
 }
+
+type Closer = () => Promise<void>;
+
+/** For those who hold something in the cluster to give it back: long enough for a server that answers. */
+const CLOSERS_TIMEOUT_MS = 2_000;
 
 /**
  * Keys, watches and leases: of a whole cluster, or of a namespace within it. Everything that is built on keys, locks for
@@ -34,6 +42,7 @@ export class Keyspace implements AsyncDisposable {
   readonly #core: KeyspaceCore;
   readonly #kv: KV;
   readonly #watchStream: WatchStream;
+  readonly #closers = new Set<Closer>();
 
   /** @internal */
   constructor(core: KeyspaceCore) {
@@ -134,10 +143,29 @@ export class Keyspace implements AsyncDisposable {
     return new Keyspace({ ...this.#core, transport });
   }
 
-  /** Ends all watches and keepalives with reason `ClientClosed`. */
+  /**
+   * Ends all watches and keepalives with reason `ClientClosed`. Sessions are closed, so that their locks are free at
+   * once; a server that is not there is waited for no longer than 2 s.
+   */
   async close(): Promise<void> {
+    await this.closeAfter(this.#closers);
+  }
+
+  /** @internal Has this done when the keyspace or its client is closed, unless the function returned is called before. */
+  beforeClose(closer: Closer): () => void {
+    const all = [this.#closers, this.#core.closers];
+    for (const closers of all) closers.add(closer);
+    return () => {
+      for (const closers of all) closers.delete(closer);
+    };
+  }
+
+  /** @internal */
+  protected async closeAfter(closers: Iterable<Closer>): Promise<void> {
+    const done = Promise.allSettled([...closers].map((closer) => closer()));
     this.lease.close();
     this.#watchStream.end(clientClosed());
+    await settledWithin(CLOSERS_TIMEOUT_MS, done);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

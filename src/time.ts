@@ -47,6 +47,15 @@ export function pause(delayMs: number, ...signals: readonly (AbortSignal | undef
   });
 }
 
+/** Waits for what never rejects, but no longer than that; tells whether it came to its end. */
+export async function settledWithin(timeoutMs: number, settling: Promise<unknown>): Promise<boolean> {
+  let stopTimer = (): void => {};
+  const timeout = new Promise<boolean>((resolve) => {
+    stopTimer = after(timeoutMs, () => resolve(false));
+  });
+  return Promise.race([settling.then(() => true), timeout]).finally(stopTimer);
+}
+
 /** Exponential backoff from 50 ms to 2 s with full jitter; `attempt` counts from 0. */
 export function backoffMs(attempt: number): number {
   return Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** attempt);

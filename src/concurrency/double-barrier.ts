@@ -5,11 +5,12 @@ import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { withLastCreate, withLimit, withSort } from '../kv/range-presets.js';
 import type { RangeResult } from '../kv/results.js';
+import { settledWithin } from '../time.js';
 import { type Compare, compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { checkName, entryGone, leaveQueue, uniqueKey, watchEntry } from './queue-entry.js';
 import type { Session } from './session.js';
-import { settledWithin, untilAnswered, untilDone, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
+import { untilAnswered, untilDone, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 import { watchUntil } from './watch-until.js';
 
 const CLEANUP_WAIT_MS = 1_000;

@@ -3,11 +3,11 @@ import { CheckedSignal } from '../checked-signal.js';
 import { EtcdError, timedOut } from '../errors.js';
 import type { WithHeader } from '../kv/results.js';
 import { onAbort } from '../on-abort.js';
+import { settledWithin } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { type Op, op, type Txn, type TxnResult } from '../txn/op.js';
 import { entryGone, leaveQueue, type QueueEntry, watchEntry } from './queue-entry.js';
 import type { Session } from './session.js';
-import { settledWithin } from './wait-limit.js';
 
 const UNLOCK_TIMEOUT_MS = 10_000;
 

@@ -143,8 +143,10 @@ export class SelfHealingSession implements AsyncDisposable {
   #follow(session: Session): void {
     const lost = (): void => {
       if (this.#over.signal.aborted) return;
+      const { reason } = session.signal;
+      if (reason.reason === 'ClientClosed') return this.#end(reason);
       this.#losses += 1;
-      this.#gaps.push({ type: 'lost', cause: session.signal.reason });
+      this.#gaps.push({ type: 'lost', cause: reason });
       this.#whole = this.#heal();
       this.#whole.catch((error: EtcdError) => this.#end(error));
     };

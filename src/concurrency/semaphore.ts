@@ -3,13 +3,14 @@ import type { CallOptions } from '../channel/rpc.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { onAbort } from '../on-abort.js';
+import { settledWithin } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Held } from './held.js';
 import { Line } from './line.js';
 import { checkName, leaveQueueIfEntered, type QueueEntry, uniqueKey } from './queue-entry.js';
 import type { Session } from './session.js';
-import { settledWithin, untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
+import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 import { watchUntil } from './watch-until.js';
 
 /** How long an attempt that was given up stays for its permit to be deleted, before that goes on in the background. */

@@ -3,6 +3,7 @@ import { EtcdError, invalidInput } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeepAlive } from '../lease/keep-alive.js';
+import { clientClosed } from '../lease/keeper.js';
 import { onAbort } from '../on-abort.js';
 import { Seat } from './seat.js';
 import { Strays } from './strays.js';
@@ -36,6 +37,8 @@ export class Session implements AsyncDisposable {
   private constructor(client: Keyspace, keepAlive: KeepAlive) {
     this.client = client;
     this.#keepAlive = keepAlive;
+    const offClose = client.beforeClose(() => this.#end(() => this.#keepAlive.lose(clientClosed(this.leaseId))));
+    onAbort(this.signal, offClose);
   }
 
   /** Grants a lease, or takes the one given, and keeps it alive. @throws EtcdError */
@@ -104,18 +107,22 @@ export class Session implements AsyncDisposable {
    * @throws EtcdError, reason `DeadlineExceeded`, where no server answered in 10 s; the lease then runs out by itself.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#end(() => void this.#keepAlive.close());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  async #close(): Promise<void> {
+  #end(loseLease: () => void): Promise<void> {
+    this.#closing ??= this.#revoke(loseLease);
+    return this.#closing;
+  }
+
+  async #revoke(loseLease: () => void): Promise<void> {
     const { client, leaseId } = this;
     const lifetimeMs = this.#keepAlive.remainingMs();
-    await this.#keepAlive.close();
+    loseLease();
     if (lifetimeMs <= 0) return;
     const limit = waitLimit('session close', { timeoutMs: Math.min(lifetimeMs, CLOSE_TIMEOUT_MS) });
     try {

@@ -1,5 +1,6 @@
 import type { BytesLike } from '../bytes.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { settledWithin } from '../time.js';
 import {
   enqueue,
   enqueueIfEmpty,
@@ -13,7 +14,7 @@ import {
 } from './queue-entry.js';
 import type { Seat } from './seat.js';
 import type { Session } from './session.js';
-import { settledWithin, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
+import { type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 
 /** How long a wait that was given up stays for its key to be deleted, before that goes on in the background. */
 const CLEANUP_WAIT_MS = 1_000;

@@ -60,15 +60,6 @@ export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Pr
   }
 }
 
-/** Waits for what never rejects, but no longer than that; tells whether it came to its end. */
-export async function settledWithin(timeoutMs: number, settling: Promise<void>): Promise<boolean> {
-  let stopTimer = (): void => {};
-  const timeout = new Promise<boolean>((resolve) => {
-    stopTimer = after(timeoutMs, () => resolve(false));
-  });
-  return Promise.race([settling.then(() => true), timeout]).finally(stopTimer);
-}
-
 /**
  * Repeats a call that may safely be repeated until a server answers it, or `signal` aborts: then its reason is thrown.
  * Whoever calls this owes the proof that repeating is safe. `onUnknown` hears of attempts that may still be processed.

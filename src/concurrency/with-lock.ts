@@ -1,8 +1,9 @@
 import type { Keyspace } from '../keyspace.js';
+import { settledWithin } from '../time.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import { Session } from './session.js';
-import { settledWithin, type WaitOptions, waitLimit } from './wait-limit.js';
+import { type WaitOptions, waitLimit } from './wait-limit.js';
 
 const CLOSE_WAIT_MS = 1_000;
 

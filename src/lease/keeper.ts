@@ -234,6 +234,6 @@ export class LeaseKeeper {
   }
 }
 
-function clientClosed(id: bigint): EtcdError {
+export function clientClosed(id: bigint): EtcdError {
   return leaseLost(id, 'ClientClosed', 'the client was closed');
 }

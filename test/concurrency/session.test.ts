@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type Gap, Mutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
@@ -169,6 +169,47 @@ test('a registration finds out by itself that the lease is gone', async () => {
   await session.close();
   expect(session.signal.aborted).toBe(true);
   expect(await errorOf(session.register(key, 'y'))).toMatchObject({ reason: 'KeepAliveClosed' });
+});
+
+describe('a client that is closed', () => {
+  test('frees the locks of its sessions at once, those of its namespaces too', async () => {
+    const [etcd, other, name] = [openClient(), openClient(), unique('lock')];
+    const [own, inside] = [await Session.open(etcd), await Session.open(etcd.namespace(`${name}/in/`))];
+    const held = [await new Mutex(own, `${name}/own`).lock(), await new Mutex(inside, 'lock').lock()];
+    const closing = etcd.close();
+    expect(held.map(({ signal }) => signal.aborted && signal.reason.reason)).toEqual(['ClientClosed', 'ClientClosed']);
+    await closing;
+    expect((await other.range(prefix(name))).count).toBe(0n);
+    await own.close();
+  });
+
+  test('leaves a lease alone whose session was orphaned', async () => {
+    const [etcd, other] = [openClient(), openClient()];
+    const session = await Session.open(etcd);
+    await session.orphan();
+    await etcd.close();
+    expect((await other.lease.timeToLive(session.leaseId)).ttl).toBeGreaterThan(0);
+    await other.lease.revoke(session.leaseId);
+  });
+
+  test('does not wait long for a server that does not answer', async () => {
+    const { etcd, proxy } = await proxied();
+    await Session.open(etcd, { ttl: 60 });
+    proxy.blackhole();
+    const startedAt = performance.now();
+    await etcd.close();
+    // Two seconds are what is promised; the session's own close would wait for ten.
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+  });
+});
+
+test('a namespace that is closed closes its own sessions alone', async () => {
+  const [etcd, pre] = [openClient(), `${unique()}/`];
+  const inner = etcd.namespace(pre);
+  const [own, inside] = [await Session.open(etcd), await Session.open(inner)];
+  await inner.close();
+  expect([own.valid(), inside.valid()]).toEqual([true, false]);
+  expect((await etcd.lease.timeToLive(inside.leaseId)).ttl).toBe(-1);
 });
 
 test('a client that is closed ends the healing', async () => {
