@@ -45,6 +45,7 @@ export class NamespaceTransport implements Transport {
     const stream = this.#inner.stream<Request, Response>(call, {
       message: (message) => handler.message(translation.response(message as never) as Response),
       end: (error) => handler.end(error),
+      leaving: () => handler.leaving?.(),
     });
     return forwardStream(stream, {
       send: (message) => stream.send(translation.request(message as never) as Init<Request>),

@@ -90,6 +90,7 @@ export class AuthenticatedTransport implements Transport {
       { ...call, metadata },
       {
         message: (message) => handler.message(message),
+        leaving: () => handler.leaving?.(),
         end: (error) => {
           if (error !== undefined && isRefused(error, used)) this.#tokens.refused(used);
           handler.end(error);

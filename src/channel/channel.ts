@@ -98,6 +98,10 @@ export class Channel implements Transport {
         if (error !== undefined && isEndpointFailure(error)) this.#peers.failed(peer, error.reason);
         handler.end(error);
       },
+      leaving: () => {
+        this.#peers.failed(peer);
+        handler.leaving?.();
+      },
     });
     return forwardStream(stream, {
       cancel: (why) => {

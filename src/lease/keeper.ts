@@ -158,6 +158,11 @@ export class LeaseKeeper {
         end: (error) => {
           if (this.#stream === stream) this.#ended(error);
         },
+        leaving: () => {
+          if (this.#stream !== stream) return;
+          stream.cancel();
+          this.#ended(undefined);
+        },
       },
       { metadata: REQUIRE_LEADER },
     );

@@ -37,6 +37,11 @@ export interface StreamHandler<Response> {
   message(message: Response): void;
   /** Comes once, last: without an error when the server ended the stream with status OK. */
   end(error: EtcdError | undefined): void;
+  /**
+   * The peer is about to go, and said so in good time (GOAWAY): a stream without an end of its own had better be opened
+   * anew, elsewhere. This one goes on as long as the peer does. May come more than once; grpc-js does not tell.
+   */
+  leaving?(): void;
 }
 
 /** The sending end of a stream. Everything but `send` may be called at any time; after the end it does nothing. */

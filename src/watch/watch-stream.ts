@@ -125,6 +125,11 @@ export class WatchStream {
         end: (error) => {
           if (this.#stream === stream) this.#ended(error);
         },
+        leaving: () => {
+          if (this.#stream !== stream) return;
+          stream.cancel();
+          this.#ended(undefined);
+        },
       },
       { metadata: REQUIRE_LEADER, maxReceiveBytes: this.#fragment ? undefined : WHOLE_RESPONSE_BYTES },
     );

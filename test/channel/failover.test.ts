@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { EtcdError, prefix, type WatchEvent } from '../../src/index.js';
 import { openClient } from '../support/client.js';
@@ -48,6 +48,28 @@ test('when the leader of three is killed, keys, watches and locks go on, and no 
     expect([name, allowed]).toEqual([name, expect.arrayContaining([versions.get(name)])]);
   }
   await held.unlock();
+});
+
+test('a member that ends in good time is left at once by watches and keepalives, and does not wait for them', async (context) => {
+  if (inject('transport') !== 'http2') return context.skip('grpc-js does not tell of GOAWAY');
+  const { processes, endpoints } = await ownEtcd({ members: 3 });
+  const [first] = processes;
+  if (first === undefined) return context.skip('the servers are not ours to stop');
+  const etcd = openClient({ endpoints });
+  const watch = etcd.watch('k');
+  await watch.created();
+  const session = await Session.open(etcd, { ttl: 5 });
+  const startedAt = performance.now();
+  await first.stop();
+  // etcd gives streams seven seconds to end.
+  expect(performance.now() - startedAt).toBeLessThan(6_000);
+  await etcd.get('k', { timeoutMs: 20_000 });
+  await etcd.put('k', 'x');
+  for await (const { kv } of watch) {
+    expect(kv.text()).toBe('x');
+    break;
+  }
+  expect(session.valid()).toBe(true);
 });
 
 async function leaderOf(endpoints: readonly string[]): Promise<string> {

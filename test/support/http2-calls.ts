@@ -60,6 +60,8 @@ export interface OpenWatch {
   readonly messages: bigint[];
   /** Undefined while it is under way; then how it ended. */
   end: { readonly error: EtcdError | undefined } | undefined;
+  /** How often it was told that the peer is about to go. */
+  leavings: number;
 }
 
 export function watch(
@@ -71,6 +73,7 @@ export function watch(
   const open: OpenWatch = {
     messages,
     end: undefined,
+    leavings: 0,
     stream: transport.stream<WatchRequest, WatchResponse>(
       { ...(options as Partial<StreamCall<never, never>>), method: methods.watch.watch },
       {
@@ -82,6 +85,9 @@ export function watch(
         end: (error) => {
           if (open.end !== undefined) throw new Error('a second end');
           open.end = { error };
+        },
+        leaving: () => {
+          open.leavings += 1;
         },
       },
     ),

@@ -284,7 +284,10 @@ export class Connection implements StreamConnection, FrameEvents {
     }
     this.#releaseWaiting(problem);
     for (const stream of this.#streams.all()) {
-      if (stream.id <= lastStreamId) continue;
+      if (stream.id <= lastStreamId) {
+        stream.leaving();
+        continue;
+      }
       this.#streams.delete(stream);
       stream.unprocessed(notProcessed(problem, stream.head));
     }

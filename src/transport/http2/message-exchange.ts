@@ -42,6 +42,9 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
       sent: () => {},
       message: (bytes, start, end) => this.#receive(bytes, start, end),
       end: (error) => this.#end(error),
+      leaving: () => {
+        if (!this.#over) this.#handler.leaving?.();
+      },
       unprocessed: (error) => {
         // Where it never was opened, all that was to be sent is still there.
         this.#moves += 1;

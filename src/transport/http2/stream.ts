@@ -33,6 +33,8 @@ export interface StreamReceiver {
   end(error: EtcdError | undefined): void;
   /** The connection takes no more streams, and nothing was done for this one: it may be begun on another. */
   unprocessed(error: EtcdError): void;
+  /** The connection takes no more streams, and this one goes on. May come more than once. */
+  leaving?(): void;
 }
 
 /** What a stream needs of its connection. */
@@ -137,6 +139,11 @@ export class Http2Stream {
     this.#receiver.sent();
     // The usual request fits into one frame: no need to wait for a turn.
     this.#sendWaiting();
+  }
+
+  /** The peer takes no more streams, and finishes this one. */
+  leaving(): void {
+    this.#receiver.leaving?.();
   }
 
   /** Not opened, or the peer vouches that it was not processed. */

@@ -57,6 +57,19 @@ describe('GOAWAY', () => {
     expect((await old).count).toBe(1n);
   });
 
+  test('is told to the streams that it covers, which go on', async () => {
+    const peer = new Http2Peer();
+    const [covered, cancelled] = [watch(peer), watch(peer)];
+    await turn();
+    cancelled.stream.cancel();
+    peer.connection.send(goAway(2 ** 31 - 1));
+    await turn();
+    expect([covered.leavings, covered.end, cancelled.leavings]).toEqual([1, undefined, 0]);
+    peer.connection.send(answerHeaders(1), data(1, watchMessage(7)));
+    await turn();
+    expect(covered.messages).toEqual([7n]);
+  });
+
   test('of a connection without work closes it, and the next call dials', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each, 9) });
     await range(peer);
