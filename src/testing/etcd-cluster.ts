@@ -49,6 +49,7 @@ interface Place {
 }
 
 const POLL_MS = 20;
+const LEADER_TIMEOUT_MS = 30_000;
 
 /**
  * Real etcd members on free ports of the loopback, with their data in a temporary folder: to be killed, paused, cut off
@@ -113,15 +114,17 @@ export class EtcdCluster implements AsyncDisposable {
     this.#peerProxies.delete(member);
   }
 
-  /** The member that leads. Waits until one does. Not for clusters with TLS. */
-  async leader(): Promise<EtcdMember> {
-    for (;;) {
+  /** The member that leads, once one does. Not for clusters with TLS. @throws Error where none does in time. */
+  async leader({ timeoutMs = LEADER_TIMEOUT_MS } = {}): Promise<EtcdMember> {
+    const deadline = performance.now() + timeoutMs;
+    while (performance.now() < deadline) {
       for (const member of this.#members.filter(({ running }) => running)) {
         const status = await statusOf(member.endpoint);
         if (status !== undefined && status.leader !== 0n && status.leader === status.memberId) return member;
       }
       await pause(POLL_MS);
     }
+    throw new Error(`no member leads within ${timeoutMs} ms`);
   }
 
   /**

@@ -81,7 +81,14 @@ export const FAULTS: readonly Fault[] = [
       await lasting(random);
     },
   },
-  { what: 'leader killed', make: async ({ cluster: { cluster } }) => (await cluster.leader()).kill() },
+  {
+    what: 'leader killed',
+    make: async ({ cluster: { cluster } }) => {
+      // There is none while another fault takes the quorum.
+      const leader = await cluster.leader({ timeoutMs: 1_000 }).catch(() => undefined);
+      await leader?.kill();
+    },
+  },
   {
     what: 'quorum lost',
     make: async ({ cluster: { members } }, random) => {
