@@ -1,39 +1,64 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { startVitest } from 'vitest/node';
 import { findEtcd } from './etcd/find.js';
 import { describeSource } from './etcd.js';
 import { FaultsReporter } from './faults/reporter.js';
+import type { RoundResult } from './faults/round-result.js';
 import { faultsTable } from './faults/table.js';
 
-// The catalogue of faults, as a table of rows, rounds and results on stdout; how far it is, on stderr.
+// The catalogue of faults, as a table of rows, rounds and results on stdout; how far it is, on stderr. Given files that
+// earlier runs have written, the table of all of them.
 const USAGE =
   'npm run test:faults -- [--rounds N] [--seed S] [--only REGEX] [--transport http2|grpc-js] [--json FILE]\n' +
-  'ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the servers.\n';
+  'npm run test:faults -- FILE...\n' +
+  'A round that failed is made again with its seed. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the servers.\n';
 
-const { rounds, seed, only, transport, json } = readArguments();
-// How the tests, in processes of their own, hear of it.
-process.env.FAULT_ROUNDS = rounds;
-if (seed !== undefined) process.env.FAULT_SEED = seed;
-if (transport !== undefined) process.env.ETCDWIRE_TRANSPORT = transport;
-const source = await findEtcd({ prefer: 'exact' });
-process.stderr.write(`${describeSource(source)}\n`);
-const reporter = new FaultsReporter();
-const vitest = await startVitest('test', ['test/faults'], {
-  watch: false,
-  reporters: [reporter],
-  ...(only === undefined ? {} : { testNamePattern: only }),
-});
-await vitest.close();
-const { results, broken } = reporter;
-if (json !== undefined) writeFileSync(json, `${JSON.stringify({ etcd: describeSource(source), results }, null, 2)}\n`);
-process.stdout.write(`${describeSource(source)}\n\n${faultsTable(results)}`);
-const failed = results.some(({ state }) => state === 'failed');
-process.exitCode = failed || broken > 0 || results.length === 0 ? 1 : 0;
+interface Run {
+  readonly etcd: string;
+  readonly results: readonly RoundResult[];
+}
 
-function readArguments() {
+const { files, ...options } = readArguments();
+const runs = files.length === 0 ? [await run(options)] : files.map(read);
+const results = runs.flatMap((each) => each.results);
+process.stdout.write(`${[...new Set(runs.map(({ etcd }) => etcd))].join('; ')}\n\n${faultsTable(results)}`);
+if (results.length === 0 || results.some(({ state }) => state === 'failed')) process.exitCode = 1;
+
+async function run({ rounds, seed, only, transport, json }: Omit<Arguments, 'files'>): Promise<Run> {
+  // How the tests, in processes of their own, hear of it.
+  process.env.FAULT_ROUNDS = rounds;
+  if (seed !== undefined) process.env.FAULT_SEED = seed;
+  if (transport !== undefined) process.env.ETCDWIRE_TRANSPORT = transport;
+  const etcd = describeSource(await findEtcd({ prefer: 'exact' }));
+  process.stderr.write(`${etcd}\n`);
+  const reporter = new FaultsReporter();
+  const filter = only === undefined ? {} : { testNamePattern: only };
+  const vitest = await startVitest('test', ['test/faults'], { watch: false, reporters: [reporter], ...filter });
+  await vitest.close();
+  const done = { etcd, results: reporter.results };
+  if (json !== undefined) writeFileSync(json, `${JSON.stringify(done, null, 2)}\n`);
+  process.exitCode = reporter.broken > 0 ? 1 : 0;
+  return done;
+}
+
+function read(file: string): Run {
+  return JSON.parse(readFileSync(file, 'utf8')) as Run;
+}
+
+interface Arguments {
+  readonly rounds: string;
+  readonly seed?: string | undefined;
+  readonly only?: string | undefined;
+  readonly transport?: string | undefined;
+  readonly json?: string | undefined;
+  readonly files: readonly string[];
+}
+
+function readArguments(): Arguments {
   try {
-    const { values } = parseArgs({
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
       options: {
         rounds: { type: 'string', default: '1' },
         seed: { type: 'string' },
@@ -49,7 +74,7 @@ function readArguments() {
     }
     if (values.transport !== undefined && !['http2', 'grpc-js'].includes(values.transport))
       throw new Error(`--transport: got "${values.transport}"; allowed: http2, grpc-js`);
-    return values;
+    return { ...values, files: positionals };
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
     process.exit(2);

@@ -7,13 +7,10 @@ export interface Round {
   readonly random: () => number;
 }
 
-/** As many rounds as FAULT_ROUNDS says, or this many. FAULT_SEED repeats the one round with that seed. */
-export function rounds(byDefault = 1): Round[] {
-  const { FAULT_ROUNDS, FAULT_SEED } = process.env;
-  const seeds =
-    FAULT_SEED === undefined
-      ? Array.from({ length: Number(FAULT_ROUNDS ?? byDefault) }, (_, round) => BASE_SEED + round)
-      : [Number(FAULT_SEED)];
+/** As many rounds as FAULT_ROUNDS says, or one, with seeds from FAULT_SEED on. */
+export function rounds(): Round[] {
+  const { FAULT_ROUNDS = 1, FAULT_SEED = BASE_SEED } = process.env;
+  const seeds = Array.from({ length: Number(FAULT_ROUNDS) }, (_, round) => Number(FAULT_SEED) + round);
   return seeds.map((seed) => ({ seed, random: randomNumbers(seed) }));
 }
 
