@@ -5,6 +5,7 @@ import { defineConfig } from 'vitest/config';
 const CARRIES_CALLS = [
   ...[
     'auth',
+    'canary',
     'channel',
     'cluster',
     'concurrency',

@@ -67,7 +67,10 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
 /** What kind of value it is, without showing it: keys and values stay out of errors. */
 export function describeType(value: unknown): string {
   if (value === null || value === undefined) return String(value);
-  return typeof value === 'object' ? `an object (${value.constructor?.name ?? 'no class'})` : `a ${typeof value}`;
+  if (value === '') return 'an empty string';
+  if (typeof value !== 'object') return `a ${typeof value}`;
+  // Not by a property of its own, which may be anything.
+  return `an object (${Object.getPrototypeOf(value)?.constructor.name ?? 'no class'})`;
 }
 
 const LONE_SURROGATE = /\p{Surrogate}/u;

@@ -8,14 +8,18 @@ const GO_PRINTED = /^rpc error: code = (\w+) desc = (.*)$/s;
 /** Codes of etcd's own errors that leave open whether the request took effect. */
 const INCONCLUSIVE: ReadonlySet<StatusCode> = new Set(['Canceled', 'DeadlineExceeded', 'Unavailable', 'DataLoss']);
 
+/** As much as header fields may hold; a watch may be told more. */
+const LONGEST_TEXT_CHARS = 65_536;
+
+interface Where {
+  readonly method?: string | undefined;
+  readonly endpoint?: string | undefined;
+}
+
 /** A gRPC status that a server or something between sent, as the error it means. */
-export function errorFromStatus(
-  code: StatusCode,
-  message: string,
-  where: { readonly method?: string | undefined; readonly endpoint?: string | undefined } = {},
-): EtcdError {
+export function errorFromStatus(code: StatusCode, message: string, where: Where = {}): EtcdError {
   const reason = serverReason(message);
-  return new EtcdError(message === '' ? `gRPC status ${code}` : message, {
+  return new EtcdError(problemOf(code, message), {
     code,
     reason: reason ?? (code === 'Unavailable' ? 'ConnectionLost' : 'Other'),
     outcome: outcomeOf(code, reason, message),
@@ -24,20 +28,26 @@ export function errorFromStatus(
 }
 
 /** The error behind a printed one, as in a watch's `cancel_reason`. */
-export function errorFromText(text: string, where: { readonly method?: string } = {}): EtcdError {
+export function errorFromText(text: string, where: Where = {}): EtcdError {
   const printed = GO_PRINTED.exec(text);
   const message = printed?.[2] ?? text;
   const reason = serverReason(message) ?? serverReason(`etcdserver: ${message}`);
-  return new EtcdError(message, {
-    code: reason === undefined ? printedCode(printed?.[1]) : statusOfReason(reason),
+  const code = reason === undefined ? printedCode(printed?.[1]) : statusOfReason(reason);
+  return new EtcdError(problemOf(code, message), {
+    code,
     reason: reason ?? 'Other',
     outcome: 'rejected',
     ...where,
   });
 }
 
+/** No error is OK. */
 function printedCode(name: string | undefined): StatusCode {
-  return STATUS_CODES.find((code) => code === name) ?? 'Unknown';
+  return STATUS_CODES.find((code) => code === name && code !== 'OK') ?? 'Unknown';
+}
+
+function problemOf(code: StatusCode, message: string): string {
+  return message === '' ? `gRPC status ${code}` : message.slice(0, LONGEST_TEXT_CHARS);
 }
 
 /**

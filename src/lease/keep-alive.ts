@@ -17,6 +17,8 @@ export class KeepAlive implements AsyncDisposable {
   readonly #lost: CheckedSignal;
   /** On the monotonic clock. */
   #deadline = Number.POSITIVE_INFINITY;
+  /** When the last request that was acknowledged was sent. */
+  #sentAt = Number.NEGATIVE_INFINITY;
   #ttl: number | undefined;
   #disarm: () => void = () => {};
   #onFirst: () => void = () => {};
@@ -67,11 +69,13 @@ export class KeepAlive implements AsyncDisposable {
   /** The request sent at `sentAt` was acknowledged with this TTL, in seconds. A lease lost stays lost. */
   acknowledged(sentAt: number, ttl: number): void {
     if (this.#lost.aborted) return;
+    // The later request's answer holds, also where it leaves less time: the lease may be another of the same number.
+    if (sentAt < this.#sentAt) return;
     const ttlMs = ttl * 1000;
     const deadline = sentAt + ttlMs - Math.min(ttlMs * MARGIN_PART, MARGIN_MAX_MS);
-    if (this.#ttl !== undefined && deadline <= this.#deadline) return;
     const isFirst = this.#ttl === undefined;
     this.#ttl = ttl;
+    this.#sentAt = sentAt;
     this.#deadline = deadline;
     this.#disarm();
     this.#disarm = after(deadline - monotonicMs(), () => this.#lost.aborted);

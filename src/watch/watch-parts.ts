@@ -48,9 +48,10 @@ export class WatchParts {
       this.#parts = [head];
       throw error;
     });
-    if (!result.done || this.#parts.length === 1) return result;
+    if (!result.done) return result;
     // Others may have waited for the same part.
     if (this.#head === head) {
+      if (this.#parts.length === 1) return result;
       this.#parts.shift();
       this.#head.bufferBytes = this.#options.bufferBytes;
       this.#extend();

@@ -1,5 +1,5 @@
-import { checkInt64, checkPositive } from '../arguments.js';
-import { canceled, invalidInput } from '../errors.js';
+import { checkChoice, checkInt64, checkPositive } from '../arguments.js';
+import { canceled } from '../errors.js';
 import { FlatIterator } from '../flat-iterator.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/key-range.js';
@@ -45,7 +45,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     const request = {
       ...resolveKeys(keys, 'keys'),
       startRevision: checkInt64(options.startRevision ?? 0n, 'startRevision'),
-      filters: (options.filters ?? []).map(filterType),
+      filters: (options.filters ?? []).map((name) => checkChoice(FILTERS, name, 'filters')),
       prevKv: options.prevKv,
       // A quiet watch must learn how far it is, or its cursor falls behind the compaction.
       progressNotify: true,
@@ -97,10 +97,4 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-function filterType(name: string): FilterType {
-  const type = Object.hasOwn(FILTERS, name) ? FILTERS[name as keyof typeof FILTERS] : undefined;
-  if (type === undefined) throw invalidInput('filters', name, 'noPut, noDelete');
-  return type;
 }

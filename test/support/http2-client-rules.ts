@@ -27,6 +27,7 @@ export class ClientRules {
   readonly #blocks = new BlockReader();
   readonly #unacknowledged: [number, number][][] = [];
   readonly #endedByPeer = new Set<number>();
+  readonly #resetByPeer = new Set<number>();
   /** What the peer allows beyond the initial window, less what the client has sent, by stream. */
   readonly #credit = new Map<number, number>();
   #connectionWindow = DEFAULT_WINDOW_BYTES;
@@ -49,7 +50,8 @@ export class ClientRules {
       else this.#credit.set(streamId, (this.#credit.get(streamId) ?? 0) + increment);
     }
     const ends = (name === 'DATA' || name === 'HEADERS') && (flags & FLAG.END_STREAM) !== 0;
-    if (ends || name === 'RST_STREAM') this.#endedByPeer.add(streamId);
+    if (ends) this.#endedByPeer.add(streamId);
+    if (name === 'RST_STREAM') this.#resetByPeer.add(streamId);
   }
 
   /** The client has sent this. */
@@ -136,7 +138,7 @@ export class ClientRules {
   }
 
   #isActive({ id, ended, reset }: PeerRequest): boolean {
-    return reset === undefined && !(ended && this.#endedByPeer.has(id));
+    return reset === undefined && !this.#resetByPeer.has(id) && !(ended && this.#endedByPeer.has(id));
   }
 
   #require(holds: boolean, breach: string): void {

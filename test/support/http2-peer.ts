@@ -41,6 +41,8 @@ export interface PeerOptions extends Partial<TransportOptions> {
   readonly firstStreamId?: number;
   /** Called for each connection, before it is told that it stands. */
   readonly play?: (connection: PeerConnection, index: number) => void;
+  /** One of thousands in a test, which closes each itself. */
+  readonly ownClose?: boolean;
 }
 
 /** The peer, and a transport of the client that ends up at it. Closed when the test ends. */
@@ -48,7 +50,7 @@ export class Http2Peer {
   readonly connections: PeerConnection[] = [];
   readonly transport: Transport;
 
-  constructor({ greeting = {}, firstStreamId, play, ...options }: PeerOptions = {}) {
+  constructor({ greeting = {}, firstStreamId, play, ownClose, ...options }: PeerOptions = {}) {
     const open: OpenByteStream = (_endpoint, _tls, events) => {
       const connection = new PeerConnection(events, greeting);
       play?.(connection, this.connections.length);
@@ -56,10 +58,12 @@ export class Http2Peer {
       return connection;
     };
     this.transport = http2(open, firstStreamId)(parseEndpoint(ENDPOINT, 'endpoint'), { ...UNTIMED, ...options });
-    onTestFinished(async () => {
-      await this.transport.close();
-      expect(this.breaches).toEqual([]);
-    });
+    if (!ownClose) onTestFinished(() => this.close());
+  }
+
+  async close(): Promise<void> {
+    await this.transport.close();
+    expect(this.breaches).toEqual([]);
   }
 
   /** The newest connection. */

@@ -23,10 +23,16 @@ export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
       },
     },
   };
-  const socket = endpoint.tls
-    ? connectTls({ ...options, ...tlsOptions(endpoint, tls) }, events)
-    : tcpConnect(options as NetConnectOpts).once('connect', () => events.opened());
-  return overSocket(socket, events);
+  try {
+    const socket = endpoint.tls
+      ? connectTls({ ...options, ...tlsOptions(endpoint, tls) }, events)
+      : tcpConnect(options as NetConnectOpts).once('connect', () => events.opened());
+    return overSocket(socket, events);
+  } catch (error) {
+    // A key of another certificate, or a path that is none: Node throws at once.
+    queueMicrotask(() => events.closed(describe(error as Error)));
+    return { write: () => true, hold: () => {}, close: () => {} };
+  }
 };
 
 function overSocket(socket: Socket, events: ByteStreamEvents): ReturnType<OpenByteStream> {

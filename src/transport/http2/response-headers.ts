@@ -1,3 +1,4 @@
+import { textOf } from '../../bytes.js';
 import { ErrorCode, StreamError } from './error-code.js';
 import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
 
@@ -87,7 +88,7 @@ function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
   let regular = false;
   for (const [name, value] of fields) {
     if (!FIELD_NAME.test(name)) malformed ??= 'a field name that is none';
-    if (NOT_IN_VALUE.test(value)) malformed ??= `a value of ${name} that is none`;
+    if (NOT_IN_VALUE.test(value)) malformed ??= 'a field value that is none';
     if (OF_HTTP_1.test(name)) malformed ??= `the field ${name}`;
     if (name.startsWith(':')) {
       if (name !== ':status' || regular || httpStatus !== undefined || !/^\d{3}$/.test(value)) {
@@ -108,8 +109,6 @@ function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
   return { httpStatus, contentType, contentLength, grpcStatus, grpcMessage, tooLarge, malformed };
 }
 
-const utf8 = new TextDecoder();
-
 /** `grpc-message` is UTF-8, percent-encoded; what is not encoded rightly is left as it is. */
 function percentDecoded(text: string): string {
   if (!text.includes('%')) return text;
@@ -119,5 +118,5 @@ function percentDecoded(text: string): string {
     bytes.push(encoded === null ? text.charCodeAt(at) : Number.parseInt(encoded[1] as string, 16));
     if (encoded !== null) at += 2;
   }
-  return utf8.decode(Uint8Array.from(bytes));
+  return textOf(Uint8Array.from(bytes));
 }

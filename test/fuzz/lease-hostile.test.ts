@@ -1,0 +1,207 @@
+import { ok } from 'node:assert/strict';
+import fc from 'fast-check';
+import { Rpc } from '../../src/channel/rpc.js';
+import { EtcdError } from '../../src/errors.js';
+import { LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
+import type { KeepAlive } from '../../src/lease/keep-alive.js';
+import { LeaseKeeper } from '../../src/lease/keeper.js';
+import { STATUS_CODES } from '../../src/status.js';
+import { errorFromStatus } from '../../src/status-error.js';
+import { encodeRequest } from '../../src/transport/encode-request.js';
+import type { StreamHandler } from '../../src/transport/transport.js';
+import { fuzz } from '../support/fuzz.js';
+import { script } from '../support/script.js';
+import { VirtualClock } from '../support/virtual-clock.js';
+
+// A server that answers keepalives with anything at all: nothing is thrown, and no handle is valid for longer than the
+// answer to its last request allows, counted from when that was sent.
+
+type Step =
+  | { readonly do: 'keep'; readonly lease: number; readonly ttl: number }
+  | { readonly do: 'close'; readonly handle: number }
+  | { readonly do: 'answer'; readonly id: string; readonly ttl: string }
+  | { readonly do: 'break'; readonly code: number; readonly message: string }
+  | { readonly do: 'pass' | 'block'; readonly ms: number };
+
+const LONG_AGO = -1;
+const LARGEST = String(2n ** 63n - 1n);
+const SMALLEST = String(-(2n ** 63n));
+
+const ms = fc.oneof(fc.constantFrom(1, 49, 60, 333, 500, 700, 900, 1_000, 1_700, 100_000), fc.nat({ max: 3_000 }));
+const STEPS: readonly fc.Arbitrary<Step>[] = [
+  // A TTL of 0: by its number alone.
+  fc.record({ do: fc.constant('keep'), lease: fc.integer({ min: 1, max: 3 }), ttl: fc.constantFrom(0, 1, 2, 60) }),
+  fc.record({ do: fc.constant('close'), handle: fc.nat({ max: 3 }) }),
+  ...[0, 1].map(() =>
+    fc.record({
+      do: fc.constant('answer' as const),
+      id: fc.constantFrom('1', '1', '1', '2', '3', '0', '-1', LARGEST),
+      ttl: fc.constantFrom('1', '2', '3', '60', '9000000000', '0', '-1', LARGEST, SMALLEST),
+    }),
+  ),
+  fc.record({
+    do: fc.constant('break'),
+    code: fc.nat({ max: STATUS_CODES.length }),
+    message: fc.constantFrom(
+      '',
+      'etcdserver: permission denied',
+      'etcdserver: invalid auth token',
+      'etcdserver: no leader',
+    ),
+  }),
+  fc.record({ do: fc.constant('pass'), ms }),
+  fc.record({ do: fc.constant('block'), ms }),
+];
+
+fuzz<readonly Step[]>({
+  target: 'lease-hostile',
+  property: 'no handle is valid for longer than the answer to its last request allows, whatever a server says',
+  inputs: script(STEPS, 40),
+  runs: 5_000,
+  parts: { valid: 0.05, lost: 0.1 },
+  check: async (steps) => {
+    const clock = new VirtualClock();
+    try {
+      const play = new Play(clock);
+      for (const step of steps) await play.step(step);
+      return await play.end();
+    } finally {
+      clock.restore();
+    }
+  },
+});
+
+interface Kept {
+  readonly handle: KeepAlive;
+  /** When the last request was sent that was acknowledged, and what the answer to it allows. */
+  sentAt: number;
+  until: number;
+  isLost: boolean;
+}
+
+class Play {
+  readonly #clock: VirtualClock;
+  readonly #keeper: LeaseKeeper;
+  readonly #kept: Kept[] = [];
+  /** When the requests were sent that have no answer yet, by lease. */
+  readonly #unanswered = new Map<bigint, number[]>();
+  #handler: StreamHandler<LeaseKeepAliveResponse> | undefined;
+  #streams = 0;
+  #valid = false;
+
+  constructor(clock: VirtualClock) {
+    this.#clock = clock;
+    const transport = {
+      unary: () => Promise.reject(new Error('not called')),
+      stream: (_call: unknown, handler: unknown): never => this.#open(handler as never) as never,
+      close: async () => {},
+    };
+    const settings = { timeoutMs: 1_000, renewsTokens: true, closed: new AbortController().signal };
+    this.#keeper = new LeaseKeeper(new Rpc(transport, settings));
+  }
+
+  async step(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'keep': {
+        const [id, sentAt] = [BigInt(step.lease), this.#clock.now];
+        const granted = step.ttl === 0 ? undefined : { sentAt, ttl: step.ttl };
+        const until = sentAt + step.ttl * 1_000;
+        const handle = this.#keeper.keep(id, granted);
+        this.#kept.push({ handle, sentAt: granted?.sentAt ?? 0, until, isLost: false });
+        break;
+      }
+      case 'close':
+        await this.#kept[step.handle % this.#kept.length]?.handle.close();
+        break;
+      case 'answer':
+        this.#answer(BigInt(step.id), BigInt(step.ttl));
+        break;
+      case 'break':
+        this.#break(STATUS_CODES[step.code] ?? 'OK', step.message);
+        break;
+      case 'pass':
+        await this.#clock.pass(step.ms);
+        break;
+      case 'block':
+        this.#clock.block(step.ms);
+        this.#check();
+        break;
+    }
+    await this.#clock.pass(0);
+    this.#check();
+  }
+
+  async end(): Promise<string> {
+    const before = this.#streams;
+    for (let seconds = 0; seconds < 10; seconds += 1) {
+      await this.#clock.pass(1_000);
+      this.#check();
+    }
+    // A stream is given up half a second after a request that gets no answer, at the soonest.
+    ok(this.#streams - before <= 20, `${this.#streams - before} streams in 10 s`);
+    this.#keeper.close();
+    this.#check();
+    ok(this.#kept.every(({ isLost }) => isLost));
+    ok(this.#clock.timers === 0 && this.#handler === undefined, 'something is left over');
+    return this.#valid ? 'valid' : 'lost';
+  }
+
+  #answer(id: bigint, ttl: bigint): void {
+    if (this.#handler === undefined) return;
+    const sentAt = this.#unanswered.get(id)?.shift() ?? LONG_AGO;
+    for (const kept of this.#kept) {
+      // An answer to nothing says nothing, nor does one to an older request.
+      if (kept.handle.id !== id || sentAt < kept.sentAt) continue;
+      kept.sentAt = sentAt;
+      kept.until = sentAt + Number(ttl) * 1_000;
+    }
+    this.#handler.message({ ...LeaseKeepAliveResponse.create(), id, ttl });
+  }
+
+  #break(code: (typeof STATUS_CODES)[number], message: string): void {
+    const handler = this.#handler;
+    this.#forget();
+    handler?.end(code === 'OK' ? undefined : errorFromStatus(code, message));
+  }
+
+  #check(): void {
+    for (const kept of this.#kept) {
+      const { handle } = kept;
+      const isValid = handle.valid();
+      this.#valid ||= isValid;
+      ok(!isValid || this.#clock.now < kept.until, 'valid for longer than was said');
+      ok(!(isValid && kept.isLost), 'lost, and then valid');
+      kept.isLost ||= handle.signal.aborted;
+      ok(kept.isLost === handle.signal.aborted, 'lost, and then not');
+      if (kept.isLost) ok(handle.signal.reason instanceof EtcdError);
+    }
+    // What was asked while it was kept by nobody any more is not asked for whoever keeps it next.
+    for (const [id, sentAt] of this.#unanswered) {
+      if (!this.#kept.some((each) => each.handle.id === id && !each.isLost)) sentAt.fill(LONG_AGO);
+    }
+  }
+
+  #forget(): void {
+    this.#handler = undefined;
+    this.#unanswered.clear();
+  }
+
+  #open(handler: StreamHandler<LeaseKeepAliveResponse>): object {
+    ok(this.#handler === undefined, 'two streams at a time');
+    this.#streams += 1;
+    this.#handler = handler;
+    return {
+      send: (message: { readonly id: bigint }) => {
+        encodeRequest(methods.lease.leaseKeepAlive, message, Number.POSITIVE_INFINITY);
+        this.#unanswered.set(message.id, [...(this.#unanswered.get(message.id) ?? []), this.#clock.now]);
+      },
+      cancel: () => {
+        if (this.#handler === handler) this.#forget();
+      },
+      end: () => {},
+      pause: () => {},
+      resume: () => {},
+    };
+  }
+}

@@ -1,0 +1,241 @@
+import { ok } from 'node:assert/strict';
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import { Rpc } from '../../src/channel/rpc.js';
+import { EtcdError } from '../../src/errors.js';
+import { LeaseKeepAliveRequest, type LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import type { KeepAlive } from '../../src/lease/keep-alive.js';
+import { leaseLost } from '../../src/lease/keep-alive.js';
+import { LeaseKeeper } from '../../src/lease/keeper.js';
+import { decode, encode } from '../../src/protobuf/codec.js';
+import { errorFromStatus } from '../../src/status-error.js';
+import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
+import { fuzz } from '../support/fuzz.js';
+import { script } from '../support/script.js';
+import { VirtualClock } from '../support/virtual-clock.js';
+
+// Leases kept alive on a server that counts right, over streams that break and a process that stops: no handle is valid
+// when the server has ended its lease, what is lost stays lost, and where all goes well nothing is lost.
+
+const LEASES = 3;
+const TTLS = [1, 2, 5, 60] as const;
+
+type Step =
+  /** The server grants it so many milliseconds after the request was sent. */
+  | { readonly do: 'grant'; readonly lease: number; readonly ttl: number; readonly delayMs: number }
+  /** `known`: the lease as it was granted is given, and not its number alone. */
+  | { readonly do: 'keep'; readonly lease: number; readonly known: boolean }
+  | { readonly do: 'close'; readonly handle: number }
+  /** By somebody else, or by this client. */
+  | { readonly do: 'revoke'; readonly lease: number; readonly own: boolean }
+  | { readonly do: 'serve' | 'deliver'; readonly count: number }
+  | { readonly do: 'break'; readonly how: number }
+  /** Time in which timers run, or none does. */
+  | { readonly do: 'pass' | 'block'; readonly ms: number };
+
+const BREAKS = [
+  undefined,
+  errorFromStatus('Unavailable', 'gone'),
+  errorFromStatus('Unavailable', 'etcdserver: no leader'),
+  errorFromStatus('Internal', 'reset'),
+] as const;
+
+const few = fc.nat({ max: 3 });
+const ms = fc.oneof(fc.constantFrom(1, 49, 60, 333, 500, 700, 900, 1_000, 1_700, 2_500), fc.nat({ max: 3_000 }));
+const STEPS: readonly fc.Arbitrary<Step>[] = [
+  fc.record({ do: fc.constant('grant'), lease: few, ttl: few, delayMs: fc.constantFrom(0, 10, 400, 1_500) }),
+  fc.record({ do: fc.constant('keep'), lease: few, known: fc.boolean() }),
+  fc.record({ do: fc.constant('close'), handle: few }),
+  fc.record({ do: fc.constant('revoke'), lease: few, own: fc.boolean() }),
+  fc.record({ do: fc.constant('serve'), count: fc.constantFrom(1, 9) }),
+  fc.record({ do: fc.constant('deliver'), count: fc.constantFrom(1, 9) }),
+  fc.record({ do: fc.constant('break'), how: few }),
+  fc.record({ do: fc.constant('pass'), ms }),
+  fc.record({ do: fc.constant('block'), ms }),
+];
+const beginning = fc.tuple(few, fc.boolean()).map(([ttl, known]): Step[] => [
+  { do: 'grant', lease: 0, ttl, delayMs: 0 },
+  { do: 'keep', lease: 0, known },
+]);
+
+fuzz<readonly Step[]>({
+  target: 'lease',
+  property: 'no handle is valid beyond its lease, or after its loss, and none is lost while all goes well',
+  inputs: fc.tuple(beginning, script(STEPS, 40)).map(([first, rest]) => [...first, ...rest]),
+  runs: 2_000,
+  parts: { kept: 0.1, lost: 0.1 },
+  check: async (steps) => {
+    const clock = new VirtualClock();
+    try {
+      const play = new Play(clock);
+      for (const step of steps) await play.step(step);
+      return await play.end();
+    } finally {
+      clock.restore();
+    }
+  },
+});
+
+interface Granted {
+  readonly ttl: number;
+  readonly sentAt: number;
+  /** When the server ends it. */
+  expiresAt: number;
+}
+
+class Play {
+  readonly #clock: VirtualClock;
+  readonly #server = new Map<bigint, Granted>();
+  readonly #keeper: LeaseKeeper;
+  readonly #handles: KeepAlive[] = [];
+  readonly #lost = new Map<KeepAlive, unknown>();
+  /** What somebody else revokes is heard of with the next renewal, if then there is no other lease of that number. */
+  readonly #revoked = new Set<bigint>();
+  #requests: bigint[] = [];
+  #responses: LeaseKeepAliveResponse[] = [];
+  #handler: StreamHandler<LeaseKeepAliveResponse> | undefined;
+
+  constructor(clock: VirtualClock) {
+    this.#clock = clock;
+    const transport = {
+      unary: () => Promise.reject(new Error('not called')),
+      stream: (_call: unknown, handler: unknown): never => this.#open(handler as never) as never,
+      close: async () => {},
+    };
+    const settings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
+    this.#keeper = new LeaseKeeper(new Rpc(transport, settings));
+  }
+
+  async step(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'grant':
+        await this.#grant(step);
+        break;
+      case 'keep': {
+        const id = idOf(step.lease);
+        const granted = this.#server.get(id);
+        this.#handles.push(this.#keeper.keep(id, step.known ? granted : undefined));
+        break;
+      }
+      case 'close':
+        await this.#handles[step.handle % this.#handles.length]?.close();
+        break;
+      case 'revoke':
+        this.#server.delete(idOf(step.lease));
+        if (step.own) this.#keeper.lose(idOf(step.lease), leaseLost(idOf(step.lease), 'LeaseRevoked', 'revoked'));
+        else this.#revoked.add(idOf(step.lease));
+        break;
+      case 'serve':
+        this.#serve(step.count);
+        break;
+      case 'deliver':
+        this.#deliver(step.count);
+        break;
+      case 'break':
+        this.#handler?.end(BREAKS[step.how % BREAKS.length]);
+        break;
+      case 'pass':
+        await this.#clock.pass(step.ms);
+        break;
+      case 'block':
+        this.#clock.block(step.ms);
+        // Whoever asks first asks before any timer.
+        this.#check();
+        break;
+    }
+    await this.#clock.pass(0);
+    this.#check();
+  }
+
+  /** From here on all goes well. */
+  async end(): Promise<string> {
+    for (let round = 0; round < 80; round += 1) {
+      // What is not lost after some time, in which a stream is opened again, is not lost later.
+      const alive =
+        round > 40 ? this.#handles.filter((handle) => !handle.signal.aborted && !this.#revoked.has(handle.id)) : [];
+      this.#serve(100);
+      this.#deliver(100);
+      await this.#clock.pass(80);
+      this.#check();
+      for (const handle of alive) ok(handle.valid(), 'lost, though all went well');
+    }
+    const kept = this.#handles.filter((handle) => handle.valid());
+    for (const handle of this.#handles) await handle.close();
+    this.#check();
+    expect([this.#clock.timers, this.#handler]).toEqual([0, undefined]);
+    return kept.length > 0 ? 'kept' : 'lost';
+  }
+
+  async #grant({ lease, ttl, delayMs }: Extract<Step, { do: 'grant' }>): Promise<void> {
+    const id = idOf(lease);
+    // The number of a lease that there is cannot be had again.
+    if (this.#isAlive(id)) return;
+    const sentAt = this.#clock.now;
+    await this.#clock.pass(delayMs);
+    const seconds = TTLS[ttl % TTLS.length] as number;
+    this.#server.set(id, { ttl: seconds, sentAt, expiresAt: this.#clock.now + seconds * 1_000 });
+  }
+
+  #serve(count: number): void {
+    for (const id of this.#requests.splice(0, count)) {
+      const lease = this.#server.get(id);
+      const isAlive = this.#isAlive(id);
+      if (lease !== undefined && isAlive) lease.expiresAt = this.#clock.now + lease.ttl * 1_000;
+      this.#responses.push({ header: undefined, id, ttl: isAlive ? BigInt(lease?.ttl ?? 0) : 0n });
+    }
+  }
+
+  #deliver(count: number): void {
+    for (const response of this.#responses.splice(0, count)) this.#handler?.message(response);
+  }
+
+  #isAlive(id: bigint): boolean {
+    return (this.#server.get(id)?.expiresAt ?? 0) > this.#clock.now;
+  }
+
+  #check(): void {
+    for (const handle of this.#handles) {
+      const { signal } = handle;
+      const [isValid, isLost] = [handle.valid(), signal.aborted];
+      if (isValid && !this.#revoked.has(handle.id))
+        ok(this.#isAlive(handle.id), 'valid, though the server has ended it');
+      ok(!(isValid && isLost), 'valid, though its signal has aborted');
+      ok(handle.remainingMs() > 0 === isValid, 'as long as time remains it is valid');
+      if (this.#lost.has(handle))
+        ok(signal.reason === this.#lost.get(handle), 'lost, and then not, or for another reason');
+      if (!isLost) continue;
+      ok(signal.reason instanceof EtcdError, 'no EtcdError says why');
+      this.#lost.set(handle, signal.reason);
+    }
+  }
+
+  #open(handler: StreamHandler<LeaseKeepAliveResponse>): OutgoingStream<LeaseKeepAliveRequest> {
+    expect(this.#handler, 'one stream at a time').toBeUndefined();
+    const forget = (): void => {
+      if (this.#handler !== own) return;
+      this.#handler = undefined;
+      this.#requests = [];
+      this.#responses = [];
+    };
+    const own: StreamHandler<LeaseKeepAliveResponse> = {
+      message: (message) => handler.message(message),
+      end: (error) => {
+        forget();
+        handler.end(error);
+      },
+    };
+    this.#handler = own;
+    return {
+      send: (message) =>
+        void this.#requests.push(decode(LeaseKeepAliveRequest, encode(LeaseKeepAliveRequest, message)).id),
+      cancel: forget,
+      end: () => {},
+      pause: () => {},
+      resume: () => {},
+    };
+  }
+}
+
+function idOf(lease: number): bigint {
+  return BigInt(lease % LEASES) + 1n;
+}

@@ -1,0 +1,229 @@
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import { Rpc } from '../../src/channel/rpc.js';
+import { EtcdError } from '../../src/errors.js';
+import { ResponseHeader, type WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
+import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
+import { STATUS_CODES } from '../../src/status.js';
+import { errorFromStatus } from '../../src/status-error.js';
+import { encodeRequest } from '../../src/transport/encode-request.js';
+import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
+import { Watch } from '../../src/watch/watch.js';
+import { WatchStream } from '../../src/watch/watch-stream.js';
+import { fuzz } from '../support/fuzz.js';
+import { script } from '../support/script.js';
+import { VirtualClock } from '../support/virtual-clock.js';
+
+// A server that answers watches with anything at all: nothing is thrown, nothing is left over, and every watch ends.
+
+type Step =
+  | { readonly do: 'watch'; readonly buffer: number; readonly progress: boolean }
+  | { readonly do: 'take' | 'close' | 'ask'; readonly watch: number }
+  | {
+      readonly do: 'respond';
+      readonly created: boolean;
+      readonly canceled: boolean;
+      readonly fragment: boolean;
+      readonly id: string;
+      readonly revision: string;
+      readonly compacted: string;
+      readonly reason: string;
+      /** Revisions of events; empty for one without a key. */
+      readonly events: readonly string[];
+    }
+  | { readonly do: 'break'; readonly code: number; readonly message: string }
+  /** Who asks whether it may read a key may, or may not. */
+  | { readonly do: 'allow'; readonly allowed: boolean }
+  | { readonly do: 'pass'; readonly ms: number };
+
+const BUFFERS = [1, 700, 8 * 1024 * 1024] as const;
+
+const few = fc.nat({ max: 3 });
+const id = fc.constantFrom('1', '1', '1', '2', '3', '4', '-1', '0', '-2', String(2n ** 63n - 1n), String(-(2n ** 63n)));
+const revision = fc.oneof(
+  fc.nat({ max: 9 }).map(String),
+  fc.constantFrom('5', '2000', '-1', String(2n ** 63n - 1n), String(2n ** 63n - 2n), String(-(2n ** 63n))),
+);
+const message = fc.constantFrom(
+  '',
+  'etcdserver: no leader',
+  'etcdserver: invalid auth token',
+  'etcdserver: permission denied',
+  'etcdserver: mvcc: required revision has been compacted',
+  'rpc error: code = Unavailable desc = etcdserver: no leader',
+  'rpc error: code = OK desc = ',
+  'nobody knows',
+);
+const STEPS: readonly fc.Arbitrary<Step>[] = [
+  fc.record({ do: fc.constant('watch'), buffer: few, progress: fc.boolean() }),
+  fc.record({ do: fc.constantFrom('take', 'take', 'close', 'ask'), watch: few }),
+  ...[true, false].map((created) =>
+    fc.record({
+      do: fc.constant('respond' as const),
+      created: fc.constant(created),
+      canceled: fc.constantFrom(false, false, false, true),
+      fragment: fc.boolean(),
+      id,
+      revision,
+      compacted: fc.oneof({ weight: 5, arbitrary: fc.constant('0') }, revision),
+      reason: message,
+      events: fc.oneof(
+        {
+          weight: 9,
+          arbitrary: fc.array(fc.oneof({ weight: 9, arbitrary: revision }, fc.constant('')), { maxLength: 4 }),
+        },
+        // As many as show a long way to go.
+        fc.constantFrom(1, -1).map((step) => Array.from({ length: 1_000 }, (_, index) => String(1_000 + step * index))),
+      ),
+    }),
+  ),
+  fc.record({ do: fc.constant('break'), code: fc.nat({ max: STATUS_CODES.length }), message }),
+  fc.record({ do: fc.constant('allow'), allowed: fc.boolean() }),
+  fc.record({ do: fc.constant('pass'), ms: fc.constantFrom(1, 60, 1_100, 2_500) }),
+];
+
+fuzz<readonly Step[]>({
+  target: 'watch-hostile',
+  property: 'nothing is thrown, and every watch ends, whatever a server says',
+  inputs: script(STEPS, 40),
+  runs: 6_000,
+  parts: { delivered: 0.05, quiet: 0.1 },
+  check: async (steps) => {
+    const clock = new VirtualClock();
+    try {
+      const play = new Play(clock);
+      for (const step of steps) await play.step(step);
+      return await play.end();
+    } finally {
+      clock.restore();
+    }
+  },
+});
+
+class Play {
+  readonly #clock: VirtualClock;
+  readonly #watchStream: WatchStream;
+  readonly #watches: Watch[] = [];
+  /** What was asked for and did not come about. */
+  #pending = 0;
+  #delivered = 0;
+  readonly #problems: unknown[] = [];
+  #streams = 0;
+  #handler: StreamHandler<WatchResponse> | undefined;
+  #allowed = true;
+
+  constructor(clock: VirtualClock) {
+    this.#clock = clock;
+    const settings = { timeoutMs: 1_000, renewsTokens: true, closed: new AbortController().signal };
+    const transport = {
+      unary: async (): Promise<never> => {
+        if (this.#allowed) return undefined as never;
+        throw errorFromStatus('PermissionDenied', 'etcdserver: permission denied');
+      },
+      stream: (_call: unknown, handler: unknown): never => this.#open(handler as never) as never,
+      close: async () => {},
+    };
+    this.#watchStream = new WatchStream(new Rpc(transport, settings));
+  }
+
+  async step(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'watch': {
+        const bufferBytes = BUFFERS[step.buffer % BUFFERS.length];
+        const watch = new Watch(this.#watchStream, { prefix: '' }, { bufferBytes, progress: step.progress });
+        this.#watches.push(watch);
+        this.#await(watch.created());
+        break;
+      }
+      case 'take': {
+        const watch = this.#watches[step.watch % this.#watches.length];
+        if (watch !== undefined) this.#await(watch.batches().next());
+        break;
+      }
+      case 'close':
+        await this.#watches[step.watch % this.#watches.length]?.close();
+        break;
+      case 'ask':
+        this.#watches[step.watch % this.#watches.length]?.requestProgress();
+        break;
+      case 'respond':
+        this.#handler?.message(responseOf(step));
+        break;
+      case 'break': {
+        const handler = this.#handler;
+        this.#handler = undefined;
+        const code = STATUS_CODES[step.code] ?? 'OK';
+        handler?.end(code === 'OK' ? undefined : errorFromStatus(code, step.message));
+        break;
+      }
+      case 'allow':
+        this.#allowed = step.allowed;
+        break;
+      case 'pass':
+        await this.#clock.pass(step.ms);
+        break;
+    }
+    await this.#clock.pass(0);
+  }
+
+  async end(): Promise<string> {
+    const before = this.#streams;
+    await this.#clock.pass(10_000);
+    // Nobody ends a stream here, so there is one at most that was still to be opened.
+    expect(this.#streams - before).toBeLessThanOrEqual(1);
+    for (const watch of this.#watches) await watch.close();
+    await this.#clock.pass(10_000);
+    for (const problem of this.#problems) throw problem;
+    expect([this.#pending, this.#clock.timers, this.#handler]).toEqual([0, 0, undefined]);
+    return this.#delivered > 0 ? 'delivered' : 'quiet';
+  }
+
+  /** The outgoing half of a stream whose incoming one the script plays. */
+  #open(handler: StreamHandler<WatchResponse>): OutgoingStream<WatchRequest> {
+    expect(this.#handler, 'one stream at a time').toBeUndefined();
+    this.#streams += 1;
+    this.#handler = handler;
+    return {
+      send: (message) => void encodeRequest(methods.watch.watch, message, Number.POSITIVE_INFINITY),
+      cancel: () => {
+        if (this.#handler === handler) this.#handler = undefined;
+      },
+      end: () => {},
+      pause: () => {},
+      resume: () => {},
+    };
+  }
+
+  #await(promise: Promise<unknown>): void {
+    this.#pending += 1;
+    promise.then(
+      () => {
+        this.#pending -= 1;
+        this.#delivered += 1;
+      },
+      (error: unknown) => {
+        this.#pending -= 1;
+        if (!(error instanceof EtcdError)) this.#problems.push(error);
+      },
+    );
+  }
+}
+
+function responseOf(step: Extract<Step, { do: 'respond' }>): WatchResponse {
+  const { created, canceled, fragment, events } = step;
+  return {
+    ...WatchResponse.create(),
+    header: { ...ResponseHeader.create(), revision: BigInt(step.revision) },
+    watchId: BigInt(step.id),
+    created,
+    canceled,
+    fragment,
+    compactRevision: BigInt(step.compacted),
+    cancelReason: step.reason,
+    events: events.map((each) => ({
+      ...Event.create(),
+      kv: each === '' ? undefined : { ...KeyValue.create(), key: new Uint8Array([1]), modRevision: BigInt(each) },
+    })),
+  };
+}

@@ -1,0 +1,330 @@
+import { equal } from 'node:assert/strict';
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import { Rpc } from '../../src/channel/rpc.js';
+import { EtcdError } from '../../src/errors.js';
+import type { Transport } from '../../src/transport/transport.js';
+import type { WatchBatch } from '../../src/watch/event.js';
+import { Watch } from '../../src/watch/watch.js';
+import { WatchStream } from '../../src/watch/watch-stream.js';
+import { fuzz } from '../support/fuzz.js';
+import { script } from '../support/script.js';
+import { SimulatedStore, SimulatedWatchStream } from '../support/simulated-watches.js';
+import { VirtualClock } from '../support/virtual-clock.js';
+
+// Watches on a server that is as it should be, over streams that are not: nothing is lost, repeated, reordered or torn,
+// whenever what happens.
+
+const KEYS = ['a', 'b', 'c'] as const;
+const RANGES = ['a', 'b', { prefix: '' }] as const;
+const BUFFERS = [1, 700, 40_000, 8 * 1024 * 1024] as const;
+/** A history of as many revisions takes several watches of the server, and not too long. */
+const LONGEST = 3_000n;
+
+type Step =
+  /** Some of the keys, a bit each, at one revision; or a key again and again. */
+  | { readonly do: 'put'; readonly keys: number }
+  | { readonly do: 'put many'; readonly count: number }
+  /** Up to so many revisions before the present. */
+  | { readonly do: 'compact'; readonly behind: number }
+  /** From now on, or from so many revisions after the first, or the present. */
+  | {
+      readonly do: 'watch';
+      readonly from: 'now' | 'first' | 'present';
+      readonly offset: number;
+      readonly range: number;
+      readonly buffer: number;
+      readonly progress: boolean;
+    }
+  /** So many are asked for, at once or one after the other. */
+  | { readonly do: 'take' | 'read'; readonly watch: number; readonly batches: number }
+  | { readonly do: 'close' | 'ask'; readonly watch: number }
+  | { readonly do: 'serve' | 'deliver'; readonly count: number }
+  /** `again`: from so many revisions before those that were sent last. */
+  | {
+      readonly do: 'sync';
+      readonly watch: number;
+      readonly revisions: number;
+      readonly fragment: number;
+      readonly again: number;
+    }
+  | { readonly do: 'notify' | 'refuse'; readonly watch: number }
+  | { readonly do: 'break'; readonly how: number }
+  | { readonly do: 'exceed' | 'expire' }
+  | { readonly do: 'pass'; readonly ms: number };
+
+const few = fc.nat({ max: 3 });
+const watch = fc.record({
+  do: fc.constant('watch' as const),
+  from: fc.constantFrom('now', 'first', 'present'),
+  offset: fc.integer({ min: -2, max: 3 }),
+  range: few,
+  buffer: few,
+  progress: fc.boolean(),
+});
+const STEPS: readonly fc.Arbitrary<Step>[] = [
+  watch,
+  fc.record({ do: fc.constant('put'), keys: fc.integer({ min: 1, max: 7 }) }),
+  fc.record({ do: fc.constant('put'), keys: fc.integer({ min: 1, max: 7 }) }),
+  fc.record({ do: fc.constant('put many'), count: fc.constantFrom(20, 20, 1_001, 2_500) }),
+  fc.record({ do: fc.constant('compact'), behind: few }),
+  fc.record({ do: fc.constantFrom('take', 'read'), watch: few, batches: fc.constantFrom(1, 3, 20, 2_000) }),
+  fc.record({ do: fc.constantFrom('close', 'ask', 'ask'), watch: few }),
+  fc.record({ do: fc.constant('serve'), count: fc.constantFrom(1, 2, 100) }),
+  fc.record({ do: fc.constant('deliver'), count: fc.constantFrom(1, 2, 100) }),
+  fc.record({
+    do: fc.constant('sync'),
+    watch: few,
+    revisions: fc.constantFrom(1, 3, 1_000),
+    fragment: few,
+    again: fc.constantFrom(0, 0, 0, 1, 3),
+  }),
+  fc.record({ do: fc.constantFrom('notify', 'refuse'), watch: few }),
+  fc.record({ do: fc.constant('break'), how: few }),
+  fc.record({ do: fc.constantFrom('exceed', 'expire') }),
+  fc.record({ do: fc.constant('pass'), ms: fc.constantFrom(1, 60, 1_100, 2_500) }),
+];
+
+/** A watch; perhaps one that gets fragments, or one with a long way to go. */
+const beginning = fc.oneof(
+  watch.map((step): Step[] => [step]),
+  watch.map((step): Step[] => [step, { do: 'serve', count: 1 }, { do: 'exceed' }, { do: 'serve', count: 1 }]),
+  watch.map((step): Step[] => [
+    { do: 'put many', count: 2_500 },
+    { ...step, from: 'first' },
+    { do: 'serve', count: 1 },
+  ]),
+);
+
+fuzz<readonly Step[]>({
+  target: 'watch',
+  property: 'a watch delivers each revision once, whole and in order, whatever breaks',
+  inputs: fc.tuple(beginning, script(STEPS, 40)).map(([first, rest]) => [...first, ...rest]),
+  runs: 300,
+  parts: { delivered: 0.3 },
+  check: async (steps) => {
+    const clock = new VirtualClock();
+    try {
+      const play = new Play(clock);
+      for (const step of steps) await play.step(step);
+      return await play.end();
+    } finally {
+      clock.restore();
+    }
+  },
+});
+
+/** A client, its server, and what each watch is to deliver. */
+class Play {
+  readonly #clock: VirtualClock;
+  readonly #store = new SimulatedStore();
+  readonly #watchStream: WatchStream;
+  readonly #watched: Watched[] = [];
+  readonly #closing = new AbortController();
+  #stream: SimulatedWatchStream | undefined;
+  /** Tokens that were given out, and the first of them that is good. */
+  #tokens = 0;
+  #goodFrom = 0;
+
+  constructor(clock: VirtualClock) {
+    this.#clock = clock;
+    const transport: Transport = {
+      // Who asks whether it may read these keys may: it was the token.
+      unary: async ({ method }) => method.response.create(),
+      stream: (_call, handler) => {
+        expect(this.#stream?.over ?? true, 'one stream at a time').toBe(true);
+        const token = ++this.#tokens;
+        this.#stream = new SimulatedWatchStream(this.#store, handler as never, () => token > this.#goodFrom);
+        return this.#stream as never;
+      },
+      close: async () => {},
+    };
+    const settings = { timeoutMs: 1_000, renewsTokens: true, closed: this.#closing.signal };
+    this.#watchStream = new WatchStream(new Rpc(transport, settings));
+  }
+
+  async step(step: Step): Promise<void> {
+    const stream = this.#stream;
+    switch (step.do) {
+      case 'put':
+        this.#store.put(KEYS.filter((_, bit) => step.keys & (1 << bit)));
+        break;
+      case 'put many':
+        for (let count = 0; count < step.count && this.#store.revision < LONGEST; count += 1) this.#store.put(['a']);
+        break;
+      case 'compact':
+        this.#store.compact(this.#store.revision - BigInt(step.behind));
+        break;
+      case 'watch':
+        this.#watch(step);
+        break;
+      case 'take':
+      case 'read':
+        this.#at(step.watch)?.[step.do](step.batches);
+        break;
+      case 'close':
+        await this.#at(step.watch)?.close();
+        break;
+      case 'ask':
+        this.#at(step.watch)?.watch.requestProgress();
+        break;
+      case 'sync':
+        stream?.sync(step.watch, step.revisions, step.fragment, step.again);
+        break;
+      case 'serve':
+      case 'deliver':
+        stream?.[step.do](step.count);
+        break;
+      case 'notify':
+      case 'refuse':
+        stream?.[step.do](step.watch);
+        break;
+      case 'break':
+        stream?.break(step.how);
+        break;
+      case 'exceed':
+        stream?.exceed();
+        break;
+      case 'expire':
+        // More than some times in a row is no server that is as it should be.
+        if (this.#goodFrom === 0) this.#goodFrom = this.#tokens;
+        break;
+      case 'pass':
+        await this.#clock.pass(step.ms);
+        break;
+    }
+    await this.#clock.pass(0);
+  }
+
+  /** From here on everything goes well. */
+  async end(): Promise<string> {
+    this.#store.put(KEYS);
+    const missing = (): (bigint | string | undefined)[] => this.#watched.map((each) => each.missing());
+    for (const each of this.#watched) each.read(Number.POSITIVE_INFINITY);
+    // The longest backoff is 2 s; nothing may take longer to go on.
+    for (let before = '', idle = 0; idle < 30 && missing().some((each) => each !== undefined); idle += 1) {
+      if (before !== missing().join()) idle = 0;
+      before = missing().join();
+      this.#stream?.serve(1_000);
+      // What a small buffer has no room for is sent in vain.
+      for (let watch = 0; watch < 40; watch += 1) this.#stream?.sync(watch, idle < 3 ? 100 : 1_000, 1_000);
+      this.#stream?.deliver(10_000);
+      await this.#clock.pass(100);
+    }
+    for (const { problems } of this.#watched) for (const problem of problems) throw problem;
+    expect(missing().filter((each) => each !== undefined)).toEqual([]);
+    const delivered = this.#watched.some(({ batches }) => batches > 0);
+    await Promise.all(this.#watched.map((each) => each.close()));
+    await this.#clock.pass(5_000);
+    expect([this.#clock.timers, this.#stream?.over ?? true]).toEqual([0, true]);
+    return delivered ? 'delivered' : 'nothing';
+  }
+
+  #at(index: number): Watched | undefined {
+    return this.#watched[index % this.#watched.length];
+  }
+
+  #watch({ from, offset, range, buffer, progress }: Extract<Step, { do: 'watch' }>): void {
+    const base = from === 'first' ? 2n : this.#store.revision;
+    const start = from === 'now' ? 0n : base + BigInt(offset) > 0n ? base + BigInt(offset) : 1n;
+    const keys = RANGES[range % RANGES.length] as (typeof RANGES)[number];
+    const bufferBytes = BUFFERS[buffer % BUFFERS.length];
+    const watch = new Watch(this.#watchStream, keys, { startRevision: start, bufferBytes, progress });
+    const isWatched = (key: string): boolean => typeof keys !== 'string' || keys === key;
+    this.#watched.push(new Watched(watch, this.#store, isWatched, start));
+  }
+}
+
+/** One watch, and what it has delivered so far. */
+class Watched {
+  readonly watch: Watch;
+  readonly #store: SimulatedStore;
+  readonly #isWatched: (key: string) => boolean;
+  readonly #iterator: ReturnType<Watch['batches']>;
+  /** Undefined for one from now on that is not created yet. */
+  #next: bigint | undefined;
+  #asked = 0;
+  #toRead = 0;
+  #over = false;
+  batches = 0;
+  readonly problems: unknown[] = [];
+
+  constructor(watch: Watch, store: SimulatedStore, isWatched: (key: string) => boolean, start: bigint) {
+    this.watch = watch;
+    this.#store = store;
+    this.#isWatched = isWatched;
+    this.#iterator = watch.batches();
+    this.#next = start === 0n ? undefined : start;
+    watch.created().then(
+      (revision) => {
+        this.#next ??= revision + 1n;
+      },
+      () => {},
+    );
+  }
+
+  take(batches: number): void {
+    for (; this.#asked < batches && !this.#over; this.#asked += 1) {
+      void this.#takeOne().then(() => {
+        this.#asked -= 1;
+      });
+    }
+  }
+
+  read(batches: number): void {
+    const isRead = this.#toRead > 0;
+    this.#toRead = batches;
+    if (!isRead) void this.#readOn();
+  }
+
+  /** The first revision that is there and was not delivered. */
+  missing(): bigint | 'created' | undefined {
+    if (this.#over) return undefined;
+    if (this.#next === undefined) return 'created';
+    return this.#store.changes(this.#next, this.#isWatched).next().value?.revision;
+  }
+
+  async close(): Promise<void> {
+    this.#over = true;
+    await this.watch.close();
+  }
+
+  async #readOn(): Promise<void> {
+    for (; this.#toRead > 0 && !this.#over; this.#toRead -= 1) await this.#takeOne();
+  }
+
+  async #takeOne(): Promise<void> {
+    try {
+      const { done, value } = await this.#iterator.next();
+      if (this.#over) return;
+      if (done) throw new Error('it ended by itself');
+      this.#delivered(value);
+    } catch (error) {
+      if (!this.#over) this.#ended(error);
+    }
+  }
+
+  #delivered({ revision, events }: WatchBatch): void {
+    if (this.#next === undefined) throw new Error(`revision ${revision} before it was created`);
+    const [expected] = this.#store.changes(this.#next, this.#isWatched);
+    const isNext = expected !== undefined && expected.revision === revision;
+    // Without events it says that there are none up to there.
+    if (events.length === 0 ? expected !== undefined && expected.revision <= revision : !isNext)
+      throw new Error(`revision ${revision} with ${events.length} events in place of ${expected?.revision}`);
+    if (isNext) {
+      const delivered = events.map(({ kv }) => `${kv.keyText()} ${kv.modRevision}`).join();
+      equal(delivered, expected.keys.map((key) => `${key} ${revision}`).join());
+    }
+    if (revision >= this.#next) this.#next = revision + 1n;
+    this.batches += 1;
+  }
+
+  #ended(error: unknown): void {
+    this.#over = true;
+    const isCompacted = error instanceof EtcdError && error.reason === 'Compacted';
+    // Only what is gone may be missing.
+    if (!isCompacted || (this.#next ?? 0n) >= this.#store.oldest) this.problems.push(error);
+    else if ((error.compactRevision ?? 0n) <= 0n || (error.compactRevision ?? 0n) > this.#store.oldest)
+      this.problems.push(error);
+  }
+}
