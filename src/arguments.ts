@@ -27,7 +27,8 @@ export function checkPositive(value: number, argument: string, unit: string): nu
   throw invalidInput(argument, show(value), `a number of ${unit} above 0`);
 }
 
-function show(value: unknown): string {
+/** What was given for an argument, for an error. Of what is no number only the kind: it may be a secret, or a key. */
+export function show(value: unknown): string {
   if (typeof value === 'bigint') return `${value}n`;
   return typeof value === 'number' ? `the number ${value}` : describeType(value);
 }
@@ -43,15 +44,11 @@ export function checkUint64(value: bigint, argument: string): bigint {
 /** @throws EtcdError unless `value` is a string of at least one character. */
 export function checkName(value: string, argument: string): string {
   if (typeof value === 'string' && value !== '') return value;
-  throw invalidInput(argument, value === '' ? 'an empty string' : describeType(value), 'a string, not empty');
+  throw invalidInput(argument, show(value), 'a string, not empty');
 }
 
 /** The value that a name of a table stands for. @throws EtcdError where the table has no such name. */
 export function checkChoice<T>(table: Readonly<Record<string, T>>, name: string, argument: string): T {
   if (typeof name === 'string' && Object.hasOwn(table, name)) return table[name] as T;
-  throw invalidInput(
-    argument,
-    typeof name === 'string' ? `"${name}"` : describeType(name),
-    Object.keys(table).join(', '),
-  );
+  throw invalidInput(argument, show(name), Object.keys(table).join(', '));
 }

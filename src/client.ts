@@ -1,4 +1,4 @@
-import { checkCount, checkPositive } from './arguments.js';
+import { checkCount, checkPositive, show } from './arguments.js';
 import { Auth } from './auth/auth.js';
 import { describeType } from './bytes.js';
 import { AuthenticatedTransport } from './channel/authenticated.js';
@@ -165,7 +165,7 @@ function checkEndpoints(endpoints: readonly string[]): Endpoint[] {
   if (!Array.isArray(endpoints) || endpoints.length === 0) {
     throw invalidInput(
       'endpoints',
-      Array.isArray(endpoints) ? 'an empty list' : String(endpoints),
+      Array.isArray(endpoints) ? 'an empty list' : show(endpoints),
       'a list of at least one URL',
     );
   }
@@ -181,7 +181,7 @@ function checkTransportOptions(options: ClientOptions): TransportOptions {
   if (pingIntervalMs < MIN_PING_INTERVAL_MS) {
     throw invalidInput(
       'pingIntervalMs',
-      String(pingIntervalMs),
+      show(pingIntervalMs),
       `${MIN_PING_INTERVAL_MS} or more: etcd drops clients that ping more often`,
     );
   }

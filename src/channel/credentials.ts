@@ -1,4 +1,4 @@
-import { describeType } from '../bytes.js';
+import { show } from '../arguments.js';
 import { invalidInput } from '../errors.js';
 import type { Endpoint } from '../transport/endpoint.js';
 
@@ -48,6 +48,5 @@ export function checkCredentials(credentials: Credentials, endpoints: readonly E
 
 function secret(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '') return value;
-  const shown = value === '' ? 'an empty string' : describeType(value);
-  throw invalidInput(`auth.${name}`, shown, '{ username, password } or { token }, none of them empty');
+  throw invalidInput(`auth.${name}`, show(value), '{ username, password } or { token }, none of them empty');
 }

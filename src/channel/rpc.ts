@@ -1,3 +1,4 @@
+import { show } from '../arguments.js';
 import { invalidInput } from '../errors.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
@@ -78,5 +79,5 @@ export function unhurried(options: CallOptions): CallOptions & { readonly timeou
 /** @throws EtcdError, reason `InvalidInput`. */
 export function checkTimeout(timeoutMs: number, argument: string): number {
   if (typeof timeoutMs === 'number' && timeoutMs > 0) return timeoutMs;
-  throw invalidInput(argument, String(timeoutMs), 'a number of milliseconds above 0, or Infinity');
+  throw invalidInput(argument, show(timeoutMs), 'a number of milliseconds above 0, or Infinity');
 }

@@ -4,6 +4,7 @@ import { invalidInput } from '../errors.js';
 import type { Member } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
+import { showUrl } from '../transport/endpoint.js';
 
 export type { Member };
 
@@ -74,7 +75,7 @@ function checkUrls(urls: readonly string[]): readonly string[] {
   if (!Array.isArray(urls) || urls.length === 0) throw invalidInput('peerUrls', 'no URL', allowed);
   for (const [index, url] of urls.entries()) {
     if (typeof url !== 'string' || !/^https?:\/\/[^/]+:\d+$/.test(url))
-      throw invalidInput(`peerUrls[${index}]`, JSON.stringify(url), allowed);
+      throw invalidInput(`peerUrls[${index}]`, showUrl(url), allowed);
   }
   return urls;
 }

@@ -1,3 +1,4 @@
+import { show } from '../arguments.js';
 import type { BytesLike } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
 import { invalidInput } from '../errors.js';
@@ -36,7 +37,7 @@ export class PriorityQueue {
    */
   async enqueue(value: BytesLike, priority: number, options: CallOptions = {}): Promise<string> {
     if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
-      throw invalidInput('priority', String(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
+      throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
     const { client } = this.#session;
     const equals = `${this.name}/${String(priority).padStart(5, '0')}`;
     // Changes with every item, so that a number given to one that has gone meanwhile is not given again.

@@ -1,3 +1,4 @@
+import { show } from '../arguments.js';
 import { invalidInput } from '../errors.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
@@ -43,7 +44,7 @@ export class ReentrantMutex {
   /** Waits for the lock, or takes it again at once where `owner` has it. @throws EtcdError, see `WaitOptions`. */
   async lock(owner: Owner, options: WaitOptions = {}): Promise<ReentrantHeld> {
     if (!['object', 'symbol', 'string'].includes(typeof owner) || owner === null)
-      throw invalidInput('owner', String(owner), 'an object, a symbol or a string that stands for whoever locks');
+      throw invalidInput('owner', show(owner), 'an object, a symbol or a string that stands for whoever locks');
     const limit = waitLimit('lock', options, this.#session.signal);
     try {
       limit.signal.throwIfAborted();

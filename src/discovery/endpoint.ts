@@ -1,4 +1,5 @@
-import { describeType, textOf } from '../bytes.js';
+import { show } from '../arguments.js';
+import { textOf } from '../bytes.js';
 import { invalidInput } from '../errors.js';
 
 /** Where one instance of a service is reached. */
@@ -15,13 +16,13 @@ const OP_ADD = 0;
 /** As Go writes it: `{"Op":0,"Addr":…,"Metadata":…}`. @throws EtcdError, reason `InvalidInput`. */
 export function encodeEndpoint(endpoint: Endpoint): string {
   if (typeof endpoint !== 'object' || endpoint === null)
-    throw invalidInput('endpoint', describeType(endpoint), '{ address, metadata }');
+    throw invalidInput('endpoint', show(endpoint), '{ address, metadata }');
   const { address, metadata } = endpoint;
   if (typeof address !== 'string' || address === '')
-    throw invalidInput('endpoint.address', address === '' ? 'an empty string' : describeType(address), 'a string');
+    throw invalidInput('endpoint.address', show(address), 'a string, not empty');
   const allowed = 'anything that JSON holds';
   if (typeof metadata === 'function' || typeof metadata === 'symbol')
-    throw invalidInput('endpoint.metadata', describeType(metadata), allowed);
+    throw invalidInput('endpoint.metadata', show(metadata), allowed);
   try {
     return JSON.stringify({ Op: OP_ADD, Addr: address, Metadata: metadata ?? null });
   } catch {

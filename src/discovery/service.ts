@@ -1,3 +1,4 @@
+import { show } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
 import { SelfHealingSession } from '../concurrency/self-healing-session.js';
@@ -32,7 +33,7 @@ export class Service {
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(client: Keyspace, target: string) {
     if (typeof target !== 'string' || target === '' || target.endsWith('/'))
-      throw invalidInput('target', JSON.stringify(target), 'a name that is not empty and does not end in "/"');
+      throw invalidInput('target', show(target), 'a name that is not empty and does not end in "/"');
     toBytes(target, 'target');
     this.target = target;
     this.#client = client;

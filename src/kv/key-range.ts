@@ -43,11 +43,9 @@ export function resolveKeys(keys: Keys, argument: string): WireRange {
   if (typeof keys !== 'object' || keys === null) throw invalidInput(argument, describeType(keys), ALLOWED);
   const given = Object.keys(keys);
   if (!FORMS.some((form) => form.length === given.length && form.every((name) => given.includes(name)))) {
-    throw invalidInput(
-      argument,
-      `an object with ${given.map((name) => `"${name}"`).join(' and ') || 'nothing in it'}`,
-      ALLOWED,
-    );
+    // Another name may be a key.
+    const names = given.map((name) => (FORMS.some((form) => form.includes(name)) ? `"${name}"` : 'something else'));
+    throw invalidInput(argument, `an object with ${names.join(' and ') || 'nothing in it'}`, ALLOWED);
   }
   if ('prefix' in keys) return prefixRange(toBytes(keys.prefix, `${argument}.prefix`));
   if ('fromKey' in keys) return { key: checkKey(keys.fromKey, `${argument}.fromKey`), rangeEnd: NUL };

@@ -35,6 +35,11 @@ export class KeyValue {
 
   /** The value parsed as JSON; that it is a `T` is the caller's word. @throws SyntaxError when it is no JSON. */
   json<T>(): T {
-    return JSON.parse(this.text()) as T;
+    try {
+      return JSON.parse(this.text()) as T;
+    } catch {
+      // Not the host's own error, which quotes the value.
+      throw new SyntaxError('the value is no JSON');
+    }
   }
 }

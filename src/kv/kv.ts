@@ -1,4 +1,4 @@
-import { checkInt64 } from '../arguments.js';
+import { checkInt64, show } from '../arguments.js';
 import type { BytesLike } from '../bytes.js';
 import { readStream } from '../channel/read-stream.js';
 import type { CallOptions, Rpc } from '../channel/rpc.js';
@@ -117,7 +117,7 @@ export class KV {
     txn: Txn<Then, Else>,
     options: CallOptions = {},
   ): Promise<WithHeader<TxnResult<Then, Else>>> {
-    if (typeof txn !== 'object' || txn === null) throw invalidInput('txn', String(txn), '{ if, then, else }');
+    if (typeof txn !== 'object' || txn === null) throw invalidInput('txn', show(txn), '{ if, then, else }');
     const request = txnRequest(txn);
     checkTxn(request, this.#options.maxTxnOps);
     const response = await this.#rpc.call(methods.kv.txn, request, options);

@@ -1,4 +1,4 @@
-import { checkCount, checkOptionalInt64 } from '../arguments.js';
+import { checkChoice, checkCount, checkOptionalInt64 } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
 import { invalidInput } from '../errors.js';
 import {
@@ -109,7 +109,7 @@ export function deleteRequest(keys: Keys, options: DeleteOptions): Init<DeleteRa
 
 /** False for ascending by key: keys come so anyway, and asking for it would make the server sort all of them (S35). */
 function checkSort({ by, order }: Sort): boolean {
-  if (!Object.hasOwn(SORT_TARGETS, by)) throw invalidInput('sort.by', String(by), Object.keys(SORT_TARGETS).join(', '));
-  if (!Object.hasOwn(SORT_ORDERS, order)) throw invalidInput('sort.order', String(order), 'ascend, descend');
+  checkChoice(SORT_TARGETS, by, 'sort.by');
+  checkChoice(SORT_ORDERS, order, 'sort.order');
   return by !== 'key' || order !== 'ascend';
 }

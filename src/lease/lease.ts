@@ -1,4 +1,4 @@
-import { checkInt64 } from '../arguments.js';
+import { checkInt64, show } from '../arguments.js';
 import { readStream } from '../channel/read-stream.js';
 import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { amended, EtcdError, invalidInput } from '../errors.js';
@@ -145,7 +145,7 @@ export class Leases {
 
 function checkTtl(ttl: number): number {
   if (Number.isInteger(ttl) && ttl >= 1 && ttl <= MAX_TTL) return ttl;
-  throw invalidInput('ttl', String(ttl), `whole seconds from 1 to ${MAX_TTL}`);
+  throw invalidInput('ttl', show(ttl), `whole seconds from 1 to ${MAX_TTL}`);
 }
 
 /** 63 random bits, never 0: lease numbers are positive. */

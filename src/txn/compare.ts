@@ -1,6 +1,5 @@
-import { checkInt64 } from '../arguments.js';
+import { checkChoice, checkInt64 } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
-import { invalidInput } from '../errors.js';
 import { CompareResult, CompareTarget, type Compare as WireCompare } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/key-range.js';
 import type { Init } from '../protobuf/codec.js';
@@ -62,13 +61,10 @@ const TARGETS = {
 /** @throws EtcdError, reason `InvalidInput`. */
 export function compareRequest(condition: Compare, argument: string): Init<WireCompare> {
   const { target, operator, operand, keys } = condition;
-  if (!Object.hasOwn(RESULTS, operator)) throw invalidInput(`${argument}.operator`, String(operator), '==, !=, <, >');
-  if (!Object.hasOwn(TARGETS, target))
-    throw invalidInput(`${argument}.target`, String(target), Object.keys(TARGETS).join(', '));
   return {
     ...resolveKeys(keys, `${argument}.keys`),
-    result: RESULTS[operator],
-    target: TARGETS[target],
+    result: checkChoice(RESULTS, operator, `${argument}.operator`),
+    target: checkChoice(TARGETS, target, `${argument}.target`),
     targetUnion:
       target === 'value'
         ? { case: target, value: toBytes(operand, `${argument}.operand`) }

@@ -8,8 +8,8 @@ import type { Op, OpResult, Txn, TxnResult } from './op.js';
 
 /** @throws EtcdError, reason `InvalidInput`. */
 export function txnRequest(txn: Txn): Init<TxnRequest> {
-  const unknown = Object.keys(txn).find((name) => name !== 'if' && name !== 'then' && name !== 'else');
-  if (unknown !== undefined) throw invalidInput('txn', `"${unknown}"`, 'if, then, else');
+  if (Object.keys(txn).some((name) => name !== 'if' && name !== 'then' && name !== 'else'))
+    throw invalidInput('txn', 'an object with something else in it', 'if, then, else');
   return {
     compare: (txn.if ?? []).map((condition, index) => compareRequest(condition, `if[${index}]`)),
     success: (txn.then ?? []).map(opRequest),

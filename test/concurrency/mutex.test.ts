@@ -253,6 +253,6 @@ test('an empty name, and a timeout that is none, are refused before anything is 
   expect(await errorOf(() => new Mutex(session, ''))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   expect(await errorOf(new Mutex(session, 'x').lock({ timeoutMs: -1 }))).toMatchObject({
     reason: 'InvalidInput',
-    message: 'timeoutMs: got -1; allowed: a number of milliseconds above 0, or Infinity',
+    message: 'timeoutMs: got the number -1; allowed: a number of milliseconds above 0, or Infinity',
   });
 });

@@ -46,7 +46,7 @@ const inputs: [string, unknown, string][] = [
     'tls.key: got an encrypted key',
   ],
   ['a name that is a number', { serverName: 5 }, `tls.serverName: got a number${FOR_NAME}`],
-  ['a name that is empty', { serverName: '' }, `tls.serverName: got a string${FOR_NAME}`],
+  ['a name that is empty', { serverName: '' }, `tls.serverName: got an empty string${FOR_NAME}`],
   ['a name with a port', { serverName: 'etcd.example:2379' }, 'tls.serverName: got a string'],
   ['a name with a path', { serverName: 'etcd.example/x' }, 'tls.serverName: got a string'],
   ['a name with a space', { serverName: 'etcd example' }, 'tls.serverName: got a string'],

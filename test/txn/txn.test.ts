@@ -121,11 +121,15 @@ describe('what the server would refuse is refused before it is sent (S36)', () =
       /^else: got a key that is put twice/,
     ],
     ['a key put and deleted', { then: [op.put('ab', '1'), op.delete(prefix('a'))] }, /put and deleted/],
-    ['a misspelt list', { than: [] } as never, /^txn: got "than"; allowed: if, then, else/],
+    [
+      'a misspelt list',
+      { than: [] } as never,
+      /^txn: got an object with something else in it; allowed: if, then, else/,
+    ],
     [
       'an operator that is none',
       { if: [compare.version('a', '=' as never, 1n)] },
-      /^if\[0\]\.operator: got =; allowed: ==, !=, <, >/,
+      /^if\[0\]\.operator: got a string; allowed: ==, !=, <, >/,
     ],
     [
       'a number for a revision',
