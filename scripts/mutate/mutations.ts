@@ -111,8 +111,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     mistake: 'a request that GOAWAY covers is moved to another connection',
     file: 'src/transport/http2/connection.ts',
-    find: 'if (stream.id <= lastStreamId) continue;',
-    replace: '',
+    find: 'if (stream.id <= lastStreamId) {',
+    replace: 'if (stream.id < 0) {',
     tests: ['test/transport/http2/goaway'],
   },
   {
