@@ -17,14 +17,19 @@ const USAGE = 'npm run test:soak -- [--minutes N] [--seed S] [--svg FILE] [--jso
 const FAULTS_PER_EPISODE = 6;
 const CALM_MS = 500;
 const HEALED_EACH = 0.7;
-/** Code is compiled and caches fill in the first episodes. */
+/**
+ * V8 compiles, and takes memory for it, as long as it finds something to make faster, for an hour and longer. Interpreted
+ * code leaves what the clients themselves keep.
+ */
+const INTERPRETED = ['--no-opt', '--no-sparkplug'];
+/** What is made once, such as bytecode, is made in the first episodes. */
 const WARM_UP = 5;
 
 const { minutes, seed, svg, json } = readArguments();
 const random = randomNumbers(seed);
 const cluster = await FaultyCluster.start({ peerProxies: true });
 if (cluster === undefined) throw new Error('the servers are not ours, or etcdctl is missing');
-const worker = fork(new URL('./soak/worker.ts', import.meta.url), { execArgv: ['--import', 'tsx'] });
+const worker = fork(new URL('./soak/worker.ts', import.meta.url), { execArgv: [...INTERPRETED, '--import', 'tsx'] });
 const violations: Violation[] = [];
 const samples: SoakSample[] = [];
 const startedAt = performance.now();

@@ -32,10 +32,15 @@ function specOf(samples: readonly SoakSample[]): TopLevelSpec {
     vconcat: PANELS.map(({ field, title }) => ({
       width: 560,
       height: 110,
-      title: { text: title, anchor: 'start' },
+      title: { text: title, anchor: 'start', frame: 'group' },
       mark: { type: 'line', color: LINE, point: { color: LINE, size: 12 } },
       encoding: {
-        x: { field: 'minute', type: 'quantitative', axis: { title: field === 'events' ? 'minutes' : null } },
+        x: {
+          field: 'minute',
+          type: 'quantitative',
+          scale: { nice: false },
+          axis: { title: field === 'events' ? 'minutes' : null },
+        },
         y: { field, type: 'quantitative', scale: { zero: true }, axis: { title: null, tickCount: 4 } },
       },
     })),

@@ -1,12 +1,9 @@
-import { getHeapCodeStatistics, setFlagsFromString } from 'node:v8';
+import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /** What a process has between two episodes. */
 export interface ProcessSample {
-  /**
-   * After all garbage is gone, what lies outside of the heap included. Less compiled code: V8 makes more of it as long as
-   * it finds something to make faster.
-   */
+  /** After all garbage is gone, what lies outside of the heap included. */
   readonly heapMiB: number;
   readonly handles: number;
 }
@@ -22,8 +19,7 @@ export async function takeSample(): Promise<ProcessSample> {
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
   for (let round = 0; round < 2; round += 1) collectGarbage();
   const { heapUsed, external } = process.memoryUsage();
-  const { code_and_metadata_size: code, bytecode_and_metadata_size: bytecode } = getHeapCodeStatistics();
-  return { heapMiB: (heapUsed + external - code - bytecode) / MEBIBYTE, handles: openHandles().length };
+  return { heapMiB: (heapUsed + external) / MEBIBYTE, handles: openHandles().length };
 }
 
 /** Kinds of the sockets, timers and the like that keep the process alive. */
