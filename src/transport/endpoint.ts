@@ -44,7 +44,7 @@ export function parseEndpoint(text: string, argument: string): Endpoint {
 /** What was given for a URL, for an error. What may have a secret in it, or is no URL at all, is not shown. */
 export function showUrl(given: unknown): string {
   if (typeof given !== 'string') return describeType(given);
-  if (/[@?#]/.test(given)) return 'a URL with a user name, query or fragment';
+  if (/[@?#]/.test(given)) return 'a URL with a user name or password, query or fragment';
   return HOST_AND_PORT.test(given) || given.includes('://') ? JSON.stringify(given) : describeType(given);
 }
 
