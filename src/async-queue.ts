@@ -25,6 +25,10 @@ export class AsyncQueue<T> {
     return this.#size;
   }
 
+  get isEmpty(): boolean {
+    return this.#items.length === 0;
+  }
+
   get ended(): boolean {
     return this.#end !== undefined;
   }

@@ -6,7 +6,7 @@ export class FlatIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   readonly #batches: AsyncIterator<Batch, unknown>;
   readonly #itemsOf: (batch: Batch) => Iterable<Item>;
   #items: Iterator<Item> | undefined;
-  /** The batch that somebody waits for: who asks meanwhile comes after. */
+  /** The last of those who wait: who asks meanwhile comes after. */
   #pending: Promise<unknown> | undefined;
 
   constructor(batches: AsyncIterator<Batch, unknown>, itemsOf: (batch: Batch) => Iterable<Item>) {
@@ -15,13 +15,7 @@ export class FlatIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   }
 
   next(): Promise<IteratorResult<Item, undefined>> {
-    if (this.#pending !== undefined) return this.#pending.then(() => this.next());
-    try {
-      const item = this.#items?.next();
-      return item === undefined || item.done ? this.#fetch() : Promise.resolve(item);
-    } catch (error) {
-      return this.#fail(error);
-    }
+    return this.#pending === undefined ? this.#take() : this.#wait(this.#pending.then(() => this.#take()));
   }
 
   async return(): Promise<IteratorResult<Item, undefined>> {
@@ -34,17 +28,32 @@ export class FlatIterator<Batch, Item> implements AsyncIterableIterator<Item> {
     return this;
   }
 
-  #fetch(): Promise<IteratorResult<Item, undefined>> {
-    const fetched = this.#batches.next().then(({ done, value }) => {
-      this.#pending = undefined;
-      if (done) return { done, value: undefined } as const;
-      this.#items = this.#itemsOf(value as Batch)[Symbol.iterator]();
-      return this.next();
-    });
-    this.#pending = fetched.catch(() => {
-      this.#pending = undefined;
-    });
-    return fetched;
+  #take(): Promise<IteratorResult<Item, undefined>> {
+    try {
+      const item = this.#items?.next();
+      if (item !== undefined && !item.done) return Promise.resolve(item);
+    } catch (error) {
+      return this.#fail(error);
+    }
+    const fetched = this.#fetch();
+    return this.#pending === undefined ? this.#wait(fetched) : fetched;
+  }
+
+  async #fetch(): Promise<IteratorResult<Item, undefined>> {
+    const { done, value } = await this.#batches.next();
+    if (done) return { done, value: undefined };
+    this.#items = this.#itemsOf(value as Batch)[Symbol.iterator]();
+    return this.#take();
+  }
+
+  #wait<T>(result: Promise<T>): Promise<T> {
+    const pending = result
+      .catch(() => {})
+      .then(() => {
+        if (this.#pending === pending) this.#pending = undefined;
+      });
+    this.#pending = pending;
+    return result;
   }
 
   /** An item could not be read: the batches are no longer wanted, as with a loop that throws. */

@@ -32,6 +32,16 @@ test('who asks several times at once gets an item each, in order, and then the e
   expect(results.map(({ done }) => done)).toEqual([false, false, false, false, true, true]);
 });
 
+test('who asks as soon as one has come gets none ahead of those who wait', async () => {
+  const { source } = batches([1], [2], [3], [4], [5], [6]);
+  const items = new FlatIterator(source, (batch) => batch);
+  const first = items.next();
+  const waiting = [items.next(), items.next()];
+  const eager = [first.then(() => items.next()), first.then(() => items.next())];
+  const results = await Promise.all([first, ...waiting, ...eager]);
+  expect(results.map(({ value }) => value)).toEqual([1, 2, 3, 4, 5]);
+});
+
 test('a loop that is left gives up the batches', async () => {
   const { source, closed } = batches([1, 2], [3]);
   for await (const item of new FlatIterator(source, (batch) => batch)) if (item === 1) break;

@@ -25,6 +25,8 @@ export class WatchParts {
   /** In order; the first is the one that is being taken. */
   #parts: Watcher[];
   #division: Division | undefined;
+  /** The last of those who wait. */
+  #last: Promise<unknown> | undefined;
   #ended = false;
 
   constructor(stream: WatchStream, options: WatchPartsOptions) {
@@ -41,22 +43,31 @@ export class WatchParts {
     return this.#head.whenCreated();
   }
 
-  async next(): Promise<IteratorResult<WatchBatch, undefined>> {
+  /** One after the other: who waits for a part that ends goes on with the next one, ahead of whoever asks later. */
+  next(): Promise<IteratorResult<WatchBatch, undefined>> {
+    if (this.#last === undefined && !this.#head.batches.isEmpty) return this.#head.batches.next();
+    const result = this.#last === undefined ? this.#take() : this.#last.then(() => this.#take());
+    const last = result
+      .catch(() => {})
+      .then(() => {
+        if (this.#last === last) this.#last = undefined;
+      });
+    this.#last = last;
+    return result;
+  }
+
+  async #take(): Promise<IteratorResult<WatchBatch, undefined>> {
     const head = this.#head;
     const result = await head.batches.next().catch((error: unknown) => {
       // Those after it ended with the same error, which is told once.
       this.#parts = [head];
       throw error;
     });
-    if (!result.done) return result;
-    // Others may have waited for the same part.
-    if (this.#head === head) {
-      if (this.#parts.length === 1) return result;
-      this.#parts.shift();
-      this.#head.bufferBytes = this.#options.bufferBytes;
-      this.#extend();
-    }
-    return this.next();
+    if (!result.done || this.#parts.length === 1) return result;
+    this.#parts.shift();
+    this.#head.bufferBytes = this.#options.bufferBytes;
+    this.#extend();
+    return this.#take();
   }
 
   /** What was not taken is dropped. */
