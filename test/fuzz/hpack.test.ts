@@ -72,7 +72,7 @@ fuzz<Input>({
     const headers = new ResponseHeaders(maxListBytes);
     const reader = new BlockReader();
     for (const each of blocks) {
-      const bytes = fromHex(`ff${each}ff`);
+      const bytes = fromHex(`ff${each}00`);
       const end = bytes.length - 1;
       const expected = fieldsReadBy(reader, fromHex(each));
       const { version } = decoder;

@@ -11,8 +11,8 @@ import { errorFromStatus } from '../../src/status-error.js';
 import { encodeRequest } from '../../src/transport/encode-request.js';
 import type { StreamHandler } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
-import { script } from '../support/script.js';
-import { VirtualClock } from '../support/virtual-clock.js';
+import { type Play, playing, script } from '../support/script.js';
+import type { VirtualClock } from '../support/virtual-clock.js';
 
 // A server that answers keepalives with anything at all: nothing is thrown, and no handle is valid for longer than the
 // answer to its last request allows, counted from when that was sent.
@@ -60,16 +60,7 @@ fuzz<readonly Step[]>({
   inputs: script(STEPS, 40),
   runs: 5_000,
   parts: { valid: 0.05, lost: 0.1 },
-  check: async (steps) => {
-    const clock = new VirtualClock();
-    try {
-      const play = new Play(clock);
-      for (const step of steps) await play.step(step);
-      return await play.end();
-    } finally {
-      clock.restore();
-    }
-  },
+  check: playing((clock) => new Keeping(clock)),
 });
 
 interface Kept {
@@ -80,7 +71,7 @@ interface Kept {
   isLost: boolean;
 }
 
-class Play {
+class Keeping implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #keeper: LeaseKeeper;
   readonly #kept: Kept[] = [];

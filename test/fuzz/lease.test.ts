@@ -11,8 +11,8 @@ import { decode, encode } from '../../src/protobuf/codec.js';
 import { errorFromStatus } from '../../src/status-error.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
-import { script } from '../support/script.js';
-import { VirtualClock } from '../support/virtual-clock.js';
+import { type Play, playing, script } from '../support/script.js';
+import type { VirtualClock } from '../support/virtual-clock.js';
 
 // Leases kept alive on a server that counts right, over streams that break and a process that stops: no handle is valid
 // when the server has ended its lease, what is lost stays lost, and where all goes well nothing is lost.
@@ -28,7 +28,8 @@ type Step =
   | { readonly do: 'close'; readonly handle: number }
   /** By somebody else, or by this client. */
   | { readonly do: 'revoke'; readonly lease: number; readonly own: boolean }
-  | { readonly do: 'serve' | 'deliver'; readonly count: number }
+  /** `ignore`: they are never answered. */
+  | { readonly do: 'serve' | 'ignore' | 'deliver'; readonly count: number }
   | { readonly do: 'break'; readonly how: number }
   /** Time in which timers run, or none does. */
   | { readonly do: 'pass' | 'block'; readonly ms: number };
@@ -47,7 +48,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
   fc.record({ do: fc.constant('keep'), lease: few, known: fc.boolean() }),
   fc.record({ do: fc.constant('close'), handle: few }),
   fc.record({ do: fc.constant('revoke'), lease: few, own: fc.boolean() }),
-  fc.record({ do: fc.constant('serve'), count: fc.constantFrom(1, 9) }),
+  fc.record({ do: fc.constantFrom('serve', 'serve', 'ignore'), count: fc.constantFrom(1, 9) }),
   fc.record({ do: fc.constant('deliver'), count: fc.constantFrom(1, 9) }),
   fc.record({ do: fc.constant('break'), how: few }),
   fc.record({ do: fc.constant('pass'), ms }),
@@ -64,16 +65,7 @@ fuzz<readonly Step[]>({
   inputs: fc.tuple(beginning, script(STEPS, 40)).map(([first, rest]) => [...first, ...rest]),
   runs: 2_000,
   parts: { kept: 0.1, lost: 0.1 },
-  check: async (steps) => {
-    const clock = new VirtualClock();
-    try {
-      const play = new Play(clock);
-      for (const step of steps) await play.step(step);
-      return await play.end();
-    } finally {
-      clock.restore();
-    }
-  },
+  check: playing((clock) => new Keeping(clock)),
 });
 
 interface Granted {
@@ -83,7 +75,7 @@ interface Granted {
   expiresAt: number;
 }
 
-class Play {
+class Keeping implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #server = new Map<bigint, Granted>();
   readonly #keeper: LeaseKeeper;
@@ -128,6 +120,9 @@ class Play {
       case 'serve':
         this.#serve(step.count);
         break;
+      case 'ignore':
+        this.#requests.splice(0, step.count);
+        break;
       case 'deliver':
         this.#deliver(step.count);
         break;
@@ -150,9 +145,8 @@ class Play {
   /** From here on all goes well. */
   async end(): Promise<string> {
     for (let round = 0; round < 80; round += 1) {
-      // What is not lost after some time, in which a stream is opened again, is not lost later.
-      const alive =
-        round > 40 ? this.#handles.filter((handle) => !handle.signal.aborted && !this.#revoked.has(handle.id)) : [];
+      // After some time, in which a stream is opened again, what is valid stays so.
+      const alive = this.#handles.filter((handle) => round > 25 && handle.valid() && !this.#revoked.has(handle.id));
       this.#serve(100);
       this.#deliver(100);
       await this.#clock.pass(80);

@@ -12,8 +12,8 @@ import type { OutgoingStream, StreamHandler } from '../../src/transport/transpor
 import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { fuzz } from '../support/fuzz.js';
-import { script } from '../support/script.js';
-import { VirtualClock } from '../support/virtual-clock.js';
+import { type Play, playing, script } from '../support/script.js';
+import type { VirtualClock } from '../support/virtual-clock.js';
 
 // A server that answers watches with anything at all: nothing is thrown, nothing is left over, and every watch ends.
 
@@ -89,19 +89,10 @@ fuzz<readonly Step[]>({
   inputs: script(STEPS, 40),
   runs: 6_000,
   parts: { delivered: 0.05, quiet: 0.1 },
-  check: async (steps) => {
-    const clock = new VirtualClock();
-    try {
-      const play = new Play(clock);
-      for (const step of steps) await play.step(step);
-      return await play.end();
-    } finally {
-      clock.restore();
-    }
-  },
+  check: playing((clock) => new Watching(clock)),
 });
 
-class Play {
+class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #watchStream: WatchStream;
   readonly #watches: Watch[] = [];

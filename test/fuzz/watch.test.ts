@@ -1,16 +1,14 @@
-import { equal } from 'node:assert/strict';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { Rpc } from '../../src/channel/rpc.js';
-import { EtcdError } from '../../src/errors.js';
 import type { Transport } from '../../src/transport/transport.js';
-import type { WatchBatch } from '../../src/watch/event.js';
 import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { fuzz } from '../support/fuzz.js';
-import { script } from '../support/script.js';
+import { JudgedWatch } from '../support/judged-watch.js';
+import { type Play, playing, script } from '../support/script.js';
 import { SimulatedStore, SimulatedWatchStream } from '../support/simulated-watches.js';
-import { VirtualClock } from '../support/virtual-clock.js';
+import type { VirtualClock } from '../support/virtual-clock.js';
 
 // Watches on a server that is as it should be, over streams that are not: nothing is lost, repeated, reordered or torn,
 // whenever what happens.
@@ -102,24 +100,15 @@ fuzz<readonly Step[]>({
   inputs: fc.tuple(beginning, script(STEPS, 40)).map(([first, rest]) => [...first, ...rest]),
   runs: 300,
   parts: { delivered: 0.3 },
-  check: async (steps) => {
-    const clock = new VirtualClock();
-    try {
-      const play = new Play(clock);
-      for (const step of steps) await play.step(step);
-      return await play.end();
-    } finally {
-      clock.restore();
-    }
-  },
+  check: playing((clock) => new Watching(clock)),
 });
 
 /** A client, its server, and what each watch is to deliver. */
-class Play {
+class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #store = new SimulatedStore();
   readonly #watchStream: WatchStream;
-  readonly #watched: Watched[] = [];
+  readonly #watched: JudgedWatch[] = [];
   readonly #closing = new AbortController();
   #stream: SimulatedWatchStream | undefined;
   /** Tokens that were given out, and the first of them that is good. */
@@ -220,7 +209,7 @@ class Play {
     return delivered ? 'delivered' : 'nothing';
   }
 
-  #at(index: number): Watched | undefined {
+  #at(index: number): JudgedWatch | undefined {
     return this.#watched[index % this.#watched.length];
   }
 
@@ -230,101 +219,7 @@ class Play {
     const keys = RANGES[range % RANGES.length] as (typeof RANGES)[number];
     const bufferBytes = BUFFERS[buffer % BUFFERS.length];
     const watch = new Watch(this.#watchStream, keys, { startRevision: start, bufferBytes, progress });
-    const isWatched = (key: string): boolean => typeof keys !== 'string' || keys === key;
-    this.#watched.push(new Watched(watch, this.#store, isWatched, start));
-  }
-}
-
-/** One watch, and what it has delivered so far. */
-class Watched {
-  readonly watch: Watch;
-  readonly #store: SimulatedStore;
-  readonly #isWatched: (key: string) => boolean;
-  readonly #iterator: ReturnType<Watch['batches']>;
-  /** Undefined for one from now on that is not created yet. */
-  #next: bigint | undefined;
-  #asked = 0;
-  #toRead = 0;
-  #over = false;
-  batches = 0;
-  readonly problems: unknown[] = [];
-
-  constructor(watch: Watch, store: SimulatedStore, isWatched: (key: string) => boolean, start: bigint) {
-    this.watch = watch;
-    this.#store = store;
-    this.#isWatched = isWatched;
-    this.#iterator = watch.batches();
-    this.#next = start === 0n ? undefined : start;
-    watch.created().then(
-      (revision) => {
-        this.#next ??= revision + 1n;
-      },
-      () => {},
-    );
-  }
-
-  take(batches: number): void {
-    for (; this.#asked < batches && !this.#over; this.#asked += 1) {
-      void this.#takeOne().then(() => {
-        this.#asked -= 1;
-      });
-    }
-  }
-
-  read(batches: number): void {
-    const isRead = this.#toRead > 0;
-    this.#toRead = batches;
-    if (!isRead) void this.#readOn();
-  }
-
-  /** The first revision that is there and was not delivered. */
-  missing(): bigint | 'created' | undefined {
-    if (this.#over) return undefined;
-    if (this.#next === undefined) return 'created';
-    return this.#store.changes(this.#next, this.#isWatched).next().value?.revision;
-  }
-
-  async close(): Promise<void> {
-    this.#over = true;
-    await this.watch.close();
-  }
-
-  async #readOn(): Promise<void> {
-    for (; this.#toRead > 0 && !this.#over; this.#toRead -= 1) await this.#takeOne();
-  }
-
-  async #takeOne(): Promise<void> {
-    try {
-      const { done, value } = await this.#iterator.next();
-      if (this.#over) return;
-      if (done) throw new Error('it ended by itself');
-      this.#delivered(value);
-    } catch (error) {
-      if (!this.#over) this.#ended(error);
-    }
-  }
-
-  #delivered({ revision, events }: WatchBatch): void {
-    if (this.#next === undefined) throw new Error(`revision ${revision} before it was created`);
-    const [expected] = this.#store.changes(this.#next, this.#isWatched);
-    const isNext = expected !== undefined && expected.revision === revision;
-    // Without events it says that there are none up to there.
-    if (events.length === 0 ? expected !== undefined && expected.revision <= revision : !isNext)
-      throw new Error(`revision ${revision} with ${events.length} events in place of ${expected?.revision}`);
-    if (isNext) {
-      const delivered = events.map(({ kv }) => `${kv.keyText()} ${kv.modRevision}`).join();
-      equal(delivered, expected.keys.map((key) => `${key} ${revision}`).join());
-    }
-    if (revision >= this.#next) this.#next = revision + 1n;
-    this.batches += 1;
-  }
-
-  #ended(error: unknown): void {
-    this.#over = true;
-    const isCompacted = error instanceof EtcdError && error.reason === 'Compacted';
-    // Only what is gone may be missing.
-    if (!isCompacted || (this.#next ?? 0n) >= this.#store.oldest) this.problems.push(error);
-    else if ((error.compactRevision ?? 0n) <= 0n || (error.compactRevision ?? 0n) > this.#store.oldest)
-      this.problems.push(error);
+    const isJudgedWatch = (key: string): boolean => typeof keys !== 'string' || keys === key;
+    this.#watched.push(new JudgedWatch(watch, this.#store, isJudgedWatch, start));
   }
 }

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { VirtualClock } from './virtual-clock.js';
 
 /**
  * Steps of several kinds in a row. Each script has some kinds much more often than others, and some not at all: what takes
@@ -13,4 +14,25 @@ export function script<Step>(kinds: readonly fc.Arbitrary<Step>[], maxLength: nu
     );
     return fc.array(step, { maxLength, size: 'max' });
   });
+}
+
+/** What a script is played with. */
+export interface Play<Step> {
+  step(step: Step): Promise<void>;
+  /** Tells in one word how it went. */
+  end(): Promise<string>;
+}
+
+/** Plays a script in time that passes only as it says. */
+export function playing<Step>(begin: (clock: VirtualClock) => Play<Step>): (steps: readonly Step[]) => Promise<string> {
+  return async (steps) => {
+    const clock = new VirtualClock();
+    try {
+      const play = begin(clock);
+      for (const step of steps) await play.step(step);
+      return await play.end();
+    } finally {
+      clock.restore();
+    }
+  };
 }

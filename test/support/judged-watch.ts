@@ -1,0 +1,99 @@
+import { equal } from 'node:assert/strict';
+import { EtcdError } from '../../src/errors.js';
+import type { WatchBatch } from '../../src/watch/event.js';
+import type { Watch } from '../../src/watch/watch.js';
+import type { SimulatedStore } from './simulated-watches.js';
+
+/** One watch of a simulated store, asked for what it delivers, and judged by what it should. */
+export class JudgedWatch {
+  readonly watch: Watch;
+  readonly #store: SimulatedStore;
+  readonly #isWatched: (key: string) => boolean;
+  readonly #iterator: ReturnType<Watch['batches']>;
+  /** Undefined for one from now on that is not created yet. */
+  #next: bigint | undefined;
+  #asked = 0;
+  #toRead = 0;
+  #over = false;
+  batches = 0;
+  readonly problems: unknown[] = [];
+
+  constructor(watch: Watch, store: SimulatedStore, isWatched: (key: string) => boolean, start: bigint) {
+    this.watch = watch;
+    this.#store = store;
+    this.#isWatched = isWatched;
+    this.#iterator = watch.batches();
+    this.#next = start === 0n ? undefined : start;
+    watch.created().then(
+      (revision) => {
+        this.#next ??= revision + 1n;
+      },
+      () => {},
+    );
+  }
+
+  take(batches: number): void {
+    for (; this.#asked < batches && !this.#over; this.#asked += 1) {
+      void this.#takeOne().then(() => {
+        this.#asked -= 1;
+      });
+    }
+  }
+
+  read(batches: number): void {
+    const isRead = this.#toRead > 0;
+    this.#toRead = batches;
+    if (!isRead) void this.#readOn();
+  }
+
+  /** The first revision that is there and was not delivered. */
+  missing(): bigint | 'created' | undefined {
+    if (this.#over) return undefined;
+    if (this.#next === undefined) return 'created';
+    return this.#store.changes(this.#next, this.#isWatched).next().value?.revision;
+  }
+
+  async close(): Promise<void> {
+    this.#over = true;
+    await this.watch.close();
+  }
+
+  async #readOn(): Promise<void> {
+    for (; this.#toRead > 0 && !this.#over; this.#toRead -= 1) await this.#takeOne();
+  }
+
+  async #takeOne(): Promise<void> {
+    try {
+      const { done, value } = await this.#iterator.next();
+      if (this.#over) return;
+      if (done) throw new Error('it ended by itself');
+      this.#delivered(value);
+    } catch (error) {
+      if (!this.#over) this.#ended(error);
+    }
+  }
+
+  #delivered({ revision, events }: WatchBatch): void {
+    if (this.#next === undefined) throw new Error(`revision ${revision} before it was created`);
+    const [expected] = this.#store.changes(this.#next, this.#isWatched);
+    const isNext = expected !== undefined && expected.revision === revision;
+    // Without events it says that there are none up to there.
+    if (events.length === 0 ? expected !== undefined && expected.revision <= revision : !isNext)
+      throw new Error(`revision ${revision} with ${events.length} events in place of ${expected?.revision}`);
+    if (isNext) {
+      const delivered = events.map(({ kv }) => `${kv.keyText()} ${kv.modRevision}`).join();
+      equal(delivered, expected.keys.map((key) => `${key} ${revision}`).join());
+    }
+    if (revision >= this.#next) this.#next = revision + 1n;
+    this.batches += 1;
+  }
+
+  #ended(error: unknown): void {
+    this.#over = true;
+    const isCompacted = error instanceof EtcdError && error.reason === 'Compacted';
+    // Only what is gone may be missing.
+    if (!isCompacted || (this.#next ?? 0n) >= this.#store.oldest) this.problems.push(error);
+    else if ((error.compactRevision ?? 0n) <= 0n || (error.compactRevision ?? 0n) > this.#store.oldest)
+      this.problems.push(error);
+  }
+}
