@@ -21,7 +21,10 @@ const printed: unknown[] = [];
 
 /** Text that stands nowhere else. */
 export function canary(what: string): string {
-  const text = `canary-${what}-${randomBytes(6).toString('hex')}`;
+  return plant(`c${randomBytes(5).toString('hex')}-canary-${what}-${randomBytes(6).toString('hex')}`);
+}
+
+export function plant(text: string): string {
   planted.add(text);
   return text;
 }
@@ -56,12 +59,16 @@ export function canariesIn(thing: unknown): string[] {
   );
 }
 
+/** So much of one is too much: errors quote the beginning of what they cannot read. */
+const TOO_MUCH_CHARS = 10;
+
 /** The text, its bytes as numbers, in hexadecimal and in base64: without white space, for numbers are set in columns. */
 function formsOf(text: string): string[] {
   const bytes = Buffer.from(text);
   const numbers = [...bytes];
   return [
     text,
+    text.slice(0, TOO_MUCH_CHARS),
     bytes.toString('hex'),
     bytes.toString('base64').replace(/=+$/, ''),
     numbers.join(),
@@ -72,17 +79,20 @@ function formsOf(text: string): string[] {
 function textsOf(thing: unknown, seen = new Set<unknown>()): string[] {
   if (seen.has(thing)) return [];
   seen.add(thing);
-  const texts = [
-    inspect(thing),
-    inspect(thing, EVERYTHING),
-    jsonOf(thing),
-    typeof thing === 'symbol' ? '' : `${thing}`,
-  ];
+  const texts = [inspect(thing), inspect(thing, EVERYTHING), jsonOf(thing), textOf(thing)];
   if (thing instanceof Error) {
     texts.push(thing.message, thing.stack ?? '', ...textsOf(thing.cause, seen));
     if (thing instanceof AggregateError) texts.push(...thing.errors.flatMap((each) => textsOf(each, seen)));
   }
   return texts.map((text) => text.replace(/\s+/g, ''));
+}
+
+function textOf(thing: unknown): string {
+  try {
+    return String(thing);
+  } catch {
+    return '';
+  }
 }
 
 function jsonOf(thing: unknown): string {

@@ -1,0 +1,267 @@
+import { expect, inject, test } from 'vitest';
+import {
+  Barrier,
+  DoubleBarrier,
+  Election,
+  type Held,
+  Mutex,
+  Queue,
+  SelfHealingSession,
+  Semaphore,
+  Session,
+  stm,
+  withLock,
+} from '../../src/concurrency/index.js';
+import { type Client, compare, EtcdError, op, prefix } from '../../src/index.js';
+import { authEtcd, ROOT, USER } from '../support/auth-etcd.js';
+import { canary, expectNoCanary, plant, watchOutput } from '../support/canaries.js';
+import { openClient, unique } from '../support/client.js';
+import { faultProxy } from '../support/fault-proxy.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { Authority } from '../support/tls/authority.js';
+
+// Calls that fail, at real servers and on the way to them: no error has a key, a value, a password or a token in it.
+
+watchOutput();
+
+plant(ROOT.password);
+plant(USER.password);
+const PASSWORD = canary('password');
+const TOKEN = canary('token');
+const VALUE = canary('value');
+/** The user may read and write it, and nothing else. */
+const KEY = `app/${canary('key')}`;
+const FORBIDDEN = canary('forbidden-key');
+const LOCK = canary('lock');
+const ENDPOINT = inject('endpoints')[0] as string;
+
+const SOON = { timeoutMs: 1_000 } as const;
+const WRONG_LEADER = { name: Buffer.from(LOCK), key: Buffer.from(FORBIDDEN), rev: 1n, lease: 1n };
+
+type Calls = Readonly<
+  Record<string, (etcd: Client, context: { readonly root: Client; readonly lease: bigint }) => unknown>
+>;
+
+/** Of a user who may not. */
+const FORBIDDEN_CALLS: Calls = {
+  get: (etcd) => etcd.get(FORBIDDEN),
+  range: (etcd) => etcd.range(prefix(FORBIDDEN)),
+  scan: (etcd) => etcd.scan(prefix(FORBIDDEN)).next(),
+  put: (etcd) => etcd.put(FORBIDDEN, VALUE),
+  delete: (etcd) => etcd.delete(prefix(FORBIDDEN), { prevKv: true }),
+  txn: (etcd) => etcd.txn({ if: [compare.value(KEY, '==', VALUE)], else: [op.put(FORBIDDEN, VALUE), op.get(KEY)] }),
+  compact: (etcd) => etcd.compact(1n),
+  watch: (etcd) => etcd.watch(FORBIDDEN, { prevKv: true }).created(),
+  mirror: (etcd) => etcd.mirror(prefix(FORBIDDEN))[Symbol.asyncIterator]().next(),
+  cachedRange: (etcd) => etcd.cachedRange(prefix(FORBIDDEN)),
+  namespace: (etcd) => etcd.namespace(FORBIDDEN).put(KEY, VALUE),
+  'watch of a namespace': (etcd) => etcd.namespace(FORBIDDEN).watch(KEY).created(),
+  'lease with keys': (etcd, { lease }) => etcd.lease.revoke(lease),
+  'keys of a lease': (etcd, { lease }) => etcd.lease.timeToLive(lease, { keys: true }),
+  'keepAlive of a lease with keys': (etcd, { lease }) => etcd.lease.keepAlive(lease).renewed(),
+  'keepAliveOnce of a lease with keys': (etcd, { lease }) => etcd.lease.keepAliveOnce(lease),
+  'put of an unknown lease': (etcd) => etcd.put(KEY, VALUE, { lease: 12_345n }),
+  userAdd: (etcd) => etcd.auth.userAdd('u', { password: PASSWORD }),
+  userChangePassword: (etcd) => etcd.auth.userChangePassword('user', PASSWORD),
+  roleGrantPermission: (etcd) => etcd.auth.roleGrantPermission('app', 'read', FORBIDDEN),
+  roleRevokePermission: (etcd) => etcd.auth.roleRevokePermission('app', FORBIDDEN),
+  'wrong password': (etcd) => etcd.auth.authenticate('user', PASSWORD),
+  'password of a user without one': (etcd) => etcd.auth.authenticate('nobody', PASSWORD),
+  'user that there is': (_, { root }) => root.auth.userAdd('user', { password: PASSWORD }),
+  'password of a user that there is not': (_, { root }) => root.auth.userChangePassword('u', PASSWORD),
+  'permission of a role that there is not': (_, { root }) => root.auth.roleGrantPermission('r', 'read', FORBIDDEN),
+  'permission that was not granted': (_, { root }) => root.auth.roleRevokePermission('app', FORBIDDEN),
+  lockService: (etcd, { lease }) => etcd.lockService.lock(FORBIDDEN, lease, SOON),
+  'unlock of lockService': (etcd) => etcd.lockService.unlock(FORBIDDEN),
+  electionService: (etcd, { lease }) => etcd.electionService.campaign(FORBIDDEN, lease, VALUE, SOON),
+  proclaim: (etcd) => etcd.electionService.proclaim(WRONG_LEADER, VALUE),
+  resign: (etcd) => etcd.electionService.resign(WRONG_LEADER),
+  'leader of electionService': (etcd) => etcd.electionService.leader(FORBIDDEN),
+  'raw put': (etcd) => etcd.raw.kv.put({ key: Buffer.from(FORBIDDEN), value: Buffer.from(VALUE) }),
+  'raw put of wrong types': (etcd) => etcd.raw.kv.put({ key: FORBIDDEN as never, lease: VALUE as never }),
+  'raw watch': (etcd) => {
+    const stream = etcd.raw.watch.watch();
+    stream.send({ requestUnion: { case: 'createRequest', value: { key: FORBIDDEN as never } } });
+  },
+  Mutex: async (etcd) => new Mutex(await Session.open(etcd), FORBIDDEN).lock(SOON),
+  Election: async (etcd) => new Election(await Session.open(etcd), FORBIDDEN).campaign(VALUE, SOON),
+  Queue: async (etcd) => new Queue(await Session.open(etcd), FORBIDDEN).enqueue(VALUE),
+  Barrier: (etcd) => new Barrier(etcd, FORBIDDEN).wait(SOON),
+  stm: (etcd) => stm(etcd, (tx) => tx.put(FORBIDDEN, VALUE)),
+  SelfHealingSession: async (etcd) => (await SelfHealingSession.open(etcd)).register(FORBIDDEN, VALUE, SOON),
+};
+
+test('what a user may not do fails without a word of what it was', async () => {
+  const { endpoints, root } = await authEtcd();
+  await root.auth.userAdd('nobody', { noPassword: true });
+  const { id: lease } = await root.lease.grant({ ttl: 600 });
+  await root.put(FORBIDDEN, VALUE, { lease });
+  const etcd = openClient({ endpoints, auth: USER });
+  await expectFailures(FORBIDDEN_CALLS, etcd, { root, lease });
+  for (const auth of [{ token: TOKEN }, { username: 'user', password: PASSWORD }] as const) {
+    const stranger = openClient({ endpoints, auth: { ...auth, allowPlaintext: true } });
+    await expectFailures(KEYED_CALLS, stranger, { root, lease });
+  }
+});
+
+/** Calls that fail wherever the trouble lies. */
+const KEYED_CALLS: Calls = {
+  get: (etcd) => etcd.get(KEY, SOON),
+  put: (etcd) => etcd.put(KEY, VALUE, SOON),
+  txn: (etcd) => etcd.txn({ then: [op.put(KEY, VALUE), op.get(FORBIDDEN)] }, SOON),
+  scan: (etcd) => etcd.scan(prefix(KEY), SOON).next(),
+  grant: (etcd) => etcd.lease.grant({ ttl: 60, ...SOON }),
+  authenticate: (etcd) => etcd.auth.authenticate('user', PASSWORD, SOON),
+  electionService: (etcd) => etcd.electionService.campaign(LOCK, 1n, VALUE, SOON),
+  withLock: (etcd) => withLock(etcd, LOCK, () => {}, SOON),
+};
+
+test('connections that fail tell nothing of what they were for', async () => {
+  const authority = await Authority.create();
+  const [{ cert, key }, other] = [await authority.issue(), await authority.issue()];
+  for (const line of `${key}${other.key}`.split('\n')) if (line.length === 64) plant(line);
+  const [swallowing, dropping] = [await faultProxy(ENDPOINT), await faultProxy(ENDPOINT)];
+  swallowing.blackhole();
+  const timer = setInterval(() => dropping.dropConnections(), 1);
+  const https = ENDPOINT.replace('http:', 'https:');
+  const clients = [
+    openClient({ endpoints: ['http://127.0.0.1:1'] }),
+    openClient({ endpoints: [swallowing.endpoint], connectTimeoutMs: 500 }),
+    openClient({ endpoints: [dropping.endpoint] }),
+    openClient({ endpoints: [https], auth: { username: 'user', password: PASSWORD } }),
+    openClient({ endpoints: [https], tls: { cert, key, ca: authority.cert } }),
+    openClient({ endpoints: [https], tls: { cert, key: other.key } }),
+  ];
+  try {
+    await Promise.all(
+      clients.map(async (etcd) => {
+        expectNoCanary(await failureOf(Session.open(etcd, SOON)));
+        await expectFailures(KEYED_CALLS, etcd);
+      }),
+    );
+  } finally {
+    clearInterval(timer);
+  }
+  for (const tls of [{ cert, key: key.slice(0, 120) }, { cert: key, key: cert }, { ca: key }, { serverName: key }])
+    expectNoCanary(await failureOf(Promise.resolve().then(() => openClient({ endpoints: [https], tls }))));
+});
+
+test('limits of size, of time and of history tell nothing of what went beyond them', async () => {
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({ endpoints });
+  const large = VALUE.repeat(100_000);
+  const { header } = await etcd.put(KEY, VALUE);
+  await etcd.put(KEY, VALUE);
+  await etcd.compact(header.revision + 1n);
+  const closed = openClient({ endpoints });
+  await closed.close();
+  await expectFailures(
+    {
+      'a request that is too long': () => etcd.put(KEY, large),
+      'one that is so to the server': () => openClient({ endpoints, maxRequestBytes: 2 ** 30 }).put(KEY, large),
+      'an answer that is too long': () => openClient({ endpoints, maxReceiveBytes: 50 }).get(KEY),
+      'no time at all': () => etcd.put(KEY, VALUE, { timeoutMs: 1e-6 }),
+      'a call that was called off': () => etcd.put(KEY, VALUE, { signal: AbortSignal.abort() }),
+      'a revision that is compacted': () => etcd.get(KEY, { revision: 1n }),
+      'a watch of one': () => etcd.watch(KEY, { startRevision: 1n }).batches().next(),
+      'a revision to come': () => etcd.get(KEY, { revision: 1_000_000n }),
+      'a key that is written twice': () => etcd.txn({ then: [op.put(KEY, VALUE), op.put(KEY, VALUE)] }),
+      'a value of a key that there is not': () => etcd.put(FORBIDDEN, '', { ignoreValue: true }),
+      'an endpoint of nobody': () => etcd.get(KEY, { endpoint: 'http://127.0.0.1:1' }),
+      'a cached range that is closed': async () => {
+        const cached = await etcd.cachedRange(prefix(KEY));
+        await cached.close();
+        cached.get(KEY);
+      },
+      'keys outside of a cached range': async () => (await etcd.cachedRange(prefix(KEY))).get(FORBIDDEN),
+      'a client that is closed': () => closed.put(KEY, VALUE),
+      'a watch of one that is closed': () => closed.watch(KEY).created(),
+    },
+    etcd,
+  );
+  const notJson = await etcd.get(KEY);
+  expect(() => notJson?.json()).toThrow(SyntaxError);
+  try {
+    notJson?.json();
+  } catch (error) {
+    expectNoCanary(error);
+  }
+});
+
+test('locks, sessions and the rest are lost without a word of their keys', async () => {
+  const etcd = openClient();
+  const session = await Session.open(etcd, { ttl: 60 });
+  const other = await Session.open(etcd, { ttl: 60 });
+  const name = `${LOCK}/${unique()}`;
+  const held = await new Mutex(session, name).lock();
+  const elected = await new Election(session, `${name}/election`).campaign(VALUE);
+  await new Semaphore(session, `${name}/semaphore`, 1).acquire();
+  await expectFailures(
+    {
+      'a lock that another holds': () => new Mutex(other, name).lock({ timeoutMs: 300 }),
+      'an election that another has won': () =>
+        new Election(other, `${name}/election`).campaign(VALUE, { timeoutMs: 300 }),
+      'a leadership of another token': () => new Election(session, `${name}/election`).resume(1n, { timeoutMs: 300 }),
+      'a semaphore without a permit': () => new Semaphore(other, `${name}/semaphore`, 1).acquire({ timeoutMs: 300 }),
+      'a barrier that is up': async () => {
+        const barrier = new Barrier(etcd, `${name}/barrier`);
+        await barrier.hold();
+        await barrier.wait({ timeoutMs: 300 });
+      },
+      'a barrier for more': () => new DoubleBarrier(other, `${name}/double`, 2).enter({ timeoutMs: 300 }),
+      'what others change': () =>
+        stm(
+          etcd,
+          async (tx) => {
+            await tx.get(name);
+            await etcd.put(name, VALUE);
+            tx.put(name, VALUE);
+          },
+          { maxAttempts: 2 },
+        ),
+      'a lock that was released': async () => {
+        const released = await new Mutex(other, `${name}/released`).lock();
+        await released.unlock();
+        await released.txn({ then: [op.put(KEY, VALUE)] });
+      },
+    },
+    etcd,
+  );
+  await etcd.delete(held.key);
+  await expectLoss(held);
+  expectNoCanary(await failureOf(held.txn({ then: [op.put(KEY, VALUE)] })));
+  await etcd.lease.revoke(session.leaseId);
+  await expect.poll(() => session.signal.aborted).toBe(true);
+  expectNoCanary(session.signal.reason);
+  await expectLoss(elected);
+  expectNoCanary(await failureOf(elected.proclaim(VALUE)));
+  expectNoCanary(await failureOf(new Mutex(session, name).lock()));
+});
+
+async function expectLoss(held: Held): Promise<void> {
+  await expect.poll(() => held.signal.aborted, { timeout: 10_000 }).toBe(true);
+  expect(held.signal.reason).toBeInstanceOf(EtcdError);
+  expectNoCanary(held.signal.reason);
+}
+
+async function expectFailures(
+  calls: Calls,
+  etcd: Client,
+  context: { readonly root: Client; readonly lease: bigint } = { root: etcd, lease: 1n },
+): Promise<void> {
+  for (const [what, call] of Object.entries(calls)) {
+    const error = await failureOf((async () => call(etcd, context))(), what);
+    expectNoCanary(error);
+  }
+  expectNoCanary(etcd);
+}
+
+/** What it rejects with. */
+async function failureOf(call: Promise<unknown>, what = ''): Promise<EtcdError> {
+  const error = await call.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error, what).toBeInstanceOf(EtcdError);
+  return error as EtcdError;
+}

@@ -1,0 +1,98 @@
+import { spawn } from 'node:child_process';
+import { expect, inject, test } from 'vitest';
+import {
+  Barrier,
+  Election,
+  Mutex,
+  Queue,
+  ReentrantMutex,
+  RWMutex,
+  SelfHealingSession,
+  Semaphore,
+  Session,
+} from '../../src/concurrency/index.js';
+import { Service } from '../../src/discovery/index.js';
+import { type ClientOptions, prefix } from '../../src/index.js';
+import { canariesIn, canary, expectNoCanary, plant, watchOutput } from '../support/canaries.js';
+import { openClient, unique } from '../support/client.js';
+import { Authority } from '../support/tls/authority.js';
+
+// What Node prints of objects, and on its own account. The names of locks, elections and services are fields of the
+// objects that bear them: whoever prints those asks for them.
+
+watchOutput();
+
+const KEY = canary('key');
+const VALUE = canary('value');
+const PASSWORD = canary('password');
+const TOKEN = canary('token');
+const ENDPOINT = inject('endpoints')[0] as string;
+
+test('no object shows what it works with, not even to who asks for everything', async () => {
+  const etcd = openClient();
+  await etcd.put(KEY, VALUE);
+  const session = await Session.open(etcd);
+  const healing = await SelfHealingSession.open(etcd);
+  await healing.register(KEY, VALUE);
+  const held = await new Mutex(session, unique()).lock();
+  const elected = await new Election(session, unique()).campaign(VALUE);
+  const queue = new Queue(session, unique());
+  await queue.enqueue(VALUE);
+  const watch = etcd.watch(prefix(KEY), { startRevision: 1n, prevKv: true });
+  await watch.created();
+  const unread = watch.batches();
+  await unread.next();
+  await etcd.put(KEY, VALUE);
+  const cached = await etcd.cachedRange(prefix(KEY));
+  const lease = await etcd.lease.grant({ ttl: 60 });
+  await etcd.put(KEY, VALUE, { lease: lease.id });
+  const scan = etcd.scan(prefix(KEY));
+  await scan.next();
+  const stream = etcd.raw.watch.watch();
+  stream.send({ requestUnion: { case: 'createRequest', value: { key: Buffer.from(KEY) } } });
+  await stream.next();
+  expectNoCanary(etcd, etcd.namespace(KEY), etcd.auth, etcd.lease, etcd.raw, etcd.maintenance);
+  expectNoCanary(session, healing, held, elected, queue, watch, unread, cached, scan, stream);
+  expectNoCanary(etcd.lease.keepAlive(lease), etcd.mirror(prefix(KEY)), etcd.maintenance.snapshot(ENDPOINT));
+  expectNoCanary(new Barrier(etcd, 'b'), new RWMutex(session, 'rw'), new Semaphore(session, 's', 1));
+  expectNoCanary(new ReentrantMutex(session, 'r'), new Service(etcd, 'services'));
+  // Of these the user has asked.
+  expect(canariesIn(await etcd.get(KEY))).not.toEqual([]);
+  stream.cancel();
+  await Promise.all([cached.close(), watch.close(), healing.close(), elected.resign(), session.close()]);
+});
+
+test('no client shows who it is', async () => {
+  const https = ENDPOINT.replace('http:', 'https:');
+  const { cert, key } = await (await Authority.create()).issue();
+  for (const line of key.split('\n')) if (line.length === 64) plant(line);
+  const options: readonly Partial<ClientOptions>[] = [
+    { endpoints: [ENDPOINT], auth: { username: 'user', password: PASSWORD, allowPlaintext: true } },
+    { endpoints: [ENDPOINT], auth: { token: TOKEN, allowPlaintext: true } },
+    { endpoints: [https], tls: { key, cert, ca: cert }, auth: { token: TOKEN } },
+  ];
+  for (const each of options) {
+    const etcd = openClient(each);
+    const watch = etcd.watch(KEY);
+    await etcd.put(KEY, VALUE, { timeoutMs: 300 }).catch((error: unknown) => expectNoCanary(error));
+    expectNoCanary(etcd, watch, etcd.raw);
+    watch.created().catch(() => {});
+    await watch.close();
+  }
+});
+
+test('no trace of Node, no warning and no uncaught error shows anything', { timeout: 120_000 }, async () => {
+  const program = new URL('../support/canary-program.ts', import.meta.url).pathname;
+  const args = ['--import', 'tsx', program, ENDPOINT, inject('transport'), KEY, VALUE, PASSWORD];
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, NODE_DEBUG: 'net,tls,http,http2,stream,timer' },
+  });
+  const output: Buffer[] = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => output.push(chunk));
+  const code = await new Promise((resolve) => child.on('close', resolve));
+  const printed = Buffer.concat(output).toString();
+  expect(printed).toMatch(/NET \d+:/);
+  expect(printed).toContain('the client was closed');
+  expect(code).toBe(1);
+  expectNoCanary(printed);
+});
