@@ -4,7 +4,8 @@ import { Client } from '../../../src/index.js';
 import { type Claim, checkLock, GuardedResource } from '../../../src/testing/index.js';
 import { whatHappened } from '../truth.js';
 import type { FaultyCluster } from './cluster.js';
-import type { BlockMessage, ContenderMessage } from './lock-contender.js';
+import type { ContenderMessage, MishapMessage } from './lock-contender.js';
+import { pick } from './rounds.js';
 
 const CONTENDERS = 3;
 const MIN_CLAIMS = 10;
@@ -30,7 +31,7 @@ export class Contenders implements Disposable {
   readonly #claims: Claim[] = [];
   readonly #fenced = new GuardedResource();
   readonly #unfenced = new GuardedResource({ fenced: false });
-  readonly #waiting = new Set<{ readonly type: string; readonly resolve: (told: never) => void }>();
+  readonly #waiting = new Set<Waiting>();
   /** Reasons for which sessions were lost. */
   readonly lostSessions: string[] = [];
 
@@ -58,14 +59,23 @@ export class Contenders implements Disposable {
     return this.#unfenced.violations.length;
   }
 
-  /** The next of such a kind that any of them tells. */
-  next<Type extends ContenderMessage['type']>(type: Type): Promise<Told<Type>> {
-    return new Promise((resolve) => this.#waiting.add({ type, resolve }));
+  /** The next of such a kind that any of them tells, or such a one of them. */
+  next<Type extends ContenderMessage['type']>(
+    type: Type,
+    isMeant: (told: Told<Type>) => boolean = () => true,
+  ): Promise<Told<Type>> {
+    return new Promise((resolve) => this.#waiting.add({ type, isMeant, resolve }));
   }
 
-  /** Tells all of them, of whom one holds the lock next. */
-  block(message: BlockMessage): void {
-    for (const child of this.#children) child.send(message);
+  /** All of them block their event loop, each when it next holds the lock. */
+  block(blockMs: number): void {
+    for (const child of this.#children) tell(child, { blockMs });
+  }
+
+  /** One of them stops while it holds the lock, until it gets a SIGCONT. */
+  stopOne(random: () => number): Promise<Told<'stops'>> {
+    tell(pick(this.#children, random), { stop: true });
+    return this.next('stops');
   }
 
   /**
@@ -107,9 +117,21 @@ export class Contenders implements Disposable {
       this.#fenced.write(holder, BigInt(message.token));
       this.#unfenced.write(holder, BigInt(message.token));
     }
-    for (const waiting of [...this.#waiting].filter(({ type }) => type === message.type)) {
+    const told = { ...message, by } as never;
+    for (const waiting of this.#waiting) {
+      if (waiting.type !== message.type || !waiting.isMeant(told)) continue;
       this.#waiting.delete(waiting);
-      waiting.resolve({ ...message, by } as never);
+      waiting.resolve(told);
     }
   }
+}
+
+interface Waiting {
+  readonly type: string;
+  readonly isMeant: (told: never) => boolean;
+  readonly resolve: (told: never) => void;
+}
+
+function tell(contender: ChildProcess, message: MishapMessage): void {
+  contender.send(message);
 }

@@ -6,6 +6,8 @@ import type { Claim } from '../../../src/testing/index.js';
 /** What a contender tells its parent. */
 export type ContenderMessage =
   | { readonly type: 'held'; readonly token: string; readonly wallMs: number }
+  /** It stops now, between its look at the lock and its write, until it gets a SIGCONT. */
+  | { readonly type: 'stops'; readonly token: string }
   /** A write to something outside of etcd, made as the holder. */
   | { readonly type: 'write'; readonly token: string }
   /** What a holder sees of itself in the turn in which its event loop goes on. */
@@ -13,10 +15,8 @@ export type ContenderMessage =
   | { readonly type: 'claim'; readonly claim: Omit<Claim, 'token' | 'holder'> & { readonly token: string } }
   | { readonly type: 'session lost'; readonly reason: string };
 
-/** What its parent tells a contender: to block its event loop, the next time that it holds the lock. */
-export interface BlockMessage {
-  readonly blockMs: number;
-}
+/** What its parent tells a contender: what is to befall it the next time that it holds the lock. */
+export type MishapMessage = { readonly blockMs: number } | { readonly stop: true };
 
 /** Between a look at the lock and the write that it is to protect. */
 const WORK_MS = 40;
@@ -25,9 +25,9 @@ const WORK_MS = 40;
 //   tsx lock-contender.ts <endpoints> <lock> <guarded key> <ttl>
 
 const [endpoints = '', name = '', guarded = '', ttl = ''] = process.argv.slice(2);
-let blockMs: number | undefined;
-process.on('message', (message: BlockMessage) => {
-  ({ blockMs } = message);
+let mishap: MishapMessage | undefined;
+process.on('message', (message: MishapMessage) => {
+  mishap = message;
 });
 process.on('disconnect', () => process.exit());
 await using client = new Client({ endpoints: endpoints.split(',') });
@@ -56,9 +56,14 @@ async function cycle(mutex: Mutex): Promise<void> {
   try {
     tell({ type: 'held', token, wallMs: Date.now() });
     if (holds()) {
-      work(blockMs ?? WORK_MS);
-      if (blockMs !== undefined) tell({ type: 'woken', aborted: held.signal.aborted, valid: held.valid() });
-      blockMs = undefined;
+      if (mishap !== undefined && 'blockMs' in mishap) {
+        work(mishap.blockMs);
+        tell({ type: 'woken', aborted: held.signal.aborted, valid: held.valid() });
+      } else {
+        work(WORK_MS);
+        if (mishap !== undefined) stop(token);
+      }
+      mishap = undefined;
       tell({ type: 'write', token });
       await held.txn({ then: [op.put(guarded, token)] });
     }
@@ -73,6 +78,11 @@ async function cycle(mutex: Mutex): Promise<void> {
 function work(ms: number): void {
   const end = sharedClockMs() + ms;
   while (sharedClockMs() < end);
+}
+
+function stop(token: string): void {
+  tell({ type: 'stops', token });
+  process.kill(process.pid, 'SIGSTOP');
 }
 
 function tell(message: ContenderMessage): void {
