@@ -21,6 +21,7 @@ const RANKS: readonly (readonly string[])[] = [
       'fifo',
       'flat-iterator',
       'async-queue',
+      'in-turn',
     ],
     ...['checked-signal', 'on-abort', 'protobuf'],
   ],

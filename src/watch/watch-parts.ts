@@ -1,5 +1,6 @@
 import type { EtcdError } from '../errors.js';
 import type { WatchCreateRequest } from '../gen/etcdserverpb/rpc.js';
+import { InTurn } from '../in-turn.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Division } from './catch-up.js';
 import type { WatchBatch } from './event.js';
@@ -25,8 +26,7 @@ export class WatchParts {
   /** In order; the first is the one that is being taken. */
   #parts: Watcher[];
   #division: Division | undefined;
-  /** The last of those who wait. */
-  #last: Promise<unknown> | undefined;
+  readonly #turns = new InTurn();
   #ended = false;
 
   constructor(stream: WatchStream, options: WatchPartsOptions) {
@@ -45,15 +45,8 @@ export class WatchParts {
 
   /** One after the other: who waits for a part that ends goes on with the next one, ahead of whoever asks later. */
   next(): Promise<IteratorResult<WatchBatch, undefined>> {
-    if (this.#last === undefined && !this.#head.batches.isEmpty) return this.#head.batches.next();
-    const result = this.#last === undefined ? this.#take() : this.#last.then(() => this.#take());
-    const last = result
-      .catch(() => {})
-      .then(() => {
-        if (this.#last === last) this.#last = undefined;
-      });
-    this.#last = last;
-    return result;
+    if (this.#turns.isFree && !this.#head.batches.isEmpty) return this.#head.batches.next();
+    return this.#turns.run(() => this.#take());
   }
 
   async #take(): Promise<IteratorResult<WatchBatch, undefined>> {
