@@ -10,7 +10,8 @@ import { faultsTable } from './faults/table.js';
 // The catalogue of faults, as a table of rows, rounds and results on stdout; how far it is, on stderr. Given files that
 // earlier runs have written, the table of all of them.
 const USAGE =
-  'npm run test:faults -- [--rounds N] [--seed S] [--only REGEX] [--transport http2|grpc-js] [--json FILE]\n' +
+  'npm run test:faults -- [--rounds N] [--seed S] [--only REGEX] [--transport http2|grpc-js] [--workers N]\n' +
+  '                        [--json FILE]\n' +
   'npm run test:faults -- FILE...\n' +
   'A round that failed is made again with its seed. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the servers.\n';
 
@@ -25,21 +26,30 @@ const results = runs.flatMap((each) => each.results);
 process.stdout.write(`${[...new Set(runs.map(({ etcd }) => etcd))].join('; ')}\n\n${faultsTable(results)}`);
 if (results.length === 0 || results.some(({ state }) => state === 'failed')) process.exitCode = 1;
 
-async function run({ rounds, seed, only, transport, json }: Omit<Arguments, 'files'>): Promise<Run> {
+async function run({ rounds, seed, only, transport, workers, json }: Omit<Arguments, 'files'>): Promise<Run> {
   // How the tests, in processes of their own, hear of it.
   process.env.FAULT_ROUNDS = rounds;
   if (seed !== undefined) process.env.FAULT_SEED = seed;
   if (transport !== undefined) process.env.ETCDWIRE_TRANSPORT = transport;
   const etcd = describeSource(await findEtcd({ prefer: 'exact' }));
   process.stderr.write(`${etcd}\n`);
-  const reporter = new FaultsReporter();
+  const done = (): Run => ({ etcd, results: reporter.results });
+  const write = (): void => {
+    if (json !== undefined) writeFileSync(json, `${JSON.stringify(done(), null, 2)}\n`);
+  };
+  // After each, for a run of hours may be ended.
+  const reporter = new FaultsReporter(write);
+  const maxWorkers = Number(workers);
   const filter = only === undefined ? {} : { testNamePattern: only };
-  const vitest = await startVitest('test', ['test/faults'], { watch: false, reporters: [reporter], ...filter });
+  const vitest = await startVitest('test', ['test/faults'], {
+    watch: false,
+    reporters: [reporter],
+    maxWorkers,
+    ...filter,
+  });
   await vitest.close();
-  const done = { etcd, results: reporter.results };
-  if (json !== undefined) writeFileSync(json, `${JSON.stringify(done, null, 2)}\n`);
   process.exitCode = reporter.broken > 0 ? 1 : 0;
-  return done;
+  return done();
 }
 
 function read(file: string): Run {
@@ -51,6 +61,7 @@ interface Arguments {
   readonly seed?: string | undefined;
   readonly only?: string | undefined;
   readonly transport?: string | undefined;
+  readonly workers: string;
   readonly json?: string | undefined;
   readonly files: readonly string[];
 }
@@ -64,10 +75,11 @@ function readArguments(): Arguments {
         seed: { type: 'string' },
         only: { type: 'string' },
         transport: { type: 'string' },
+        workers: { type: 'string', default: '2' },
         json: { type: 'string' },
       },
     });
-    for (const name of ['rounds', 'seed'] as const) {
+    for (const name of ['rounds', 'seed', 'workers'] as const) {
       const value = values[name];
       if (value !== undefined && !/^[1-9]\d*$/.test(value))
         throw new Error(`--${name}: got "${value}"; allowed: whole numbers above 0`);

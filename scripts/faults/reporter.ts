@@ -6,13 +6,20 @@ export class FaultsReporter implements Reporter {
   readonly results: RoundResult[] = [];
   /** Failures that are not those of a round, such as servers that do not start. */
   broken = 0;
+  readonly #onResult: () => void;
+
+  constructor(onResult: () => void) {
+    this.#onResult = onResult;
+  }
 
   onTestCaseResult(testCase: TestCase): void {
     const { row, figures } = testCase.meta();
     const { state, errors } = testCase.result();
     if (row === undefined || state === 'pending') return;
     const { name: transport } = testCase.project;
-    this.results.push({ row, transport, round: testCase.name, state, figures });
+    const ms = Math.round(testCase.diagnostic()?.duration ?? 0);
+    this.results.push({ row, transport, round: testCase.name, state, ms, figures });
+    this.#onResult();
     const done = this.results.filter((result) => result.row === row && result.transport === transport);
     const failed = done.filter((result) => result.state === 'failed').length;
     process.stderr.write(`${transport}: ${row}: ${done.length} done, ${failed} failed\n`);

@@ -6,5 +6,7 @@ export interface RoundResult {
   readonly transport: string;
   readonly round: string;
   readonly state: 'passed' | 'failed' | 'skipped';
+  /** With what was started for it alone. */
+  readonly ms: number;
   readonly figures: Figures | undefined;
 }

@@ -17,13 +17,15 @@ const MIN_PATIENCE_MS = 500;
 /** After a blocked event loop an answer may have arrived that nobody has read yet. */
 const GRACE_MS = 50;
 
+const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINITY };
+
 interface Kept {
   readonly id: bigint;
   readonly handles: Set<KeepAlive>;
   intervalMs: number;
   /**
    * One request at a time, so that an answer needs no other correlation than the id. `due`: it waits for a stream.
-   * `overdue`: it got no answer for half an interval.
+   * `overdue`: it got no answer for half an interval, nor did those ahead of it.
    */
   state: 'idle' | 'due' | 'sent' | 'overdue';
   /** When the request under way was sent. */
@@ -38,6 +40,8 @@ export class LeaseKeeper {
   /** Answers still to come on this stream for requests of leases that were let go: they are not those of a new one. */
   readonly #owed = new Map<bigint, number>();
   #stream: OutgoingStream<LeaseKeepAliveRequest> | undefined;
+  /** Of this stream: when it last answered, and when the latest request that it answered was sent. */
+  #answer = NO_ANSWER;
   #stopReopening: () => void = () => {};
   #offClosed: () => void = () => {};
   #reopening = false;
@@ -114,6 +118,7 @@ export class LeaseKeeper {
 
   #forgetStream(): void {
     this.#stream = undefined;
+    this.#answer = NO_ANSWER;
     this.#owed.clear();
   }
 
@@ -123,13 +128,24 @@ export class LeaseKeeper {
   }
 
   #renew(kept: Kept): void {
-    if (kept.state === 'overdue') return this.#restart();
-    if (kept.state === 'sent') {
-      kept.state = 'overdue';
-      return this.#schedule(kept, GRACE_MS);
-    }
+    if (kept.state === 'sent' || kept.state === 'overdue') return this.#unanswered(kept);
     kept.state = 'due';
-    if (!this.#reopening) this.#sendDue();
+    if (this.#reopening) return;
+    if (this.#oneByOne) this.#sendDue();
+    else this.#send(kept);
+  }
+
+  /** Requests are answered in their order: while those ahead of it are, it has to wait, and would do so again elsewhere. */
+  #unanswered(kept: Kept): void {
+    const isPassedOver = this.#answer.sentAt > kept.sentAt;
+    const patienceMs = isPassedOver ? 0 : this.#answer.at + patienceOf(kept) - monotonicMs();
+    if (patienceMs > 0) {
+      kept.state = 'sent';
+      this.#schedule(kept, patienceMs);
+    } else if (kept.state === 'sent') {
+      kept.state = 'overdue';
+      this.#schedule(kept, GRACE_MS);
+    } else this.#restart();
   }
 
   /** All that are due; one at a time while it is to be found out which of them the server refuses. */
@@ -147,7 +163,7 @@ export class LeaseKeeper {
     kept.state = 'sent';
     kept.sentAt = monotonicMs();
     stream.send({ id: kept.id });
-    this.#schedule(kept, Math.max(kept.intervalMs / 2, MIN_PATIENCE_MS));
+    this.#schedule(kept, patienceOf(kept));
   }
 
   #open(): OutgoingStream<LeaseKeepAliveRequest> {
@@ -177,6 +193,7 @@ export class LeaseKeeper {
     if (owed > 0) return void this.#owed.set(id, owed - 1);
     const kept = this.#kept.get(id);
     if (kept === undefined || (kept.state !== 'sent' && kept.state !== 'overdue')) return;
+    this.#answer = { at: monotonicMs(), sentAt: Math.max(kept.sentAt, this.#answer.sentAt) };
     kept.state = 'idle';
     if (ttl > 0n) this.#renewed(kept, Number(ttl));
     else this.lose(id, leaseLost(id, 'LeaseExpired', 'the server does not know it any more'));
@@ -237,6 +254,10 @@ export class LeaseKeeper {
     this.#oneByOne = true;
     this.#sendDue();
   }
+}
+
+function patienceOf({ intervalMs }: Kept): number {
+  return Math.max(intervalMs / 2, MIN_PATIENCE_MS);
 }
 
 export function clientClosed(id: bigint): EtcdError {

@@ -114,6 +114,39 @@ describe('the keepalive stream (S13)', () => {
     expect(alive.valid()).toBe(true);
   });
 
+  test('is not given up while answers come, however slowly', async () => {
+    let streams = 0;
+    const etcd = await clientOf(async (stream) => {
+      streams += 1;
+      for (;;) {
+        const { id } = await stream.receive();
+        await pause(100);
+        stream.send({ id, ttl: 60n });
+      }
+    });
+    const ids = Array.from({ length: 15 }, (_, index) => BigInt(index + 1));
+    const due = { ttl: 3, sentAt: monotonicMs() - 1_000 };
+    const kept = ids.map((id) => etcd.lease.keepAlive({ id, ...due }));
+    await expect.poll(() => kept.every(({ ttl }) => ttl === 60), { timeout: 10_000 }).toBe(true);
+    expect(streams).toBe(1);
+  });
+
+  test('is given up when a request is passed over, though others are answered', async () => {
+    let streams = 0;
+    const etcd = await clientOf(async (stream) => {
+      streams += 1;
+      const isFirst = streams === 1;
+      for (;;) {
+        const { id } = await stream.receive();
+        if (!isFirst || id !== 2n) stream.send({ id, ttl: isFirst ? 1n : 60n });
+      }
+    });
+    const due = { ttl: 3, sentAt: monotonicMs() - 1_000 };
+    const [, passedOver] = [1n, 2n, 3n].map((id) => etcd.lease.keepAlive({ id, ...due }));
+    await expect.poll(() => passedOver?.ttl, { timeout: 10_000 }).toBe(60);
+    expect(streams).toBe(2);
+  });
+
   test('is not renewed again when the answer came after the deadline', async () => {
     const requests: bigint[] = [];
     const etcd = await clientOf(async (stream) => {
