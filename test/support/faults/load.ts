@@ -25,7 +25,7 @@ const WATCHES = 3;
 const KEYS = 4;
 const MAX_PUTS_PER_TXN = 20;
 /** Up to so long between two calls of one writer. */
-const PAUSE_MS = 20;
+const PAUSE_MS = 60;
 /** So small that a watch is taken off its stream now and then. */
 const SMALL_BUFFER_BYTES = 4_096;
 const CALL_TIMEOUT_MS = 5_000;
