@@ -8,7 +8,7 @@ import { faultRow } from '../support/faults/row.js';
 // Very many leases over one stream (S13, S14).
 
 const LEASES = 5_000;
-const TTL = 6;
+const TTL = 10;
 /** Calls under way at a time. */
 const BATCH = 250;
 
