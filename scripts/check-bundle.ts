@@ -11,16 +11,16 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** Bytes after gzip that each may take: what it takes now, and a little. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 45_000 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 46_000 },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 48_600,
+    limit: 49_600,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 54_500,
+    limit: 55_300,
   },
 ];
 

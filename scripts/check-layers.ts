@@ -22,6 +22,7 @@ const RANKS: readonly (readonly string[])[] = [
       'flat-iterator',
       'async-queue',
       'in-turn',
+      'once',
     ],
     ...['checked-signal', 'on-abort', 'protobuf'],
   ],

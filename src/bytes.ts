@@ -70,7 +70,7 @@ export function describeType(value: unknown): string {
   if (value === '') return 'an empty string';
   if (typeof value !== 'object') return `a ${typeof value}`;
   // Not by a property of its own, which may be anything.
-  return `an object (${Object.getPrototypeOf(value)?.constructor.name ?? 'no class'})`;
+  return `an object (${Object.getPrototypeOf(value)?.constructor?.name ?? 'no class'})`;
 }
 
 const LONE_SURROGATE = /\p{Surrogate}/u;

@@ -14,11 +14,11 @@ import { invalidInput } from './errors.js';
 import { Keyspace } from './keyspace.js';
 import { LockService } from './lock/lock-service.js';
 import { Maintenance } from './maintenance/maintenance.js';
+import { once } from './once.js';
 import { type Raw, rawStubs } from './raw.js';
 import { defaultTransport } from './transport/default-transport.js';
 import { type Endpoint, parseEndpoint } from './transport/endpoint.js';
 import { checkTls, type TlsSource } from './transport/tls.js';
-import type { Transport } from './transport/transport.js';
 import type { TransportFactory, TransportOptions } from './transport/transport-options.js';
 
 export interface ClientOptions {
@@ -89,9 +89,7 @@ export class Client extends Keyspace {
   readonly raw: Raw;
   readonly #channel: Channel;
   readonly #memberSync: MemberSync;
-  readonly #transport: Transport;
-  readonly #closing: AbortController;
-  readonly #closers: Set<() => Promise<void>>;
+  readonly #close: () => Promise<void>;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(options: ClientOptions) {
@@ -120,11 +118,13 @@ export class Client extends Keyspace {
       autoSyncIntervalMs === undefined ? inner : new AutoSync(inner, () => memberSync.sync(), autoSyncIntervalMs);
     const closers = new Set<() => Promise<void>>();
     super({ transport, settings, kv, closers });
-    this.#closers = closers;
+    this.#close = once(async () => {
+      await this.closeAfter(closers);
+      closing.abort();
+      await transport.close();
+    });
     const rpc = new Rpc(transport, settings);
     this.#memberSync = memberSync;
-    this.#transport = transport;
-    this.#closing = closing;
     this.#channel = channel;
     this.auth = new Auth(rpc);
     this.cluster = new Cluster(rpc);
@@ -154,10 +154,8 @@ export class Client extends Keyspace {
    * those of namespaces included, so that their locks are free at once; a server that is not there is waited for no
    * longer than 2 s.
    */
-  override async close(): Promise<void> {
-    await this.closeAfter(this.#closers);
-    this.#closing.abort();
-    await this.#transport.close();
+  override close(): Promise<void> {
+    return this.#close();
   }
 }
 

@@ -1,5 +1,7 @@
 import { InTurn } from './in-turn.js';
 
+const END = { done: true, value: undefined } as const;
+
 /**
  * What comes in batches, one by one. By hand: a generator over a generator costs more than all else of an item.
  * A batch is read item by item as they are asked for.
@@ -9,6 +11,7 @@ export class FlatIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   readonly #itemsOf: (batch: Batch) => Iterable<Item>;
   #items: Iterator<Item> | undefined;
   readonly #turns = new InTurn();
+  #over = false;
 
   constructor(batches: AsyncIterator<Batch, unknown>, itemsOf: (batch: Batch) => Iterable<Item>) {
     this.#batches = batches;
@@ -21,9 +24,10 @@ export class FlatIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   }
 
   async return(): Promise<IteratorResult<Item, undefined>> {
+    this.#over = true;
     this.#items = undefined;
     await this.#batches.return?.();
-    return { done: true, value: undefined };
+    return END;
   }
 
   [Symbol.asyncIterator](): this {
@@ -40,8 +44,8 @@ export class FlatIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   }
 
   async #fetch(): Promise<IteratorResult<Item, undefined>> {
-    const { done, value } = await this.#batches.next();
-    if (done) return { done, value: undefined };
+    const { done, value } = this.#over ? END : await this.#batches.next();
+    if (done || this.#over) return END;
     this.#items = this.#itemsOf(value as Batch)[Symbol.iterator]();
     return this.#atHand() ?? this.#fetch();
   }

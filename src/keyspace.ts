@@ -11,6 +11,7 @@ import { Leases } from './lease/lease.js';
 import { CachedRange, type RangeState } from './mirror/cached-range.js';
 import { Mirror, type MirrorOptions } from './mirror/mirror.js';
 import { NamespaceTransport } from './namespace.js';
+import { once } from './once.js';
 import { settledWithin } from './time.js';
 import type { Transport } from './transport/transport.js';
 import { type Op, op, type Txn, type TxnResult } from './txn/op.js';
@@ -43,6 +44,7 @@ export class Keyspace implements AsyncDisposable {
   readonly #kv: KV;
   readonly #watchStream: WatchStream;
   readonly #closers = new Set<Closer>();
+  readonly #close = once(() => this.closeAfter(this.#closers));
 
   /** @internal */
   constructor(core: KeyspaceCore) {
@@ -147,8 +149,8 @@ export class Keyspace implements AsyncDisposable {
    * Ends all watches and keepalives with reason `ClientClosed`. Sessions are closed, so that their locks are free at
    * once; a server that is not there is waited for no longer than 2 s.
    */
-  async close(): Promise<void> {
-    await this.closeAfter(this.#closers);
+  close(): Promise<void> {
+    return this.#close();
   }
 
   /** @internal Has this done when the keyspace or its client is closed, unless the function returned is called before. */

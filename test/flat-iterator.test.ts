@@ -48,6 +48,21 @@ test('a loop that is left gives up the batches', async () => {
   expect(closed()).toBe(true);
 });
 
+test('a loop that is left while a batch is on its way gets none of it', async () => {
+  const end = { done: true, value: undefined } as const;
+  let give: ((batch: IteratorResult<number[]>) => void) | undefined;
+  const next = (): Promise<IteratorResult<number[]>> =>
+    new Promise((resolve) => {
+      give = resolve;
+    });
+  const items = new FlatIterator<number[], number>({ next, return: async () => end }, (batch) => batch);
+  const first = items.next();
+  await expect.poll(() => give).toBeDefined();
+  await items.return();
+  give?.({ done: false, value: [1, 2] });
+  expect([await first, await items.next()]).toEqual([end, end]);
+});
+
 test('an item that cannot be read is an error, after which there are no more', async () => {
   function* unreadable(): Generator<number> {
     yield 1;

@@ -19,7 +19,7 @@ const MAX_VAIN = 5;
 export class Channel implements Transport {
   readonly #configured: readonly Endpoint[];
   readonly #transportOf: (endpoint: Endpoint) => Transport;
-  /** All that were ever used: calls under way at one that is not used any more go on. */
+  /** Those in use, and those that are not any more while calls under way there go on. */
   readonly #known = new Map<string, Peer>();
   readonly #peers: Peers;
   #endpoints: readonly Endpoint[];
@@ -41,8 +41,10 @@ export class Channel implements Transport {
   follow(endpoints: readonly Endpoint[]): void {
     if (this.#closed.signal.aborted) return;
     this.#endpoints = endpoints;
-    const peers = [...endpoints, ...this.#configured].map((endpoint) => this.#peerOf(endpoint));
-    this.#peers.replace([...new Set(peers)]);
+    const preferred = new Set(endpoints.map((endpoint) => this.#peerOf(endpoint)));
+    const spare = this.#configured.map((endpoint) => this.#peerOf(endpoint)).filter((peer) => !preferred.has(peer));
+    this.#peers.replace([...preferred], spare);
+    for (const peer of [...this.#known.values()]) this.#forgetUnused(peer);
   }
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
@@ -50,35 +52,33 @@ export class Channel implements Transport {
     let last: EtcdError | undefined;
     for (let attempt = 0; ; attempt += 1) {
       const peer = this.#peers.pick(call.endpoint);
-      if (last !== undefined && peer.parkedUntil > monotonicMs()) {
-        const leftMs = call.deadline - monotonicMs();
-        await pause(Math.min(this.#peers.pauseMs(peer, attempt), leftMs), call.signal, this.#closed.signal);
-        if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
-        if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
-      }
-      const startedAt = monotonicMs();
-      if (call.deadline <= startedAt) throw outOfTime(call, outcome, last);
+      peer.users += 1;
       try {
-        const response = await peer.transport.unary(call);
-        this.#peers.succeeded(peer, startedAt);
-        return response;
-      } catch (error) {
-        if (!(error instanceof EtcdError)) throw error;
-        const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
-        if (silent || isEndpointFailure(error)) this.#peers.failed(peer, error.reason);
-        if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
-        // Without a time limit a member that is gone for good would be waited for as long.
-        const inVain =
-          call.endpoint !== undefined && call.deadline === Number.POSITIVE_INFINITY && attempt === MAX_VAIN;
-        const stuck =
-          inVain ||
-          (error.reason === 'NotSupportedForLearner' &&
-            (call.endpoint !== undefined || this.#peers.all().length === 1));
-        if (stuck || !mayRetry(call.method, error)) {
-          throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
+        if (last !== undefined && peer.parkedUntil > monotonicMs()) {
+          const leftMs = call.deadline - monotonicMs();
+          await pause(Math.min(this.#peers.pauseMs(peer, attempt), leftMs), call.signal, this.#closed.signal);
+          if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
+          if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
         }
-        last = error;
-        call.onRetry?.(error);
+        const startedAt = monotonicMs();
+        if (call.deadline <= startedAt) throw outOfTime(call, outcome, last);
+        try {
+          const response = await peer.transport.unary(call);
+          this.#peers.succeeded(peer, startedAt);
+          return response;
+        } catch (error) {
+          if (!(error instanceof EtcdError)) throw error;
+          const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
+          if (silent || isEndpointFailure(error)) this.#peers.failed(peer, error.reason);
+          if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
+          if (this.#isStuck(call, error, attempt) || !mayRetry(call.method, error)) {
+            throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
+          }
+          last = error;
+          call.onRetry?.(error);
+        }
+      } finally {
+        this.#left(peer);
       }
     }
   }
@@ -89,6 +89,13 @@ export class Channel implements Transport {
   ): OutgoingStream<Request> {
     const peer = this.#peers.pick(call.endpoint);
     const startedAt = monotonicMs();
+    peer.users += 1;
+    let over = false;
+    const left = (): void => {
+      if (over) return;
+      over = true;
+      this.#left(peer);
+    };
     const stream = peer.transport.stream<Request, Response>(call, {
       message: (message) => {
         if (peer.failures > 0) this.#peers.succeeded(peer, startedAt);
@@ -96,6 +103,7 @@ export class Channel implements Transport {
       },
       end: (error) => {
         if (error !== undefined && isEndpointFailure(error)) this.#peers.failed(peer, error.reason);
+        left();
         handler.end(error);
       },
       leaving: () => {
@@ -107,6 +115,7 @@ export class Channel implements Transport {
       cancel: (why) => {
         if (why === 'unresponsive') this.#peers.failed(peer);
         stream.cancel(why);
+        left();
       },
     });
   }
@@ -114,6 +123,28 @@ export class Channel implements Transport {
   async close(): Promise<void> {
     this.#closed.abort();
     await Promise.all([...this.#known.values()].map((peer) => peer.transport.close()));
+  }
+
+  /** There is nowhere else to go. */
+  #isStuck(
+    { endpoint, deadline }: Pick<UnaryCall<unknown, unknown>, 'endpoint' | 'deadline'>,
+    { reason }: EtcdError,
+    attempt: number,
+  ): boolean {
+    // Without a time limit a member that is gone for good would be waited for as long.
+    if (endpoint !== undefined && deadline === Number.POSITIVE_INFINITY && attempt === MAX_VAIN) return true;
+    return reason === 'NotSupportedForLearner' && (endpoint !== undefined || this.#peers.all().length === 1);
+  }
+
+  #left(peer: Peer): void {
+    peer.users -= 1;
+    this.#forgetUnused(peer);
+  }
+
+  #forgetUnused(peer: Peer): void {
+    if (peer.users > 0 || this.#peers.all().includes(peer)) return;
+    this.#known.delete(peer.endpoint.url);
+    void peer.transport.close();
   }
 
   #peerOf(endpoint: Endpoint): Peer {
@@ -127,6 +158,7 @@ export class Channel implements Transport {
         parkedUntil: 0,
         vainDials: 0,
         dialAt: 0,
+        users: 0,
       };
       this.#known.set(endpoint.url, peer);
     }

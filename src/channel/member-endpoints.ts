@@ -1,3 +1,5 @@
+import { describeType } from '../bytes.js';
+import { invalidInput } from '../errors.js';
 import type { Member } from '../gen/etcdserverpb/rpc.js';
 import { type Endpoint, parseEndpoint } from '../transport/endpoint.js';
 
@@ -17,11 +19,19 @@ export function memberEndpoints(
   const byUrl = new Map<string, Endpoint>();
   for (const { clientUrls } of members.filter(({ isLearner }) => !isLearner)) {
     for (const endpoint of clientUrls.map(advertised)) {
-      if (endpoint === undefined || (!endpoint.tls && !plaintext) || !allow(endpoint.url)) continue;
+      if (endpoint === undefined || (!endpoint.tls && !plaintext) || !isAllowed(endpoint.url, allow)) continue;
       byUrl.set(endpoint.url, endpoint);
     }
   }
   return [...byUrl.values()];
+}
+
+/** A promise would be as good as a yes. */
+function isAllowed(url: string, allow: AllowEndpoint): boolean {
+  const allowed: unknown = allow(url);
+  if (typeof allowed !== 'boolean')
+    throw invalidInput('allowEndpoint', `${describeType(allowed)} for ${url}`, 'a boolean');
+  return allowed;
 }
 
 /** Undefined for what nobody can reach; a socket file of another machine is such. */

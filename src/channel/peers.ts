@@ -20,6 +20,8 @@ export interface Peer {
   vainDials: number;
   /** When calls that failed before try to connect again, on the monotonic clock. */
   dialAt: number;
+  /** Calls and streams that use it, or are about to. */
+  users: number;
 }
 
 /**
@@ -27,19 +29,22 @@ export interface Peer {
  * with every failure in a row.
  */
 export class Peers {
-  #peers: readonly Peer[];
+  #preferred: readonly Peer[];
+  /** Used where all those are parked. */
+  #spare: readonly Peer[] = [];
   #current = 0;
 
   /** In the order in which they are tried. */
   constructor(peers: readonly Peer[]) {
-    this.#peers = peers;
+    this.#preferred = peers;
   }
 
-  /** Others from now on. The one in use stays so where it is among them. */
-  replace(peers: readonly Peer[]): void {
-    const current = this.#peers[this.#current] as Peer;
-    this.#peers = peers;
-    this.#current = Math.max(0, peers.indexOf(current));
+  /** Others from now on. The one in use stays so where it is preferred. */
+  replace(preferred: readonly Peer[], spare: readonly Peer[]): void {
+    const current = this.#preferred[this.#current] as Peer;
+    this.#preferred = preferred;
+    this.#spare = spare;
+    this.#current = Math.max(0, preferred.indexOf(current));
   }
 
   /**
@@ -50,14 +55,17 @@ export class Peers {
   pick(endpoint?: string): Peer {
     if (endpoint !== undefined) return this.#named(endpoint);
     const now = monotonicMs();
-    for (let offset = 0; offset < this.#peers.length; offset += 1) {
-      const index = (this.#current + offset) % this.#peers.length;
-      const peer = this.#peers[index] as Peer;
+    const peers = this.#preferred;
+    for (let offset = 0; offset < peers.length; offset += 1) {
+      const index = (this.#current + offset) % peers.length;
+      const peer = peers[index] as Peer;
       if (peer.parkedUntil > now) continue;
       this.#current = index;
       return peer;
     }
-    return this.#peers.reduce((best, peer) => (peer.parkedUntil < best.parkedUntil ? peer : best));
+    const all = this.all();
+    const spare = this.#spare.find((peer) => peer.parkedUntil <= now);
+    return spare ?? all.reduce((best, peer) => (peer.parkedUntil < best.parkedUntil ? peer : best));
   }
 
   /** A call begun at `startedAt` came through. One begun before the last failure says nothing. */
@@ -92,14 +100,14 @@ export class Peers {
   }
 
   all(): readonly Peer[] {
-    return this.#peers;
+    return this.#spare.length === 0 ? this.#preferred : [...this.#preferred, ...this.#spare];
   }
 
   #named(endpoint: string): Peer {
     const { url } = parseEndpoint(endpoint, 'endpoint');
-    const named = this.#peers.find((peer) => peer.endpoint.url === url);
+    const named = this.all().find((peer) => peer.endpoint.url === url);
     if (named !== undefined) return named;
-    const known = this.#peers.map((peer) => peer.endpoint.url);
+    const known = this.all().map((peer) => peer.endpoint.url);
     throw invalidInput('endpoint', url, `one of the client's endpoints: ${known.join(', ')}`);
   }
 }

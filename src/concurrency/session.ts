@@ -5,6 +5,7 @@ import { prefix } from '../kv/key-range.js';
 import type { KeepAlive } from '../lease/keep-alive.js';
 import { clientClosed } from '../lease/keeper.js';
 import { onAbort } from '../on-abort.js';
+import { once } from '../once.js';
 import { Seat } from './seat.js';
 import { Strays } from './strays.js';
 import { untilAnswered, waitLimit } from './wait-limit.js';
@@ -32,13 +33,21 @@ export class Session implements AsyncDisposable {
   readonly #keepAlive: KeepAlive;
   readonly #seats = new Map<string, Seat>();
   readonly #strays = new Map<string, Strays>();
-  #closing: Promise<void> | undefined;
+  readonly #end: (loseLease: () => void) => Promise<void>;
 
   private constructor(client: Keyspace, keepAlive: KeepAlive) {
     this.client = client;
     this.#keepAlive = keepAlive;
-    const offClose = client.beforeClose(() => this.#end(() => this.#keepAlive.lose(clientClosed(this.leaseId))));
-    onAbort(this.signal, offClose);
+    let ending = false;
+    const offClose = client.beforeClose(() => this.#end(() => keepAlive.lose(clientClosed(keepAlive.id))));
+    this.#end = once((loseLease) => {
+      ending = true;
+      return this.#revoke(loseLease).finally(offClose);
+    });
+    // A client that is closed waits for the lease to be revoked, whoever began it.
+    onAbort(this.signal, () => {
+      if (!ending) offClose();
+    });
   }
 
   /** Grants a lease, or takes the one given, and keeps it alive. @throws EtcdError */
@@ -49,7 +58,11 @@ export class Session implements AsyncDisposable {
       return new Session(client, await keptAlive(client, lease, callOptions));
     }
     const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL });
-    return new Session(client, client.lease.keepAlive(granted));
+    const keepAlive = client.lease.keepAlive(granted);
+    if (!keepAlive.signal.aborted) return new Session(client, keepAlive);
+    // The client was closed meanwhile.
+    await client.lease.revoke(granted.id, callOptions).catch(() => {});
+    throw keepAlive.signal.reason;
   }
 
   get leaseId(): bigint {
@@ -112,11 +125,6 @@ export class Session implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  #end(loseLease: () => void): Promise<void> {
-    this.#closing ??= this.#revoke(loseLease);
-    return this.#closing;
   }
 
   async #revoke(loseLease: () => void): Promise<void> {

@@ -79,7 +79,7 @@ export class KeepAlive implements AsyncDisposable {
     this.#deadline = deadline;
     this.#disarm();
     this.#disarm = after(deadline - monotonicMs(), () => this.#lost.aborted);
-    if (isFirst) this.#onFirst();
+    if (isFirst && monotonicMs() < deadline) this.#onFirst();
   }
 
   lose(reason: EtcdError): void {

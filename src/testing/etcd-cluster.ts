@@ -50,6 +50,7 @@ interface Place {
 
 const POLL_MS = 20;
 const LEADER_TIMEOUT_MS = 30_000;
+const HEALTHY_TIMEOUT_MS = 30_000;
 
 /**
  * Real etcd members on free ports of the loopback, with their data in a temporary folder: to be killed, paused, cut off
@@ -95,7 +96,10 @@ export class EtcdCluster implements AsyncDisposable {
   async join({ learner, add = (peerUrl) => this.#add(peerUrl, learner) }: JoinOptions = {}): Promise<EtcdMember> {
     const [place] = (await this.#places(1)) as [Placed];
     const { name, advertisedPeer } = place.place;
-    const known = await add(advertisedPeer);
+    const known = await add(advertisedPeer).catch(async (error: unknown) => {
+      await place.proxy?.close();
+      throw error;
+    });
     const all = known.flatMap((member) =>
       member.peerUrls.map((url) => `${url === advertisedPeer ? name : member.name}=${url}`),
     );
@@ -247,11 +251,13 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
 
 /** etcd lets no member come or go before the others were connected for five seconds. */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + HEALTHY_TIMEOUT_MS;
   for (;;) {
     try {
       return await change();
     } catch (error) {
-      if (!(error instanceof EtcdError) || error.reason !== 'Unhealthy') throw error;
+      const isEarly = error instanceof EtcdError && error.reason === 'Unhealthy';
+      if (!isEarly || performance.now() > deadline) throw error;
       await pause(POLL_MS);
     }
   }

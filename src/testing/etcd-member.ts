@@ -101,6 +101,8 @@ export class EtcdMember {
     if (child === undefined || !this.running) return;
     const ended = new Promise((resolve) => child.once('exit', resolve));
     child.kill(signal);
+    // One that is paused would not hear of it.
+    child.kill('SIGCONT');
     await ended;
   }
 

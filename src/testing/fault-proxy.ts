@@ -14,9 +14,10 @@ interface Pair {
   readonly client: Socket;
   readonly server: Socket;
   sender: string | undefined;
+  losesAnswer: boolean;
 }
 
-const AS_IT_COMES: Pace = { delayMs: undefined, sliceBytes: undefined };
+const AS_IT_COMES: Pace = { delayMs: undefined, sliceBytes: undefined, paused: false };
 
 /** A TCP proxy in front of one server, that misbehaves on demand. Only on Node. */
 export class FaultProxy implements AsyncDisposable {
@@ -29,10 +30,9 @@ export class FaultProxy implements AsyncDisposable {
   /** What is swallowed instead of forwarded. */
   readonly #swallow = new Set<Direction>();
   readonly #cutOff = new Set<string>();
-  #paused = false;
   #pace: Pace = AS_IT_COMES;
   #hold: ((bytes: Uint8Array, pair: Pair) => boolean) | undefined;
-  readonly #onBytes = new Set<(direction: Direction, bytes: Uint8Array) => void>();
+  readonly #onBytes = new Set<(direction: Direction, bytes: Uint8Array, pair: Pair) => void>();
 
   private constructor(server: Server, port: number, { senderOf }: FaultProxyOptions) {
     this.#server = server;
@@ -81,7 +81,7 @@ export class FaultProxy implements AsyncDisposable {
 
   /** Reads no more, from either side, until `heal`: nothing is lost, and the buffers on the way fill up. */
   pause(): void {
-    this.#paused = true;
+    this.#pace = { ...this.#pace, paused: true };
     for (const pair of this.#pairs) suspend(pair);
   }
 
@@ -116,7 +116,6 @@ export class FaultProxy implements AsyncDisposable {
     this.#swallow.clear();
     this.#cutOff.clear();
     this.#pace = AS_IT_COMES;
-    this.#paused = false;
     if (lossy) this.dropConnections();
     for (const { client, server } of this.#pairs) {
       client.resume();
@@ -125,19 +124,16 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * The next answer is lost: what the server sends after the next such request is swallowed and the connection dropped.
-   * Resolves when that has happened.
+   * The next answer is lost: what the server sends after the next such request is swallowed and its connection dropped.
+   * Resolves when that has happened; other connections and faults stay.
    */
   loseNextAnswer(isRequest: BytesTest): Promise<void> {
     return new Promise((resolve) => {
-      let sent = false;
-      const listener = (direction: Direction, bytes: Uint8Array): void => {
-        if (direction === 'to-server' && isRequest(bytes)) {
-          sent = true;
-          this.#swallow.add('to-client');
-        } else if (direction === 'to-client' && sent && hasHeaders(bytes)) {
+      const listener = (direction: Direction, bytes: Uint8Array, pair: Pair): void => {
+        if (direction === 'to-server' && isRequest(bytes)) pair.losesAnswer = true;
+        else if (direction === 'to-client' && pair.losesAnswer && hasHeaders(bytes)) {
           this.#onBytes.delete(listener);
-          this.heal();
+          this.#end(pair);
           resolve();
         }
       };
@@ -174,14 +170,14 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   #accept(client: Socket, server: Socket): void {
-    const pair: Pair = { client, server, sender: undefined };
+    const pair: Pair = { client, server, sender: undefined, losesAnswer: false };
     this.#pairs.add(pair);
     const end = (): void => this.#end(pair);
     for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
     const pace = (): Pace => this.#pace;
     const lanes = { 'to-server': new Lane(client, server, pace), 'to-client': new Lane(server, client, pace) };
     const forward = (direction: Direction, bytes: Uint8Array): void => {
-      for (const listener of [...this.#onBytes]) listener(direction, bytes);
+      for (const listener of [...this.#onBytes]) listener(direction, bytes, pair);
       if (!this.#isSwallowed(direction, pair)) lanes[direction].push(bytes);
     };
     client.on('data', (bytes) => {
@@ -189,7 +185,7 @@ export class FaultProxy implements AsyncDisposable {
       if (!this.#hold?.(bytes, pair)) forward('to-server', bytes);
     });
     server.on('data', (bytes) => forward('to-client', bytes));
-    if (this.#paused) suspend(pair);
+    if (this.#pace.paused) suspend(pair);
   }
 
   #end(pair: Pair): void {
@@ -198,7 +194,8 @@ export class FaultProxy implements AsyncDisposable {
     pair.server.destroy();
   }
 
-  #isSwallowed(direction: Direction, { sender }: Pair): boolean {
+  #isSwallowed(direction: Direction, { sender, losesAnswer }: Pair): boolean {
+    if (losesAnswer && direction === 'to-client') return true;
     return this.#swallow.has(direction) || (sender !== undefined && this.#cutOff.has(sender));
   }
 }

@@ -7,6 +7,8 @@ export interface Pace {
   readonly delayMs: number | undefined;
   /** At most so many bytes in one write. */
   readonly sliceBytes: number | undefined;
+  /** Nothing is read. */
+  readonly paused: boolean;
 }
 
 /** One direction of one connection through a proxy: bytes leave in the order in which they came, however late. */
@@ -21,7 +23,9 @@ export class Lane {
     this.#to = to;
     this.#pace = pace;
     // A sender that is faster than the receiver has to wait, as without a proxy.
-    to.on('drain', () => from.resume());
+    to.on('drain', () => {
+      if (!pace().paused) from.resume();
+    });
   }
 
   push(bytes: Uint8Array): void {

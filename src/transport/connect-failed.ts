@@ -18,7 +18,7 @@ const LONGEST_PROBLEM = 300;
 
 /** No connection came about; nothing was sent. */
 export function connectFailed({ url, tls }: Endpoint, words: string, cause?: unknown): EtcdError {
-  const problem = opensslWords(words).replace(/\W+$/, '').slice(0, LONGEST_PROBLEM);
+  const problem = opensslWords(words).slice(0, LONGEST_PROBLEM).replace(/\W+$/, '');
   const advice = tls
     ? ADVICE.find(([pattern]) => pattern.test(problem))?.[1]
     : /peer closed|broke a rule|^Failed|ECONNRESET/.test(problem) && WRONG_SCHEME;

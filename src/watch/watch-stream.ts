@@ -1,9 +1,10 @@
 import { isTooLarge } from '../channel/retry.js';
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
-import { EtcdError, type Reason } from '../errors.js';
+import { clientClosed, EtcdError, type Reason } from '../errors.js';
 import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
+import { onAbort } from '../on-abort.js';
 import type { StatusCode } from '../status.js';
 import { errorFromText } from '../status-error.js';
 import { after, backoffMs, monotonicMs } from '../time.js';
@@ -32,6 +33,9 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'Aborted',
 ]);
 
+/** More than one: etcd may begin to send before it has noted that a watch wants fragments. */
+const MAX_TOO_LARGE = 4;
+
 const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage']);
 
 /**
@@ -55,9 +59,10 @@ export class WatchStream {
   #openedAt = 0;
   #stopReopening: () => void = () => {};
   #stopLingering: () => void = () => {};
+  #offClosed: () => void = () => {};
   #reopening = false;
-  /** A response was too large to be taken whole. */
-  #fragment = false;
+  /** Streams that ended for a response that was too large: from the first on, fragments are asked for. */
+  #tooLarge = 0;
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
@@ -65,6 +70,8 @@ export class WatchStream {
 
   add(watcher: Watcher): void {
     this.#stopLingering();
+    // Only as long as there is one: a namespace is made for a moment, and the client lasts.
+    if (this.#watchers.size === 0) this.#offClosed = onAbort(this.#rpc.settings.closed, () => this.end(clientClosed()));
     this.#watchers.add(watcher);
     if (this.#stream !== undefined) this.#create(watcher, this.#stream);
     else if (!this.#reopening) this.#open();
@@ -76,6 +83,7 @@ export class WatchStream {
     const watchId = this.#ids.get(watcher);
     if (watchId !== undefined) this.#cancel(watchId);
     if (this.#watchers.size > 0) return;
+    this.#offClosed();
     this.#stopLingering();
     this.#stopLingering = after(LINGER_MS, () => this.#close());
   }
@@ -89,6 +97,7 @@ export class WatchStream {
   end(error: EtcdError): void {
     for (const watcher of this.#watchers) watcher.end(error);
     this.#watchers.clear();
+    this.#offClosed();
     this.#stopLingering();
     this.#close();
   }
@@ -97,7 +106,7 @@ export class WatchStream {
   #close(): void {
     this.#stopReopening();
     this.#reopening = false;
-    this.#fragment = false;
+    this.#tooLarge = 0;
     this.#stream?.cancel();
     this.#forgetStream();
   }
@@ -131,7 +140,7 @@ export class WatchStream {
           this.#ended(undefined);
         },
       },
-      { metadata: REQUIRE_LEADER, maxReceiveBytes: this.#fragment ? undefined : WHOLE_RESPONSE_BYTES },
+      { metadata: REQUIRE_LEADER, maxReceiveBytes: this.#tooLarge > 0 ? undefined : WHOLE_RESPONSE_BYTES },
     );
     this.#stream = stream;
     this.#openedAt = monotonicMs();
@@ -141,7 +150,9 @@ export class WatchStream {
   #create(watcher: Watcher, stream: OutgoingStream<WatchRequest>): void {
     const watchId = this.#nextId++;
     try {
-      stream.send({ requestUnion: { case: 'createRequest', value: watcher.createRequest(watchId, this.#fragment) } });
+      stream.send({
+        requestUnion: { case: 'createRequest', value: watcher.createRequest(watchId, this.#tooLarge > 0) },
+      });
       this.#creating.push(watcher);
     } catch (error) {
       // The request is too long: the trouble of this watch alone.
@@ -198,11 +209,12 @@ export class WatchStream {
     }
     if (error.code === 'Unavailable') {
       watcher.detached();
-      after(backoffMs(this.#failures++), () => {
+      const again = (): void => {
         if (!this.#watchers.has(watcher) || this.#stream === undefined || this.#isOnStream(watcher)) return;
         this.#create(watcher, this.#stream);
-      });
-      return;
+      };
+      // The stream holds the process as long as there is one.
+      return void after(backoffMs(this.#failures++), again, 'background');
     }
     this.remove(watcher);
     watcher.end(error);
@@ -248,10 +260,7 @@ export class WatchStream {
   #ended(error: EtcdError | undefined): void {
     this.#forgetStream();
     for (const watcher of this.#watchers) watcher.detached();
-    if (error !== undefined && isTooLarge(error) && !this.#fragment) {
-      this.#fragment = true;
-      return this.#open();
-    }
+    if (error !== undefined && isTooLarge(error) && ++this.#tooLarge < MAX_TOO_LARGE) return this.#open();
     if (error !== undefined && !isResumable(error) && !this.#renews(error, this.#renewals++)) return this.end(error);
     this.#reopening = true;
     if (monotonicMs() - this.#openedAt > STEADY_MS) this.#failures = 0;

@@ -23,6 +23,13 @@ describe('the endpoints that members advertise', () => {
     expect(asked).toEqual(['https://a:2379', 'https://b:1', 'https://a.evil:1']);
   });
 
+  test('are asked about with yes or no: a promise of an answer is none', () => {
+    const allow = (async () => false) as never;
+    expect(() => urls(['https://x:1'], [member('https://a')], allow)).toThrow(
+      'allowEndpoint: got an object (Promise) for https://a:2379; allowed: a boolean',
+    );
+  });
+
   test('that are none, or files of another machine, are left out', () => {
     expect(urls(['http://x:1'], [member('localhost:1', 'unix:///tmp/a', 'http://a:1/path', '')])).toEqual([]);
   });

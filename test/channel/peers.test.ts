@@ -58,6 +58,20 @@ describe('the choice among endpoints', () => {
     peers.succeeded(peer, monotonicMs() + 1);
     expect(peers.pauseMs(peer, 0)).toBeLessThan(60);
   });
+
+  test('takes spare ones only while all others are parked', () => {
+    const peers = three();
+    const [a, b, c] = peers.all() as [Peer, Peer, Peer];
+    expect(peers.pick()).toBe(a);
+    peers.replace([b, c], [a]);
+    expect(peers.pick()).toBe(b);
+    peers.failed(b);
+    expect(peers.pick()).toBe(c);
+    peers.failed(c);
+    expect(peers.pick()).toBe(a);
+    b.parkedUntil = 0;
+    expect(peers.pick()).toBe(b);
+  });
 });
 
 function three(): Peers {
@@ -70,6 +84,7 @@ function three(): Peers {
     parkedUntil: 0,
     vainDials: 0,
     dialAt: 0,
+    users: 0,
   });
   return new Peers([peer('http://a:1'), peer('http://b:1'), peer('http://c:1')]);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Gap, Mutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
-import { prefix } from '../../src/index.js';
+import { type Client, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -183,6 +183,24 @@ describe('a client that is closed', () => {
     await own.close();
   });
 
+  test.each([
+    ['closed twice at once', (etcd: Client) => Promise.all([etcd.close(), etcd.close()])],
+    ['closed while a session is', (etcd: Client, session: Session) => Promise.all([session.close(), etcd.close()])],
+    [
+      'closed again by who hears of it',
+      async (etcd: Client, session: Session) => {
+        session.signal.addEventListener('abort', () => void etcd.close());
+        await etcd.close();
+      },
+    ],
+  ])('and is %s waits for its locks to be free', async (_, close) => {
+    const { etcd, proxy } = await proxied();
+    const session = await Session.open(etcd, { ttl: 60 });
+    proxy.delay(30);
+    await close(etcd, session);
+    expect((await openClient().lease.timeToLive(session.leaseId)).ttl).toBe(-1);
+  });
+
   test('leaves a lease alone whose session was orphaned', async () => {
     const [etcd, other] = [openClient(), openClient()];
     const session = await Session.open(etcd);
@@ -210,6 +228,16 @@ test('a namespace that is closed closes its own sessions alone', async () => {
   await inner.close();
   expect([own.valid(), inside.valid()]).toEqual([true, false]);
   expect((await etcd.lease.timeToLive(inside.leaseId)).ttl).toBe(-1);
+});
+
+test('a namespace that is closed opens no session, and leaves no lease', async () => {
+  const [etcd, ttl] = [openClient(), 4_321];
+  const inner = etcd.namespace(`${unique()}/`);
+  await inner.close();
+  expect(await errorOf(Session.open(inner, { ttl }))).toMatchObject({ reason: 'ClientClosed' });
+  const { ids } = await etcd.lease.leases();
+  const leases = await Promise.all(ids.map((id) => etcd.lease.timeToLive(id)));
+  expect(leases.filter(({ grantedTtl }) => grantedTtl === ttl)).toEqual([]);
 });
 
 test('a client that is closed ends the healing', async () => {

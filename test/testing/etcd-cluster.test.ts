@@ -39,6 +39,15 @@ test('members are added and removed, and those that are left go on', async (cont
   expect((await etcd.range(prefix('k'))).count).toBe(1n);
 });
 
+test('a member that is paused can be stopped', async (context) => {
+  const cluster = await ownCluster(1);
+  const [member] = cluster?.members ?? [];
+  if (member === undefined) return context.skip('the servers are not ours');
+  member.pause();
+  await member.stop();
+  expect(member.running).toBe(false);
+});
+
 async function ownCluster(members: number): Promise<EtcdCluster | undefined> {
   const { cluster } = await ownEtcd({ members, peerProxies: true });
   return cluster;

@@ -41,6 +41,45 @@ describe('a fault proxy', () => {
     expect(client.destroyed).toBe(false);
   });
 
+  test('that is paused while a receiver does not read hands on nothing when that one does', async () => {
+    const { proxy, client, reads, peers } = await throughProxy();
+    await expect.poll(() => peers.length).toBe(1);
+    peers[0]?.pause();
+    const total = 40_000_000;
+    client.write('x'.repeat(total));
+    const waiting: number[] = [];
+    const settled = (): boolean => waiting.push(client.writableLength) > 5 && waiting.at(-1) === waiting.at(-5);
+    await expect.poll(settled, { timeout: 20_000 }).toBe(true);
+    const left = client.writableLength;
+    proxy.pause();
+    peers[0]?.resume();
+    await expect.poll(() => reads.length).toBeGreaterThan(0);
+    waiting.length = 0;
+    await expect.poll(settled, { timeout: 20_000 }).toBe(true);
+    expect(client.writableLength).toBe(left);
+    proxy.heal();
+    await expect.poll(() => reads.join('').length, { timeout: 20_000 }).toBe(total);
+  });
+
+  test('that loses an answer ends the connection that it was for, and no other fault', async () => {
+    const server = await echoServer();
+    const proxy = await faultProxy(server);
+    const [a, b] = await Promise.all([connected(proxy, 'a'), connected(proxy, 'b')]);
+    await expect.poll(() => [a.reads.join(''), b.reads.join('')]).toEqual(['a', 'b']);
+    proxy.delay(60);
+    const lost = proxy.loseNextAnswer((bytes) => String(Buffer.from(bytes)).includes('ask'));
+    // The echo of a frame HEADERS is an answer.
+    const ask = Buffer.from([0, 0, 3, 1, 4, 0, 0, 0, 1, ...Buffer.from('ask')]);
+    a.client.write(ask);
+    await lost;
+    const writtenAt = performance.now();
+    b.client.write('c');
+    await expect.poll(() => b.reads.join('')).toBe('bc');
+    // There and back.
+    expect(performance.now() - writtenAt).toBeGreaterThanOrEqual(120);
+    expect(a.reads.join('')).toBe('a');
+  });
+
   test('that swallows ends its connections when healed, for they lack bytes', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.oneWay('to-client');

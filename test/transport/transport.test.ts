@@ -88,6 +88,18 @@ describe('a call', () => {
     expect((await openClient().get(key))?.version).toBe(1n);
   });
 
+  test('that the server refuses as if it had never come is not repeated: nobody knows what was done (S27)', async () => {
+    let puts = 0;
+    const endpoint = await scriptedServer(
+      scriptedUnary(methods.kv.put, () => {
+        puts += 1;
+        throw { code: 14, details: 'No connection established. Last error: Error: connect ECONNREFUSED 10.0.0.1:2379' };
+      }),
+    );
+    expect(await errorOf(openClient({ endpoints: [endpoint] }).put('k', 'v'))).toMatchObject({ outcome: 'unknown' });
+    expect(puts).toBe(1);
+  });
+
   test('that only reads is repeated over a connection that breaks (S28)', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
+import type { ClientOptions } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -47,6 +48,29 @@ test('a progress reply with id -1 moves every watch of the stream, and a torn re
   etcd.watch('a');
   etcd.watch('b');
   await expect.poll(() => resumed, { timeout: 10_000 }).toEqual([51n, 11n]);
+});
+
+test('a response that comes whole though fragments were asked for is asked for again, but not for ever (S4)', async () => {
+  const large = (revision: bigint) => ({
+    ...put('a', revision),
+    kv: { ...put('a', revision).kv, value: Buffer.alloc(2_000) },
+  });
+  const asked: unknown[] = [];
+  const etcd = await clientOf(
+    async (stream) => {
+      const { watchId, fragment } = await creation(stream);
+      asked.push(fragment);
+      stream.send({ ...header(9n), watchId, created: true });
+      const isCut = asked.length === 3;
+      stream.send({ ...header(11n), watchId, events: [isCut ? put('a', 10n) : large(10n)] });
+      stream.send({ ...header(11n), watchId, events: [large(11n)] });
+    },
+    { maxReceiveBytes: 1_000 },
+  );
+  const batches = etcd.watch('a', { startRevision: 10n }).batches();
+  expect((await batches.next()).value?.revision).toBe(10n);
+  expect(await errorOf(batches.next())).toMatchObject({ code: 'ResourceExhausted' });
+  expect(asked).toEqual([false, true, true, true]);
 });
 
 test('the header of a response with events does not move the cursor (S2)', async () => {
@@ -158,11 +182,14 @@ test('a watch ended with the stream for a reason that stays ends with that reaso
   expect(await errorOf(etcd.watch('a').batches().next())).toMatchObject({ reason: 'PermissionDenied' });
 });
 
-async function clientOf(play: (stream: Stream) => Promise<void>): Promise<ReturnType<typeof openClient>> {
-  return openClient({ endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
+async function clientOf(
+  play: (stream: Stream) => Promise<void>,
+  options: Partial<ClientOptions> = {},
+): Promise<ReturnType<typeof openClient>> {
+  return openClient({ ...options, endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
 }
 
-async function creation(stream: Stream): Promise<{ watchId: bigint; startRevision: bigint }> {
+async function creation(stream: Stream): Promise<{ watchId: bigint; startRevision: bigint; fragment: boolean }> {
   const { requestUnion } = await stream.receive();
   if (requestUnion?.case !== 'createRequest') throw new Error(`expected a create, got ${requestUnion?.case}`);
   return requestUnion.value;

@@ -92,6 +92,16 @@ describe('a watch', () => {
     expect(await errorOf(next)).toMatchObject({ reason: 'ClientClosed' });
   });
 
+  test('of a namespace ends with its client, also while no server is to be found', async () => {
+    const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
+    const watches = Array.from({ length: 20 }, (_, index) => etcd.namespace(`${index}/`).watch('k'));
+    const ends = watches.map((watch) => errorOf(watch.batches().next()));
+    await errorOf(etcd.get('k', { timeoutMs: 300 }));
+    await etcd.close();
+    const soon = await Promise.race([Promise.all(ends), new Promise((resolve) => setImmediate(resolve, 'still open'))]);
+    expect(soon).toMatchObject(watches.map(() => ({ reason: 'ClientClosed' })));
+  });
+
   test('whose revision is compacted ends with a typed error that carries compactRevision (S6)', async () => {
     const etcd = openClient(await ownEtcd());
     const key = unique();

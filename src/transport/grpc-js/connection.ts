@@ -113,7 +113,7 @@ function lastError(client: Client, report: (problem: string) => void): void {
 }
 
 /** "No connection established. Last error: Error: connect ECONNREFUSED 127.0.0.1:1. Resolution note: ": the core of it. */
-export function plain(details: string): string {
+function plain(details: string): string {
   return details
     .replace(/^No connection established\. (Last error: )?(Error( \[\w+\])?: )?/, '')
     .replace(/ \(\d{4}-.*\)|\.? Resolution note: .*$/g, '');

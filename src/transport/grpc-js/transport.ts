@@ -4,14 +4,13 @@ import { onAbort } from '../../on-abort.js';
 import { statusCode } from '../../status.js';
 import { errorFromStatus } from '../../status-error.js';
 import { after, monotonicMs } from '../../time.js';
-import { connectFailed } from '../connect-failed.js';
 import { decodeAnswer } from '../decode-answer.js';
 import { encodeRequest } from '../encode-request.js';
 import type { Endpoint } from '../endpoint.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import type { TransportFactory, TransportOptions } from '../transport-options.js';
 import { asBuffer } from './as-buffer.js';
-import { GrpcJsConnection, plain } from './connection.js';
+import { GrpcJsConnection } from './connection.js';
 import { GrpcJsStream } from './stream.js';
 
 /** The transport over `@grpc/grpc-js`. */
@@ -135,11 +134,8 @@ class GrpcJsTransport implements Transport {
 
   #statusError(error: ServiceError, method: string): EtcdError {
     const where = { method, endpoint: this.#endpoint.url };
-    // grpc-js says so only in words: the connection went away between the look at it and the call.
-    const details = error.details ?? error.message;
-    if (details.startsWith('No connection established'))
-      return amended(connectFailed(this.#endpoint, plain(details)), where);
-    return errorFromStatus(statusCode(error.code), details, where);
+    // That a call was not sent grpc-js says only in words, which a server may use as well.
+    return errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
   }
 }
 

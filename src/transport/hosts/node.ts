@@ -1,5 +1,6 @@
 import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
+import { after } from '../../time.js';
 import type { ByteStreamEvents, OpenByteStream } from '../byte-stream.js';
 import type { Endpoint } from '../endpoint.js';
 import { opensslWords } from '../openssl-words.js';
@@ -8,6 +9,8 @@ import { serverNameOf, type TlsOptions } from '../tls.js';
 const READ_BUFFER_BYTES = 65_536;
 /** More than this waiting to be sent is long; the kernel has taken as much before. */
 const LONG_BYTES = 262_144;
+/** For the last words of a connection to be sent. */
+const FLUSH_TIMEOUT_MS = 1_000;
 
 /** Byte streams on Node's `net` and `tls`. */
 export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
@@ -55,9 +58,15 @@ function overSocket(socket: Socket, events: ByteStreamEvents): ReturnType<OpenBy
       return socket.writableLength < LONG_BYTES;
     },
     hold: (busy) => void (busy ? socket.ref() : socket.unref()),
-    // What a peer that does not read keeps waiting would be waited for without end.
-    close: () =>
-      void (socket.writableLength < LONG_BYTES && !socket.connecting ? socket.destroySoon() : socket.destroy()),
+    close: () => {
+      if (socket.writableLength >= LONG_BYTES || socket.connecting) return void socket.destroy();
+      socket.destroySoon();
+      // What a peer that does not read keeps waiting would be waited for without end.
+      socket.once(
+        'close',
+        after(FLUSH_TIMEOUT_MS, () => socket.destroy()),
+      );
+    },
   };
 }
 

@@ -35,7 +35,7 @@ type State =
   | { readonly name: 'connecting'; readonly stopTimer: () => void }
   | { readonly name: 'open'; readonly pinger: Pinger }
   /** By GOAWAY, or for want of stream identifiers: what is under way is finished. */
-  | { readonly name: 'draining'; readonly pinger: Pinger }
+  | { readonly name: 'draining'; readonly pinger: Pinger; readonly lastStreamId: number }
   | { readonly name: 'closed' };
 
 /** One HTTP/2 connection, client's side: RFC 9113. It owns the byte stream and every stream on it. */
@@ -222,6 +222,7 @@ export class Connection implements StreamConnection, FrameEvents {
   }
 
   goAway(lastStreamId: number, code: number, debug: string): void {
+    this.#limits.goAway();
     const said = debug === '' ? '' : ` (${debug})`;
     this.#retire(lastStreamId, `the peer ends the connection: GOAWAY, ${errorCodeName(code)}${said}`);
   }
@@ -277,11 +278,13 @@ export class Connection implements StreamConnection, FrameEvents {
 
   /** Takes no more streams; those above `lastStreamId` were not processed. */
   #retire(lastStreamId: number, problem: string): void {
-    if (this.#state.name === 'connecting') return this.#close(problem);
-    if (this.#state.name === 'open') {
-      this.#state = { name: 'draining', pinger: this.#state.pinger };
-      this.#events.retired();
-    }
+    const before = this.#state;
+    if (before.name === 'closed') return;
+    if (before.name === 'connecting') return this.#close(problem);
+    // Section 6.8: a later one may take back streams, and says nothing new else.
+    if (before.name === 'draining' && lastStreamId >= before.lastStreamId) return;
+    this.#state = { name: 'draining', pinger: before.pinger, lastStreamId };
+    if (before.name === 'open') this.#events.retired();
     this.#releaseWaiting(problem);
     for (const stream of this.#streams.all()) {
       if (stream.id <= lastStreamId) {

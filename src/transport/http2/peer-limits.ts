@@ -5,10 +5,14 @@ const MAX_BACKLOG_BYTES = 1_048_576;
 /** Empty frames in a row, which cost work and bring nothing. */
 const MAX_EMPTY_FRAMES = 1_000;
 
+/** A peer that shuts down gracefully sends two; each is told to every stream. */
+const MAX_GOAWAYS = 10;
+
 /** What a peer may not have of this side: memory and work for nothing. */
 export class PeerLimits {
   #backlogBytes = 0;
   #emptyFrames = 0;
+  #goAways = 0;
 
   /** Bytes were given to a byte stream that is slow to take them. */
   wroteCongested(bytes: number): void {
@@ -28,6 +32,12 @@ export class PeerLimits {
   data(empty: boolean): void {
     this.#emptyFrames = empty ? this.#emptyFrames + 1 : 0;
     if (this.#emptyFrames > MAX_EMPTY_FRAMES) throw calm('empty DATA frames without end');
+  }
+
+  /** @throws ConnectionError */
+  goAway(): void {
+    this.#goAways += 1;
+    if (this.#goAways > MAX_GOAWAYS) throw calm('GOAWAY without end');
   }
 }
 

@@ -57,6 +57,19 @@ describe('GOAWAY', () => {
     expect((await old).count).toBe(1n);
   });
 
+  test('that says nothing new costs nothing, and one without end ends the connection', async () => {
+    const peer = new Http2Peer();
+    const covered = watch(peer);
+    await turn();
+    const { connection } = peer;
+    for (let again = 0; again < 5; again += 1) connection.send(goAway(2 ** 31 - 1));
+    await turn();
+    expect([covered.leavings, connection.closed]).toEqual([1, false]);
+    for (let again = 0; again < 10; again += 1) connection.send(goAway(2 ** 31 - 2 - again));
+    await turn();
+    expect([connection.goAwayCode, connection.closed]).toEqual(['ENHANCE_YOUR_CALM', true]);
+  });
+
   test('is told to the streams that it covers, which go on', async () => {
     const peer = new Http2Peer();
     const [covered, cancelled] = [watch(peer), watch(peer)];

@@ -1,0 +1,31 @@
+import { createServer, type Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { parseEndpoint } from '../../src/transport/endpoint.js';
+import { openByteStream } from '../../src/transport/hosts/node.js';
+
+test('a byte stream that is closed waits for no peer that does not read', async () => {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => void sockets.push(socket.pause().on('error', () => {})));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const { port } = server.address() as { port: number };
+  const heard: string[] = [];
+  const stream = openByteStream(parseEndpoint(`http://127.0.0.1:${port}`, 'endpoint'), undefined, {
+    opened: () => void heard.push('opened'),
+    read: () => {},
+    drained: () => {},
+    closed: () => void heard.push('closed'),
+  });
+  await expect.poll(() => heard).toEqual(['opened']);
+  // Until the kernel takes no more: so little then waits that it is not given up at once.
+  const waits = (): boolean => process.getActiveResourcesInfo().some((name) => /WriteWrap/.test(name));
+  while (!waits()) {
+    expect(stream.write([new Uint8Array(200_000)])).toBe(true);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  stream.close();
+  await expect.poll(() => heard, { timeout: 10_000 }).toEqual(['opened', 'closed']);
+});
