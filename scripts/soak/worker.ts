@@ -3,7 +3,7 @@ import type { Violation } from '../../src/testing/index.js';
 import { blockEventLoop } from '../../test/support/block.js';
 import { Load } from '../../test/support/faults/load.js';
 import { LockLoad } from '../../test/support/faults/lock-load.js';
-import { randomNumbers } from '../../test/support/faults/rounds.js';
+import { branchOf, randomNumbers } from '../../test/support/faults/rounds.js';
 import type { Target } from '../../test/support/faults/target.js';
 import { openHandles, type ProcessSample, takeSample } from './sample.js';
 
@@ -50,8 +50,8 @@ async function answer(request: Exclude<WorkerRequest, { readonly type: 'block' }
     const { target, name, seed } = request;
     resident ??= await open(target);
     const random = randomNumbers(seed);
-    const load = await Load.start(target, { name, random });
-    episode = { load, locks: await LockLoad.start(target, { name: `${name}-lock`, random }) };
+    const load = await Load.start(target, { name, random: branchOf(random) });
+    episode = { load, locks: await LockLoad.start(target, { name: `${name}-lock`, random: branchOf(random) }) };
     return { type: 'loaded' };
   }
   if (request.type === 'judge') return judge();

@@ -4,7 +4,7 @@ import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, type ClientOptions, EtcdError, op } from '../../../src/index.js';
 import { type Claim, checkLock, type Violation } from '../../../src/testing/index.js';
 import { whatHappened } from '../truth.js';
-import { between } from './rounds.js';
+import { between, branchOf } from './rounds.js';
 import { proxiedFrom, type Target } from './target.js';
 import { untilPut } from './until-put.js';
 
@@ -12,6 +12,8 @@ const CONTENDERS = 3;
 /** Seconds: short, so that leases are lost now and then. */
 const TTL = 3;
 const HOLD_MS = 20;
+/** Once the faults are over: a lost session's lease, extended by an election, and much more. */
+const HELD_AGAIN_MS = 30_000;
 
 export interface LockLoadOptions {
   readonly client?: Partial<ClientOptions> | undefined;
@@ -36,13 +38,25 @@ export class LockLoad implements AsyncDisposable {
     this.#target = target;
     this.#options = options;
     this.#fromRevision = fromRevision;
-    this.#contending = Promise.all(Array.from({ length: CONTENDERS }, (_, index) => this.#contend(index)));
+    this.#contending = Promise.all(
+      Array.from({ length: CONTENDERS }, (_, index) => this.#contend(index, branchOf(options.random))),
+    );
     this.#contending.catch(() => {});
   }
 
   static async start(target: Target, options: LockLoadOptions): Promise<LockLoad> {
     await using etcd = new Client({ endpoints: target.endpoints });
     return new LockLoad(target, options, (await etcd.range(options.name, { timeoutMs: 30_000 })).header.revision);
+  }
+
+  /** Until one more hold of it is over. */
+  async heldAgain(): Promise<void> {
+    const before = this.#claims.length;
+    const deadline = performance.now() + HELD_AGAIN_MS;
+    while (this.#claims.length === before) {
+      if (performance.now() > deadline) throw new Error(`the lock was not taken within ${HELD_AGAIN_MS} ms`);
+      await pause(HOLD_MS);
+    }
   }
 
   /** Ends the load; no two may have held at a time, or out of order, and no stale write may be there. */
@@ -80,34 +94,37 @@ export class LockLoad implements AsyncDisposable {
   }
 
   /** A session after the other, as each is lost. */
-  async #contend(index: number): Promise<void> {
+  async #contend(index: number, random: () => number): Promise<void> {
     const etcd = new Client({ endpoints: proxiedFrom(this.#target, index), ...this.#options.client });
     this.#clients.push(etcd);
     while (!this.#over.signal.aborted) {
       try {
         await using session = await Session.open(etcd, { ttl: TTL });
         const mutex = new Mutex(session, this.#lock);
-        while (!session.signal.aborted && !this.#over.signal.aborted) await this.#hold(mutex, `contender ${index}`);
+        while (!session.signal.aborted && !this.#over.signal.aborted)
+          await this.#hold(mutex, `contender ${index}`, random);
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
       }
     }
   }
 
-  async #hold(mutex: Mutex, holder: string): Promise<void> {
+  async #hold(mutex: Mutex, holder: string, random: () => number): Promise<void> {
     const held = await mutex.lock({ signal: this.#over.signal });
-    const fromMs = sharedClockMs();
-    let untilMs = fromMs;
+    const until = sharedClockMs() + between(0, HOLD_MS, random);
+    let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
     try {
-      const until = fromMs + between(0, HOLD_MS, this.#options.random);
-      while (held.valid()) {
-        untilMs = sharedClockMs();
-        if (untilMs > until) break;
+      for (;;) {
+        // Read first: it was held at this time if it is so afterwards.
+        const nowMs = sharedClockMs();
+        if (!held.valid()) break;
+        claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };
+        if (nowMs > until) break;
         await pause(1);
       }
       await held.txn({ then: [op.put(this.#guarded, `${held.token}`)] });
     } finally {
-      this.#claims.push({ holder, token: held.token, fromMs, untilMs });
+      if (claim !== undefined) this.#claims.push({ holder, token: held.token, ...claim });
       await held.unlock();
     }
   }

@@ -25,9 +25,19 @@ export function randomNumbers(seed: number): () => number {
   };
 }
 
+/** A generator of its own, seeded by this one, for what runs beside others: in which order they draw is chance. */
+export function branchOf(random: () => number): () => number {
+  return randomNumbers(Math.floor(random() * 2 ** 32));
+}
+
 /** Evenly between the two. */
 export function between(least: number, most: number, random: () => number): number {
   return least + (most - least) * random();
+}
+
+/** One after the other with each seed, so that as many rounds as there are of them try all. */
+export function variant<T>(items: readonly T[], { seed }: Pick<Round, 'seed'>): T {
+  return items[seed % items.length] as T;
 }
 
 export function pick<T>(items: readonly T[], random: () => number): T {

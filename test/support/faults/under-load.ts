@@ -4,7 +4,7 @@ import type { ClientOptions } from '../../../src/index.js';
 import type { FaultyCluster } from './cluster.js';
 import { Load } from './load.js';
 import { LockLoad } from './lock-load.js';
-import { between, type Round } from './rounds.js';
+import { between, branchOf, type Round } from './rounds.js';
 import type { Figures } from './row.js';
 
 /** Before the first fault, and after the last. */
@@ -21,14 +21,18 @@ export async function underLoad(
   makeFaults: () => Promise<Pick<Figures, 'faults' | 'recoveryMs' | 'further'>>,
   client?: Partial<ClientOptions>,
 ): Promise<Figures> {
-  await using load = await Load.start(fixture, { name: `n-${seed}`, random, client });
-  await using locks = await LockLoad.start(fixture, { name: `g-${seed}`, random, client });
+  // The faults alone draw from the generator of the round: what the load does between them is chance.
+  const [loadRandom, locksRandom] = [branchOf(random), branchOf(random)];
+  await using load = await Load.start(fixture, { name: `n-${seed}`, random: loadRandom, client });
+  await using locks = await LockLoad.start(fixture, { name: `g-${seed}`, random: locksRandom, client });
   await pause(between(...CALM_MS, random));
   const figures = await makeFaults();
   await fixture.heal();
   await pause(between(...CALM_MS, random));
-  const [{ violations, events, puts, succeeded }, held] = [await load.judge(), await locks.judge()];
+  await locks.heldAgain();
+  const [{ violations, events, puts, succeeded, registers }, held] = [await load.judge(), await locks.judge()];
   expect([...violations, ...held.violations]).toEqual([]);
   expect(succeeded).toBeGreaterThan(0);
-  return { ...figures, events, puts, further: { ...figures.further, 'holds of a lock': held.holds } };
+  const further = { ...figures.further, 'holds of a lock': held.holds, 'registers searched': registers };
+  return { ...figures, events, puts, further };
 }
