@@ -11,7 +11,7 @@ export type ContenderMessage =
   /** A write to something outside of etcd, made as the holder. */
   | { readonly type: 'write'; readonly token: string }
   /** What a holder sees of itself in the turn in which its event loop goes on. */
-  | { readonly type: 'woken'; readonly valid: boolean; readonly aborted: boolean }
+  | { readonly type: 'woken'; readonly token: string; readonly valid: boolean; readonly aborted: boolean }
   | { readonly type: 'claim'; readonly claim: Omit<Claim, 'token' | 'holder'> & { readonly token: string } }
   | { readonly type: 'session lost'; readonly reason: string };
 
@@ -46,30 +46,28 @@ for (;;) {
 async function cycle(mutex: Mutex): Promise<void> {
   const held = await mutex.lock();
   const token = String(held.token);
-  const fromMs = sharedClockMs();
-  let untilMs = fromMs;
+  let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
   const holds = (): boolean => {
-    const valid = held.valid();
-    if (valid) untilMs = sharedClockMs();
-    return valid;
+    // Read first: it was held at this time if it is so afterwards.
+    const nowMs = sharedClockMs();
+    if (!held.valid()) return false;
+    claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };
+    return true;
   };
   try {
     tell({ type: 'held', token, wallMs: Date.now() });
     if (holds()) {
-      if (mishap !== undefined && 'blockMs' in mishap) {
-        work(mishap.blockMs);
-        tell({ type: 'woken', aborted: held.signal.aborted, valid: held.valid() });
-      } else {
-        work(WORK_MS);
-        if (mishap !== undefined) stop(token);
-      }
+      const befalls = mishap;
       mishap = undefined;
+      work(befalls !== undefined && 'blockMs' in befalls ? befalls.blockMs : WORK_MS);
+      if (befalls !== undefined && 'stop' in befalls) stop(token);
+      if (befalls !== undefined) tell({ type: 'woken', token, aborted: held.signal.aborted, valid: held.valid() });
       tell({ type: 'write', token });
       await held.txn({ then: [op.put(guarded, token)] });
     }
     holds();
   } finally {
-    tell({ type: 'claim', claim: { token, fromMs, untilMs } });
+    if (claim !== undefined) tell({ type: 'claim', claim: { token, ...claim } });
     await held.unlock();
   }
 }
