@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, type TestContext, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { type Round, rounds } from './rounds.js';
 
 /** A bound for hangs: a round takes seconds. */
@@ -52,6 +52,7 @@ export function faultRow<Opened extends Fixture>(
       if (fixture === undefined) return context.skip('the servers are not ours, or something they need is missing');
       try {
         meta.figures = await round(fixture, seeded, context);
+        expect(meta.figures.faults, 'faults made').toBeGreaterThan(0);
       } finally {
         await fixture.heal();
       }
