@@ -3,6 +3,9 @@ import { createInterface } from 'node:readline';
 import type { WatchBatch } from '../../src/index.js';
 import type { SeenEvent } from '../../src/testing/index.js';
 
+/** A bound for hangs, so that it does not outlive who waits for it. */
+const ETCDCTL_TIMEOUT_MS = 120_000;
+
 interface EtcdctlEvent {
   /** Left out for a put. */
   readonly type?: number;
@@ -28,6 +31,8 @@ export async function whatHappened(options: TruthOptions): Promise<readonly Seen
   const where = ['--endpoints', endpoints.join(',')];
   const child = spawn(etcdctl, [...where, 'watch', `--rev=${fromRevision}`, '--prefix', prefix, '-w', 'json'], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: ETCDCTL_TIMEOUT_MS,
+    killSignal: 'SIGKILL',
   });
   const events: SeenEvent[] = [];
   try {
