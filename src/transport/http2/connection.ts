@@ -5,19 +5,18 @@ import type { ByteStream, OpenByteStream } from '../byte-stream.js';
 import type { Endpoint } from '../endpoint.js';
 import { type TlsOptions, tlsForDial } from '../tls.js';
 import type { TransportOptions } from '../transport-options.js';
-import { ConnectionError, ErrorCode, errorCodeName, StreamError } from './error-code.js';
+import { ConnectionError, ErrorCode, errorCodeName } from './error-code.js';
 import { MAX_STREAM_ID } from './frame.js';
-import { type FrameEvents, FrameParser } from './frame-parser.js';
+import { FrameParser } from './frame-parser.js';
 import { FrameReader } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
+import { PeerFrames } from './peer-frames.js';
 import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
-import { ReceiveWindow } from './receive-window.js';
 import { grpcTimeout, RequestHeaders } from './request-headers.js';
-import { ResponseHeaders } from './response-headers.js';
-import { badAnswer, connectionLost, headersTooLarge, notProcessed } from './response-status.js';
+import { connectionLost, headersTooLarge, notProcessed } from './response-status.js';
 import { SendFlow } from './send-flow.js';
-import { applySettings, CONNECTION_WINDOW_BYTES, initialSettings, MAX_HEADER_LIST_BYTES } from './settings.js';
+import { initialSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
@@ -39,16 +38,13 @@ type State =
   | { readonly name: 'closed' };
 
 /** One HTTP/2 connection, client's side: RFC 9113. It owns the byte stream and every stream on it. */
-export class Connection implements StreamConnection, FrameEvents {
+export class Connection implements StreamConnection {
   readonly #options: TransportOptions;
   readonly #events: ConnectionEvents;
   readonly #settings = initialSettings();
-  readonly #window = new ReceiveWindow(CONNECTION_WINDOW_BYTES);
   readonly #limits = new PeerLimits();
   readonly #requestHeaders: RequestHeaders;
-  readonly #responseHeaders = new ResponseHeaders(MAX_HEADER_LIST_BYTES);
-  readonly #parser = new FrameParser(this);
-  readonly #reader = new FrameReader(this.#parser);
+  readonly #reader: FrameReader;
   readonly #streams: StreamTable;
   readonly writer = new FrameWriter((parts) => this.#send(parts));
   readonly flow = new SendFlow(this.#settings);
@@ -68,6 +64,20 @@ export class Connection implements StreamConnection, FrameEvents {
     this.#streams = new StreamTable(firstStreamId);
     const authority = 'path' in endpoint.address ? 'localhost' : endpoint.url.replace(/^https?:\/\//, '');
     this.#requestHeaders = new RequestHeaders(endpoint.tls ? 'https' : 'http', authority);
+    const frames = new PeerFrames({
+      streams: this.#streams,
+      settings: this.#settings,
+      limits: this.#limits,
+      requestHeaders: this.#requestHeaders,
+      writer: this.writer,
+      flow: this.flow,
+      settled: () => this.#settled(),
+      pingAcknowledged: (opaque) => {
+        if (this.#state.name === 'open' || this.#state.name === 'draining') this.#state.pinger.acknowledged(opaque);
+      },
+      retire: (lastStreamId, problem) => this.#retire(lastStreamId, problem),
+    });
+    this.#reader = new FrameReader(new FrameParser(frames));
     const { connectTimeoutMs } = options;
     const late = (): void => this.#close(`no answer within connectTimeoutMs = ${connectTimeoutMs}`);
     this.#state = { name: 'connecting', stopTimer: after(connectTimeoutMs, late) };
@@ -158,100 +168,6 @@ export class Connection implements StreamConnection, FrameEvents {
     }
   }
 
-  // ——— frames of the peer ———
-
-  data(streamId: number, bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
-    const stream = this.#streams.find(streamId, 'DATA');
-    if (!this.#window.receive(frameBytes)) {
-      throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the connection allows');
-    }
-    const increment = this.#window.consume(frameBytes);
-    if (increment > 0) this.writer.windowUpdate(0, increment);
-    this.#limits.data(start === end && !endStream);
-    if (stream === undefined) return;
-    try {
-      stream.data(bytes, start, end, frameBytes, endStream);
-    } catch (error) {
-      this.#endStream(stream, error);
-    }
-  }
-
-  headers(streamId: number, bytes: Uint8Array, start: number, end: number, endStream: boolean): void {
-    const stream = this.#streams.find(streamId, 'HEADERS');
-    // Also where nobody wants them: they change the decoder's table.
-    const fields = this.#responseHeaders.read(bytes, start, end);
-    if (stream === undefined) return;
-    try {
-      stream.headers(fields, endStream);
-    } catch (error) {
-      this.#endStream(stream, error);
-    }
-  }
-
-  rstStream(streamId: number, code: number): void {
-    this.#streams.find(streamId, 'RST_STREAM')?.reset(code);
-  }
-
-  settings(bytes: Uint8Array, start: number, end: number): void {
-    this.#limits.asked();
-    const before = this.#settings.initialWindowBytes;
-    applySettings(this.#settings, bytes, start, end, (tableBytes) => this.#requestHeaders.resizeTable(tableBytes));
-    const growth = this.#settings.initialWindowBytes - before;
-    // Ahead of any data that the change lets through: the peer counts with its old values up to here.
-    this.writer.settingsAck();
-    // Section 6.9.2: the change holds for the streams there are, too.
-    for (const stream of growth === 0 ? [] : this.#streams.all()) {
-      try {
-        stream.growWindow(growth);
-      } catch (error) {
-        if (!(error instanceof StreamError)) throw error;
-        throw new ConnectionError(error.code, error.message);
-      }
-    }
-    if (this.#state.name === 'connecting') this.#ready(this.#state.stopTimer);
-    else this.#openWaiting();
-  }
-
-  ping(first: number, second: number): void {
-    this.#limits.asked();
-    this.writer.pingAck(first, second);
-  }
-
-  pingAck(_first: number, second: number): void {
-    if (this.#state.name === 'open' || this.#state.name === 'draining') this.#state.pinger.acknowledged(second);
-  }
-
-  goAway(lastStreamId: number, code: number, debug: string): void {
-    this.#limits.goAway();
-    const said = debug === '' ? '' : ` (${debug})`;
-    this.#retire(lastStreamId, `the peer ends the connection: GOAWAY, ${errorCodeName(code)}${said}`);
-  }
-
-  windowUpdate(streamId: number, increment: number): void {
-    if (streamId === 0) return this.flow.grow(increment);
-    const stream = this.#streams.find(streamId, 'WINDOW_UPDATE');
-    try {
-      stream?.growWindow(increment);
-    } catch (error) {
-      this.#endStream(stream as Http2Stream, error);
-    }
-  }
-
-  streamError(streamId: number, error: StreamError): void {
-    const stream = this.#streams.find(streamId, 'a wrong frame');
-    if (stream !== undefined) this.#endStream(stream, error);
-  }
-
-  #endStream(stream: Http2Stream, error: unknown): void {
-    if (!(error instanceof StreamError)) throw error;
-    stream.fail(
-      badAnswer(`the peer broke a rule of HTTP/2: ${error.message}`, 'ProtocolError', stream.head),
-      error.code,
-    );
-  }
-
-  // ——— the life of the connection ———
-
   #dial(endpoint: Endpoint, tls: TlsOptions | undefined, open: OpenByteStream): void {
     if (this.#state.name === 'closed') return;
     this.#bytes = open(endpoint, tls, {
@@ -262,8 +178,9 @@ export class Connection implements StreamConnection, FrameEvents {
     });
   }
 
-  #ready(stopTimer: () => void): void {
-    stopTimer();
+  #settled(): void {
+    if (this.#state.name !== 'connecting') return this.#openWaiting();
+    this.#state.stopTimer();
     const { pingIntervalMs, pingTimeoutMs } = this.#options;
     const pinger = new Pinger({
       intervalMs: pingIntervalMs,
@@ -276,7 +193,6 @@ export class Connection implements StreamConnection, FrameEvents {
     if (this.#streams.size === 0) this.#bytes?.hold(false);
   }
 
-  /** Takes no more streams; those above `lastStreamId` were not processed. */
   #retire(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;
