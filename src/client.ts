@@ -55,12 +55,12 @@ export interface ClientOptions {
   readonly orderedReads?: boolean | undefined;
   /**
    * Milliseconds between looks at the cluster's list of members, whose endpoints are then used in place of those given:
-   * see `sync`. The first look is at the first call. Default: the endpoints stay as given.
+   * see `sync`. The first look is at the first call; one that fails changes nothing. Default: the endpoints stay as given.
    */
   readonly autoSyncIntervalMs?: number | undefined;
   /**
    * Whether an endpoint that a member advertises may be used, by its URL, such as `https://10.0.0.3:2379`. One that may
-   * not is never dialled, and never gets the token. Default: all.
+   * not is never dialled, and never gets the token; an answer that is no boolean fails `sync`. Default: all.
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
   /** What carries the calls. Default: HTTP/2 of this package's own; `grpcJs` of `etcdwire/grpc-js` is another. */

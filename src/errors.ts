@@ -139,6 +139,22 @@ export function timedOut(what: string, timeoutMs: number, outcome: Outcome, meth
   });
 }
 
+/** Time ran out between attempts: the last failure says why none came through. */
+export function outOfTime(
+  call: { readonly timeoutMs: number; readonly method: { readonly path: string } },
+  outcome: Outcome,
+  last: EtcdError | undefined,
+): EtcdError {
+  const { problem } = timedOut('call', call.timeoutMs, outcome);
+  return new EtcdError(last === undefined ? problem : `${problem}; last failure: ${last.problem}`, {
+    code: 'DeadlineExceeded',
+    reason: 'DeadlineExceeded',
+    outcome,
+    method: call.method.path,
+    cause: last,
+  });
+}
+
 /** Nothing more is to be had of a client that was closed. */
 export function clientClosed(outcome: Outcome = 'unknown', method?: string): EtcdError {
   return new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome, method });

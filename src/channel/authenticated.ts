@@ -1,4 +1,4 @@
-import { amended, canceled, EtcdError } from '../errors.js';
+import { amended, canceled, EtcdError, outOfTime } from '../errors.js';
 import { methods } from '../gen/methods.js';
 import { onAbort } from '../on-abort.js';
 import { after, monotonicMs } from '../time.js';
@@ -11,7 +11,6 @@ import type {
   Transport,
   UnaryCall,
 } from '../transport/transport.js';
-import { outOfTime } from './channel.js';
 import type { Credentials } from './credentials.js';
 import { isTokenRefused, MAX_RENEWALS, TokenSource } from './token-source.js';
 

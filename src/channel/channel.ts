@@ -1,4 +1,4 @@
-import { canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../errors.js';
+import { canceled, clientClosed, EtcdError, type Outcome, outOfTime } from '../errors.js';
 import { monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { forwardStream } from '../transport/forward-stream.js';
@@ -164,20 +164,4 @@ export class Channel implements Transport {
     }
     return peer;
   }
-}
-
-/** Time ran out between attempts: the last failure says why none came through. */
-export function outOfTime(
-  call: { readonly timeoutMs: number; readonly method: { readonly path: string } },
-  outcome: Outcome,
-  last: EtcdError | undefined,
-): EtcdError {
-  const { problem } = timedOut('call', call.timeoutMs, outcome);
-  return new EtcdError(last === undefined ? problem : `${problem}; last failure: ${last.problem}`, {
-    code: 'DeadlineExceeded',
-    reason: 'DeadlineExceeded',
-    outcome,
-    method: call.method.path,
-    cause: last,
-  });
 }

@@ -3,7 +3,7 @@ import { EtcdError, invalidInput } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeepAlive } from '../lease/keep-alive.js';
-import { clientClosed } from '../lease/keeper.js';
+import { lostWithClient } from '../lease/keeper.js';
 import { onAbort } from '../on-abort.js';
 import { once } from '../once.js';
 import { Seat } from './seat.js';
@@ -39,7 +39,7 @@ export class Session implements AsyncDisposable {
     this.client = client;
     this.#keepAlive = keepAlive;
     let ending = false;
-    const offClose = client.beforeClose(() => this.#end(() => keepAlive.lose(clientClosed(keepAlive.id))));
+    const offClose = client.beforeClose(() => this.#end(() => keepAlive.lose(lostWithClient(keepAlive.id))));
     this.#end = once((loseLease) => {
       ending = true;
       return this.#revoke(loseLease).finally(offClose);

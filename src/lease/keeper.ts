@@ -60,7 +60,7 @@ export class LeaseKeeper {
     const handle = new KeepAlive(id);
     const { closed } = this.#rpc.settings;
     if (this.#closed || closed.aborted) {
-      handle.lose(clientClosed(id));
+      handle.lose(lostWithClient(id));
       return handle;
     }
     // Only as long as there is one kept: a namespace is made for a moment, and the client lasts.
@@ -95,7 +95,7 @@ export class LeaseKeeper {
   /** Every lease kept here is lost to its owner: the client is closed. */
   close(): void {
     this.#closed = true;
-    for (const id of [...this.#kept.keys()]) this.lose(id, clientClosed(id));
+    for (const id of [...this.#kept.keys()]) this.lose(id, lostWithClient(id));
   }
 
   #release(handle: KeepAlive): void {
@@ -260,6 +260,6 @@ function patienceOf({ intervalMs }: Kept): number {
   return Math.max(intervalMs / 2, MIN_PATIENCE_MS);
 }
 
-export function clientClosed(id: bigint): EtcdError {
+export function lostWithClient(id: bigint): EtcdError {
   return leaseLost(id, 'ClientClosed', 'the client was closed');
 }

@@ -1,4 +1,4 @@
-/** Tells the bytes that are meant. */
+/** Tells the bytes that are meant, of one read from a socket: what a larger message lies in several of is not found. */
 export type BytesTest = (bytes: Uint8Array) => boolean;
 
 /** Whether bytes contain all of these; a string stands for its UTF-8. */

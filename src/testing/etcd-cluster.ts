@@ -33,7 +33,7 @@ export interface EtcdClusterTls {
 export type AddMember = (peerUrl: string) => Promise<readonly Pick<Member, 'name' | 'peerUrls'>[]>;
 
 export interface JoinOptions {
-  /** Add it as one that does not vote. */
+  /** Add it as one that does not vote. Default false. */
   readonly learner?: boolean | undefined;
   /** What makes it known. Default: `memberAdd`, which takes a cluster without TLS and authentication. */
   readonly add?: AddMember | undefined;
@@ -118,7 +118,7 @@ export class EtcdCluster implements AsyncDisposable {
     this.#peerProxies.delete(member);
   }
 
-  /** The member that leads, once one does. Not for clusters with TLS. @throws Error where none does in time. */
+  /** The member that leads, once one does, within 30 s by default. Not for clusters with TLS. @throws Error */
   async leader({ timeoutMs = LEADER_TIMEOUT_MS } = {}): Promise<EtcdMember> {
     const deadline = performance.now() + timeoutMs;
     while (performance.now() < deadline) {
