@@ -5,8 +5,9 @@ import type { Violation } from '../src/testing/index.js';
 import { FaultyCluster } from '../test/support/faults/cluster.js';
 import { FAULTS } from '../test/support/faults/nemesis.js';
 import { between, pick, randomNumbers } from '../test/support/faults/rounds.js';
+import { judgeHeap } from './soak/heap.js';
 import { type SoakSample, writeSoakPlot } from './soak/plot.js';
-import { slopeOf } from './soak/slope.js';
+
 import type { WorkerAnswer, WorkerRequest } from './soak/worker.js';
 
 // All faults mixed, for as long as it is told: clients read, write, watch and lock through them, in episodes of which each
@@ -22,50 +23,60 @@ const HEALED_EACH = 0.7;
  * code leaves what the clients themselves keep.
  */
 const INTERPRETED = ['--no-opt', '--no-sparkplug'];
-/** What is made once, such as bytecode, is made in the first episodes. */
-const WARM_UP = 5;
 
 const { minutes, seed, svg, json } = readArguments();
 const random = randomNumbers(seed);
 const cluster = await FaultyCluster.start({ peerProxies: true });
 if (cluster === undefined) throw new Error('the servers are not ours, or etcdctl is missing');
 const worker = fork(new URL('./soak/worker.ts', import.meta.url), { execArgv: [...INTERPRETED, '--import', 'tsx'] });
+// Also between two questions, when nobody waits for an answer.
+const died = new Promise<never>((_, reject) => {
+  worker.once('exit', (code, signal) => reject(new Error(`the clients ended: ${code ?? signal}`)));
+});
+died.catch(() => {});
+worker.on('error', () => {});
 const violations: Violation[] = [];
 const samples: SoakSample[] = [];
 const startedAt = performance.now();
 const minute = (): number => (performance.now() - startedAt) / 60_000;
 let [faults, puts, holds] = [0, 0, 0];
 
-while (minute() < minutes) {
-  const judged = await episode(cluster);
-  violations.push(...judged.violations);
-  puts += judged.puts;
-  holds += judged.holds;
-  const events = (samples.at(-1)?.events ?? 0) + judged.events;
-  const { sample } = await ask({ type: 'sample' }, 'sampled');
-  samples.push({ ...sample, minute: minute(), events });
-  const { heapMiB, handles } = sample;
-  process.stderr.write(
-    `${minute().toFixed(1)} of ${minutes} min: ${faults} faults, ${events} events, ${puts} puts, ${holds} holds, ` +
-      `${violations.length} violations, heap ${heapMiB.toFixed(1)} MiB, ${handles} handles\n`,
-  );
-}
-
-const { handlesLeft, unhandled } = await ask({ type: 'close' }, 'closed');
+const problems = await soak(cluster).catch((error: unknown) => [textOf(error)]);
+worker.kill('SIGKILL');
 await cluster.close();
 if (svg !== undefined) await writeSoakPlot(svg, samples);
-const slope = slopeOf(samples.slice(WARM_UP).map((sample) => [sample.minute, sample.heapMiB]));
-const problems = [
-  ...violations.map(({ rule, detail }) => `${rule}: ${detail}`),
-  ...unhandled.map((reason) => `unhandled rejection: ${reason}`),
-  ...handlesLeft.map((kind) => `open after close(): ${kind}`),
-  ...(slope.perUnit > 2 * slope.standardError ? ['the heap grows'] : []),
-];
-const { perUnit, standardError } = slope;
 const events = samples.at(-1)?.events ?? 0;
-const result = { seed, minutes, faults, events, puts, holds, slopeMiBPerMinute: perUnit, standardError, problems };
+const heap = judgeHeap(samples, minutes);
+problems.push(...violations.map(({ rule, detail }) => `${rule}: ${detail}`), ...heap.problems);
+if (events === 0) problems.push('no event was compared');
+if (holds === 0) problems.push('the lock was never held');
+const { slopeMiBPerMinute, standardError } = heap;
+const result = { seed, minutes, faults, events, puts, holds, slopeMiBPerMinute, standardError, problems };
 process.stdout.write(json ? `${JSON.stringify({ ...result, samples })}\n` : text());
 if (problems.length > 0) process.exitCode = 1;
+
+/** Episodes until the time is over; what is wrong with the clients' process then. */
+async function soak(through: FaultyCluster): Promise<string[]> {
+  while (minute() < minutes) {
+    const judged = await episode(through);
+    violations.push(...judged.violations);
+    puts += judged.puts;
+    holds += judged.holds;
+    const soFar = (samples.at(-1)?.events ?? 0) + judged.events;
+    const { sample } = await ask({ type: 'sample' }, 'sampled');
+    samples.push({ ...sample, minute: minute(), events: soFar });
+    const { heapMiB, handles } = sample;
+    process.stderr.write(
+      `${minute().toFixed(1)} of ${minutes} min: ${faults} faults, ${soFar} events, ${puts} puts, ${holds} holds, ` +
+        `${violations.length} violations, heap ${heapMiB.toFixed(1)} MiB, ${handles} handles\n`,
+    );
+  }
+  const { handlesLeft, unhandled } = await ask({ type: 'close' }, 'closed');
+  return [
+    ...unhandled.map((reason) => `unhandled rejection: ${reason}`),
+    ...handlesLeft.map((kind) => `open after close(): ${kind}`),
+  ];
+}
 
 async function episode(through: FaultyCluster): Promise<Extract<WorkerAnswer, { readonly type: 'judged' }>> {
   const { etcdctl, version, endpoints, proxied } = through;
@@ -92,26 +103,29 @@ function ask<Type extends WorkerAnswer['type']>(
   request: WorkerRequest,
   type: Type,
 ): Promise<Extract<WorkerAnswer, { readonly type: Type }>> {
-  return new Promise((resolve, reject) => {
-    const died = (code: number | null): void => reject(new Error(`the clients ended with exit code ${code}`));
-    worker.once('exit', died);
+  const answered = new Promise<Extract<WorkerAnswer, { readonly type: Type }>>((resolve, reject) => {
     worker.once('message', (answer: WorkerAnswer) => {
-      worker.removeListener('exit', died);
       if (answer.type === type) resolve(answer as Extract<WorkerAnswer, { readonly type: Type }>);
+      else if (answer.type === 'failed') reject(new Error(`the clients failed: ${answer.problem}`));
       else reject(new Error(`asked for "${type}", got "${answer.type}"`));
     });
     tell(request);
   });
+  return Promise.race([answered, died]);
 }
 
 function text(): string {
   return [
     `seed ${seed}, ${minutes} min: ${faults} faults, ${events.toLocaleString('en')} events compared, ` +
       `${puts.toLocaleString('en')} puts judged, ${holds.toLocaleString('en')} holds of a lock`,
-    `heap: ${(perUnit * 1_024).toFixed(1)} KiB a minute, standard error ${(standardError * 1_024).toFixed(1)}`,
+    heap.text,
     problems.length === 0 ? 'no violation, no unhandled rejection, nothing open after close()' : problems.join('\n'),
     '',
   ].join('\n');
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function readArguments(): { minutes: number; seed: number; svg: string | undefined; json: boolean } {
@@ -130,7 +144,7 @@ function readArguments(): { minutes: number; seed: number; svg: string | undefin
     if (!Number.isInteger(seeded)) throw new Error(`--seed: got "${values.seed}"; allowed: whole numbers`);
     return { minutes: given, seed: seeded, svg: values.svg, json: values.json };
   } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
+    process.stderr.write(`${textOf(error)}\n${USAGE}`);
     process.exit(2);
   }
 }

@@ -28,7 +28,9 @@ export type WorkerAnswer =
       readonly holds: number;
     }
   | { readonly type: 'sampled'; readonly sample: ProcessSample }
-  | { readonly type: 'closed'; readonly handlesLeft: readonly string[]; readonly unhandled: readonly string[] };
+  | { readonly type: 'closed'; readonly handlesLeft: readonly string[]; readonly unhandled: readonly string[] }
+  /** In place of any other. */
+  | { readonly type: 'failed'; readonly problem: string };
 
 // The clients of a soak in a process of their own, so that its memory and handles are theirs.
 
@@ -41,9 +43,14 @@ let episode: { readonly load: Load; readonly locks: LockLoad } | undefined;
 process.on('disconnect', () => process.exit());
 process.on('message', async (request: WorkerRequest) => {
   if (request.type === 'block') return blockEventLoop(request.ms);
-  process.send?.(await answer(request));
+  process.send?.(await answer(request).catch(failed));
   if (request.type === 'close') process.disconnect();
 });
+
+/** Else it would be taken for a rejection of the clients', and waited for. */
+function failed(error: unknown): WorkerAnswer {
+  return { type: 'failed', problem: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+}
 
 async function answer(request: Exclude<WorkerRequest, { readonly type: 'block' }>): Promise<WorkerAnswer> {
   if (request.type === 'load') {
