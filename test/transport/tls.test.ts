@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000;
 /** A test that waits for more than this has failed. */
 const POLL = { timeout: 20_000, interval: 50 };
 /** For calls that are to be refused: some attempts. */
-const SOON = { timeoutMs: 500 };
+const SOON = { timeoutMs: 2_000 };
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
 
 const [authority, other] = [await Authority.create(), await Authority.create('another authority')];
