@@ -27,6 +27,7 @@ const shared = {
   // Bounds for hangs, nothing else: no test asserts how long something took.
   testTimeout: 60_000,
   hookTimeout: 60_000,
+  expect: { poll: { timeout: 10_000 } },
 };
 
 export default defineConfig({

@@ -239,7 +239,7 @@ test('locks, sessions and the rest are lost without a word of their keys', async
 });
 
 async function expectLoss(held: Held): Promise<void> {
-  await expect.poll(() => held.signal.aborted, { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => held.signal.aborted).toBe(true);
   expect(held.signal.reason).toBeInstanceOf(EtcdError);
   expectNoCanary(held.signal.reason);
 }

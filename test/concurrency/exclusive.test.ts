@@ -15,7 +15,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
   ([primitive, { take, queue, furtherEvents }]) => {
     const queued = async (etcd: Client, name: string, length: number): Promise<void> => {
       const count = async (): Promise<bigint> => (await etcd.range(prefix(queue(name)))).count;
-      await expect.poll(count, { timeout: 10_000 }).toBe(BigInt(length));
+      await expect.poll(count).toBe(BigInt(length));
     };
 
     test('is held by one of 50 contenders at a time, in the order of their tokens (S17, S18)', async () => {

@@ -58,7 +58,7 @@ faultRow(
       await fixture.cluster.partition(member);
       const { maintenance } = openClient({ endpoints: [member.endpoint] });
       // Half a second to two, as it is the leader or follows one, and by chance.
-      await expect.poll(async () => (await maintenance.status(member.endpoint)).leader, { timeout: 10_000 }).toBe(0n);
+      await expect.poll(async () => (await maintenance.status(member.endpoint)).leader).toBe(0n);
     };
     return underLoad(fixture, round, () => leftBy(fixture, round, NO_LEADER_MS, cutOff));
   },

@@ -142,5 +142,5 @@ test('naming/endpoints: services of both find each other', async () => {
 
 async function waiters(etcd: Client, name: string, count: number): Promise<void> {
   const there = async (): Promise<bigint> => (await etcd.range(prefix(`${name}/waiters/`))).count;
-  await expect.poll(there, { timeout: 10_000 }).toBe(BigInt(count));
+  await expect.poll(there).toBe(BigInt(count));
 }

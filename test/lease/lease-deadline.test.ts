@@ -91,7 +91,7 @@ describe('the keepalive stream (S13)', () => {
       }
     });
     const handles = [1n, 2n, 3n].map((id) => etcd.lease.keepAlive(id));
-    await expect.poll(() => requests.length, { timeout: 10_000 }).toBeGreaterThanOrEqual(6);
+    await expect.poll(() => requests.length).toBeGreaterThanOrEqual(6);
     // Each once, and then each once more, in whatever order their timers fire.
     expect(requests.slice(0, 3)).toEqual([1n, 2n, 3n]);
     expect(new Set(requests.slice(3, 6))).toEqual(new Set([1n, 2n, 3n]));
@@ -109,7 +109,7 @@ describe('the keepalive stream (S13)', () => {
       if (streams > 1) stream.send({ id, ttl: 60n });
     });
     const alive = etcd.lease.keepAlive({ id: 5n, ttl: 3, sentAt: monotonicMs() });
-    await expect.poll(() => alive.ttl, { timeout: 10_000 }).toBe(60);
+    await expect.poll(() => alive.ttl).toBe(60);
     expect(streams).toBe(2);
     expect(alive.valid()).toBe(true);
   });
@@ -127,7 +127,7 @@ describe('the keepalive stream (S13)', () => {
     const ids = Array.from({ length: 15 }, (_, index) => BigInt(index + 1));
     const due = { ttl: 3, sentAt: monotonicMs() - 1_000 };
     const kept = ids.map((id) => etcd.lease.keepAlive({ id, ...due }));
-    await expect.poll(() => kept.every(({ ttl }) => ttl === 60), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => kept.every(({ ttl }) => ttl === 60)).toBe(true);
     expect(streams).toBe(1);
   });
 
@@ -143,7 +143,7 @@ describe('the keepalive stream (S13)', () => {
     });
     const due = { ttl: 3, sentAt: monotonicMs() - 1_000 };
     const [, passedOver] = [1n, 2n, 3n].map((id) => etcd.lease.keepAlive({ id, ...due }));
-    await expect.poll(() => passedOver?.ttl, { timeout: 10_000 }).toBe(60);
+    await expect.poll(() => passedOver?.ttl).toBe(60);
     expect(streams).toBe(2);
   });
 
@@ -160,7 +160,7 @@ describe('the keepalive stream (S13)', () => {
     const late = etcd.lease.keepAlive({ id: 8n, ttl: 1, sentAt: monotonicMs() });
     await new Promise((resolve) => late.signal.addEventListener('abort', resolve));
     const other = etcd.lease.keepAlive(9n);
-    await expect.poll(() => requests.filter((id) => id === 9n).length, { timeout: 10_000 }).toBeGreaterThanOrEqual(3);
+    await expect.poll(() => requests.filter((id) => id === 9n).length).toBeGreaterThanOrEqual(3);
     expect(requests.filter((id) => id === 8n)).toHaveLength(1);
     expect(other.valid()).toBe(true);
   });
@@ -176,7 +176,7 @@ describe('the keepalive stream (S13)', () => {
     const first = etcd.lease.keepAlive(4n);
     await expect.poll(() => streams).toBe(1);
     const second = etcd.lease.keepAlive(4n);
-    await expect.poll(() => [first.ttl, second.ttl], { timeout: 10_000 }).toEqual([60, 60]);
+    await expect.poll(() => [first.ttl, second.ttl]).toEqual([60, 60]);
     expect(streams).toBe(1);
   });
 

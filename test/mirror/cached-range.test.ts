@@ -162,7 +162,7 @@ describe('waiting for a revision', () => {
       arrived = true;
     });
     const before = looks();
-    await expect.poll(looks, { timeout: 5_000 }).toBeGreaterThan(before + 1);
+    await expect.poll(looks).toBeGreaterThan(before + 1);
     expect([arrived, cached.get(key)?.text()]).toEqual([false, 'old']);
     release();
     await waiting;

@@ -14,7 +14,7 @@ export async function lock(etcd: Client, name: string, options = {}): Promise<He
 }
 
 export async function queueLength(etcd: Client, name: string, length: number): Promise<void> {
-  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count, { timeout: 10_000 }).toBe(BigInt(length));
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(BigInt(length));
 }
 
 export async function proxied(

@@ -20,7 +20,6 @@ import { useProxy } from '../support/peers/use-proxy.js';
 // Other people's HTTP/2 between the client and etcd: what a proxy does to frames, connections and statuses.
 
 /** A test that waits for more than this has failed. */
-const POLL = { timeout: 10_000 };
 const NOTHING = new Uint8Array();
 
 /** One call at a time, and little room for each. */
@@ -132,7 +131,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     await watch.created();
     expect(await watchers(endpoints)).toBe(1);
     await watch.close();
-    await expect.poll(() => watchers(endpoints), POLL).toBe(0);
+    await expect.poll(() => watchers(endpoints)).toBe(0);
     // The connection is as good as before.
     await own.put('a', 'b');
   });
@@ -160,7 +159,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     onTestFinished(() => kept.close());
     // A renewal every third of the TTL: with the second one the lease lives for more than one and a half from its grant.
     const twiceRenewed = lease.sentAt + 1_500 * lease.ttl;
-    await expect.poll(() => monotonicMs() + kept.remainingMs(), POLL).toBeGreaterThan(twiceRenewed);
+    await expect.poll(() => monotonicMs() + kept.remainingMs()).toBeGreaterThan(twiceRenewed);
     expect((await openClient().lease.timeToLive(lease.id)).ttl).toBeGreaterThan(0);
   });
 
@@ -222,7 +221,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(await putting).toMatchObject({ outcome: 'unknown' });
     expect(await openClient().get(key)).toBeUndefined();
     release();
-    await expect.poll(async () => (await openClient().get(key))?.version, POLL).toBe(1n);
+    await expect.poll(async () => (await openClient().get(key))?.version).toBe(1n);
   });
 
   test('of puts while the connection behind the proxy breaks time and again none is done twice', async () => {
@@ -304,7 +303,7 @@ describe('through nginx', () => {
     await watch.created();
     for (let round = 0; round < 2; round += 1) {
       const cuts = (): number => (proxy.log('access').match(/Watch/g) ?? []).length;
-      await expect.poll(cuts, POLL).toBeGreaterThan(round);
+      await expect.poll(cuts).toBeGreaterThan(round);
       await putMany(openClient(), `${key}/${round}`, { count: 3, lanes: 1 });
       const events = await take(watch, 3);
       expect(events.map(({ kv }) => kv.keyText())).toEqual([0, 1, 2].map((index) => `${key}/${round}/${index}`));

@@ -154,7 +154,7 @@ describe('the parts of a divided way', () => {
     const watch = etcd.watch(prefix(''), { startRevision: 1n });
     await take(watch, 1_000, 'stay');
     await watch.close();
-    await expect.poll(() => cancelled.length, { timeout: 10_000 }).toBe(5);
+    await expect.poll(() => cancelled.length).toBe(5);
   });
 });
 

@@ -47,7 +47,7 @@ test('a progress reply with id -1 moves every watch of the stream, and a torn re
   });
   etcd.watch('a');
   etcd.watch('b');
-  await expect.poll(() => resumed, { timeout: 10_000 }).toEqual([51n, 11n]);
+  await expect.poll(() => resumed).toEqual([51n, 11n]);
 });
 
 test('a response that comes whole though fragments were asked for is asked for again, but not for ever (S4)', async () => {
@@ -84,7 +84,7 @@ test('the header of a response with events does not move the cursor (S2)', async
     stream.fail(14, 'gone');
   });
   etcd.watch('a', { startRevision: 5n });
-  await expect.poll(() => resumed, { timeout: 10_000 }).toEqual([5n, 7n]);
+  await expect.poll(() => resumed).toEqual([5n, 7n]);
 });
 
 test('an event that comes again is not delivered again (S5)', async () => {
@@ -171,7 +171,7 @@ test('a watch cancelled for want of a leader, as Go prints it, is created again 
     }
   });
   etcd.watch('a');
-  await expect.poll(() => starts, { timeout: 10_000 }).toEqual([0n, 11n]);
+  await expect.poll(() => starts).toEqual([0n, 11n]);
 });
 
 test('a watch ended with the stream for a reason that stays ends with that reason', async () => {
