@@ -123,4 +123,32 @@ export const MUTATIONS: readonly Mutation[] = [
       "reason: refused ? 'StreamRefused' : BROKE.has(code) ? 'ConnectionLost' : 'Other',\n    outcome: refused ? 'rejected' : 'unknown',",
     tests: ['test/transport/http2/resets', 'test/transport/proxies'],
   },
+  {
+    mistake: 'streams stay at a member that has no leader',
+    file: 'src/channel/rpc.ts',
+    find: "REQUIRE_LEADER: Metadata = { hasleader: 'true' };",
+    replace: 'REQUIRE_LEADER: Metadata = {};',
+    tests: ['test/faults/silence'],
+  },
+  {
+    mistake: 'a peer that accepts and says nothing is waited for',
+    file: 'src/transport/http2/connection.ts',
+    find: 'after(connectTimeoutMs, late)',
+    replace: 'after(connectTimeoutMs + 3_600_000, late)',
+    tests: ['test/faults/silence'],
+  },
+  {
+    mistake: 'endpoints that members advertise are used without TLS where those given have it',
+    file: 'src/channel/member-endpoints.ts',
+    find: '(!endpoint.tls && !plaintext) || ',
+    replace: '',
+    tests: ['test/channel/member-endpoints', 'test/cluster/sync'],
+  },
+  {
+    mistake: 'each call whose token was refused fetches a new one',
+    file: 'src/channel/token-source.ts',
+    find: 'this.#exchange ??= this.#fetch()',
+    replace: 'this.#exchange = this.#fetch()',
+    tests: ['test/faults/tokens'],
+  },
 ];
