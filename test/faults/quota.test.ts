@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
-import { type Client, EtcdError, prefix } from '../../src/index.js';
+import { type Client, prefix } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { between } from '../support/faults/rounds.js';
@@ -23,17 +23,25 @@ faultRow(
     const held = await new Mutex(session, `lock-${seed}`).lock();
 
     const value = randomBytes(between(200_000, 1_000_000, random));
-    let puts = 0;
+    const put: string[] = [];
     let refused: unknown;
     while (refused === undefined) {
-      refused = await etcd.put(`big-${seed}/${puts++}`, value).then(
-        () => undefined,
+      const key = `big-${seed}/${put.length}`;
+      refused = await etcd.put(key, value).then(
+        () => void put.push(key),
         (error: unknown) => error,
       );
     }
     expect(refused).toMatchObject({ reason: 'NoSpace', code: 'ResourceExhausted', outcome: 'rejected' });
+    // Each that succeeded is there once, and the one that was refused is not.
+    const { kvs } = await etcd.range(prefix(`big-${seed}/`), {
+      keysOnly: true,
+      sort: { by: 'create', order: 'ascend' },
+    });
+    expect(kvs.map((kv) => kv.keyText())).toEqual(put);
+    expect(kvs.filter(({ version }) => version !== 1n)).toEqual([]);
     const before = await callsReceived(endpoints, 'Put');
-    await expect(etcd.put(`w-${seed}`, 'not now')).rejects.toBeInstanceOf(EtcdError);
+    await expect(etcd.put(`w-${seed}`, 'not now')).rejects.toMatchObject({ reason: 'NoSpace' });
     // Told once, and not repeated.
     expect((await callsReceived(endpoints, 'Put')) - before).toBe(1);
 
@@ -48,7 +56,7 @@ faultRow(
     expect(seen).toEqual(['again']);
     expect(held.valid()).toBe(true);
     await held.unlock();
-    return { faults: 1, puts, recoveryMs: [recoveryMs] };
+    return { faults: 1, puts: put.length + 1, recoveryMs: [recoveryMs] };
   },
 );
 
