@@ -1,5 +1,4 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { bytesInUse } from '../../test/support/bytes-in-use.js';
 
 /** What a process has between two episodes. */
 export interface ProcessSample {
@@ -12,14 +11,9 @@ export interface ProcessSample {
 const SETTLE_MS = 200;
 const MEBIBYTE = 1024 * 1024;
 
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
 export async function takeSample(): Promise<ProcessSample> {
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-  for (let round = 0; round < 2; round += 1) collectGarbage();
-  const { heapUsed, external } = process.memoryUsage();
-  return { heapMiB: (heapUsed + external) / MEBIBYTE, handles: openHandles().length };
+  return { heapMiB: bytesInUse() / MEBIBYTE, handles: openHandles().length };
 }
 
 /** Kinds of the sockets, timers and the like that keep the process alive. */

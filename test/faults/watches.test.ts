@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect } from 'vitest';
 import { op, prefix, type Watch, type WatchBatch } from '../../src/index.js';
+import { bytesInUse } from '../support/bytes-in-use.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { between } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
@@ -155,15 +154,4 @@ function collect(watch: Watch): { readonly batches: WatchBatch[]; readonly error
     (reason: unknown) => reason,
   );
   return { batches, error };
-}
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
-/** After all garbage is gone. */
-function bytesInUse(): number {
-  // What a first collection finds dead may hold bytes outside of the heap, which a second one frees.
-  for (let round = 0; round < 2; round += 1) collectGarbage();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
 }

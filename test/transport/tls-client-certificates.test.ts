@@ -10,6 +10,7 @@ import { queueLength } from '../support/locks.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 import { refusalOf } from '../support/tls/refusal.js';
 import { relay } from '../support/tls/relay.js';
+import { secure } from '../support/tls/secure.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 // What certificates of clients are worth to real servers that ask for them, and what becomes of those that change.
@@ -239,8 +240,4 @@ async function withUsers(): Promise<Users | undefined> {
   }
   await auth.enable();
   return { endpoint, as };
-}
-
-function secure(endpoint: string): string {
-  return endpoint.replace('http:', 'https:');
 }

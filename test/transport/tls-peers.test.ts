@@ -10,6 +10,7 @@ import { nodeStore } from '../support/peers/node-store.js';
 import { Authority } from '../support/tls/authority.js';
 import { refusalOf } from '../support/tls/refusal.js';
 import { relay } from '../support/tls/relay.js';
+import { secure } from '../support/tls/secure.js';
 import { HERE, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { tlsPeer } from '../support/tls/tls-peer.js';
 
@@ -53,7 +54,7 @@ describe('a handshake', () => {
   test('whose bytes come one by one is one', async () => {
     const proxy = await faultProxy(etcd().endpoint);
     proxy.slice(1);
-    const client = openClient({ endpoints: [proxy.endpoint.replace('http:', 'https:')], tls });
+    const client = openClient({ endpoints: [secure(proxy.endpoint)], tls });
     const key = unique();
     await client.put(key, 'x'.repeat(1_000));
     expect((await client.get(key))?.text()).toHaveLength(1_000);
@@ -152,7 +153,7 @@ describe('a connection', () => {
     );
     const proxy = await faultProxy(endpoint);
     cut = () => proxy.dropConnections();
-    const client = openClient({ endpoints: [proxy.endpoint.replace('http:', 'https:')], tls });
+    const client = openClient({ endpoints: [secure(proxy.endpoint)], tls });
     expect(await errorOf(client.put('a', 'b'))).toMatchObject({ reason: 'ConnectionLost', outcome: 'unknown' });
     expect(sessions).toHaveLength(1);
   });

@@ -5,6 +5,7 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 import { refusalOf } from '../support/tls/refusal.js';
+import { secure } from '../support/tls/secure.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 // What the certificates of real servers are worth to the client. Those of clients: tls-client-certificates.test.ts.
@@ -280,7 +281,3 @@ describe('the scheme of an endpoint', () => {
     expect(error.message).toMatch(/does the peer speak TLS\? Then the URL begins with https:, and else/);
   });
 });
-
-function secure(endpoint: string): string {
-  return endpoint.replace('http:', 'https:');
-}
