@@ -41,8 +41,8 @@ faultRow('token expires', openWithAuth, async ({ endpoints, proxied, proxies }, 
   const put: string[] = [];
   const recoveryMs: number[] = [];
   for (let expiry = 1; expiry <= EXPIRIES; expiry += 1) {
-    expect(authentications()).toEqual([expiry, expiry, expiry]);
     await pause(UNTIL_EXPIRED_MS);
+    const before = authentications();
     const values = Array.from({ length: 1 + Math.floor(PUTS * random()) }, (_, index) => `${expiry}.${index}`);
     const expiredAt = performance.now();
     // The watches of two clients are opened again with the token that has expired; the third one's calls have it.
@@ -51,8 +51,12 @@ faultRow('token expires', openWithAuth, async ({ endpoints, proxied, proxies }, 
     put.push(...values);
     await expect.poll(() => seen.length, { interval: 5 }).toBe(put.length);
     recoveryMs.push(performance.now() - expiredAt);
-    // Each client exactly once, however many calls and streams hear that the token is refused.
-    await expect.poll(authentications).toEqual([expiry + 1, expiry + 1, expiry + 1]);
+    const renewed = (): number[] => authentications().map((count, client) => count - (before[client] ?? 0));
+    await expect.poll(() => Math.min(...renewed())).toBeGreaterThan(0);
+    // Each client once, however many calls and streams hear that the token is refused; where a machine takes so long
+    // that the new one expires as well, once more.
+    const lifetimes = Math.floor((performance.now() - expiredAt) / (TOKEN_TTL * 1_000));
+    expect(Math.max(...renewed())).toBeLessThanOrEqual(1 + lifetimes);
   }
   expect(seen.toSorted()).toEqual(put.toSorted());
   expect([held, holder, waiter, kept].map((each) => each.valid())).toEqual([true, true, true, true]);
