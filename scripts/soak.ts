@@ -7,7 +7,6 @@ import { FAULTS } from '../test/support/faults/nemesis.js';
 import { between, pick, randomNumbers } from '../test/support/faults/rounds.js';
 import { judgeHeap } from './soak/heap.js';
 import { type SoakSample, writeSoakPlot } from './soak/plot.js';
-
 import type { WorkerAnswer, WorkerRequest } from './soak/worker.js';
 
 // All faults mixed, for as long as it is told: clients read, write, watch and lock through them, in episodes of which each

@@ -33,7 +33,7 @@ function specOf(samples: readonly SoakSample[]): TopLevelSpec {
       width: 560,
       height: 110,
       title: { text: title, anchor: 'start', frame: 'group' },
-      mark: { type: 'line', color: LINE, point: { color: LINE, size: 12 } },
+      mark: { type: 'line', color: LINE },
       encoding: {
         x: {
           field: 'minute',
