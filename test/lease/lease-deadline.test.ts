@@ -124,8 +124,8 @@ describe('the keepalive stream (S13)', () => {
         stream.send({ id, ttl: 60n });
       }
     });
-    const ids = Array.from({ length: 15 }, (_, index) => BigInt(index + 1));
-    const due = { ttl: 3, sentAt: monotonicMs() - 1_000 };
+    const ids = Array.from({ length: 30 }, (_, index) => BigInt(index + 1));
+    const due = { ttl: 9, sentAt: monotonicMs() - 3_000 };
     const kept = ids.map((id) => etcd.lease.keepAlive({ id, ...due }));
     await expect.poll(() => kept.every(({ ttl }) => ttl === 60)).toBe(true);
     expect(streams).toBe(1);
