@@ -4,8 +4,8 @@ import { startVitest } from 'vitest/node';
 import { findEtcd } from './etcd/find.js';
 import { describeSource } from './etcd.js';
 import { FaultsReporter } from './faults/reporter.js';
-import type { RoundResult } from './faults/round-result.js';
-import { faultsTable } from './faults/table.js';
+import type { FaultsRun, RoundResult } from './faults/round-result.js';
+import { faultsTable, serversTable } from './faults/table.js';
 
 // The catalogue of faults, as a table of rows, rounds and results on stdout; how far it is, on stderr. Given files that
 // earlier runs have written, the table of all of them.
@@ -15,27 +15,22 @@ const USAGE =
   'npm run test:faults -- FILE...\n' +
   'A round that failed is made again with its seed. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the servers.\n';
 
-interface Run {
-  readonly etcd: string;
-  readonly results: readonly RoundResult[];
-}
-
 const { files, ...options } = readArguments();
 const runs = files.length === 0 ? [await run(options)] : files.map(read);
 const results = runs.flatMap((each) => each.results);
-process.stdout.write(`${[...new Set(runs.map(({ etcd }) => etcd))].join('; ')}\n\n${faultsTable(results)}`);
+process.stdout.write(`${serversTable(runs)}\n${faultsTable(results)}`);
 const has = (wanted: RoundResult['state']): boolean => results.some(({ state }) => state === wanted);
 if (!has('passed')) process.stderr.write('FAILED: no round was passed\n');
 if (!has('passed') || has('failed')) process.exitCode = 1;
 
-async function run({ rounds, seed, only, transport, workers, json }: Omit<Arguments, 'files'>): Promise<Run> {
+async function run({ rounds, seed, only, transport, workers, json }: Omit<Arguments, 'files'>): Promise<FaultsRun> {
   // How the tests, in processes of their own, hear of it.
   process.env.FAULT_ROUNDS = rounds;
   if (seed !== undefined) process.env.FAULT_SEED = seed;
   if (transport !== undefined) process.env.ETCDWIRE_TRANSPORT = transport;
   const etcd = describeSource(await findEtcd({ prefer: 'exact' }));
   process.stderr.write(`${etcd}\n`);
-  const done = (): Run => ({ etcd, results: reporter.results });
+  const done = (): FaultsRun => ({ etcd, results: reporter.results });
   const write = (): void => {
     if (json !== undefined) writeFileSync(json, `${JSON.stringify(done(), null, 2)}\n`);
   };
@@ -54,8 +49,8 @@ async function run({ rounds, seed, only, transport, workers, json }: Omit<Argume
   return done();
 }
 
-function read(file: string): Run {
-  return JSON.parse(readFileSync(file, 'utf8')) as Run;
+function read(file: string): FaultsRun {
+  return JSON.parse(readFileSync(file, 'utf8')) as FaultsRun;
 }
 
 interface Arguments {

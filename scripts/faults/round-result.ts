@@ -10,3 +10,10 @@ export interface RoundResult {
   readonly ms: number;
   readonly figures: Figures | undefined;
 }
+
+/** Rounds on the same servers. */
+export interface FaultsRun {
+  /** Which, and from where. */
+  readonly etcd: string;
+  readonly results: readonly RoundResult[];
+}

@@ -1,25 +1,51 @@
-import type { RoundResult } from './round-result.js';
+import type { FaultsRun, RoundResult } from './round-result.js';
 
-/** A table of all rows, in Markdown. */
+/** All rows, and what each came to, in Markdown. */
 export function faultsTable(results: readonly RoundResult[]): string {
-  const transports = [...new Set(results.map(({ transport }) => transport))].sort().reverse();
   const rows = [...new Set(results.map(({ row }) => row))];
-  const heads = ['fault', ...transports.map((transport) => `rounds, ${transport}`)];
-  heads.push('faults made', 'events compared', 'puts judged', 'recovery, median (longest)', 'further');
-  const lines = rows.map((row) => {
-    const all = results.filter((result) => result.row === row);
-    const cells = [
-      row,
-      ...transports.map((transport) => roundsText(all.filter((each) => each.transport === transport))),
-    ];
-    cells.push(sum(all, 'faults'), sum(all, 'events'), sum(all, 'puts'), recoveryText(all), furtherText(all));
-    return cells;
+  const groups = rows.map((name): Group => ({ name, results: results.filter(({ row }) => row === name) }));
+  groups.push({ name: 'all', results });
+  return table('fault', groups, {
+    'recovery, median (longest)': (some) => (some === results ? '' : recoveryText(some)),
+    further: (some) => (some === results ? '' : furtherText(some)),
   });
-  const total = [
-    'all',
-    ...transports.map((transport) => roundsText(results.filter((each) => each.transport === transport))),
-  ];
-  lines.push([...total, sum(results, 'faults'), sum(results, 'events'), sum(results, 'puts'), '', '']);
+}
+
+/** The servers, and what all rows came to on each, in Markdown. */
+export function serversTable(runs: readonly FaultsRun[]): string {
+  const servers = [...new Set(runs.map(({ etcd }) => etcd))].sort();
+  const resultsOn = (name: string): RoundResult[] =>
+    runs.filter(({ etcd }) => etcd === name).flatMap(({ results }) => results);
+  return table(
+    'servers',
+    servers.map((name) => ({ name, results: resultsOn(name) })),
+  );
+}
+
+interface Group {
+  readonly name: string;
+  readonly results: readonly RoundResult[];
+}
+
+type Column = (results: readonly RoundResult[]) => string;
+
+function table(what: string, groups: readonly Group[], further: Readonly<Record<string, Column>> = {}): string {
+  const all = groups.flatMap(({ results }) => results);
+  const transports = [...new Set(all.map(({ transport }) => transport))].sort().reverse();
+  const columns: Readonly<Record<string, Column>> = {
+    ...Object.fromEntries(
+      transports.map((name): [string, Column] => [
+        `rounds, ${name}`,
+        (results) => roundsText(results.filter(({ transport }) => transport === name)),
+      ]),
+    ),
+    'faults made': (results) => sum(results, 'faults'),
+    'events compared': (results) => sum(results, 'events'),
+    'puts judged': (results) => sum(results, 'puts'),
+    ...further,
+  };
+  const heads = [what, ...Object.keys(columns)];
+  const lines = groups.map(({ name, results }) => [name, ...Object.values(columns).map((column) => column(results))]);
   return [heads, heads.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |\n`).join('');
 }
 
