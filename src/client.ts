@@ -55,7 +55,8 @@ export interface ClientOptions {
   readonly orderedReads?: boolean | undefined;
   /**
    * Milliseconds between looks at the cluster's list of members, whose endpoints are then used in place of those given:
-   * see `sync`. The first look is at the first call; one that fails changes nothing. Default: the endpoints stay as given.
+   * see `sync`. The first look is at the first call; one that fails changes nothing. Default: the endpoints stay as
+   * given.
    */
   readonly autoSyncIntervalMs?: number | undefined;
   /**

@@ -142,7 +142,7 @@ export class Channel implements Transport {
   }
 
   #forgetUnused(peer: Peer): void {
-    if (peer.users > 0 || this.#peers.all().includes(peer)) return;
+    if (peer.users > 0 || this.#peers.has(peer)) return;
     this.#known.delete(peer.endpoint.url);
     void peer.transport.close();
   }

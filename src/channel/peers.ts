@@ -63,9 +63,8 @@ export class Peers {
       this.#current = index;
       return peer;
     }
-    const all = this.all();
     const spare = this.#spare.find((peer) => peer.parkedUntil <= now);
-    return spare ?? all.reduce((best, peer) => (peer.parkedUntil < best.parkedUntil ? peer : best));
+    return spare ?? this.all().reduce((best, peer) => (peer.parkedUntil < best.parkedUntil ? peer : best));
   }
 
   /** A call begun at `startedAt` came through. One begun before the last failure says nothing. */
@@ -100,14 +99,20 @@ export class Peers {
   }
 
   all(): readonly Peer[] {
-    return this.#spare.length === 0 ? this.#preferred : [...this.#preferred, ...this.#spare];
+    return [...this.#preferred, ...this.#spare];
+  }
+
+  /** Asked after each call. */
+  has(peer: Peer): boolean {
+    return this.#preferred.includes(peer) || this.#spare.includes(peer);
   }
 
   #named(endpoint: string): Peer {
     const { url } = parseEndpoint(endpoint, 'endpoint');
-    const named = this.all().find((peer) => peer.endpoint.url === url);
+    const all = this.all();
+    const named = all.find((peer) => peer.endpoint.url === url);
     if (named !== undefined) return named;
-    const known = this.all().map((peer) => peer.endpoint.url);
+    const known = all.map((peer) => peer.endpoint.url);
     throw invalidInput('endpoint', url, `one of the client's endpoints: ${known.join(', ')}`);
   }
 }

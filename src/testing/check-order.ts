@@ -20,8 +20,8 @@ export type OrderRule = 'stale' | 'wrong value' | 'not applied';
 /**
  * Linearizability, judged by revisions: etcd itself orders all that happens, so it is enough that this order is the one
  * in which the callers saw things happen, and that each read tells what the key was at its revision. Linear in time,
- * where a search for any order is not. `truth` is every event of the keys, in the order of their revisions. That values are unique
- * is for `checkPuts` to tell.
+ * where a search for any order is not. `truth` is every event of the keys, in the order of their revisions. That values
+ * are unique is for `checkPuts` to tell.
  */
 export function checkOrder(
   operations: readonly OrderedOperation[],
