@@ -18,8 +18,8 @@ const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
 const LEFT_WITHIN_MS = PINGS.pingIntervalMs + PINGS.pingTimeoutMs + 1_000;
 const LEFT_MS = { streams: LEFT_WITHIN_MS, call: LEFT_WITHIN_MS } as const;
 /**
- * From when a member has no leader: for its streams, watch and keepalive; and for a read, which etcd gives up after 7 s, in a batch that may
- * have had to wait for the one before.
+ * From when a member has no leader: for its streams, watch and keepalive; and for a read, which etcd gives up after 7 s,
+ * in a batch that may have had to wait for the one before.
  */
 const NO_LEADER_MS = { streams: 5_000, call: 15_000 } as const;
 /** A bound for hangs. */
