@@ -2,12 +2,14 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { expect, onTestFinished } from 'vitest';
 import { Client } from '../../../src/index.js';
 import { type Claim, checkLock, GuardedResource } from '../../../src/testing/index.js';
+import { compiled } from '../compiled.js';
 import { whatHappened } from '../truth.js';
 import type { FaultyCluster } from './cluster.js';
 import type { ContenderMessage, MishapMessage } from './lock-contender.js';
 import { pick } from './rounds.js';
 
 const CONTENDERS = 3;
+const PROGRAM = compiled(new URL('./lock-contender.ts', import.meta.url));
 const MIN_CLAIMS = 10;
 /** A bound for hangs. */
 const NEXT_TIMEOUT_MS = 60_000;
@@ -48,8 +50,7 @@ export class Contenders implements Disposable {
     this.#children = Array.from({ length: CONTENDERS }, (_, index) => {
       const args = [cluster.endpoints.join(','), this.#lock, this.#guarded, String(ttl)];
       const env = { ...process.env, ...environment };
-      const execArgv = ['--import', 'tsx'];
-      const child = fork(new URL('./lock-contender.ts', import.meta.url), args, { execArgv, env });
+      const child = fork(PROGRAM, args, { env });
       child.on('message', (message: ContenderMessage) => this.#hear(child, `contender ${index}`, message));
       child.on('exit', (code, signal) => this.#ended(`contender ${index} ended: ${code ?? signal}`));
       return child;

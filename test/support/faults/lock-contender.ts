@@ -74,8 +74,7 @@ async function cycle(mutex: Mutex): Promise<void> {
 
 /** Without a turn of the event loop, so that nothing of the loss of a lock is heard meanwhile. */
 function work(ms: number): void {
-  const end = sharedClockMs() + ms;
-  while (sharedClockMs() < end);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
 function stop(token: string): void {
