@@ -53,9 +53,12 @@ export function faultRow<Opened extends Fixture>(
       try {
         meta.figures = await round(fixture, seeded, context);
         expect(meta.figures.faults, 'faults made').toBeGreaterThan(0);
-      } finally {
-        await fixture.heal();
+      } catch (error) {
+        // What cannot be healed comes of it, and would hide it.
+        await fixture.heal().catch(() => {});
+        throw error;
       }
+      await fixture.heal();
     });
   });
 }
