@@ -27,15 +27,17 @@ const RANKS: readonly (readonly string[])[] = [
     ...['checked-signal', 'on-abort', 'protobuf'],
   ],
   ['gen'],
+  ['json'],
   ['transport'],
   ['channel'],
   ['kv', 'txn', 'lease', 'watch', 'auth', 'cluster', 'maintenance', 'lock', 'election', 'mirror', 'raw'],
   ['client', 'keyspace', 'namespace'],
   ['concurrency', 'discovery'],
+  ['inspect'],
   ['cli', 'testing', 'node', 'index', 'grpc-js'],
 ];
 /** The places for what only Node has: other hosts are to be able to load the rest. */
-const NODE_ONLY = ['transport/grpc-js/', 'transport/hosts/node.ts', 'node/', 'testing/'];
+const NODE_ONLY = ['transport/grpc-js/', 'transport/hosts/node.ts', 'node/', 'testing/', 'cli/'];
 
 const src = join(dirname(fileURLToPath(import.meta.url)), '../src');
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' })

@@ -3,9 +3,11 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import protobuf from 'protobufjs';
+import { commentsModule, descriptorsModule } from './generate/descriptors.js';
 import { camelCase, doc, localName } from './generate/names.js';
 
-// Writes src/gen/ from proto/: for each message its type and codec, for each service its methods.
+// Writes src/gen/ from proto/: for each message its type and codec, for each service its methods; and for what works
+// with any message, their descriptors and the comments of the .proto files.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const out = join(root, 'src/gen');
@@ -43,6 +45,9 @@ tree.resolveAll();
 rmSync(out, { recursive: true, force: true });
 for (const file of PROTO_FILES) write(file.replace('.proto', '.ts'), messagesModule(file));
 write('methods.ts', methodsModule());
+const namespaces = PROTO_FILES.map(namespaceOf);
+write('descriptors.ts', `${header('')}\n\n${descriptorsModule(namespaces)}`);
+write('comments.ts', `${header('')}\n\n${commentsModule(namespaces)}`);
 execFileSync(join(root, 'node_modules/.bin/biome'), ['check', '--write', '--log-level=error', out], {
   stdio: 'inherit',
 });

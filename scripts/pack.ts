@@ -5,7 +5,10 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const SOURCES = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'src', 'README.md', 'LICENSE', 'CHANGELOG.md'];
+const SOURCES = [
+  ...['package.json', 'tsconfig.json', 'tsconfig.build.json', 'scripts/build.ts', 'src'],
+  ...['README.md', 'LICENSE', 'CHANGELOG.md'],
+];
 
 /** Builds and packs the package as `npm publish` would; the tarball's path. Done in a copy: dist/ may be in use. */
 export function pack(into: string): string {

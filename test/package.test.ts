@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -58,6 +58,20 @@ describe('the packed package', () => {
   ])('%s can be imported, and lets the process end', (specifier, names) => {
     const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
     expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
+  });
+
+  test('brings the program, which needs nothing beside it', () => {
+    const [endpoint = ''] = inject('endpoints');
+    const alone = mkdtempSync(join(tmpdir(), 'etcdwire-program-'));
+    try {
+      const program = join(alone, 'etcdwire.mjs');
+      copyFileSync(join(folder, 'node_modules/etcdwire/dist/cli.js'), program);
+      const args = [program, 'status', '--endpoints', endpoint];
+      const [status] = JSON.parse(execFileSync(process.execPath, args, { cwd: alone, encoding: 'utf8' }));
+      expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
+    } finally {
+      rmSync(alone, { recursive: true });
+    }
   });
 
   test('is installed without any other, and works so', () => {

@@ -1,0 +1,75 @@
+import protobuf from 'protobufjs';
+import { camelCase } from './names.js';
+
+/** Messages and enums by their full names, for what works with any of them. */
+export function descriptorsModule(namespaces: readonly protobuf.Namespace[]): string {
+  const all = namespaces.flatMap(within);
+  const messages = all.filter((each) => each instanceof protobuf.Type).map(messageRow);
+  const enums = all.filter((each) => each instanceof protobuf.Enum).map(enumRow);
+  return `import type { FieldDescriptor } from '../protobuf/descriptor.js';
+
+/** The fields of each message, by its full name. */
+export const messageFields: Readonly<Record<string, readonly FieldDescriptor[]>> = {
+${messages.join('\n')}
+};
+
+/** The numbers of each enum's values, by its full name. */
+export const enumValues: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+${enums.join('\n')}
+};
+`;
+}
+
+/** What the .proto files say of each message, field, enum, value, service and RPC, by full name. */
+export function commentsModule(namespaces: readonly protobuf.Namespace[]): string {
+  const rows = namespaces
+    .flatMap(within)
+    .flatMap((each) => [
+      commentRow(fullName(each), each.comment),
+      ...(each instanceof protobuf.Type
+        ? each.fieldsArray.map((field) => commentRow(fullName(field), field.comment))
+        : []),
+      ...(each instanceof protobuf.Service
+        ? each.methodsArray.map((method) => commentRow(fullName(method), method.comment))
+        : []),
+      ...(each instanceof protobuf.Enum
+        ? Object.keys(each.values).map((name) => commentRow(`${fullName(each)}.${name}`, each.comments[name]))
+        : []),
+    ]);
+  return `/** What the .proto files say, by full name. */
+export const comments: Readonly<Record<string, string>> = {
+${rows.join('\n')}
+};
+`;
+}
+
+function within(parent: protobuf.NamespaceBase): protobuf.ReflectionObject[] {
+  return parent.nestedArray.flatMap((each) => (each instanceof protobuf.Namespace ? [each, ...within(each)] : [each]));
+}
+
+function messageRow(type: protobuf.ReflectionObject): string {
+  const fields = [...(type as protobuf.Type).fieldsArray].sort((a, b) => a.id - b.id).map(fieldRow);
+  return `'${fullName(type)}': [${fields.join('\n')}],`;
+}
+
+function fieldRow(field: protobuf.Field): string {
+  const { partOf, resolvedType } = field;
+  const kind = resolvedType instanceof protobuf.Enum ? 'enum' : 'message';
+  const type = resolvedType === null ? `scalar: '${field.type}'` : `${kind}: '${fullName(resolvedType)}'`;
+  const repeated = field.repeated ? ', repeated: true' : '';
+  const oneof = partOf === null ? '' : `, oneof: '${camelCase(partOf.name)}'`;
+  return `{ number: ${field.id}, name: '${field.name}', property: '${camelCase(field.name)}', type: { ${type} }${repeated}${oneof} },`;
+}
+
+function enumRow(type: protobuf.ReflectionObject): string {
+  const values = Object.entries((type as protobuf.Enum).values).map(([name, value]) => `${name}: ${value},`);
+  return `'${fullName(type)}': { ${values.join(' ')} },`;
+}
+
+function commentRow(name: string, comment: string | null | undefined): string {
+  return comment ? `'${name}': ${JSON.stringify(comment)},` : '';
+}
+
+function fullName(of: protobuf.ReflectionObject): string {
+  return of.fullName.slice(1);
+}

@@ -1,0 +1,35 @@
+import type { Command } from 'commander';
+import type { CallOptions } from '../channel/rpc.js';
+import { Client, type ClientOptions } from '../client.js';
+import { type ConnectionFlags, clientOptions } from './connection.js';
+import type { Io } from './io.js';
+import { type Format, Output } from './output.js';
+
+interface GlobalFlags extends ConnectionFlags {
+  readonly writeOut?: Format;
+}
+
+/** What a command works with. */
+export interface Context {
+  readonly io: Io;
+  readonly out: Output;
+  /** A call's options: ended where the user wants no more. */
+  readonly call: CallOptions;
+  /** Of the flags; nothing is dialled before the first call. */
+  connect(): Client;
+}
+
+export function contextOf(io: Io, command: Command): Context {
+  const flags = command.optsWithGlobals<GlobalFlags>();
+  const connect = (): Client => {
+    const options: ClientOptions = clientOptions(flags);
+    return new Client({ ...options, transport: io.transport });
+  };
+  return { io, out: new Output(io.stdout, flags.writeOut), call: { signal: io.interrupted }, connect };
+}
+
+/** A client for the time of what is done with it. */
+export async function withClient<T>(context: Context, use: (client: Client) => Promise<T>): Promise<T> {
+  await using client = context.connect();
+  return await use(client);
+}

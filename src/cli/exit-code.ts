@@ -1,0 +1,89 @@
+import { EtcdError } from '../errors.js';
+import { findMethod } from './method-table.js';
+
+/** What the process ends with: numbers of sysexits(3), which no ordinary command uses for itself. */
+export const ExitCode = {
+  OK: 0,
+  /** The server refused, or something else went wrong; nothing was done. */
+  FAILED: 1,
+  /** The arguments are wrong; nothing was sent. */
+  USAGE: 64,
+  /** JSON or bytes that are not what they should be. */
+  DATA: 65,
+  /** No member can be reached. */
+  UNAVAILABLE: 69,
+  /** It is not known whether a write was applied. */
+  UNKNOWN: 74,
+  /** Not done in time, or the lock is another's. */
+  TRY_AGAIN: 75,
+  /** The lock was lost while the command ran. */
+  LOST: 76,
+  /** The server asks for other credentials. */
+  NO_PERMISSION: 77,
+  /** Of shells: the command cannot be run, or is not there. */
+  CANNOT_RUN: 126,
+  NOT_FOUND: 127,
+} as const;
+export type ExitCode = number;
+
+/** Says what the process is to end with, where all went well. */
+export type Ends = (code: ExitCode) => void;
+
+/** Of shells: what ended by signal n ends with 128 + n. */
+export const SIGNALED = 128;
+
+/** What ends the program with a line on stderr and a code. */
+export class CliError extends Error {
+  override readonly name = 'CliError';
+  readonly exitCode: ExitCode;
+
+  constructor(exitCode: ExitCode, message: string) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+const NO_PERMISSION: ReadonlySet<string> = new Set(['Unauthenticated', 'PermissionDenied']);
+
+/** The line and the code of whatever was thrown. */
+export function describeFailure(error: unknown): CliError {
+  if (error instanceof CliError) return error;
+  if (!(error instanceof EtcdError)) return new CliError(ExitCode.FAILED, messageOf(error));
+  // Time ran out while it was tried again and again: what it was that failed says more.
+  const { cause, reason } = error;
+  const last =
+    reason === 'DeadlineExceeded' && cause instanceof EtcdError && error.outcome === 'not-sent' ? cause : error;
+  const hint = hintFor(last);
+  return new CliError(exitCodeOf(last), error.message + (hint === undefined ? '' : `; ${hint}`));
+}
+
+function exitCodeOf({ reason, code, outcome, method }: EtcdError): ExitCode {
+  if (reason === 'InvalidInput') return ExitCode.USAGE;
+  if (reason === 'MalformedMessage') return ExitCode.DATA;
+  if (reason === 'AuthFailed' || NO_PERMISSION.has(code)) return ExitCode.NO_PERMISSION;
+  if (outcome === 'unknown' && method !== undefined && !isRepeatable(method)) return ExitCode.UNKNOWN;
+  if (reason === 'ConnectFailed' || code === 'Unavailable') return ExitCode.UNAVAILABLE;
+  return code === 'DeadlineExceeded' ? ExitCode.TRY_AGAIN : ExitCode.FAILED;
+}
+
+function hintFor({ reason, outcome, method }: EtcdError): string | undefined {
+  if (outcome === 'unknown' && method !== undefined && !isRepeatable(method))
+    return 'look at the key before doing it again';
+  switch (reason) {
+    case 'ConnectFailed':
+      return 'is etcd running there? --endpoints or ETCDCTL_ENDPOINTS names it';
+    case 'UserEmpty':
+    case 'AuthFailed':
+      return 'who you are is --user NAME:PASSWORD or ETCDCTL_USER';
+    default:
+      return undefined;
+  }
+}
+
+function isRepeatable(path: string): boolean {
+  return findMethod(path)?.repeatable ?? false;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

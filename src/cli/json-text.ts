@@ -1,0 +1,28 @@
+import { toBytes } from '../bytes.js';
+import { fromBase64, toBase64 } from '../json/base64.js';
+import type { BytesFromJson } from '../json/from-json.js';
+import type { BytesToJson } from '../json/to-json.js';
+import { CliError, ExitCode } from './exit-code.js';
+import { asText, BASE64_PREFIX } from './output.js';
+
+/** How the bytes of messages stand in JSON: in base64 as etcd's gateway has them, or as text where that was asked for. */
+export function bytesAs(text: boolean): { readonly bytesFromJson: BytesFromJson; readonly bytesToJson: BytesToJson } {
+  return text ? { bytesFromJson: fromText, bytesToJson: asText } : { bytesFromJson: fromBase64, bytesToJson: toBase64 };
+}
+
+function fromText(text: string, argument: string): Uint8Array {
+  if (text.startsWith(BASE64_PREFIX)) return fromBase64(text.slice(BASE64_PREFIX.length), argument);
+  return toBytes(text, argument);
+}
+
+/** Long enough for 64 bits that JSON.parse would round. */
+const LONG_INTEGER = /"(?:[^"\\]|\\.)*"|-?\b\d{16,20}\b(?![.eE\d])/g;
+
+/** 64-bit integers may stand there as numbers: they are read as the strings that they ought to be. @throws CliError */
+export function parseJson(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text.replace(LONG_INTEGER, (found) => (found.startsWith('"') ? found : `"${found}"`)));
+  } catch (error) {
+    throw new CliError(ExitCode.DATA, `${what} is no JSON: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,19 @@
+import { methods } from '../gen/methods.js';
+import type { Method } from '../protobuf/method.js';
+
+export type AnyMethod = Method<unknown, unknown>;
+
+/** Every RPC. */
+export const allMethods: readonly AnyMethod[] = Object.values(methods).flatMap((service) =>
+  Object.values(service as Record<string, AnyMethod>),
+);
+
+/** Without its package: KV/Range, Lock/Lock. */
+export function shortPath({ path }: AnyMethod): string {
+  return path.slice(path.lastIndexOf('.', path.lastIndexOf('/')) + 1);
+}
+
+/** The RPC of that name: KV/Range, etcdserverpb.KV/Range, /etcdserverpb.KV/Range. */
+export function findMethod(name: string): AnyMethod | undefined {
+  return allMethods.find((each) => [each.path, each.path.slice(1), shortPath(each)].includes(name));
+}

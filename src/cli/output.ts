@@ -1,0 +1,95 @@
+import { toBase64 } from '../json/base64.js';
+import type { JsonValue } from '../json/json-value.js';
+
+export const FORMATS = ['table', 'json', 'simple'] as const;
+export type Format = (typeof FORMATS)[number];
+
+/** Where a program writes to. */
+export interface Sink {
+  readonly isTTY?: boolean | undefined;
+  write(data: string | Uint8Array): unknown;
+}
+
+/** What a command says, in the form that was asked for: without a word, tables on a terminal and JSON elsewhere. */
+export class Output {
+  readonly format: Format;
+  readonly #sink: Sink;
+
+  constructor(sink: Sink, format: Format | undefined) {
+    this.#sink = sink;
+    this.format = format ?? (sink.isTTY ? 'table' : 'json');
+  }
+
+  line(text: string): void {
+    this.#sink.write(`${text}\n`);
+  }
+
+  bytes(bytes: Uint8Array): void {
+    this.#sink.write(bytes);
+  }
+
+  /** One value a line, for those who read line by line. */
+  json(value: JsonValue): void {
+    this.line(JSON.stringify(value));
+  }
+
+  /** Columns side by side under their heads; numbers, and nothing else, to the right. */
+  table(heads: readonly string[], rows: readonly (readonly string[])[]): void {
+    const all = [heads, ...rows];
+    const widths = heads.map((_, column) => Math.max(...all.map((row) => widthOf(row[column] ?? ''))));
+    const isNumeric = heads.map((_, column) => rows.length > 0 && rows.every((row) => /^\d+$/.test(row[column] ?? '')));
+    for (const row of all) {
+      const cells = row.map((cell, column) => {
+        const room = ' '.repeat((widths[column] as number) - widthOf(cell));
+        return isNumeric[column] ? room + cell : cell + room;
+      });
+      this.line(cells.join('  ').trimEnd());
+    }
+  }
+}
+
+/** In characters, where a terminal gives each one place. */
+function widthOf(text: string): number {
+  return [...text].length;
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+/** What would move a terminal's cursor, or worse. */
+const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
+
+/** Bytes for a person to read: text as it is but for control characters; what is no text in hexadecimal. */
+export function readable(bytes: Uint8Array): string {
+  const text = textIn(bytes);
+  if (text === undefined) return `0x${hexOf(bytes)}`;
+  return text.replace(
+    CONTROLS,
+    (character) => `\\u${(character.codePointAt(0) as number).toString(16).padStart(4, '0')}`,
+  );
+}
+
+const BASE64 = 'base64:';
+
+/** Bytes for a program to read, where it asked for text: what is no text in base64, after "base64:". */
+export function asText(bytes: Uint8Array): string {
+  const text = textIn(bytes);
+  return text === undefined || text.startsWith(BASE64) ? BASE64 + toBase64(bytes) : text;
+}
+
+export { BASE64 as BASE64_PREFIX };
+
+function textIn(bytes: Uint8Array): string | undefined {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** Lease ids and ids of members, as etcdctl writes them. */
+export function hexId(id: bigint): string {
+  return BigInt.asUintN(64, id).toString(16);
+}

@@ -1,0 +1,71 @@
+import { constants } from 'node:os';
+import { Command, CommanderError, Option } from 'commander';
+import { EtcdError } from '../errors.js';
+import { addCallCommand } from './commands/call.js';
+import { addDecodeCommand } from './commands/decode.js';
+import { addDescribeCommands } from './commands/describe.js';
+import { addElectCommand } from './commands/elect.js';
+import { addKeyCommands } from './commands/keys.js';
+import { addLeaseCommands } from './commands/lease.js';
+import { addLockCommand } from './commands/lock.js';
+import { addMemberCommands } from './commands/members.js';
+import { addSnapshotCommand } from './commands/snapshot.js';
+import { addTxnCommand } from './commands/txn.js';
+import { addWatchCommand } from './commands/watch.js';
+import { addConnectionFlags } from './connection.js';
+import { describeFailure, type Ends, ExitCode, SIGNALED } from './exit-code.js';
+import type { Io } from './io.js';
+import { FORMATS } from './output.js';
+
+/** Runs the program; what it gives is what the process is to end with. Never rejects. */
+export async function run(args: readonly string[], io: Io): Promise<ExitCode> {
+  let exitCode: ExitCode = ExitCode.OK;
+  const program = createProgram(io, (code) => {
+    exitCode = code;
+  });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.OK : ExitCode.USAGE;
+    if (isInterruption(error, io)) return SIGNALED + constants.signals[io.interrupted.reason as NodeJS.Signals];
+    const failure = describeFailure(error);
+    io.stderr.write(`etcdwire: ${failure.message}\n`);
+    return failure.exitCode;
+  }
+}
+
+/** What was under way ended since the user wanted it to. */
+function isInterruption(error: unknown, { interrupted }: Io): boolean {
+  return interrupted.aborted && error instanceof EtcdError && error.reason === 'Canceled';
+}
+
+function createProgram(io: Io, ends: Ends): Command {
+  const program = new Command('etcdwire')
+    .description('etcd from the command line: keys, watches, fair locks, and the wire itself')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void io.stdout.write(text),
+      writeErr: (text) => void io.stderr.write(text),
+      outputError: (text, write) => write(text.replace(/^error: /, 'etcdwire: ')),
+    })
+    .showSuggestionAfterError()
+    .addOption(new Option('-w, --write-out <format>', 'table on a terminal, json elsewhere').choices(FORMATS));
+  addConnectionFlags(program);
+  for (const add of COMMANDS) add(program, io, ends);
+  return program;
+}
+
+const COMMANDS: readonly ((program: Command, io: Io, ends: Ends) => void)[] = [
+  addKeyCommands,
+  addTxnCommand,
+  addWatchCommand,
+  addLeaseCommands,
+  addLockCommand,
+  addElectCommand,
+  addMemberCommands,
+  addSnapshotCommand,
+  addCallCommand,
+  addDescribeCommands,
+  addDecodeCommand,
+];

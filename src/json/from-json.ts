@@ -1,0 +1,127 @@
+import { show } from '../arguments.js';
+import { type EtcdError, invalidInput } from '../errors.js';
+import { enumValues, messageFields } from '../gen/descriptors.js';
+import type { Codec } from '../protobuf/codec.js';
+import type { FieldDescriptor, ScalarType } from '../protobuf/descriptor.js';
+import { fromBase64 } from './base64.js';
+import { isJsonObject } from './json-value.js';
+
+/** What bytes a string of JSON stands for. `argument` names it in errors. */
+export type BytesFromJson = (text: string, argument: string) => Uint8Array;
+
+export interface FromJsonOptions {
+  /** Default: base64. */
+  readonly bytesFromJson?: BytesFromJson | undefined;
+  /** Leaves out fields that this version of the interface does not have, in place of refusing them. */
+  readonly ignoreUnknown?: boolean | undefined;
+}
+
+/**
+ * The message that JSON stands for by protobuf's mapping. Fields may bear the names of the .proto file or those in camel
+ * case; 64-bit integers may be numbers where these are exact; `null` stands for a field left out. Every field is there,
+ * as in a message that has been decoded.
+ *
+ * @throws EtcdError, reason `InvalidInput`, which names the field.
+ */
+export function fromJson<T>(codec: Codec<T>, json: unknown, options: FromJsonOptions = {}): T {
+  return messageFromJson(codec.typeName, json, '', options) as T;
+}
+
+type Message = Record<string, unknown>;
+
+function messageFromJson(typeName: string, json: unknown, path: string, options: FromJsonOptions): Message {
+  if (!isJsonObject(json)) throw bad(path, typeName, json, 'a JSON object');
+  const fields = messageFields[typeName] ?? [];
+  const message = emptyMessage(fields);
+  for (const [name, value] of Object.entries(json)) {
+    const field = fields.find((each) => each.name === name || each.property === name);
+    if (field === undefined) {
+      if (options.ignoreUnknown) continue;
+      const allowed = fields.map((each) => each.name).join(', ') || 'no fields';
+      throw invalidInput(path + name, `a field that ${typeName} does not have`, allowed);
+    }
+    if (value !== null) set(message, field, fieldFromJson(field, value, path + name, options), path + name);
+  }
+  return message;
+}
+
+function emptyMessage(fields: readonly FieldDescriptor[]): Message {
+  return Object.fromEntries(fields.map((field) => [field.oneof ?? field.property, defaultOf(field)]));
+}
+
+function defaultOf({ type, repeated, oneof }: FieldDescriptor): unknown {
+  if (oneof !== undefined) return undefined;
+  if (repeated) return [];
+  if ('message' in type) return undefined;
+  return 'enum' in type ? 0 : SCALAR_DEFAULTS[type.scalar]();
+}
+
+const SCALAR_DEFAULTS: Readonly<Record<ScalarType, () => unknown>> = {
+  bool: () => false,
+  bytes: () => new Uint8Array(0),
+  int64: () => 0n,
+  string: () => '',
+  uint32: () => 0,
+  uint64: () => 0n,
+};
+
+function set(message: Message, { property, oneof }: FieldDescriptor, value: unknown, path: string): void {
+  if (oneof === undefined) message[property] = value;
+  else if (message[oneof] === undefined) message[oneof] = { case: property, value };
+  else throw invalidInput(path, `a second case of the oneof ${oneof}`, 'one of its cases');
+}
+
+function fieldFromJson(field: FieldDescriptor, json: unknown, path: string, options: FromJsonOptions): unknown {
+  if (!field.repeated) return valueFromJson(field, json, path, options);
+  if (!Array.isArray(json)) throw bad(path, field.name, json, 'a JSON array');
+  return json.map((each, index) => valueFromJson(field, each, `${path}[${index}]`, options));
+}
+
+function valueFromJson({ type }: FieldDescriptor, json: unknown, path: string, options: FromJsonOptions): unknown {
+  if ('message' in type) return messageFromJson(type.message, json, `${path}.`, options);
+  if ('enum' in type) return enumFromJson(type.enum, json, path);
+  return scalarFromJson(type.scalar, json, path, options.bytesFromJson ?? fromBase64);
+}
+
+function enumFromJson(typeName: string, json: unknown, path: string): number {
+  const values = enumValues[typeName] ?? {};
+  if (typeof json === 'number' && Number.isInteger(json) && json === (json | 0)) return json;
+  if (typeof json === 'string' && Object.hasOwn(values, json)) return values[json] as number;
+  throw bad(path, typeName, json, Object.keys(values).join(', '));
+}
+
+function scalarFromJson(type: ScalarType, json: unknown, path: string, bytesFromJson: BytesFromJson): unknown {
+  switch (type) {
+    case 'bool':
+      if (typeof json === 'boolean') return json;
+      throw bad(path, type, json, 'true or false');
+    case 'string':
+      if (typeof json === 'string') return json;
+      throw bad(path, type, json, 'a string');
+    case 'bytes':
+      if (typeof json === 'string') return bytesFromJson(json, path);
+      throw bad(path, type, json, 'a string');
+    default:
+      return integerFromJson(type, json, path);
+  }
+}
+
+const INTEGERS = {
+  int64: { least: -(2n ** 63n), most: 2n ** 63n - 1n, allowed: 'a whole number from -2^63 to 2^63 - 1' },
+  uint64: { least: 0n, most: 2n ** 64n - 1n, allowed: 'a whole number from 0 to 2^64 - 1' },
+  uint32: { least: 0n, most: 2n ** 32n - 1n, allowed: 'a whole number from 0 to 2^32 - 1' },
+} as const;
+
+function integerFromJson(type: keyof typeof INTEGERS, json: unknown, path: string): bigint | number {
+  const { least, most, allowed } = INTEGERS[type];
+  const isExact = typeof json === 'string' ? /^-?\d{1,20}$/.test(json) : Number.isSafeInteger(json);
+  const inexact = typeof json === 'number' && Number.isInteger(json) ? ', as a string above 2^53 - 1' : '';
+  if (!isExact) throw bad(path, type, json, allowed + inexact);
+  const value = BigInt(json as string | number);
+  if (value < least || value > most) throw bad(path, type, json, allowed);
+  return type === 'uint32' ? Number(value) : value;
+}
+
+function bad(path: string, what: string, json: unknown, allowed: string): EtcdError {
+  return invalidInput(path.replace(/\.$/, '') || what, show(json), allowed);
+}

@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest';
+import { cli, cliJson, RunningCli } from '../support/cli.js';
+import { openClient, unique } from '../support/client.js';
+
+describe('call', () => {
+  it('takes and gives the JSON of the gateway, or text where it is told so', async () => {
+    const key = unique();
+    await cliJson(['call', 'KV/Put', JSON.stringify({ key: Buffer.from(key).toString('base64'), value: '/w==' })]);
+    expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0xff));
+    const text = await cliJson(['call', '--text', 'etcdserverpb.KV/Range', JSON.stringify({ key })]);
+    expect(text).toMatchObject({ kvs: [{ key, value: 'base64:/w==' }] });
+    await cliJson(['call', '--text', 'KV/Put', JSON.stringify({ key, value: 'base64:AAE=' })]);
+    expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0, 1));
+  });
+
+  it('reads a request from standard input, and exact 64-bit integers in it', async () => {
+    const key = unique();
+    const { header } = await openClient().put(key, 'x');
+    const request = `{"key": ${JSON.stringify(key)}, "min_mod_revision": ${header.revision}, "max_mod_revision": 9007199254740993}`;
+    const { kvs } = await cliJson<{ kvs: object[] }>(['call', '--text', 'KV/Range', '-'], { stdin: request });
+    expect(kvs).toHaveLength(1);
+  });
+
+  it('writes the messages of a stream as JSON lines, also of one that is told line by line what to do', async () => {
+    const key = unique();
+    const watch = new RunningCli(['call', '--text', 'Watch/Watch']);
+    watch.process.stdin.write(`${JSON.stringify({ create_request: { key, watch_id: 7 } })}\n`);
+    expect(JSON.parse((await watch.lines(1))[0] ?? '')).toMatchObject({ watch_id: '7', created: true });
+    await openClient().put(key, 'seen');
+    const [, event = ''] = await watch.lines(2);
+    expect(JSON.parse(event)).toMatchObject({ watch_id: '7', events: [{ kv: { key, value: 'seen' } }] });
+    watch.process.stdin.write(`${JSON.stringify({ cancel_request: { watch_id: 7 } })}\n`);
+    expect(JSON.parse((await watch.lines(3))[2] ?? '')).toMatchObject({ watch_id: '7', canceled: true });
+    watch.process.kill('SIGINT');
+    expect(await watch.done).toMatchObject({ code: 130 });
+  });
+
+  it('ends when the server ends the stream', async () => {
+    const { id } = await openClient().lease.grant({ ttl: 60 });
+    expect(await cliJson(['call', 'Lease/LeaseKeepAlive', `{"ID": ${id}}`])).toMatchObject({ TTL: '60' });
+    const chunks = (await cli(['call', 'Maintenance/Snapshot'])).stdout.trimEnd().split('\n');
+    expect(chunks.every((line) => 'blob' in JSON.parse(line))).toBe(true);
+  });
+
+  it.each([
+    [['call', 'KV/Ranges'], 64, /no RPC KV\/Ranges; allowed: KV\/Range, /],
+    [['call', 'KV/Range', '{'], 65, /the request is no JSON/],
+    [
+      ['call', 'KV/Range', '{"kee": "YQ=="}'],
+      64,
+      /kee: got a field that etcdserverpb.RangeRequest does not have; allowed: key, /,
+    ],
+    [['call', 'KV/Range', '{"key": "a b"}'], 64, /key: got a string that is no base64/],
+    [['call', 'KV/Range', '{}'], 1, /key is not provided/],
+    [['call', 'Watch/Watch', '{"create": {}}'], 64, /create: got a field/],
+    [
+      ['get', 'a', '--endpoints', 'http://127.0.0.1:1', '--command-timeout', '1s'],
+      69,
+      /ECONNREFUSED.*is etcd running there/,
+    ],
+    [['get', 'a', '--endpoints', 'ftp://here'], 64, /endpoints\[0\]: got "ftp:\/\/here"/],
+    [['get', 'a', '--limit', 'ten'], 64, /--limit.*Allowed: a whole number/],
+    [['get', 'a', 'b', '--prefix'], 64, /allowed: one of them/],
+    [['get', ''], 64, /key: got an empty key/],
+    [['lease', 'revoke', '1'], 1, /lease not found/],
+    [['lease', 'grant', '0'], 64, /whole number of seconds/],
+    [['lock', 'x', '--timeout', '5', '--', 'true'], 64, /a duration such as/],
+    [['get', 'a', '--user', 'me'], 64, /no password for --user/],
+    [['get', 'a', '--user', 'me:secret'], 64, /auth: got credentials for http:.*allowPlaintext/],
+    [['get', 'a', '--cacert', '/no/such/file'], 64, /cannot read \/no\/such\/file/],
+    [['bogus'], 64, /unknown command 'bogus'/],
+    [['decode', 'PutRequest', '0a05'], 65, /malformed etcdserverpb.PutRequest/],
+    [['decode', 'PutRequest', 'xy'], 65, /pairs of hexadecimal digits/],
+    [['describe', 'Nothing'], 64, /no RPC, service, message or enum Nothing/],
+  ])('%j ends with %i and a line that says why', async (args, code, message) => {
+    const result = await cli(args);
+    expect(result).toMatchObject({ code, stderr: expect.stringMatching(message) });
+    expect(result.stderr).toMatch(/^etcdwire: [^\n]+\n$/);
+    expect(result.stderr).not.toContain('secret');
+  });
+});
+
+describe('list and describe', () => {
+  it('tell of all 49 RPCs', async () => {
+    const rows = await cliJson<{ path: string; comment: string }[]>(['list']);
+    expect(rows).toHaveLength(49);
+    expect(rows.filter(({ comment }) => comment === '')).toEqual([]);
+  });
+
+  it.each([
+    ['KV/Txn', /^\/\/ .*\nrpc Txn\(etcdserverpb.TxnRequest\) returns \(etcdserverpb.TxnResponse\)\n$/],
+    ['Watch/Watch', /rpc Watch\(stream etcdserverpb.WatchRequest\) returns \(stream etcdserverpb.WatchResponse\)/],
+    ['Lease', /^\/\/ .*\nservice etcdserverpb.Lease \{\n(.*\n)* {2}rpc LeaseGrant/],
+    ['Compare', /message etcdserverpb.Compare \{(.*\n)* {2}int64 version = 4 {2}\/\/ one of targetUnion/],
+    ['mvccpb.KeyValue', /message mvccpb.KeyValue \{(.*\n)* {2}int64 create_revision = 2/],
+    ['SortOrder', /enum etcdserverpb.RangeRequest.SortOrder \{(.*\n)* {2}DESCEND = 2/],
+  ])('%s as a .proto file has it', async (name, text) => {
+    expect((await cli(['-w', 'table', 'describe', name])).stdout).toMatch(text);
+  });
+});
+
+it('decode explains each byte, for people and for programs', async () => {
+  const hex = ['0a07', '1001', '1a0161', '2001', '1200'];
+  const { stdout } = await cli(['-w', 'table', 'decode', 'TxnRequest', ...hex]);
+  expect(stdout.split('\n')).toEqual([
+    '    0  0a  field 1, length-delimited: compare: etcdserverpb.Compare',
+    '    1    07  length 7',
+    '    2      10  field 2, varint: target: etcdserverpb.Compare.CompareTarget',
+    '    3        01  CREATE',
+    '    4      1a  field 3, length-delimited: key: bytes',
+    '    5        01  length 1',
+    '    6        61  "a"',
+    '    7      20  field 4, varint: version: int64',
+    '    8        01  1',
+    '    9  12  field 2, length-delimited: success: etcdserverpb.RequestOp',
+    '   10    00  length 0',
+    '',
+  ]);
+  const lines = (await cli(['decode', 'TxnRequest', ...hex])).stdout.trimEnd().split('\n');
+  expect(lines).toHaveLength(11);
+  expect(JSON.parse(lines[6] ?? '')).toMatchObject({
+    offset: 6,
+    hex: '61',
+    depth: 1,
+    part: 'value',
+    field: 'key',
+    value: 'YQ==',
+  });
+});

@@ -1,0 +1,151 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, inject, it } from 'vitest';
+import { cli, cliJson, RunningCli } from '../support/cli.js';
+import { openClient, unique } from '../support/client.js';
+import { runEtcdctl } from '../support/etcdctl.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+
+interface Kvs {
+  readonly kvs: readonly { readonly key: string; readonly value: string; readonly mod_revision: string }[];
+  readonly count: string;
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+describe('get, put and del', () => {
+  it('print what etcd answered as JSON, as its gateway writes it, where no terminal reads it', async () => {
+    const key = unique();
+    await cliJson(['put', key, 'one']);
+    const { kvs, count } = await cliJson<Kvs>(['get', key]);
+    expect(kvs).toMatchObject([{ key: base64(key), value: base64('one'), version: '1' }]);
+    expect(count).toBe('1');
+    expect(await cliJson(['del', key])).toMatchObject({ deleted: '1' });
+  });
+
+  it('take a value from standard input, byte by byte', async () => {
+    const key = unique();
+    const value = Uint8Array.of(0, 0xff, 10, 13, 0x80);
+    await cli(['put', key], { stdin: value });
+    expect((await openClient().get(key))?.value).toEqual(value);
+  });
+
+  it('print tables for people, in which nothing can move the cursor', async () => {
+    const key = unique();
+    await openClient().put(`${key}/a`, 'red\u001b[2Jgreen');
+    await openClient().put(`${key}/b`, Uint8Array.of(0xff, 1));
+    const { stdout } = await cli(['-w', 'table', 'get', '--prefix', key]);
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.split(/ {2,}/));
+    expect(lines.map(([first, second]) => [first, second])).toEqual([
+      ['KEY', 'VALUE'],
+      [`${key}/a`, 'red\\u001b[2Jgreen'],
+      [`${key}/b`, '0xff01'],
+    ]);
+  });
+
+  it.skipIf(inject('etcdctl') === undefined)('print simple text as etcdctl does', async () => {
+    const etcdctl = inject('etcdctl') as string;
+    const key = unique();
+    for (const name of ['a', 'b', 'c']) await openClient().put(`${key}/${name}`, name.toUpperCase());
+    for (const args of [
+      ['get', '--prefix', key],
+      ['get', '--prefix', '--keys-only', key],
+      ['get', '--prefix', '--print-value-only', key],
+      ['get', '--prefix', '--order', 'DESCEND', '--sort-by', 'VALUE', '--limit', '2', key],
+      ['get', `${key}/a`, `${key}/c`],
+      ['put', `${key}/a`, 'AA', '--prev-kv'],
+      ['del', `${key}/a`, '--prev-kv'],
+      ['lease', 'list'],
+    ]) {
+      const theirs = runEtcdctl(etcdctl, inject('endpoints'), ...args);
+      if (args[0] === 'del' || args[0] === 'put') await openClient().put(`${key}/a`, args[0] === 'del' ? 'AA' : 'A');
+      const { stdout } = await cli(['-w', 'simple', ...args]);
+      expect.soft(blankless(stdout), args.join(' ')).toBe(blankless(theirs));
+    }
+  });
+
+  it('read as of a revision', async () => {
+    const key = unique();
+    const { header } = await openClient().put(key, 'old');
+    await openClient().put(key, 'new');
+    const { stdout } = await cli(['get', key, '--rev', String(header.revision), '--print-value-only']);
+    expect(stdout).toBe('old\n');
+  });
+});
+
+it('txn runs a transaction from a file in JSON, with text where it is told so', async () => {
+  const key = unique();
+  const folder = temporaryFolder();
+  const file = join(folder, 'txn.json');
+  const put = (value: string): object => ({ request_put: { key, value } });
+  writeFileSync(
+    file,
+    JSON.stringify({
+      compare: [{ key, target: 'VERSION', result: 'EQUAL', version: 0 }],
+      success: [put('made')],
+      failure: [{ request_range: { key } }],
+    }),
+  );
+  expect(await cliJson(['txn', '--text', file])).toMatchObject({ succeeded: true });
+  const again = await cliJson<{ responses: object[] }>(['txn', '--text', file]);
+  expect(again).not.toHaveProperty('succeeded');
+  expect(again.responses).toMatchObject([{ response_range: { kvs: [{ key, value: 'made' }] } }]);
+});
+
+it('watch prints an event a line as it comes, until it is interrupted', async () => {
+  const key = unique();
+  const etcd = openClient();
+  const { header } = await etcd.put(key, 'one');
+  const watch = new RunningCli(['watch', key, '--rev', String(header.revision), '--prev-kv']);
+  await watch.lines(1);
+  await etcd.put(key, 'two');
+  await etcd.delete(key);
+  const events = (await watch.lines(3)).map((line) => JSON.parse(line));
+  expect(events).toMatchObject([
+    { type: 'PUT', kv: { key: base64(key), value: base64('one') } },
+    { type: 'PUT', kv: { value: base64('two') }, prev_kv: { value: base64('one') } },
+    { type: 'DELETE', kv: { key: base64(key) }, prev_kv: { value: base64('two') } },
+  ]);
+  watch.process.kill('SIGINT');
+  expect(await watch.done).toMatchObject({ code: 130, stderr: '' });
+});
+
+it('lease grants, renews, shows and revokes', async () => {
+  const { ID } = await cliJson<{ ID: string }>(['lease', 'grant', '60']);
+  const id = BigInt(ID).toString(16);
+  expect(await cliJson(['lease', 'keep-alive', '--once', id])).toMatchObject({ ID, TTL: '60' });
+  const key = unique();
+  await cliJson(['put', key, 'x', '--lease', id]);
+  expect(await cliJson(['lease', 'timetolive', id, '--keys'])).toMatchObject({ keys: [base64(key)] });
+  expect((await cli(['-w', 'simple', 'lease', 'revoke', id])).stdout).toBe(`lease ${id} revoked\n`);
+  expect((await cli(['-w', 'simple', 'lease', 'timetolive', id])).stdout).toBe(`lease ${id} already expired\n`);
+  expect(await cli(['lease', 'keep-alive', '--once', id])).toMatchObject({ code: 1 });
+});
+
+it('status and member list tell of each member', async () => {
+  const [endpoint = ''] = inject('endpoints');
+  const [status] = await cliJson<{ endpoint: string; status: { version: string } }[]>(['status']);
+  expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
+  const { members } = await cliJson<{ members: { clientURLs: string[] }[] }>(['member', 'list']);
+  expect(members[0]?.clientURLs).toEqual([endpoint]);
+});
+
+it('status tells of those that answer, and ends as the others make it end', async () => {
+  const endpoints = [...inject('endpoints'), 'http://127.0.0.1:1'].join(',');
+  const { code, stdout } = await cli(['status', '--endpoints', endpoints, '--command-timeout', '1s']);
+  expect(code).toBe(69);
+  expect(JSON.parse(stdout)).toMatchObject([{ status: {} }, { error: expect.stringContaining('ECONNREFUSED') }]);
+});
+
+it('snapshot save writes a file that is whole', async () => {
+  const file = join(temporaryFolder(), 'snapshot.db');
+  const saved = await cliJson<{ bytes: number }>(['snapshot', 'save', file]);
+  expect(saved.bytes % 512).toBe(32);
+});
+
+function blankless(text: string): string {
+  return text.replaceAll(/\n+/g, '\n');
+}

@@ -1,0 +1,157 @@
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { prefix } from '../../src/index.js';
+import { cli, cliJson, RunningCli } from '../support/cli.js';
+import { openClient, unique } from '../support/client.js';
+
+const etcdctl = inject('etcdctl');
+
+describe('lock', () => {
+  it('runs a command that knows the key and the token, ends with its code, and leaves the lock free', async () => {
+    const name = unique('lock');
+    const { code, stdout } = await cli(['lock', name, '--', 'sh', '-c', 'env; exit 7']);
+    expect(code).toBe(7);
+    const [, key] = /^ETCDWIRE_LOCK_KEY=(.*)$/m.exec(stdout) ?? [];
+    const [, token] = /^ETCDWIRE_LOCK_TOKEN=(\d+)$/m.exec(stdout) ?? [];
+    expect(key).toMatch(new RegExp(`^${name}/[0-9a-f]+$`));
+    expect(stdout).toContain(`ETCD_LOCK_KEY=${key}\n`);
+    expect(stdout).toContain(`ETCD_LOCK_REV=${token}\n`);
+    const events = openClient().watch(key as string, { startRevision: BigInt(token as string) });
+    const next = events[Symbol.asyncIterator]();
+    expect((await next.next()).value).toMatchObject({ type: 'put', kv: { createRevision: BigInt(token as string) } });
+    expect((await next.next()).value).toMatchObject({ type: 'delete' });
+    await events.close();
+  });
+
+  it('gives the command what comes on standard input', async () => {
+    expect(await cli(['lock', unique(), '--', 'cat'], { stdin: 'through' })).toMatchObject({
+      code: 0,
+      stdout: 'through',
+    });
+  });
+
+  it('ends as a shell says it where the command was killed, or cannot be run', async () => {
+    const name = unique('lock');
+    expect(await cli(['lock', name, '--', 'sh', '-c', 'kill -9 $$'])).toMatchObject({ code: 137 });
+    const missing = await cli(['lock', name, '--', '/no/such/program']);
+    expect(missing).toMatchObject({ code: 127, stderr: expect.stringMatching(/^etcdwire: cannot run .*\n$/) });
+    expect((await openClient().range(prefix(`${name}/`))).count).toBe(0n);
+  });
+
+  it('forwards a signal to the command, and ends with the code that it gives', async () => {
+    const script = 'trap "echo told; exit 5" TERM; echo ready; while :; do sleep 0.05; done';
+    const running = new RunningCli(['lock', unique(), '--', 'sh', '-c', script]);
+    await running.lines(1);
+    running.process.kill('SIGTERM');
+    expect(await running.done).toMatchObject({ code: 5, stdout: 'ready\ntold\n' });
+  });
+
+  it.each([
+    ['asks to end', 'echo ready; exec sleep 60'],
+    ['kills, where it does not listen', 'trap "" TERM; echo ready; while :; do sleep 0.05; done'],
+  ])('%s the command whose lock is lost', async (_, script) => {
+    const name = unique('lock');
+    const running = new RunningCli(['lock', name, '--grace', '200ms', '--', 'sh', '-c', script]);
+    await running.lines(1);
+    await openClient().delete(prefix(`${name}/`));
+    const { code, stderr } = await running.done;
+    expect(code).toBe(76);
+    expect(stderr).toMatch(new RegExp(`^etcdwire: ${name} was lost: .*\n$`));
+  });
+
+  it('prints the key without a command, and holds the lock until it is interrupted', async () => {
+    const name = unique('lock');
+    const holder = new RunningCli(['-w', 'simple', 'lock', name]);
+    const [key = ''] = await holder.lines(1);
+    expect(await openClient().get(key)).toBeDefined();
+    expect(await cli(['lock', '--try', name, '--', 'true'])).toMatchObject({
+      code: 75,
+      stderr: `etcdwire: ${name} is another's\n`,
+    });
+    expect(await cli(['lock', '--timeout', '200ms', name, '--', 'true'])).toMatchObject({ code: 75 });
+    // Who has given up is not in the queue any more.
+    expect((await openClient().range(prefix(`${name}/`))).count).toBe(1n);
+    holder.process.kill('SIGINT');
+    expect(await holder.done).toMatchObject({ code: 0 });
+    expect(await openClient().get(key)).toBeUndefined();
+  });
+
+  it('leaves the queue where it is interrupted while it waits', async () => {
+    const name = unique('lock');
+    const holder = new RunningCli(['lock', name]);
+    await holder.lines(1);
+    const waiter = new RunningCli(['lock', name, '--', 'true']);
+    await queueOf(name, 2);
+    waiter.process.kill('SIGINT');
+    expect(await waiter.done).toMatchObject({ code: 130 });
+    await queueOf(name, 1);
+  });
+
+  it.skipIf(etcdctl === undefined)('waits for etcdctl lock, and lets it wait', async () => {
+    const name = unique('lock');
+    const theirs = startEtcdctl(['lock', name]);
+    await theirs.line();
+    const ours = new RunningCli(['lock', name]);
+    await queueOf(name, 2);
+    const theirsAgain = startEtcdctl(['lock', name, 'echo', 'theirs again']);
+    await queueOf(name, 3);
+    expect(await cli(['lock', '--try', name, '--', 'true'])).toMatchObject({ code: 75 });
+    theirs.kill('SIGINT');
+    const [line = ''] = await ours.lines(1);
+    expect((await openClient().get(JSON.parse(line).key))?.createRevision).toBe(BigInt(JSON.parse(line).token));
+    ours.process.kill('SIGINT');
+    expect(await theirsAgain.line()).toBe('theirs again');
+    await ours.done;
+  });
+});
+
+describe('elect', () => {
+  it('runs a command as the leader, with its value proclaimed', async () => {
+    const name = unique('election');
+    const running = new RunningCli(['elect', name, 'node-1', '--', 'sh', '-c', 'echo $ETCDWIRE_LOCK_KEY; cat']);
+    const [key = ''] = await running.lines(1);
+    expect((await openClient().get(key))?.text()).toBe('node-1');
+    running.process.stdin.end();
+    expect(await running.done).toMatchObject({ code: 0 });
+  });
+
+  it.skipIf(etcdctl === undefined)('hears of the leaders of etcdctl elect, which waits for it', async () => {
+    const name = unique('election');
+    const listener = new RunningCli(['-w', 'simple', 'elect', '--listen', name]);
+    const first = new RunningCli(['elect', name, 'ours']);
+    await first.lines(1);
+    const theirs = startEtcdctl(['elect', name, 'theirs']);
+    await queueOf(name, 2);
+    first.process.kill('SIGINT');
+    expect((await listener.lines(4)).filter((_, index) => index % 2 === 1)).toEqual(['ours', 'theirs']);
+    theirs.kill('SIGINT');
+  });
+
+  it('wants a value, or to listen', async () => {
+    expect(await cli(['elect', unique()])).toMatchObject({ code: 64 });
+  });
+});
+
+it('what lock prints as JSON is the key and its token', async () => {
+  const name = unique('lock');
+  const holder = new RunningCli(['lock', name]);
+  const { key, token } = JSON.parse((await holder.lines(1))[0] ?? '');
+  const { kvs } = await cliJson<{ kvs: { create_revision: string }[] }>(['get', key]);
+  expect(kvs[0]?.create_revision).toBe(token);
+});
+
+/** Until so many stand in the queue. */
+async function queueOf(name: string, count: number): Promise<void> {
+  const etcd = openClient();
+  await vi.waitFor(async () => expect((await etcd.range(prefix(`${name}/`))).count).toBe(BigInt(count)), 10_000);
+}
+
+function startEtcdctl(args: readonly string[]): { line(): Promise<string>; kill(signal: NodeJS.Signals): void } {
+  const child = spawn(etcdctl as string, ['--endpoints', inject('endpoints').join(','), ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return { line: async () => (await lines.next()).value, kill: (signal) => void child.kill(signal) };
+}

@@ -1,0 +1,116 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { PutRequest, RangeRequest, ResponseHeader, TxnRequest, WatchRequest } from '../../src/gen/etcdserverpb/rpc.js';
+import { fromBase64, toBase64 } from '../../src/json/base64.js';
+import { fromJson } from '../../src/json/from-json.js';
+import { toJson } from '../../src/json/to-json.js';
+import { codecOf, messageArbitrary, messageTypes, ours } from '../support/arbitraries.js';
+import { errorOf } from '../support/errors.js';
+
+const SEED = 20_260_721;
+const RUNS = 40;
+const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
+
+describe('JSON of every message', () => {
+  it.each(types)('is read back as the same %s', (_, type) => {
+    check(messageArbitrary(type), (message) => {
+      const text = JSON.stringify(toJson(codecOf(type), message));
+      expect(fromJson(codecOf(type), JSON.parse(text))).toStrictEqual(message);
+    });
+  });
+
+  it.each(types)('means to protobufjs what %s means', (_, type) => {
+    check(messageArbitrary(type), (message) => {
+      const theirs = type.fromObject(toJson(codecOf(type), message));
+      expect(Uint8Array.from(type.encode(theirs).finish())).toStrictEqual(ours.encode(type, message));
+    });
+  });
+});
+
+describe('JSON', () => {
+  it('has the names of the .proto file, 64-bit integers as strings, bytes in base64, and no field at its default', () => {
+    const request = {
+      ...RangeRequest.create(),
+      key: Uint8Array.of(0xff, 0),
+      maxModRevision: 2n ** 60n,
+      sortOrder: 2 as const,
+    };
+    expect(toJson(RangeRequest, request)).toStrictEqual({
+      key: '/wA=',
+      max_mod_revision: '1152921504606846976',
+      sort_order: 'DESCEND',
+    });
+  });
+
+  it('may have names in camel case, integers as numbers, enums as numbers, and null for a field left out', () => {
+    const json = { key: 'YQ', maxModRevision: 7, sortOrder: 2, rangeEnd: null, limit: '-3' };
+    expect(fromJson(RangeRequest, json)).toStrictEqual({
+      ...RangeRequest.create(),
+      key: Uint8Array.of(0x61),
+      maxModRevision: 7n,
+      sortOrder: 2,
+      limit: -3n,
+    });
+  });
+
+  it('has the case of a oneof as a field, also where it holds nothing', () => {
+    const request = { requestUnion: { case: 'progressRequest', value: {} } } as const;
+    expect(toJson(WatchRequest, request)).toStrictEqual({ progress_request: {} });
+    expect(fromJson(WatchRequest, { progress_request: {} })).toStrictEqual(request);
+  });
+
+  it('takes bytes for text where it is told to', () => {
+    const json = { key: 'a', value: 'ä' };
+    const put = fromJson(PutRequest, json, { bytesFromJson: (text) => new TextEncoder().encode(text) });
+    expect(put.value).toStrictEqual(Uint8Array.of(0xc3, 0xa4));
+    expect(toJson(PutRequest, put, (bytes) => new TextDecoder().decode(bytes))).toStrictEqual(json);
+  });
+
+  it('leaves out what it does not know where it is told to', () => {
+    const json = { revision: '4', since: 'tomorrow' };
+    expect(fromJson(ResponseHeader, json, { ignoreUnknown: true }).revision).toBe(4n);
+  });
+
+  it.each([
+    [
+      'a field that there is none of',
+      { kex: 'YQ==' },
+      /^kex: got a field that etcdserverpb\.RangeRequest does not have/,
+    ],
+    ['bytes that are no base64', { key: 'a b' }, /^key: got a string that is no base64/],
+    ['base64 of no length', { key: 'abcde' }, /^key: /],
+    ['a number for bytes', { key: 5 }, /^key: got the number 5; allowed: a string/],
+    ['an integer that is too great', { limit: '9223372036854775808' }, /^limit: .*2\^63/],
+    ['an integer with a fraction', { limit: 1.5 }, /^limit: got the number 1.5/],
+    ['a number that is not exact', { limit: 2 ** 60 }, /^limit: .*as a string above 2\^53 - 1/],
+    ['an integer in words', { limit: 'ten' }, /^limit: got a string/],
+    ['no value of the enum', { sort_order: 'SIDEWAYS' }, /^sort_order: .*NONE, ASCEND, DESCEND/],
+    ['a name of every object', { sort_order: 'constructor' }, /^sort_order: /],
+    ['text for a boolean', { serializable: 'true' }, /^serializable: .*true or false/],
+    ['no message', [], /^etcdserverpb\.RangeRequest: got an object \(Array\); allowed: a JSON object/],
+  ])('with %s is refused by the name of the field', async (_, json, message) => {
+    expect(await errorOf(() => fromJson(RangeRequest, json))).toMatchObject({
+      reason: 'InvalidInput',
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it.each([
+    [{ compare: [{}, { version: '1', value: 'YQ==' }] }, /^compare\[1\]\.value: got a second case of the oneof/],
+    [{ success: [{ request_range: { limit: true } }] }, /^success\[0\]\.request_range\.limit: /],
+    [{ success: {} }, /^success: got an object \(Object\); allowed: a JSON array/],
+  ])('says where in the message it is wrong', (json, message) => {
+    expect(() => fromJson(TxnRequest, json)).toThrow(message);
+  });
+});
+
+it('base64 is that of Node, both ways', () => {
+  check(fc.uint8Array({ maxLength: 20_000 }), (bytes) => {
+    expect(toBase64(bytes)).toBe(Buffer.from(bytes).toString('base64'));
+    expect(fromBase64(Buffer.from(bytes).toString('base64url'), 'bytes')).toStrictEqual(bytes);
+  });
+});
+
+function check<T>(arbitrary: fc.Arbitrary<T>, judge: (value: T) => void): void {
+  fc.assert(fc.property(arbitrary, judge), { seed: SEED, numRuns: RUNS });
+}
