@@ -121,6 +121,7 @@ describe('elect', () => {
     const listener = new RunningCli(['-w', 'simple', 'elect', '--listen', name]);
     const first = new RunningCli(['elect', name, 'ours']);
     await first.lines(1);
+    await listener.lines(2);
     const theirs = startEtcdctl(['elect', name, 'theirs']);
     await queueOf(name, 2);
     first.process.kill('SIGINT');
