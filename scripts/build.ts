@@ -2,12 +2,21 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type BuildOptions, build } from 'esbuild';
+import { type BuildOptions, build, type Plugin } from 'esbuild';
 
 // Writes dist/: the modules with what they share in files of their own, their types, and the program as one file.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ENTRY_POINTS = ['index', 'concurrency/index', 'discovery/index', 'node/index', 'testing/index', 'grpc-js'];
+/** One of these is what `#host` of package.json stands for, by the conditions of who loads it. */
+const HOSTS = ['node', 'workerd', 'none'].map((name) => `transport/hosts/${name}`);
+
+const hostByCondition: Plugin = {
+  name: 'host by condition',
+  setup({ onResolve }) {
+    onResolve({ filter: /^\.\/hosts\/node\.js$/ }, () => ({ path: '#host', external: true }));
+  },
+};
 
 const shared: BuildOptions = {
   absWorkingDir: root,
@@ -21,11 +30,13 @@ rmSync(join(root, 'dist'), { recursive: true, force: true });
 execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
 await build({
   ...shared,
-  entryPoints: ENTRY_POINTS.map((name) => `src/${name}.ts`),
+  entryPoints: [...ENTRY_POINTS, ...HOSTS].map((name) => `src/${name}.ts`),
   outbase: 'src',
   outdir: 'dist',
   splitting: true,
   packages: 'external',
+  external: ['cloudflare:sockets'],
+  plugins: [hostByCondition],
 });
 await build({
   ...shared,

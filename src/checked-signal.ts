@@ -11,6 +11,7 @@ export class CheckedSignal {
   readonly signal: AbortSignal;
   readonly #controller = new AbortController();
   readonly #check: () => unknown;
+  #aborting = false;
 
   constructor(check: () => unknown) {
     this.#check = check;
@@ -28,13 +29,16 @@ export class CheckedSignal {
 
   get aborted(): boolean {
     if (readAborted.call(this.signal)) return true;
+    // Deno reads it itself while it aborts.
+    if (this.#aborting) return false;
     const reason = this.#check();
     if (reason === undefined) return false;
-    this.#controller.abort(reason);
+    this.abort(reason);
     return true;
   }
 
   abort(reason: unknown): void {
+    this.#aborting = true;
     this.#controller.abort(reason);
   }
 }

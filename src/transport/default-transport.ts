@@ -2,5 +2,8 @@ import { openByteStream } from './hosts/node.js';
 import { http2 } from './http2/transport.js';
 import type { TransportFactory } from './transport-options.js';
 
-/** What carries the calls where nobody says otherwise: the one place that names a host. */
+/**
+ * What carries the calls where nobody says otherwise: the one place that names a host. In the package this is `#host` of
+ * package.json, another file for each kind of host.
+ */
 export const defaultTransport: TransportFactory = http2(openByteStream);

@@ -1,0 +1,133 @@
+import { spawn } from 'node:child_process';
+import { dirname } from 'node:path';
+import { startEtcd } from './etcd.js';
+import type { CheckResult } from './runtimes/conformance.js';
+import { Contender } from './runtimes/contender.js';
+import { fetchRuntime } from './runtimes/fetch-runtime.js';
+import { InstalledPackage } from './runtimes/installed.js';
+import { GuardJudge } from './runtimes/judge-guard.js';
+import { RUNTIMES, type Runtime } from './runtimes/runtimes.js';
+import { ServedWorker } from './runtimes/serve-worker.js';
+
+// One program on each runtime, against a real etcd: with the package as npm installs it, and as one file in an empty
+// folder. Prints a table; fails where a check does. runtimes.ts [NAME...]
+
+/** Processes of Node.js that want the same lock all the time. */
+const NODE_CONTENDERS = 2;
+/** For one program to end: a bound for hangs. */
+const TIMEOUT_MS = 120_000;
+
+interface Row {
+  readonly runtime: string;
+  readonly form: 'package' | 'one file';
+  readonly checks: readonly CheckResult[];
+  readonly holds: number;
+  readonly problems: readonly string[];
+}
+
+const wanted = process.argv.slice(2).map((name) => name.toLowerCase());
+const isWanted = ({ name }: { readonly name: string }): boolean =>
+  wanted.length === 0 || wanted.some((each) => name.toLowerCase().startsWith(each));
+const etcd = await startEtcd();
+const rows: Row[] = [];
+try {
+  using installed = InstalledPackage.create();
+  const program = await installed.program('program');
+  const here: Pick<Runtime, 'name' | 'args' | 'conditions'> = { name: 'Node.js', args: [], conditions: ['node'] };
+  if (isWanted(here)) await tryProgram(installed, program, `Node.js ${process.versions.node}`, process.execPath, here);
+  for (const runtime of RUNTIMES.filter(isWanted)) {
+    const binary = await fetchRuntime(runtime);
+    const title = `${runtime.name} ${runtime.version}`;
+    if (runtime.args === undefined) await tryWorker(installed, program, title, binary, runtime);
+    else await tryProgram(installed, program, title, binary, runtime);
+  }
+} finally {
+  await etcd.stop();
+}
+process.stdout.write(tableText());
+if (rows.length === 0 || rows.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
+
+async function tryProgram(
+  installed: InstalledPackage,
+  program: string,
+  title: string,
+  binary: string,
+  { args = [], conditions }: Pick<Runtime, 'args' | 'conditions'>,
+): Promise<void> {
+  const conform = (file: string) => (name: string, lock: string) =>
+    printed(binary, [...args, file, 'conform', etcd.endpoints[0] as string, name, lock], dirname(file));
+  await attempt(program, title, 'package', conform(program));
+  await attempt(program, title, 'one file', conform(await installed.bundle('program', conditions)));
+}
+
+async function tryWorker(
+  installed: InstalledPackage,
+  program: string,
+  title: string,
+  binary: string,
+  { conditions }: Pick<Runtime, 'conditions'>,
+): Promise<void> {
+  using worker = await ServedWorker.start(binary, await installed.bundle('worker', conditions));
+  await attempt(program, title, 'one file', async (name, lock) => {
+    const url = `${worker.url}?${new URLSearchParams({ endpoint: etcd.endpoints[0] as string, name, lock })}`;
+    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return response.text();
+  });
+}
+
+/** Has the program conform while others contend, and judges both. */
+async function attempt(
+  program: string,
+  runtime: string,
+  form: Row['form'],
+  conform: (name: string, lock: string) => Promise<string>,
+): Promise<void> {
+  process.stderr.write(`${runtime}, ${form}\n`);
+  const [endpoint = ''] = etcd.endpoints;
+  const lock = `lock-${rows.length}`;
+  await using judge = await GuardJudge.start(endpoint, lock);
+  const contending = Array.from({ length: NODE_CONTENDERS }, () => new Contender(program, endpoint, lock));
+  const problems: string[] = [];
+  let checks: CheckResult[] = [];
+  let holds = 0;
+  try {
+    checks = JSON.parse(await conform(`run-${rows.length}`, lock)) as CheckResult[];
+    for (const { check, problem } of checks) if (problem !== undefined) problems.push(`${check}: ${problem}`);
+  } catch (error) {
+    problems.push((error as Error).message);
+  }
+  await Promise.all(contending.map((each) => each.end()));
+  try {
+    holds = await judge.holds();
+  } catch (error) {
+    problems.push((error as Error).message);
+  }
+  for (const problem of problems) process.stderr.write(`  FAILED ${problem}\n`);
+  rows.push({ runtime, form, checks, holds, problems });
+}
+
+/** What a program prints that ends by itself: nothing may keep it alive once it is done. */
+function printed(program: string, args: readonly string[], cwd: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'inherit'], timeout: TIMEOUT_MS });
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk;
+    });
+    child.once('error', reject);
+    child.once('close', (code, signal) => {
+      if (code === 0) resolve(text);
+      else reject(new Error(`ended with ${code ?? signal} after printing ${JSON.stringify(text.slice(0, 200))}`));
+    });
+  });
+}
+
+function tableText(): string {
+  const heads = ['runtime', 'as', 'checks passed', 'holds of the lock, judged'];
+  const lines = rows.map(({ runtime, form, checks, holds, problems }) => {
+    const passed = checks.filter(({ problem }) => problem === undefined).length;
+    const verdict = problems.length === 0 ? `${passed} of ${checks.length}` : `FAILED: ${problems.join('; ')}`;
+    return [runtime, form, verdict, String(holds)];
+  });
+  return [heads, heads.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |\n`).join('');
+}

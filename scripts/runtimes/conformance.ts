@@ -1,0 +1,145 @@
+import { Mutex, Session, withLock } from '../../src/concurrency/index.js';
+import { Client, compare, EtcdError, op, prefix } from '../../src/index.js';
+
+// One program for every runtime: what it imports, and nothing of any host.
+
+export interface CheckResult {
+  readonly check: string;
+  readonly problem: string | undefined;
+}
+
+const CONTENDERS = 2;
+const HOLDS = 20;
+
+type Check = (etcd: Client, name: string) => Promise<void>;
+
+const CHECKS: Readonly<Record<string, Check>> = {
+  'keys and values': async (etcd, name) => {
+    const value = Uint8Array.from({ length: 100_000 }, (_, index) => index % 251);
+    await etcd.put(`${name}/a`, value);
+    await etcd.put(`${name}/b`, 'ä€😀');
+    expect(
+      'bytes come back',
+      (await etcd.get(`${name}/a`))?.value.every((byte, index) => byte === value[index]),
+    );
+    expect('text comes back', (await etcd.get(`${name}/b`))?.text() === 'ä€😀');
+    const keys: string[] = [];
+    for await (const kv of etcd.scan(prefix(`${name}/`))) keys.push(kv.keyText());
+    expect('a scan gives all keys in order', keys.join() === `${name}/a,${name}/b`);
+    expect('a delete counts', (await etcd.delete(prefix(`${name}/`))).deleted === 2n);
+    expect('what is deleted is gone', (await etcd.get(`${name}/a`)) === undefined);
+  },
+  transactions: async (etcd, name) => {
+    const create = async (value: string): Promise<boolean> => {
+      const result = await etcd.txn({
+        if: [compare.createRevision(name, '==', 0n)],
+        then: [op.put(name, value)],
+        else: [op.get(name)],
+      });
+      return result.succeeded;
+    };
+    expect('a key is created', await create('first'));
+    expect('and not twice', !(await create('second')));
+    expect('by the first', (await etcd.get(name))?.text() === 'first');
+  },
+  watches: async (etcd, name) => {
+    const watch = etcd.watch(prefix(name), { prevKv: true });
+    await watch.created();
+    for (let count = 0; count < 50; count += 1) await etcd.put(name, String(count));
+    await etcd.delete(name);
+    const seen: string[] = [];
+    for await (const { type, kv, prevKv } of watch) {
+      seen.push(type === 'put' ? kv.text() : `deleted ${prevKv?.text()}`);
+      if (type === 'delete') break;
+    }
+    expect('each event once and in order', seen.join() === [...Array(50).keys(), 'deleted 49'].join());
+  },
+  leases: async (etcd, name) => {
+    const lease = await etcd.lease.grant({ ttl: 2 });
+    await etcd.put(name, 'leased', { lease: lease.id });
+    const alive = etcd.lease.keepAlive(lease);
+    await sleep(3_500);
+    expect('kept alive beyond its TTL', alive.valid() && (await etcd.get(name)) !== undefined);
+    const lost = new Promise((resolve) => alive.signal.addEventListener('abort', resolve, { once: true }));
+    await etcd.lease.revoke(lease.id);
+    await lost;
+    expect('its end is told of', (alive.signal.reason as EtcdError).reason === 'LeaseRevoked');
+    expect('and takes its keys along', (await etcd.get(name)) === undefined);
+  },
+  errors: async (etcd, name) => {
+    const error = await etcd.put(name, 'x', { lease: 12_345n }).catch((reason: unknown) => reason);
+    const typed = error instanceof EtcdError && error.reason === 'LeaseNotFound' && error.outcome === 'rejected';
+    expect('the server refuses by a reason', typed);
+    const nobody = new Client({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 300 });
+    const unreached = await nobody.get(name).catch((reason: unknown) => reason);
+    await nobody.close();
+    expect('nothing was sent where nobody listens', (unreached as EtcdError).outcome === 'not-sent');
+    const aborted = await etcd.get(name, { signal: AbortSignal.abort() }).catch((reason: unknown) => reason);
+    expect('a signal ends a call', (aborted as EtcdError).reason === 'Canceled');
+  },
+  locks: async (etcd, name) => {
+    const session = await Session.open(etcd, { ttl: 5 });
+    const held = await new Mutex(session, name).lock();
+    const other = await withLock(etcd, name, () => Promise.resolve(), { timeoutMs: 300 }).catch(
+      (reason: unknown) => reason,
+    );
+    expect('one holder', (other as EtcdError).reason === 'DeadlineExceeded');
+    await session.close();
+    expect('lost with its session', held.signal.aborted && !held.valid());
+    expect('and free at once', (await withLock(etcd, name, async ({ token }) => token)) > held.token);
+  },
+};
+
+/** Tries everything against a real etcd, while others contend for the same lock. */
+export async function conformance(endpoint: string, name: string, lock: string): Promise<CheckResult[]> {
+  const etcd = new Client({ endpoints: [endpoint] });
+  try {
+    const checks: CheckResult[] = [];
+    for (const [check, perform] of Object.entries(CHECKS)) {
+      checks.push({ check, problem: await problemOf(perform(etcd, `${name}/${check}`)) });
+    }
+    const contenders = Array.from({ length: CONTENDERS }, () => contend(endpoint, lock, (count) => count < HOLDS));
+    checks.push({ check: 'lock among others', problem: await problemOf(Promise.all(contenders)) });
+    return checks;
+  } finally {
+    await etcd.close();
+  }
+}
+
+/** Takes a lock again and again, and writes under it when it begins and when it ends, for others to judge. */
+export async function contend(endpoint: string, lock: string, goesOn: (holds: number) => boolean): Promise<void> {
+  const etcd = new Client({ endpoints: [endpoint] });
+  try {
+    for (let count = 0; goesOn(count); count += 1) {
+      await withLock(etcd, lock, async (held) => {
+        await held.txn({ then: [op.put(guardOf(lock), `enter ${held.token}`)] });
+        await sleep(1);
+        await held.txn({ then: [op.put(guardOf(lock), `leave ${held.token}`)] });
+      });
+    }
+  } finally {
+    await etcd.close();
+  }
+}
+
+/** The key that holders write to. */
+export function guardOf(lock: string): string {
+  return `guard-of-${lock}`;
+}
+
+async function problemOf(work: Promise<unknown>): Promise<string | undefined> {
+  try {
+    await work;
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  }
+}
+
+function expect(what: string, holds: boolean | undefined): void {
+  if (!holds) throw new Error(`not so: ${what}`);
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
