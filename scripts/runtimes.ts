@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import { dirname } from 'node:path';
 import { startEtcd } from './etcd.js';
-import type { CheckResult } from './runtimes/conformance.js';
+import type { CheckResult, Conformance } from './runtimes/conformance.js';
 import { Contender } from './runtimes/contender.js';
 import { fetchRuntime } from './runtimes/fetch-runtime.js';
 import { InstalledPackage } from './runtimes/installed.js';
 import { GuardJudge } from './runtimes/judge-guard.js';
 import { RUNTIMES, type Runtime } from './runtimes/runtimes.js';
+import { SecureServers } from './runtimes/secure-servers.js';
 import { ServedWorker } from './runtimes/serve-worker.js';
 
 // One program on each runtime, against a real etcd: with the package as npm installs it, and as one file in an empty
@@ -31,15 +32,38 @@ const isWanted = ({ name }: { readonly name: string }): boolean =>
 const etcd = await startEtcd();
 const rows: Row[] = [];
 try {
+  await using secure = await SecureServers.start();
   using installed = InstalledPackage.create();
   const program = await installed.program('program');
+  const tryProgram = async (
+    title: string,
+    binary: string,
+    { args = [], conditions }: Pick<Runtime, 'args' | 'conditions'>,
+  ): Promise<void> => {
+    const conform = (file: string) => (what: object) =>
+      printed(binary, [...args, file, 'conform', JSON.stringify({ ...what, secure: secure.servers })], dirname(file));
+    await attempt(program, title, 'package', conform(program));
+    await attempt(program, title, 'one file', conform(await installed.bundle('program', conditions)));
+  };
+  const tryWorker = async (
+    title: string,
+    binary: string,
+    { conditions }: Pick<Runtime, 'conditions'>,
+  ): Promise<void> => {
+    using worker = await ServedWorker.start(binary, await installed.bundle('worker', conditions), secure.authority);
+    await attempt(program, title, 'one file', async (what) => {
+      const body = JSON.stringify({ ...what, secure: secure.withoutOptions });
+      const response = await fetch(worker.url, { method: 'POST', body, signal: AbortSignal.timeout(TIMEOUT_MS) });
+      return response.text();
+    });
+  };
   const here: Pick<Runtime, 'name' | 'args' | 'conditions'> = { name: 'Node.js', args: [], conditions: ['node'] };
-  if (isWanted(here)) await tryProgram(installed, program, `Node.js ${process.versions.node}`, process.execPath, here);
+  if (isWanted(here)) await tryProgram(`Node.js ${process.versions.node}`, process.execPath, here);
   for (const runtime of RUNTIMES.filter(isWanted)) {
     const binary = await fetchRuntime(runtime);
     const title = `${runtime.name} ${runtime.version}`;
-    if (runtime.args === undefined) await tryWorker(installed, program, title, binary, runtime);
-    else await tryProgram(installed, program, title, binary, runtime);
+    if (runtime.args === undefined) await tryWorker(title, binary, runtime);
+    else await tryProgram(title, binary, runtime);
   }
 } finally {
   await etcd.stop();
@@ -47,40 +71,12 @@ try {
 process.stdout.write(tableText());
 if (rows.length === 0 || rows.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
 
-async function tryProgram(
-  installed: InstalledPackage,
-  program: string,
-  title: string,
-  binary: string,
-  { args = [], conditions }: Pick<Runtime, 'args' | 'conditions'>,
-): Promise<void> {
-  const conform = (file: string) => (name: string, lock: string) =>
-    printed(binary, [...args, file, 'conform', etcd.endpoints[0] as string, name, lock], dirname(file));
-  await attempt(program, title, 'package', conform(program));
-  await attempt(program, title, 'one file', conform(await installed.bundle('program', conditions)));
-}
-
-async function tryWorker(
-  installed: InstalledPackage,
-  program: string,
-  title: string,
-  binary: string,
-  { conditions }: Pick<Runtime, 'conditions'>,
-): Promise<void> {
-  using worker = await ServedWorker.start(binary, await installed.bundle('worker', conditions));
-  await attempt(program, title, 'one file', async (name, lock) => {
-    const url = `${worker.url}?${new URLSearchParams({ endpoint: etcd.endpoints[0] as string, name, lock })}`;
-    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-    return response.text();
-  });
-}
-
 /** Has the program conform while others contend, and judges both. */
 async function attempt(
   program: string,
   runtime: string,
   form: Row['form'],
-  conform: (name: string, lock: string) => Promise<string>,
+  conform: (what: Omit<Conformance, 'secure'>) => Promise<string>,
 ): Promise<void> {
   process.stderr.write(`${runtime}, ${form}\n`);
   const [endpoint = ''] = etcd.endpoints;
@@ -91,7 +87,7 @@ async function attempt(
   let checks: CheckResult[] = [];
   let holds = 0;
   try {
-    checks = JSON.parse(await conform(`run-${rows.length}`, lock)) as CheckResult[];
+    checks = JSON.parse(await conform({ endpoint, name: `run-${rows.length}`, lock })) as CheckResult[];
     for (const { check, problem } of checks) if (problem !== undefined) problems.push(`${check}: ${problem}`);
   } catch (error) {
     problems.push((error as Error).message);

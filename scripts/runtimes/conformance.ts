@@ -1,11 +1,22 @@
 import { Mutex, Session, withLock } from '../../src/concurrency/index.js';
-import { Client, compare, EtcdError, op, prefix } from '../../src/index.js';
+import { Client, compare, EtcdError, op, prefix, type TlsOptions } from '../../src/index.js';
 
 // One program for every runtime: what it imports, and nothing of any host.
 
 export interface CheckResult {
   readonly check: string;
   readonly problem: string | undefined;
+}
+
+/** What is to be tried, and where. */
+export interface Conformance {
+  readonly endpoint: string;
+  /** Under which all keys are. */
+  readonly name: string;
+  /** That others want as well. */
+  readonly lock: string;
+  /** Servers with certificates for 127.0.0.1 alone; without `tls` the host cannot ask for HTTP/2 by ALPN. */
+  readonly secure: readonly { readonly endpoint: string; readonly tls?: TlsOptions }[];
 }
 
 const CONTENDERS = 2;
@@ -91,12 +102,16 @@ const CHECKS: Readonly<Record<string, Check>> = {
 };
 
 /** Tries everything against a real etcd, while others contend for the same lock. */
-export async function conformance(endpoint: string, name: string, lock: string): Promise<CheckResult[]> {
+export async function conformance({ endpoint, name, lock, secure }: Conformance): Promise<CheckResult[]> {
   const etcd = new Client({ endpoints: [endpoint] });
   try {
     const checks: CheckResult[] = [];
     for (const [check, perform] of Object.entries(CHECKS)) {
       checks.push({ check, problem: await problemOf(perform(etcd, `${name}/${check}`)) });
+    }
+    for (const { endpoint: url, tls } of secure) {
+      const check = tls?.cert === undefined ? 'TLS' : 'TLS with the certificate of a client';
+      checks.push({ check, problem: await problemOf(tryTls(url, tls, name)) });
     }
     const contenders = Array.from({ length: CONTENDERS }, () => contend(endpoint, lock, (count) => count < HOLDS));
     checks.push({ check: 'lock among others', problem: await problemOf(Promise.all(contenders)) });
@@ -104,6 +119,33 @@ export async function conformance(endpoint: string, name: string, lock: string):
   } finally {
     await etcd.close();
   }
+}
+
+async function tryTls(endpoint: string, tls: TlsOptions | undefined, name: string): Promise<void> {
+  const attempt = async (url: string, options: TlsOptions | undefined): Promise<string> => {
+    const etcd = new Client({ endpoints: [url], tls: options, timeoutMs: 2_000 });
+    try {
+      await etcd.put(name, 'secret');
+      return (await etcd.get(name))?.text() ?? '';
+    } catch (error) {
+      const { outcome, message } = error as EtcdError;
+      return `${outcome}: ${message}`;
+    } finally {
+      await etcd.close();
+    }
+  };
+  const isRefused = async (url: string, options: TlsOptions | undefined): Promise<boolean> =>
+    (await attempt(url, options)).startsWith('not-sent: ');
+  if (tls === undefined) {
+    expect('the refusal says what there is instead', (await attempt(endpoint, tls)).includes('etcdwire/gateway'));
+    return;
+  }
+  const byName = endpoint.replace('127.0.0.1', 'localhost');
+  expect('a server that is vouched for is spoken to', (await attempt(endpoint, tls)) === 'secret');
+  expect('one of another name is not', await isRefused(byName, tls));
+  expect('unless that name is asked for', (await attempt(byName, { ...tls, serverName: '127.0.0.1' })) === 'secret');
+  expect('another name than its own is not', await isRefused(endpoint, { ...tls, serverName: 'other' }));
+  expect('nor one that nobody vouches for', await isRefused(endpoint, { ...tls, ca: undefined }));
 }
 
 /** Takes a lock again and again, and writes under it when it begins and when it ends, for others to judge. */

@@ -1,15 +1,14 @@
-import { conformance, contend } from './conformance.js';
+import { type Conformance, conformance, contend } from './conformance.js';
 
-// On a host with processes: conform <endpoint> <name> <lock>, or contend <endpoint> <lock> until SIGTERM.
+// On a host with processes: conform <JSON>, or contend <endpoint> <lock> until SIGTERM.
 
-const [task, endpoint = '', ...rest] = process.argv.slice(2);
+const [task, argument = '', lock = ''] = process.argv.slice(2);
 if (task === 'contend') {
   let goesOn = true;
   process.once('SIGTERM', () => {
     goesOn = false;
   });
-  await contend(endpoint, rest[0] ?? '', () => goesOn);
+  await contend(argument, lock, () => goesOn);
 } else {
-  const [name = '', lock = ''] = rest;
-  console.log(JSON.stringify(await conformance(endpoint, name, lock)));
+  console.log(JSON.stringify(await conformance(JSON.parse(argument) as Conformance)));
 }

@@ -16,10 +16,11 @@ export class ServedWorker implements Disposable {
     this.#child = child;
   }
 
-  static async start(workerd: string, bundle: string): Promise<ServedWorker> {
+  /** @param authority Who is trusted, in PEM. */
+  static async start(workerd: string, bundle: string, authority: string): Promise<ServedWorker> {
     const [port] = await freePorts(1);
     const folder = dirname(bundle);
-    writeFileSync(join(folder, 'config.capnp'), configOf(basename(bundle), port as number));
+    writeFileSync(join(folder, 'config.capnp'), configOf(basename(bundle), port as number, authority));
     const child = spawn(workerd, ['serve', 'config.capnp'], { cwd: folder, stdio: ['ignore', 'inherit', 'inherit'] });
     const worker = new ServedWorker(`http://127.0.0.1:${port}/`, child);
     const deadline = performance.now() + START_TIMEOUT_MS;
@@ -38,7 +39,7 @@ export class ServedWorker implements Disposable {
 }
 
 /** https://github.com/cloudflare/workerd/blob/main/src/workerd/server/workerd.capnp. No Node.js compatibility. */
-function configOf(module: string, port: number): string {
+function configOf(module: string, port: number, authority: string): string {
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
@@ -47,7 +48,10 @@ const config :Workerd.Config = (
         modules = [(name = "${module}", esModule = embed "${module}")],
         compatibilityDate = "2026-11-01",
         globalOutbound = "machine" ) ),
-    (name = "machine", network = (allow = ["private"])),
+    ( name = "machine",
+      network = (
+        allow = ["private"],
+        tlsOptions = (trustBrowserCas = false, trustedCertificates = [${JSON.stringify(authority)}]) ) ),
   ],
   sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],
 );

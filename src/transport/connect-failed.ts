@@ -12,6 +12,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/issuer|first certificate|self.signed/, 'no authority in tls.ca, or else of the platform, vouches for it'],
   [/version number|before secure TLS/, WRONG_SCHEME],
   [/protocol version|unsupported protocol/, 'TLS 1.2 or newer is needed'],
+  [/answers in HTTP/, 'HTTP/2 was not asked for by ALPN, which workerd cannot: there, use etcdwire/gateway'],
   [/key values mismatch/, 'tls.key is not the key of tls.cert'],
 ];
 const LONGEST_PROBLEM = 300;

@@ -225,7 +225,7 @@ describe('a server on node:http2', () => {
     const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     expect(await errorOf(openClient({ endpoints: [endpoint] }).put('a', 'b', { timeoutMs: 300 }))).toMatchObject({
       outcome: 'not-sent',
-      cause: { reason: 'ConnectFailed' },
+      cause: { reason: 'ConnectFailed', message: expect.stringContaining('the peer answers in HTTP/1') },
     });
   });
 });

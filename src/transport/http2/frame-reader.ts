@@ -1,6 +1,9 @@
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { DEFAULT_MAX_FRAME_BYTES, FRAME_HEADER_BYTES, readUint31 } from './frame.js';
 
+/** What "HTT" is, read as the length of a frame. */
+const HTTP1_LENGTH = 0x485454;
+
 interface FrameSink {
   /** Takes one frame; its payload stands in `bytes` from `start` to `end`, and only for the time of the call. */
   frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void;
@@ -78,6 +81,7 @@ export class FrameReader {
 function payloadLength(bytes: Uint8Array, at: number): number {
   const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
   if (length <= DEFAULT_MAX_FRAME_BYTES) return length;
+  if (length === HTTP1_LENGTH) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'the peer answers in HTTP/1');
   throw new ConnectionError(
     ErrorCode.FRAME_SIZE_ERROR,
     `a frame of ${length} bytes, where at most ${DEFAULT_MAX_FRAME_BYTES} are taken`,

@@ -1,0 +1,53 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Authority } from '../../test/support/tls/authority.js';
+import { type Etcd, startEtcd } from '../etcd.js';
+import type { Conformance } from './conformance.js';
+
+/** Two servers with TLS: one that asks clients for nothing, and one that wants their certificates. */
+export class SecureServers implements AsyncDisposable {
+  /** For hosts that are told whom to trust. */
+  readonly servers: Conformance['secure'];
+  /** Who vouches for both. */
+  readonly authority: string;
+  readonly #etcds: readonly Etcd[];
+  readonly #folder: string;
+
+  private constructor(servers: Conformance['secure'], authority: string, etcds: readonly Etcd[], folder: string) {
+    this.servers = servers;
+    this.authority = authority;
+    this.#etcds = etcds;
+    this.#folder = folder;
+  }
+
+  static async start(): Promise<SecureServers> {
+    const folder = mkdtempSync(join(tmpdir(), 'etcdwire-runtimes-'));
+    const file = (name: string, text: string): string => {
+      writeFileSync(join(folder, name), text);
+      return join(folder, name);
+    };
+    const authority = await Authority.create();
+    const server = await authority.issue({ names: ['127.0.0.1'] });
+    const { cert, key } = await authority.issue();
+    const [certFile, keyFile] = [file('server.pem', server.cert), file('server.key', server.key)];
+    const open = await startEtcd({ tls: { certFile, keyFile } });
+    const closed = await startEtcd({ tls: { certFile, keyFile, clientCaFile: file('ca.pem', authority.cert) } });
+    const ca = authority.cert;
+    const servers = [
+      { endpoint: open.endpoints[0] as string, tls: { ca } },
+      { endpoint: closed.endpoints[0] as string, tls: { ca, cert, key } },
+    ];
+    return new SecureServers(servers, ca, [open, closed], folder);
+  }
+
+  /** For a host that has no options. */
+  get withoutOptions(): Conformance['secure'] {
+    return this.servers.slice(0, 1).map(({ endpoint }) => ({ endpoint }));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#etcds.map((etcd) => etcd.stop()));
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
