@@ -20,7 +20,13 @@ const CARRIES_CALLS = [
   ...['node', 'transport', 'txn', 'watch'],
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 
-/** `ETCDWIRE_TRANSPORT=http2|grpc-js` runs the tests over that one alone. */
+/** What needs neither frames of HTTP/2 nor a proxy that knows them. */
+const OVER_THE_GATEWAY = [
+  ...['discovery/*', 'kv/{kv,scan}', 'mirror/*', 'txn/*'],
+  'concurrency/{election,etcdctl,holder-lost,mutex,reentrant-mutex,with-lock}',
+];
+
+/** `ETCDWIRE_TRANSPORT=http2|grpc-js|gateway` runs the tests over that one alone. */
 const only = process.env.ETCDWIRE_TRANSPORT;
 
 const shared = {
@@ -29,6 +35,10 @@ const shared = {
   hookTimeout: 60_000,
   expect: { poll: { timeout: 10_000 } },
 };
+
+function defaultTransportIs(path: string): { readonly find: RegExp; readonly replacement: string } {
+  return { find: /^.*\/default-transport\.js$/, replacement: fileURLToPath(new URL(path, import.meta.url)) };
+}
 
 export default defineConfig({
   test: {
@@ -39,20 +49,22 @@ export default defineConfig({
       { test: { ...shared, name: 'http2', provide: { transport: 'http2' }, include: ['test/**/*.test.ts'] } },
       {
         // The same tests, where nothing but the default transport is another.
-        resolve: {
-          alias: [
-            {
-              find: /^.*\/default-transport\.js$/,
-              replacement: fileURLToPath(new URL('test/support/grpc-js-by-default.ts', import.meta.url)),
-            },
-          ],
-        },
+        resolve: { alias: [defaultTransportIs('test/support/grpc-js-by-default.ts')] },
         test: {
           ...shared,
           name: 'grpc-js',
           provide: { transport: 'grpc-js' },
           include: [...CARRIES_CALLS, 'test/{bad-input,namespace,raw,services}.test.ts'],
           exclude: ['test/transport/http2/**', 'test/transport/proxies.test.ts', 'test/transport/node-http2.test.ts'],
+        },
+      },
+      {
+        resolve: { alias: [defaultTransportIs('test/support/gateway-by-default.ts')] },
+        test: {
+          ...shared,
+          name: 'gateway',
+          provide: { transport: 'gateway' },
+          include: OVER_THE_GATEWAY.map((path) => `test/${path}.test.ts`),
         },
       },
     ].filter(({ test: { name } }) => only === undefined || only === name),

@@ -7,7 +7,10 @@ import { type BuildOptions, build, type Plugin } from 'esbuild';
 // Writes dist/: the modules with what they share in files of their own, their types, and the program as one file.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const ENTRY_POINTS = ['index', 'concurrency/index', 'discovery/index', 'node/index', 'testing/index', 'grpc-js'];
+const ENTRY_POINTS = [
+  ...['index', 'concurrency/index', 'discovery/index', 'gateway/index', 'node/index', 'testing/index'],
+  'grpc-js',
+];
 /** One of these is what `#host` of package.json stands for, by the conditions of who loads it. */
 const HOSTS = ['node', 'workerd', 'none'].map((name) => `transport/hosts/${name}`);
 

@@ -29,6 +29,7 @@ const RANKS: readonly (readonly string[])[] = [
   ['gen'],
   ['json'],
   ['transport'],
+  ['gateway'],
   ['channel'],
   ['kv', 'txn', 'lease', 'watch', 'auth', 'cluster', 'maintenance', 'lock', 'election', 'mirror', 'raw'],
   ['client', 'keyspace', 'namespace'],

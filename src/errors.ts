@@ -38,6 +38,8 @@ type ClientReason =
   | 'TxnConflict'
   /** As many as the barrier is for have entered already. */
   | 'BarrierFull'
+  /** etcd's JSON gateway, over which the client goes, has no such call, or cannot do this with it. */
+  | 'NotInGateway'
   /** The watch was closed by its owner. */
   | 'WatchClosed'
   /** An error with a message that is not in etcd's table. */

@@ -52,6 +52,7 @@ describe('the packed package', () => {
     ['etcdwire', ['Client', 'EtcdError', 'compare', 'op', 'prefix']],
     ['etcdwire/concurrency', ['Election', 'Mutex', 'RWMutex', 'Semaphore', 'Session', 'stm', 'withLock']],
     ['etcdwire/discovery', ['Service']],
+    ['etcdwire/gateway', ['gateway']],
     ['etcdwire/node', ['saveSnapshot']],
     ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
