@@ -1,5 +1,6 @@
 import { Mutex, Session, withLock } from '../../src/concurrency/index.js';
-import { Client, compare, EtcdError, op, prefix, type TlsOptions } from '../../src/index.js';
+import { gateway } from '../../src/gateway/index.js';
+import { Client, compare, EtcdError, op, prefix, type TlsOptions, type TransportFactory } from '../../src/index.js';
 
 // One program for every runtime: what it imports, and nothing of any host.
 
@@ -81,7 +82,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
     const error = await etcd.put(name, 'x', { lease: 12_345n }).catch((reason: unknown) => reason);
     const typed = error instanceof EtcdError && error.reason === 'LeaseNotFound' && error.outcome === 'rejected';
     expect('the server refuses by a reason', typed);
-    const nobody = new Client({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 300 });
+    const nobody = new Client({ endpoints: ['http://127.0.0.1:2'], timeoutMs: 300 });
     const unreached = await nobody.get(name).catch((reason: unknown) => reason);
     await nobody.close();
     expect('nothing was sent where nobody listens', (unreached as EtcdError).outcome === 'not-sent');
@@ -103,27 +104,27 @@ const CHECKS: Readonly<Record<string, Check>> = {
 
 /** Tries everything against a real etcd, while others contend for the same lock. */
 export async function conformance({ endpoint, name, lock, secure }: Conformance): Promise<CheckResult[]> {
-  const etcd = new Client({ endpoints: [endpoint] });
-  try {
-    const checks: CheckResult[] = [];
-    for (const [check, perform] of Object.entries(CHECKS)) {
+  const checks: CheckResult[] = [];
+  for (const [way, transport] of Object.entries({ '': undefined, ' over the gateway': gateway() })) {
+    const etcd = new Client({ endpoints: [endpoint], transport });
+    for (const [what, perform] of Object.entries(CHECKS)) {
+      const check = what + way;
       checks.push({ check, problem: await problemOf(perform(etcd, `${name}/${check}`)) });
     }
-    for (const { endpoint: url, tls } of secure) {
-      const check = tls?.cert === undefined ? 'TLS' : 'TLS with the certificate of a client';
-      checks.push({ check, problem: await problemOf(tryTls(url, tls, name)) });
-    }
-    const contenders = Array.from({ length: CONTENDERS }, () => contend(endpoint, lock, (count) => count < HOLDS));
-    checks.push({ check: 'lock among others', problem: await problemOf(Promise.all(contenders)) });
-    return checks;
-  } finally {
     await etcd.close();
   }
+  for (const { endpoint: url, tls } of secure) {
+    const check = tls?.cert === undefined ? 'TLS' : 'TLS with the certificate of a client';
+    checks.push({ check, problem: await problemOf(tryTls(url, tls, name)) });
+  }
+  const contenders = Array.from({ length: CONTENDERS }, () => contend(endpoint, lock, (count) => count < HOLDS));
+  checks.push({ check: 'lock among others', problem: await problemOf(Promise.all(contenders)) });
+  return checks;
 }
 
 async function tryTls(endpoint: string, tls: TlsOptions | undefined, name: string): Promise<void> {
-  const attempt = async (url: string, options: TlsOptions | undefined): Promise<string> => {
-    const etcd = new Client({ endpoints: [url], tls: options, timeoutMs: 2_000 });
+  const attempt = async (url: string, options?: TlsOptions, transport?: TransportFactory): Promise<string> => {
+    const etcd = new Client({ endpoints: [url], tls: options, timeoutMs: 2_000, transport });
     try {
       await etcd.put(name, 'secret');
       return (await etcd.get(name))?.text() ?? '';
@@ -137,7 +138,8 @@ async function tryTls(endpoint: string, tls: TlsOptions | undefined, name: strin
   const isRefused = async (url: string, options: TlsOptions | undefined): Promise<boolean> =>
     (await attempt(url, options)).startsWith('not-sent: ');
   if (tls === undefined) {
-    expect('the refusal says what there is instead', (await attempt(endpoint, tls)).includes('etcdwire/gateway'));
+    expect('the refusal says what there is instead', (await attempt(endpoint)).includes('etcdwire/gateway'));
+    expect('which there is', (await attempt(endpoint, undefined, gateway())) === 'secret');
     return;
   }
   const byName = endpoint.replace('127.0.0.1', 'localhost');
