@@ -8,6 +8,9 @@ const GO_PRINTED = /^rpc error: code = (\w+) desc = (.*)$/s;
 /** Codes of etcd's own errors that leave open whether the request took effect. */
 const INCONCLUSIVE: ReadonlySet<StatusCode> = new Set(['Canceled', 'DeadlineExceeded', 'Unavailable', 'DataLoss']);
 
+/** etcd looks at the quota again when it applies a write: beyond it, the write is done, and refused all the same. */
+const DONE_ALL_THE_SAME: ReadonlySet<ServerReason> = new Set(['NoSpace']);
+
 /** As much as header fields may hold; a watch may be told more. */
 const LONGEST_TEXT_CHARS = 65_536;
 
@@ -58,6 +61,7 @@ function outcomeOf(code: StatusCode, reason: ServerReason | undefined, message: 
   if (reason === undefined) {
     return code === 'Unimplemented' && /^unknown (service|method) /.test(message) ? 'rejected' : 'unknown';
   }
+  if (DONE_ALL_THE_SAME.has(reason)) return 'unknown';
   // Both: the lock and election services pass errors on with status Unknown.
   return INCONCLUSIVE.has(code) || INCONCLUSIVE.has(statusOfReason(reason)) ? 'unknown' : 'rejected';
 }

@@ -44,7 +44,8 @@ describe('an error from a gRPC status', () => {
   it.each(errors)('is named $name by the text, with the outcome its status proves', ({ name, code, message }) => {
     const error = errorFromStatus(code, message, where);
     expect(error).toMatchObject({ code, reason: name, problem: message, ...where });
-    expect(error.outcome).toBe(OPEN.includes(code) ? 'unknown' : 'rejected');
+    // A write that goes beyond the quota is done, and refused: test/kv/no-space.test.ts.
+    expect(error.outcome).toBe(OPEN.includes(code) || name === 'NoSpace' ? 'unknown' : 'rejected');
   });
 
   it.each(STATUS_CODES.slice(1))(
@@ -59,12 +60,16 @@ describe('an error from a gRPC status', () => {
     },
   );
 
-  it('leaves the outcome of ResourceExhausted open unless etcd itself says what is exhausted', () => {
+  it('leaves the outcome of ResourceExhausted open unless etcd itself says what is exhausted, and it is not space', () => {
     const tooLong = 'grpc: received message larger than max (2097200 vs. 2097152)';
     expect(errorFromStatus('ResourceExhausted', tooLong)).toMatchObject({ reason: 'Other', outcome: 'unknown' });
+    expect(errorFromStatus('ResourceExhausted', 'etcdserver: too many requests')).toMatchObject({
+      reason: 'RequestTooManyRequests',
+      outcome: 'rejected',
+    });
     expect(errorFromStatus('ResourceExhausted', 'etcdserver: mvcc: database space exceeded')).toMatchObject({
       reason: 'NoSpace',
-      outcome: 'rejected',
+      outcome: 'unknown',
     });
   });
 

@@ -65,7 +65,7 @@ describe('a member out of space', () => {
     expect(await errorOf(fill())).toMatchObject({
       reason: 'NoSpace',
       code: 'ResourceExhausted',
-      outcome: 'rejected',
+      outcome: 'unknown',
     });
     const { header, errors } = await etcd.maintenance.status(endpoint);
     const alarm = { memberId: header.memberId, alarm: 'noSpace' as const };
