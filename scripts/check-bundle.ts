@@ -22,6 +22,16 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
     limit: 55_300,
   },
+  {
+    imports: '`Client`, `etcdwire/gateway`',
+    code: "export { Client } from './src/index.js'; export * from './src/gateway/index.js'",
+    limit: 53_600,
+  },
+  {
+    imports: '`Client`, `etcdwire/discovery`',
+    code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
+    limit: 49_700,
+  },
 ];
 
 const readme = readFileSync(join(root, 'README.md'), 'utf8');

@@ -39,6 +39,10 @@ test('the fourth program prints what its comment says', async () => {
   expect(await run(PROGRAMS[3] as string)).toEqual(['red']);
 });
 
+test('the fifth program prints what its comment says', async () => {
+  expect(await run(PROGRAMS[4] as string)).toEqual(['violet']);
+});
+
 async function run(program: string): Promise<string[]> {
   const { endpoints } = await ownEtcd();
   const folder = mkdtempSync(join(tmpdir(), 'etcdwire-readme-'));
@@ -47,6 +51,7 @@ async function run(program: string): Promise<string[]> {
   const prepared = program
     .replaceAll("'http://127.0.0.1:2379'", `'${endpoints[0]}'`)
     .replaceAll("'etcdwire/concurrency'", `'${new URL('src/concurrency/index.ts', ROOT).pathname}'`)
+    .replaceAll("'etcdwire/gateway'", `'${new URL('src/gateway/index.ts', ROOT).pathname}'`)
     .replaceAll("'etcdwire/grpc-js'", `'${new URL('src/grpc-js.ts', ROOT).pathname}'`)
     .replaceAll("'etcdwire'", `'${new URL('src/index.ts', ROOT).pathname}'`);
   const setUp = program.includes('config/size') ? "await etcd.put('config/color', 'blue');\n" : '';

@@ -9,7 +9,7 @@ export interface HoldFlags {
   readonly ttl: number;
   readonly timeout?: number;
   /** Milliseconds. */
-  readonly grace: number;
+  readonly grace?: number;
 }
 
 /**
@@ -20,7 +20,7 @@ export async function whileHeld(
   context: Context,
   held: Held,
   command: readonly string[],
-  { grace }: Pick<HoldFlags, 'grace'>,
+  { ttl, grace = graceMs(ttl) }: Pick<HoldFlags, 'ttl' | 'grace'>,
 ): Promise<ExitCode> {
   const { io } = context;
   if (command.length === 0) {
@@ -36,6 +36,11 @@ export async function whileHeld(
   const code = await runChild(command, io, { environment: environmentOf(held), signal: held.signal, graceMs: grace });
   if (held.signal.aborted) throw lost(held);
   return code;
+}
+
+/** A lease that was not renewed lasts a tenth of its TTL, or 1 s, beyond the end of the hold. */
+function graceMs(ttl: number): number {
+  return Math.min(ttl * 50, 500);
 }
 
 /** What the command is told, also under the names that etcdctl has for it. */

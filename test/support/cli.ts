@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { inject, onTestFinished } from 'vitest';
 import { compiled } from './compiled.js';
 
-const PROGRAM = compiled(new URL('../../src/cli/main.ts', import.meta.url));
+export const PROGRAM = compiled(new URL('../../src/cli/main.ts', import.meta.url));
 
 export interface CliOptions {
   readonly stdin?: string | Uint8Array;

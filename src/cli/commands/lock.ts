@@ -34,10 +34,10 @@ export function holdFlags(command: Command): Command {
       new Option('--ttl <seconds>', 'after which it is free where this process died').default(10).argParser(seconds),
     )
     .option('--timeout <duration>', 'how long to wait for it; default: for ever', durationMs)
-    .addOption(
-      new Option('--grace <duration>', 'between SIGTERM and SIGKILL, where it is lost')
-        .default(1_000, '1s')
-        .argParser(durationMs),
+    .option(
+      '--grace <duration>',
+      'between SIGTERM and SIGKILL, where it is lost; default: half of what the lease lasts then, 500ms at most',
+      durationMs,
     );
 }
 

@@ -1,0 +1,37 @@
+import { execFile } from 'node:child_process';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { PROGRAM } from '../support/cli.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+
+// The sessions in the documentation of the command line: what is typed after "$ " prints the lines below it.
+
+const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
+const SESSIONS = [...PAGE.matchAll(/^```console\n(.*?)^```$/gms)].map(([, text]) => text as string);
+
+test.for(SESSIONS.map((session, index) => [index + 1, session] as const))(
+  'session %i of docs/command-line.md prints what it says',
+  async ([, session]) => {
+    const { endpoints } = await ownEtcd();
+    const folder = temporaryFolder();
+    const program = join(folder, 'etcdwire');
+    writeFileSync(program, `#!/bin/sh\nexec ${process.execPath} ${PROGRAM} "$@"\n`);
+    chmodSync(program, 0o755);
+    const typed = [...session.matchAll(/^\$ (.*)\n/gm)].map(([, command]) => command as string);
+    expect(typed.length).toBeGreaterThan(1);
+    // In one shell, so that each sees the code of the one before.
+    const script = typed.map(
+      (command) => `code=$?\necho '$ ${command.replaceAll("'", "'\\''")}'\n(exit $code)\n${command}`,
+    );
+    const env = {
+      ...process.env,
+      PATH: `${folder}${delimiter}${process.env.PATH}`,
+      ETCDCTL_ENDPOINTS: endpoints.join(','),
+    };
+    const { stdout } = await promisify(execFile)('sh', ['-c', script.join('\n')], { env }).catch((error) => error);
+    expect(stdout).toBe(session);
+  },
+);
