@@ -20,7 +20,7 @@ const TIMEOUT_MS = 120_000;
 
 interface Row {
   readonly runtime: string;
-  readonly form: 'package' | 'one file';
+  readonly form: 'package' | 'one file' | 'one executable';
   readonly checks: readonly CheckResult[];
   readonly holds: number;
   readonly problems: readonly string[];
@@ -59,6 +59,13 @@ try {
   };
   const here: Pick<Runtime, 'name' | 'args' | 'conditions'> = { name: 'Node.js', args: [], conditions: ['node'] };
   if (isWanted(here)) await tryProgram(`Node.js ${process.versions.node}`, process.execPath, here);
+  if (isWanted(here)) {
+    const executable = await installed.executable('program');
+    await attempt(program, `Node.js ${process.versions.node}`, 'one executable', (what) => {
+      const conformance = JSON.stringify({ ...what, secure: secure.servers });
+      return printed(executable, ['conform', conformance], dirname(executable));
+    });
+  }
   for (const runtime of RUNTIMES.filter(isWanted)) {
     const binary = await fetchRuntime(runtime);
     const title = `${runtime.name} ${runtime.version}`;

@@ -1,10 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 import { pack } from '../pack.js';
+
+/** By which Node.js finds that there is something in it. */
+const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 
 /** Programs of these scripts import the sources; those that are made of them import the package. */
 const fromPackage: Plugin = {
@@ -44,15 +47,15 @@ export class InstalledPackage implements Disposable {
   }
 
   /** The same in one file with the package, alone in an empty folder; its path. */
-  async bundle(name: string, conditions: readonly string[]): Promise<string> {
-    const folder = join(this.folder, `${name}-${conditions.join('-')}`);
-    const outfile = join(folder, 'bundle.mjs');
+  async bundle(name: string, conditions: readonly string[], format: 'esm' | 'cjs' = 'esm'): Promise<string> {
+    const folder = join(this.folder, `${name}-${conditions.join('-')}-${format}`);
+    const outfile = join(folder, `bundle.${format === 'esm' ? 'mjs' : 'cjs'}`);
     await build({
       entryPoints: [await this.program(name)],
       outfile,
       bundle: true,
       minify: true,
-      format: 'esm',
+      format,
       target: 'es2022',
       platform: 'neutral',
       conditions: [...conditions],
@@ -61,6 +64,24 @@ export class InstalledPackage implements Disposable {
     });
     if (readdirSync(folder).length !== 1) throw new Error(`${dirname(outfile)} holds more than the bundle`);
     return outfile;
+  }
+
+  /** The same as an executable of this Node.js, alone in an empty folder: https://nodejs.org/api/single-executable-applications.html. */
+  async executable(name: string): Promise<string> {
+    const bundle = await this.bundle(name, ['node'], 'cjs');
+    const work = dirname(bundle);
+    const config = { main: bundle, output: join(work, 'blob'), disableExperimentalSEAWarning: true };
+    writeFileSync(join(work, 'sea.json'), JSON.stringify(config));
+    execFileSync(process.execPath, ['--experimental-sea-config', 'sea.json'], { cwd: work, stdio: 'ignore' });
+    const folder = join(this.folder, `${name}-executable`);
+    mkdirSync(folder);
+    const executable = join(folder, basename(process.execPath));
+    copyFileSync(process.execPath, executable);
+    const args = [executable, 'NODE_SEA_BLOB', config.output, '--sentinel-fuse', FUSE];
+    execFileSync(fileURLToPath(new URL('../../node_modules/.bin/postject', import.meta.url)), args, {
+      stdio: 'ignore',
+    });
+    return executable;
   }
 
   [Symbol.dispose](): void {
