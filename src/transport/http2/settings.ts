@@ -2,7 +2,7 @@ import { ConnectionError, ErrorCode } from './error-code.js';
 import { DEFAULT_MAX_FRAME_BYTES, DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES, readUint32, writeUint32 } from './frame.js';
 
 /** RFC 9113, section 6.5.2. */
-const Setting = {
+export const Setting = {
   HEADER_TABLE_SIZE: 0x1,
   ENABLE_PUSH: 0x2,
   MAX_CONCURRENT_STREAMS: 0x3,
@@ -11,7 +11,7 @@ const Setting = {
   MAX_HEADER_LIST_SIZE: 0x6,
 } as const;
 
-const SETTING_BYTES = 6;
+export const SETTING_BYTES = 6;
 const LARGEST_MAX_FRAME_BYTES = 2 ** 24 - 1;
 
 /** What a stream may send before it is read: a page of a scan and the next one on its way, over a long line. */

@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest';
+import type { Client } from '../../src/index.js';
+import type { WireFrame } from '../../src/inspect/frame.js';
+import { tapped } from '../../src/inspect/tap.js';
+import { openByteStream } from '../../src/transport/hosts/node.js';
+import { http2 } from '../../src/transport/http2/transport.js';
+import { authEtcd, USER } from '../support/auth-etcd.js';
+import { openClient, unique } from '../support/client.js';
+
+function tappedClient(options: { readonly endpoints?: readonly string[]; readonly auth?: typeof USER } = {}): {
+  readonly etcd: Client;
+  readonly frames: WireFrame[];
+} {
+  const frames: WireFrame[] = [];
+  const transport = http2(tapped(openByteStream, (frame) => frames.push(frame)));
+  return { etcd: openClient({ ...options, transport }), frames };
+}
+
+function textOf({ direction, type, streamId, flags }: WireFrame): string {
+  return [direction === 'sent' ? '>' : '<', type, streamId, ...flags].join(' ');
+}
+
+test('a call is told of frame by frame, from the preface to the status', async () => {
+  const { etcd, frames } = tappedClient();
+  const key = unique();
+  await etcd.put(key, 'value');
+  expect(frames.slice(0, 2).map(textOf)).toEqual(['> PREFACE 0', '> SETTINGS 0']);
+  const call = frames.filter(({ streamId }) => streamId === 1);
+  expect(call.map(textOf)).toEqual([
+    '> HEADERS 1 END_HEADERS',
+    '> DATA 1 END_STREAM',
+    '< HEADERS 1 END_HEADERS',
+    '< DATA 1',
+    '< HEADERS 1 END_STREAM END_HEADERS',
+  ]);
+  const [request, sent, , answered, trailers] = call.map(({ detail }) => detail);
+  expect(request).toMatchObject({ fields: expect.arrayContaining([[':path', '/etcdserverpb.KV/Put']]) });
+  expect(sent).toMatchObject({ messages: [{ typeName: 'etcdserverpb.PutRequest' }] });
+  expect(answered).toMatchObject({ messages: [{ typeName: 'etcdserverpb.PutResponse' }] });
+  expect(trailers).toMatchObject({ fields: expect.arrayContaining([['grpc-status', '0']]) });
+});
+
+test('the frames are the bytes that went over the wire, in order and without a gap', async () => {
+  const bytes: { sent: Uint8Array[]; received: Uint8Array[] } = { sent: [], received: [] };
+  const frames: WireFrame[] = [];
+  const counted: typeof openByteStream = (endpoint, tls, events) => {
+    const stream = openByteStream(endpoint, tls, {
+      ...events,
+      read: (chunk) => {
+        bytes.received.push(chunk.slice());
+        events.read(chunk);
+      },
+    });
+    const write = (parts: readonly Uint8Array[]): boolean => {
+      for (const part of parts) bytes.sent.push(part.slice());
+      return stream.write(parts);
+    };
+    return { write, hold: (busy) => stream.hold(busy), close: () => stream.close() };
+  };
+  const etcd = openClient({ transport: http2(tapped(counted, (frame) => frames.push(frame))) });
+  const name = unique();
+  await Promise.all(Array.from({ length: 20 }, (_, index) => etcd.put(`${name}/${index}`, 'x'.repeat(index * 5_000))));
+  await etcd.range({ prefix: name });
+  for (const direction of ['sent', 'received'] as const) {
+    const told = Buffer.concat(frames.filter((frame) => frame.direction === direction).map((frame) => frame.bytes));
+    expect(told.equals(Buffer.concat(bytes[direction]))).toBe(true);
+  }
+});
+
+test('no password, token or hash is in what is told', async () => {
+  const { endpoints } = await authEtcd();
+  const { etcd, frames } = tappedClient({ endpoints, auth: USER });
+  await etcd.put('app/k', 'v');
+  const tokens = frames.flatMap(({ detail }) =>
+    detail.kind === 'headers' ? detail.fields.filter(([name]) => name === 'token') : [],
+  );
+  expect(tokens[0]).toEqual(['token', '(not shown)']);
+  const secrets = [USER.password, 'simple.'];
+  for (const { bytes, detail } of frames) {
+    const told = [bytes, ...(detail.kind === 'data' ? detail.messages.map((message) => message.bytes) : [])];
+    for (const part of told) expect(secrets.filter((secret) => Buffer.from(part).includes(secret))).toEqual([]);
+  }
+});
