@@ -10,6 +10,7 @@ import { addLeaseCommands } from './commands/lease.js';
 import { addLockCommand } from './commands/lock.js';
 import { addMemberCommands } from './commands/members.js';
 import { addSnapshotCommand } from './commands/snapshot.js';
+import { addTraceCommand } from './commands/trace.js';
 import { addTxnCommand } from './commands/txn.js';
 import { addWatchCommand } from './commands/watch.js';
 import { addConnectionFlags } from './connection.js';
@@ -53,6 +54,7 @@ function createProgram(io: Io, ends: Ends): Command {
     .addOption(new Option('-w, --write-out <format>', 'table on a terminal, json elsewhere').choices(FORMATS));
   addConnectionFlags(program);
   for (const add of COMMANDS) add(program, io, ends);
+  addTraceCommand(program, io, ends, run);
   return program;
 }
 

@@ -1,0 +1,80 @@
+import type { WireFrame, WireMessage } from '../inspect/frame.js';
+import type { JsonObject } from '../json/json-value.js';
+import { toJson } from '../json/to-json.js';
+import { decode } from '../protobuf/codec.js';
+import { allMethods } from './method-table.js';
+import { asText, hexOf, readable } from './output.js';
+
+/** One line of what a frame says. */
+export function frameText(frame: WireFrame, startMs: number): string {
+  const { direction, connection, streamId, type, flags } = frame;
+  const at = `${(frame.atMs - startMs).toFixed(1).padStart(9)} ms`;
+  const where = streamId === 0 ? `${connection}` : `${connection}:${streamId}`;
+  const head = [at, direction === 'sent' ? '>' : '<', where.padEnd(5), [type, ...flags].join(' ').padEnd(28)].join(
+    '  ',
+  );
+  return `${head}  ${detailText(frame)}`.trimEnd();
+}
+
+/** The same for programs. */
+export function frameJson(frame: WireFrame, startMs: number): JsonObject {
+  const { connection, endpoint, direction, streamId, type, flags, bytes, detail } = frame;
+  return {
+    ms: Math.round((frame.atMs - startMs) * 1_000) / 1_000,
+    connection,
+    endpoint,
+    direction,
+    stream: streamId,
+    type,
+    flags,
+    ...(detail.kind === 'settings' ? { settings: Object.fromEntries(detail.settings) } : {}),
+    ...(detail.kind === 'headers' ? { headers: detail.fields } : {}),
+    ...(detail.kind === 'data' ? { messages: detail.messages.map(messageJson) } : {}),
+    ...(detail.kind === 'windowUpdate' ? { increment: detail.increment } : {}),
+    ...(detail.kind === 'ping' ? { opaque: detail.opaque } : {}),
+    ...(detail.kind === 'reset' ? { code: detail.code } : {}),
+    ...(detail.kind === 'goAway' ? { lastStream: detail.lastStreamId, code: detail.code, debug: detail.debug } : {}),
+    hex: hexOf(bytes),
+  };
+}
+
+function detailText({ detail }: WireFrame): string {
+  switch (detail.kind) {
+    case 'settings':
+      return detail.settings.map(([name, value]) => `${name}=${value}`).join(' ');
+    case 'headers':
+      return detail.fields.map(([name, value]) => `${name}: ${readable(new TextEncoder().encode(value))}`).join(', ');
+    case 'data':
+      return detail.messages.map((message) => `${nameOf(message)} ${JSON.stringify(fieldsOf(message))}`).join(', ');
+    case 'windowUpdate':
+      return `+${detail.increment}`;
+    case 'ping':
+      return detail.opaque;
+    case 'reset':
+      return detail.code;
+    case 'goAway':
+      return `last stream ${detail.lastStreamId}, ${detail.code} ${detail.debug}`;
+    case 'other':
+      return '';
+  }
+}
+
+function messageJson(message: WireMessage): JsonObject {
+  return {
+    method: message.method.slice(1),
+    type: message.typeName,
+    message: fieldsOf(message),
+    hex: hexOf(message.bytes),
+  };
+}
+
+function nameOf({ typeName }: WireMessage): string {
+  return typeName.slice(typeName.lastIndexOf('.') + 1);
+}
+
+/** With bytes as text, for people. */
+function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
+  const found = allMethods.find(({ path }) => path === method);
+  const codec = found?.request.typeName === typeName ? found.request : found?.response;
+  return codec === undefined ? {} : toJson(codec, decode(codec, bytes), asText);
+}
