@@ -17,6 +17,8 @@ export interface Context {
   readonly call: CallOptions;
   /** Of the flags; nothing is dialled before the first call. */
   connect(): Client;
+  /** To be called before a queue is entered. */
+  entering(name: string): Promise<void>;
 }
 
 export function contextOf(io: Io, command: Command): Context {
@@ -25,7 +27,8 @@ export function contextOf(io: Io, command: Command): Context {
     const options: ClientOptions = clientOptions(flags);
     return new Client({ ...options, transport: io.transport });
   };
-  return { io, out: new Output(io.stdout, flags.writeOut), call: { signal: io.interrupted }, connect };
+  const entering = async (name: string): Promise<void> => io.entering?.(clientOptions(flags), name);
+  return { io, out: new Output(io.stdout, flags.writeOut), call: { signal: io.interrupted }, connect, entering };
 }
 
 /** A client for the time of what is done with it. */

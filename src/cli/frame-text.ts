@@ -73,8 +73,18 @@ function nameOf({ typeName }: WireMessage): string {
 }
 
 /** With bytes as text, for people. */
-function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
+export function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
   const found = allMethods.find(({ path }) => path === method);
   const codec = found?.request.typeName === typeName ? found.request : found?.response;
   return codec === undefined ? {} : toJson(codec, decode(codec, bytes), asText);
+}
+
+/** What is wrong with bytes that are no such message; undefined where nothing is. */
+export function decodeProblem(read: () => void): string | undefined {
+  try {
+    read();
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
 }

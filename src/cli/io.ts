@@ -1,3 +1,4 @@
+import type { ClientOptions } from '../client.js';
 import type { TransportFactory } from '../transport/transport-options.js';
 import type { Sink } from './output.js';
 
@@ -10,6 +11,8 @@ export interface Io {
   readonly interrupted: AbortSignal;
   /** What carries the calls. Default: the client's own. */
   readonly transport?: TransportFactory | undefined;
+  /** Told of the queue that a command is about to enter, before it does. */
+  readonly entering?: ((options: ClientOptions, name: string) => Promise<void>) | undefined;
 }
 
 export async function readAll(stdin: AsyncIterable<Uint8Array>): Promise<Uint8Array> {

@@ -31,7 +31,9 @@ test.for(SESSIONS.map((session, index) => [index + 1, session] as const))(
       PATH: `${folder}${delimiter}${process.env.PATH}`,
       ETCDCTL_ENDPOINTS: endpoints.join(','),
     };
-    const { stdout } = await promisify(execFile)('sh', ['-c', script.join('\n')], { env }).catch((error) => error);
+    const { stdout } = await promisify(execFile)('sh', ['-c', script.join('\n')], { env, cwd: folder }).catch(
+      (error) => error,
+    );
     expect(stdout).toBe(session);
   },
 );

@@ -3,12 +3,12 @@ import { messageFields } from '../../gen/descriptors.js';
 import { explain, type Span } from '../../inspect/explain.js';
 import { toBase64 } from '../../json/base64.js';
 import type { JsonObject } from '../../json/json-value.js';
-import { enumName } from '../../json/to-json.js';
 import { type Context, contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { hexOf, readable } from '../output.js';
-import { typeText } from './describe.js';
+import { hexOf } from '../output.js';
+import { spanText } from '../span-text.js';
+import { typeText } from '../type-text.js';
 
 export function addDecodeCommand(program: Command, io: Io): void {
   program
@@ -61,38 +61,4 @@ function spanJson({ start, end, depth, part, number, wireType, field, value }: S
 
 function plainValue(value: Exclude<Span['value'], Uint8Array | undefined>): string | number | boolean {
   return typeof value === 'bigint' ? String(value) : value;
-}
-
-/** Bytes shown of one part; the rest is counted. */
-const MAX_HEX_BYTES = 16;
-
-function spanText(span: Span, bytes: Uint8Array): string {
-  const { start, end, depth } = span;
-  const shown = bytes.subarray(start, Math.min(end, start + MAX_HEX_BYTES));
-  const hex = [...shown].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
-  const more = end - start > MAX_HEX_BYTES ? ` … (${end - start} bytes)` : '';
-  const inner = '  '.repeat(depth * 2 + (span.part === 'tag' ? 0 : 1));
-  return `${String(start).padStart(5)}  ${inner}${hex}${more}  ${meaning(span)}`;
-}
-
-function meaning({ part, number, wireType, field, value }: Span): string {
-  switch (part) {
-    case 'tag': {
-      const what =
-        field === undefined ? 'a field that this message does not have' : `${field.name}: ${typeText(field.type)}`;
-      return `field ${number}, ${wireType}: ${what}`;
-    }
-    case 'length':
-      return `length ${value}`;
-    case 'value':
-      return valueText(value, field);
-  }
-}
-
-function valueText(value: Span['value'], field: Span['field']): string {
-  if (value instanceof Uint8Array) return field === undefined ? 'passed over' : JSON.stringify(readable(value));
-  if (typeof value === 'string') return JSON.stringify(value);
-  if (field !== undefined && 'enum' in field.type)
-    return enumName(field.type.enum, value as number) ?? `${value}, which has no name here`;
-  return String(value);
 }

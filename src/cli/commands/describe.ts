@@ -1,11 +1,12 @@
 import type { Command } from 'commander';
 import { comments } from '../../gen/comments.js';
 import { enumValues, messageFields } from '../../gen/descriptors.js';
-import type { FieldDescriptor, FieldType } from '../../protobuf/descriptor.js';
+import type { FieldDescriptor } from '../../protobuf/descriptor.js';
 import { type Context, contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { type AnyMethod, allMethods, findMethod, shortPath } from '../method-table.js';
+import { typeText } from '../type-text.js';
 
 export function addDescribeCommands(program: Command, io: Io): void {
   program
@@ -118,11 +119,6 @@ function rpcDeclaration({ path, kind, request, response }: AnyMethod): string {
 function fieldDeclaration({ number, name, type, repeated, oneof }: FieldDescriptor): string {
   const choice = oneof === undefined ? '' : `  // one of ${oneof}`;
   return `${repeated ? 'repeated ' : ''}${typeText(type)} ${name} = ${number}${choice}`;
-}
-
-export function typeText(type: FieldType): string {
-  if ('scalar' in type) return type.scalar;
-  return 'message' in type ? type.message : type.enum;
 }
 
 function asProto({ name, kind, comment, members }: Described): string {

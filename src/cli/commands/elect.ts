@@ -36,6 +36,7 @@ async function elect(
 ): Promise<ExitCode> {
   return withClient(context, async (client) => {
     const { call, out } = context;
+    await context.entering(name);
     await using session = await Session.open(client, { ...call, ttl: flags.ttl });
     const campaign = new Election(session, name).campaign(value, { ...call, timeoutMs: flags.timeout });
     const leadership = await campaign.catch((error: unknown) => {

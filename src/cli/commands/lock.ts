@@ -44,6 +44,7 @@ export function holdFlags(command: Command): Command {
 async function lock(context: Context, name: string, command: readonly string[], flags: LockFlags): Promise<ExitCode> {
   return withClient(context, async (client) => {
     const { call, out } = context;
+    await context.entering(name);
     await using session = await Session.open(client, { ...call, ttl: flags.ttl });
     const mutex = new Mutex(session, name);
     const options = { ...call, timeoutMs: flags.timeout };

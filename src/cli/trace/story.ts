@@ -1,0 +1,111 @@
+import type { WireFrame, WireMessage } from '../../inspect/frame.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../json/json-value.js';
+import { fieldsOf } from '../frame-text.js';
+import { gloss, ME, type NameOf } from './gloss.js';
+import type { QueueState } from './queue-observer.js';
+
+/** Who takes part: a column of the diagram each. */
+export interface Lane {
+  readonly name: string;
+  /** Of a contender, the key that stands for it. */
+  readonly key: string | undefined;
+}
+
+/** One thing that happened, from one to another. */
+export interface Step {
+  readonly atMs: number;
+  readonly from: number;
+  readonly to: number;
+  readonly label: string;
+  /** `seen`: not of this client, but told by etcd to who watched. */
+  readonly kind: 'message' | 'frame' | 'seen';
+  readonly frame: WireFrame | undefined;
+  readonly message: WireMessage | undefined;
+  /** The queue then, first come first. */
+  readonly line: readonly string[];
+}
+
+export interface Story {
+  readonly lanes: readonly Lane[];
+  readonly steps: readonly Step[];
+  readonly states: readonly QueueState[];
+  readonly ownKeys: ReadonlySet<string>;
+}
+
+const [CLIENT, ETCD] = [0, 1];
+
+/** Puts in order what was told of the wire and what was seen of the queue. */
+export function storyOf(frames: readonly WireFrame[], seen: readonly QueueState[]): Story {
+  const states = seen.map((state) => ({ ...state, atMs: Math.min(state.atMs, heardAtMs(frames, state.revision)) }));
+  const contenders = [...new Set(states.flatMap(({ change, line }) => [...line, ...(change ? [change.key] : [])]))];
+  const ownKeys = new Set(contenders.filter((key) => frames.some((frame) => puts(frame, key))));
+  const others = contenders.filter((key) => !ownKeys.has(key));
+  const lanes: Lane[] = [
+    { name: 'this client', key: [...ownKeys][0] },
+    { name: 'etcd', key: undefined },
+    ...others.map((key, index) => ({ name: `contender ${index + 1}`, key })),
+  ];
+  const laneOf = (key: string): number => lanes.findIndex((lane) => lane.key === key);
+  const nameOf: NameOf = (key) => (ownKeys.has(key) ? ME : lanes[laneOf(key)]?.name);
+  const lineAt = (atMs: number): readonly string[] => states.findLast((state) => state.atMs <= atMs)?.line ?? [];
+  // Seen first, so that what was heard at the same time comes after what it tells of.
+  const steps: Step[] = [];
+  for (const { atMs, change, line } of states) {
+    if (change === undefined || ownKeys.has(change.key)) continue;
+    const label = change.type === 'enters' ? 'gets in line' : 'leaves';
+    const [from, to] = [laneOf(change.key), ETCD];
+    steps.push({ atMs, from, to, label, kind: 'seen', frame: undefined, message: undefined, line });
+  }
+  const asked = new Map<string, JsonObject>();
+  steps.push(...frames.flatMap((frame) => stepsOf(frame, lineAt(frame.atMs), nameOf, asked)));
+  return { lanes, steps: steps.sort((a, b) => a.atMs - b.atMs), states, ownKeys };
+}
+
+/** `asked`: the latest request of each stream. */
+function stepsOf(frame: WireFrame, line: readonly string[], nameOf: NameOf, asked: Map<string, JsonObject>): Step[] {
+  const stream = `${frame.connection}:${frame.streamId}`;
+  const [from, to] = frame.direction === 'sent' ? [CLIENT, ETCD] : [ETCD, CLIENT];
+  const { atMs, detail } = frame;
+  const messages = detail.kind === 'data' ? detail.messages : [];
+  if (messages.length === 0) {
+    return [
+      { atMs, from, to, label: [frame.type, ...frame.flags].join(' '), kind: 'frame', frame, message: undefined, line },
+    ];
+  }
+  return messages.map((message) => {
+    const fields = fieldsOf(message);
+    const label = gloss(message, fields, nameOf, asked.get(stream));
+    if (frame.direction === 'sent') asked.set(stream, fields);
+    return { atMs, from, to, label, kind: 'message', frame, message, line };
+  });
+}
+
+/** What the client has heard of it has happened, though who watched for us may hear of it later. */
+function heardAtMs(frames: readonly WireFrame[], revision: bigint): number {
+  const heard = frames.find(
+    ({ direction, detail }) =>
+      direction === 'received' &&
+      detail.kind === 'data' &&
+      detail.messages.some((each) => revisionOf(each) >= revision),
+  );
+  return heard === undefined ? Number.POSITIVE_INFINITY : heard.atMs;
+}
+
+function revisionOf(message: WireMessage): bigint {
+  const { header } = fieldsOf(message);
+  return isJsonObject(header) ? BigInt(String(header.revision ?? 0)) : 0n;
+}
+
+/** Whether the client put this key itself. */
+function puts({ direction, detail }: WireFrame, key: string): boolean {
+  if (direction !== 'sent' || detail.kind !== 'data') return false;
+  return detail.messages.some((message) => putKeys(fieldsOf(message)).includes(key));
+}
+
+function putKeys(json: JsonObject): readonly string[] {
+  return Object.entries(json).flatMap(([name, value]) => {
+    if (name === 'request_put' || name === 'put') return [String((value as JsonObject).key)];
+    const within: readonly JsonValue[] = Array.isArray(value) ? value : [value];
+    return within.flatMap((each) => (typeof each === 'object' && each !== null ? putKeys(each as JsonObject) : []));
+  });
+}
