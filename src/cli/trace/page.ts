@@ -134,7 +134,7 @@ function shortened(label: string, width: number): string {
 }
 
 /** The end of a key tells contenders apart. */
-export function shortKey(key: string): string {
+function shortKey(key: string): string {
   const text = readable(new TextEncoder().encode(key));
   return text.length <= 24 ? text : `…${text.slice(-23)}`;
 }

@@ -5,7 +5,7 @@ import { gloss, ME, type NameOf } from './gloss.js';
 import type { QueueState } from './queue-observer.js';
 
 /** Who takes part: a column of the diagram each. */
-export interface Lane {
+interface Lane {
   readonly name: string;
   /** Of a contender, the key that stands for it. */
   readonly key: string | undefined;
