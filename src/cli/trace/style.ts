@@ -26,7 +26,7 @@ g.frame line, g.frame path { stroke: #aab4bf; } g.frame text { fill: var(--soft)
 .frame { display: none; } #frames:checked ~ .diagram .frame { display: block; } #frames:checked ~ .diagram g.frame { display: inline; }
 .diagram g.frame { display: inline; }
 .body { margin: .2em 0 1em 84px; padding: .6em 1em; background: #f6f8fa; border-radius: 6px; font-size: 13px; }
-.body p { margin: 0 0 .5em; color: var(--soft); overflow-wrap: anywhere; } .both { display: flex; gap: 2em; flex-wrap: wrap; align-items: flex-start; }
+.body p { margin: 0 0 .5em; color: var(--soft); overflow-wrap: anywhere; } .both { display: grid; grid-template-columns: minmax(16em, 2fr) 4fr; gap: 2em; align-items: start; }
 pre { margin: 0; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; } table { border-collapse: collapse; font-size: 12px; } td { padding: 0 .5em; vertical-align: top; }
-td:first-child { color: var(--soft); text-align: right; } td code { overflow-wrap: anywhere; } tr.tag code { color: var(--own); } tr.length code { color: #8a5a00; } tr.value code { color: #146c2e; }
+td:first-child { color: var(--soft); text-align: right; } td code { overflow-wrap: anywhere; } td:nth-child(2) { width: 40%; } tr.tag code { color: var(--own); } tr.length code { color: #8a5a00; } tr.value code { color: #146c2e; }
 `;
