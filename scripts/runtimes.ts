@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { dirname } from 'node:path';
 import { startEtcd } from './etcd.js';
+import { BrowserPage, findChromium } from './runtimes/browser-page.js';
 import type { CheckResult, Conformance } from './runtimes/conformance.js';
 import { Contender } from './runtimes/contender.js';
 import { fetchRuntime } from './runtimes/fetch-runtime.js';
@@ -29,7 +30,8 @@ interface Row {
 const wanted = process.argv.slice(2).map((name) => name.toLowerCase());
 const isWanted = ({ name }: { readonly name: string }): boolean =>
   wanted.length === 0 || wanted.some((each) => name.toLowerCase().startsWith(each));
-const etcd = await startEtcd();
+// A page of another origin asks by CORS.
+const etcd = await startEtcd({ args: ['--cors=*'] });
 const rows: Row[] = [];
 try {
   await using secure = await SecureServers.start();
@@ -41,7 +43,11 @@ try {
     { args = [], conditions }: Pick<Runtime, 'args' | 'conditions'>,
   ): Promise<void> => {
     const conform = (file: string) => (what: object) =>
-      printed(binary, [...args, file, 'conform', JSON.stringify({ ...what, secure: secure.servers })], dirname(file));
+      printed(
+        binary,
+        [...args, file, 'conform', JSON.stringify({ ...what, secure: secure.servers, sockets: true })],
+        dirname(file),
+      );
     await attempt(program, title, 'package', conform(program));
     await attempt(program, title, 'one file', conform(await installed.bundle('program', conditions)));
   };
@@ -52,7 +58,7 @@ try {
   ): Promise<void> => {
     using worker = await ServedWorker.start(binary, await installed.bundle('worker', conditions), secure.authority);
     await attempt(program, title, 'one file', async (what) => {
-      const body = JSON.stringify({ ...what, secure: secure.withoutOptions });
+      const body = JSON.stringify({ ...what, secure: secure.withoutOptions, sockets: true });
       const response = await fetch(worker.url, { method: 'POST', body, signal: AbortSignal.timeout(TIMEOUT_MS) });
       return response.text();
     });
@@ -62,7 +68,7 @@ try {
   if (isWanted(here)) {
     const executable = await installed.executable('program');
     await attempt(program, `Node.js ${process.versions.node}`, 'one executable', (what) => {
-      const conformance = JSON.stringify({ ...what, secure: secure.servers });
+      const conformance = JSON.stringify({ ...what, secure: secure.servers, sockets: true });
       return printed(executable, ['conform', conformance], dirname(executable));
     });
   }
@@ -71,6 +77,14 @@ try {
     const title = `${runtime.name} ${runtime.version}`;
     if (runtime.args === undefined) await tryWorker(title, binary, runtime);
     else await tryProgram(title, binary, runtime);
+  }
+  const chromium = findChromium();
+  if (chromium === undefined) process.stderr.write('Chromium: not found, and not tried; CHROMIUM_BIN names one\n');
+  else if (isWanted({ name: 'Chromium' })) {
+    await using page = await BrowserPage.open(chromium, await installed.bundle('page', ['browser']));
+    await attempt(program, `Chromium ${page.version}`, 'one file', async (what) =>
+      JSON.stringify(await page.conformance({ ...what, secure: [], sockets: false })),
+    );
   }
 } finally {
   await etcd.stop();
@@ -83,7 +97,7 @@ async function attempt(
   program: string,
   runtime: string,
   form: Row['form'],
-  conform: (what: Omit<Conformance, 'secure'>) => Promise<string>,
+  conform: (what: Omit<Conformance, 'secure' | 'sockets'>) => Promise<string>,
 ): Promise<void> {
   process.stderr.write(`${runtime}, ${form}\n`);
   const [endpoint = ''] = etcd.endpoints;

@@ -18,6 +18,8 @@ export interface Conformance {
   readonly lock: string;
   /** Servers with certificates for 127.0.0.1 alone; without `tls` the host cannot ask for HTTP/2 by ALPN. */
   readonly secure: readonly { readonly endpoint: string; readonly tls?: TlsOptions }[];
+  /** False: the host has none, and the gateway is the only way. */
+  readonly sockets: boolean;
 }
 
 const CONTENDERS = 2;
@@ -82,10 +84,6 @@ const CHECKS: Readonly<Record<string, Check>> = {
     const error = await etcd.put(name, 'x', { lease: 12_345n }).catch((reason: unknown) => reason);
     const typed = error instanceof EtcdError && error.reason === 'LeaseNotFound' && error.outcome === 'rejected';
     expect('the server refuses by a reason', typed);
-    const nobody = new Client({ endpoints: ['http://127.0.0.1:2'], timeoutMs: 300 });
-    const unreached = await nobody.get(name).catch((reason: unknown) => reason);
-    await nobody.close();
-    expect('nothing was sent where nobody listens', (unreached as EtcdError).outcome === 'not-sent');
     const aborted = await etcd.get(name, { signal: AbortSignal.abort() }).catch((reason: unknown) => reason);
     expect('a signal ends a call', (aborted as EtcdError).reason === 'Canceled');
   },
@@ -103,9 +101,10 @@ const CHECKS: Readonly<Record<string, Check>> = {
 };
 
 /** Tries everything against a real etcd, while others contend for the same lock. */
-export async function conformance({ endpoint, name, lock, secure }: Conformance): Promise<CheckResult[]> {
+export async function conformance({ endpoint, name, lock, secure, sockets }: Conformance): Promise<CheckResult[]> {
   const checks: CheckResult[] = [];
-  for (const [way, transport] of Object.entries({ '': undefined, ' over the gateway': gateway() })) {
+  const overGateway = [' over the gateway', gateway()] as const;
+  for (const [way, transport] of sockets ? [['', undefined] as const, overGateway] : [overGateway]) {
     const etcd = new Client({ endpoints: [endpoint], transport });
     for (const [what, perform] of Object.entries(CHECKS)) {
       const check = what + way;
@@ -117,7 +116,9 @@ export async function conformance({ endpoint, name, lock, secure }: Conformance)
     const check = tls?.cert === undefined ? 'TLS' : 'TLS with the certificate of a client';
     checks.push({ check, problem: await problemOf(tryTls(url, tls, name)) });
   }
-  const contenders = Array.from({ length: CONTENDERS }, () => contend(endpoint, lock, (count) => count < HOLDS));
+  checks.push({ check: 'nobody there', problem: await problemOf(tryNobody(name, sockets)) });
+  const among = sockets ? undefined : gateway();
+  const contenders = Array.from({ length: CONTENDERS }, () => contend(endpoint, lock, (count) => count < HOLDS, among));
   checks.push({ check: 'lock among others', problem: await problemOf(Promise.all(contenders)) });
   return checks;
 }
@@ -150,9 +151,22 @@ async function tryTls(endpoint: string, tls: TlsOptions | undefined, name: strin
   expect('nor one that nobody vouches for', await isRefused(endpoint, { ...tls, ca: undefined }));
 }
 
+async function tryNobody(name: string, sockets: boolean): Promise<void> {
+  const nobody = new Client({ endpoints: ['http://127.0.0.1:2'], timeoutMs: 300 });
+  const error = (await nobody.get(name).catch((reason: unknown) => reason)) as EtcdError;
+  await nobody.close();
+  expect('nothing was sent where nobody listens', error.outcome === 'not-sent');
+  if (!sockets) expect('the error says what there is instead', error.message.includes('etcdwire/gateway'));
+}
+
 /** Takes a lock again and again, and writes under it when it begins and when it ends, for others to judge. */
-export async function contend(endpoint: string, lock: string, goesOn: (holds: number) => boolean): Promise<void> {
-  const etcd = new Client({ endpoints: [endpoint] });
+export async function contend(
+  endpoint: string,
+  lock: string,
+  goesOn: (holds: number) => boolean,
+  transport?: TransportFactory,
+): Promise<void> {
+  const etcd = new Client({ endpoints: [endpoint], transport });
   try {
     for (let count = 0; goesOn(count); count += 1) {
       await withLock(etcd, lock, async (held) => {
