@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '..');
 const PAGES = readdirSync(join(ROOT, 'docs')).filter((file) => file.endsWith('.md'));
-const DOCUMENTS = ['README.md', 'CHANGELOG.md', ...PAGES.map((file) => `docs/${file}`)];
+const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', ...PAGES.map((file) => `docs/${file}`)];
 
 test.for(DOCUMENTS)('every file that %s links to is there', (document) => {
   const text = readFileSync(join(ROOT, document), 'utf8');
