@@ -5,6 +5,7 @@ import { AuthenticatedTransport } from './channel/authenticated.js';
 import { AutoSync } from './channel/auto-sync.js';
 import { Channel } from './channel/channel.js';
 import { type Credentials, checkCredentials } from './channel/credentials.js';
+import { checkInterceptors, type Interceptor, intercepted } from './channel/interceptors.js';
 import { MemberSync } from './channel/member-sync.js';
 import { OrderedReads } from './channel/ordered-reads.js';
 import { type CallOptions, checkTimeout, Rpc } from './channel/rpc.js';
@@ -64,6 +65,8 @@ export interface ClientOptions {
    * not is never dialled, and never gets the token; an answer that is no boolean fails `sync`. Default: all.
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
+  /** Around every call, the first outermost. Default: none. */
+  readonly interceptors?: readonly Interceptor[] | undefined;
   /** What carries the calls. Default: HTTP/2 of this package's own; `grpcJs` of `etcdwire/grpc-js` is another. */
   readonly transport?: TransportFactory | undefined;
 }
@@ -108,11 +111,12 @@ export class Client extends Keyspace {
     const credentials = options.auth && checkCredentials(options.auth, endpoints);
     const factory = options.transport ?? defaultTransport;
     const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
-    const authenticated = credentials && new AuthenticatedTransport(channel, credentials);
+    const reached = intercepted(channel, checkInterceptors(options.interceptors));
+    const authenticated = credentials && new AuthenticatedTransport(reached, credentials);
     const closing = new AbortController();
     const settings = { timeoutMs, renewsTokens: authenticated?.renewsTokens ?? false, closed: closing.signal };
     const ordered = options.orderedReads ?? false;
-    const direct = authenticated ?? channel;
+    const direct = authenticated ?? reached;
     const inner = ordered ? new OrderedReads(direct, () => channel.endpoints) : direct;
     const memberSync = new MemberSync(new Rpc(inner, settings), channel, endpoints, allowEndpoint);
     const transport =

@@ -1,6 +1,7 @@
 export type { Access, Login, Permission } from './auth/auth.js';
 export type { BytesLike } from './bytes.js';
 export type { Credentials } from './channel/credentials.js';
+export type { Interceptor } from './channel/interceptors.js';
 export type { BidiStream, StreamOptions } from './channel/message-stream.js';
 export type { CallOptions } from './channel/rpc.js';
 export { Client, type ClientOptions } from './client.js';
@@ -25,6 +26,14 @@ export type { Raw } from './raw.js';
 export type { StatusCode } from './status.js';
 export type { Endpoint } from './transport/endpoint.js';
 export type { TlsOptions, TlsSource } from './transport/tls.js';
+export type {
+  Metadata,
+  OutgoingStream,
+  StreamCall,
+  StreamHandler,
+  Transport,
+  UnaryCall,
+} from './transport/transport.js';
 export type { TransportFactory, TransportOptions } from './transport/transport-options.js';
 export { type Compare, compare, type Operator } from './txn/compare.js';
 export { type Op, type OpResult, op, type Txn, type TxnResult } from './txn/op.js';

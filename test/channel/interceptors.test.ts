@@ -1,0 +1,127 @@
+import { expect, inject, test } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { EtcdError, type Interceptor } from '../../src/index.js';
+import { authEtcd, USER } from '../support/auth-etcd.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+
+/** Notes the methods of calls and streams, with a name of its own. */
+function noting(notes: string[], name = ''): Interceptor {
+  return {
+    async unary(call, next) {
+      notes.push(`${name}>${call.method.path}`);
+      try {
+        return await next(call);
+      } finally {
+        notes.push(`${name}<${call.method.path}`);
+      }
+    },
+    stream(call, handler, next) {
+      notes.push(`${name}~${call.method.path}`);
+      return next(call, handler);
+    },
+  };
+}
+
+test('stand around every call, the first outermost', async () => {
+  const notes: string[] = [];
+  const etcd = openClient({ interceptors: [noting(notes, 'a'), noting(notes, 'b')] });
+  await etcd.put(unique(), 'x');
+  const path = '/etcdserverpb.KV/Put';
+  expect(notes).toEqual([`a>${path}`, `b>${path}`, `b<${path}`, `a<${path}`]);
+});
+
+test('see the calls and streams of locks, watches and namespaces', async () => {
+  const notes: string[] = [];
+  const etcd = openClient({ interceptors: [noting(notes)] });
+  await using session = await Session.open(etcd.namespace('app/'));
+  await using _held = await new Mutex(session, unique()).lock();
+  const watch = etcd.watch(unique());
+  await watch.created();
+  expect(new Set(notes.filter((note) => !note.startsWith('<')))).toEqual(
+    new Set(['>/etcdserverpb.Lease/LeaseGrant', '>/etcdserverpb.KV/Txn', '~/etcdserverpb.Watch/Watch']),
+  );
+  await watch.close();
+});
+
+test('change what is sent, what comes back, and what goes wrong', async () => {
+  const key = unique();
+  const upper: Interceptor = {
+    unary: (call, next) => {
+      if (call.method.path !== '/etcdserverpb.KV/Put') return next(call);
+      return next({
+        ...call,
+        request: { ...(call.request as object), value: Buffer.from('changed') } as typeof call.request,
+      });
+    },
+  };
+  await openClient({ interceptors: [upper] }).put(key, 'given');
+  expect((await openClient().get(key))?.text()).toBe('changed');
+
+  const refuses: Interceptor = {
+    unary: async () => {
+      throw new EtcdError('not on my watch', { code: 'Aborted', reason: 'Other', outcome: 'not-sent' });
+    },
+  };
+  expect(await errorOf(openClient({ interceptors: [refuses] }).put(key, 'x'))).toMatchObject({ outcome: 'not-sent' });
+});
+
+test('hear the messages and the end of a stream', async () => {
+  const key = unique();
+  let [messages, ended] = [0, 0];
+  const counts: Interceptor = {
+    stream: (call, handler, next) =>
+      next(call, {
+        ...handler,
+        message: (message) => {
+          messages += 1;
+          handler.message(message);
+        },
+        end: (error) => {
+          ended += 1;
+          handler.end(error);
+        },
+      }),
+  };
+  const etcd = openClient({ interceptors: [counts] });
+  const watch = etcd.watch(key);
+  await watch.created();
+  await etcd.put(key, 'x');
+  for await (const event of watch) {
+    expect(event.kv.text()).toBe('x');
+    break;
+  }
+  const [endpoint = ''] = inject('endpoints');
+  for await (const _ of etcd.maintenance.snapshot(endpoint));
+  expect(messages).toBeGreaterThanOrEqual(3);
+  expect(ended).toBe(1);
+});
+
+test('see one call however often it is repeated within, and a new one with a new token', async () => {
+  const { endpoints } = await authEtcd();
+  const tokens: (string | undefined)[] = [];
+  const notes: string[] = [];
+  const sees: Interceptor = {
+    unary: (call, next) => {
+      notes.push(call.method.path);
+      tokens.push(call.metadata?.token);
+      return next(call);
+    },
+  };
+  const etcd = openClient({ endpoints, auth: USER, interceptors: [sees] });
+  await etcd.put('app/k', 'v');
+  expect(notes).toEqual(['/etcdserverpb.Auth/Authenticate', '/etcdserverpb.KV/Put']);
+  expect(tokens).toEqual([undefined, expect.any(String)]);
+});
+
+test.each([
+  ['a function', () => {}],
+  ['one alone', { unary: () => {} }],
+  ['none', [{}]],
+  ['nothing', [undefined]],
+])('%s is refused for a list of interceptors', async (_, interceptors) => {
+  expect(await errorOf(() => openClient({ interceptors: interceptors as never }))).toMatchObject({
+    reason: 'InvalidInput',
+    message: expect.stringContaining('interceptors'),
+  });
+});
