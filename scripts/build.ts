@@ -17,7 +17,7 @@ const HOSTS = ['node', 'workerd', 'none'].map((name) => `transport/hosts/${name}
 const hostByCondition: Plugin = {
   name: 'host by condition',
   setup({ onResolve }) {
-    onResolve({ filter: /^\.\/hosts\/node\.js$/ }, () => ({ path: '#host', external: true }));
+    onResolve({ filter: /\/hosts\/node\.js$/ }, () => ({ path: '#host', external: true }));
   },
 };
 

@@ -11,26 +11,26 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** Bytes after gzip that each may take: what it takes now, and a little. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 46_000 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 46_500 },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 49_600,
+    limit: 50_000,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 55_300,
+    limit: 55_800,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
     code: "export { Client } from './src/index.js'; export * from './src/gateway/index.js'",
-    limit: 53_600,
+    limit: 53_900,
   },
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
-    limit: 49_700,
+    limit: 50_000,
   },
 ];
 

@@ -5,6 +5,7 @@ import { AuthenticatedTransport } from './channel/authenticated.js';
 import { AutoSync } from './channel/auto-sync.js';
 import { Channel } from './channel/channel.js';
 import { type Credentials, checkCredentials } from './channel/credentials.js';
+import { Diagnosed } from './channel/diagnostics.js';
 import { checkInterceptors, type Interceptor, intercepted } from './channel/interceptors.js';
 import { MemberSync } from './channel/member-sync.js';
 import { OrderedReads } from './channel/ordered-reads.js';
@@ -111,7 +112,7 @@ export class Client extends Keyspace {
     const credentials = options.auth && checkCredentials(options.auth, endpoints);
     const factory = options.transport ?? defaultTransport;
     const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
-    const reached = intercepted(channel, checkInterceptors(options.interceptors));
+    const reached = intercepted(new Diagnosed(channel), checkInterceptors(options.interceptors));
     const authenticated = credentials && new AuthenticatedTransport(reached, credentials);
     const closing = new AbortController();
     const settings = { timeoutMs, renewsTokens: authenticated?.renewsTokens ?? false, closed: closing.signal };

@@ -1,6 +1,7 @@
 export type { Access, Login, Permission } from './auth/auth.js';
 export type { BytesLike } from './bytes.js';
 export type { Credentials } from './channel/credentials.js';
+export type { CallDiagnostics } from './channel/diagnostics.js';
 export type { Interceptor } from './channel/interceptors.js';
 export type { BidiStream, StreamOptions } from './channel/message-stream.js';
 export type { CallOptions } from './channel/rpc.js';

@@ -62,6 +62,7 @@ export class Channel implements Transport {
         }
         const startedAt = monotonicMs();
         if (call.deadline <= startedAt) throw outOfTime(call, outcome, last);
+        call.onAttempt?.(peer.endpoint.url);
         try {
           const response = await peer.transport.unary(call);
           this.#peers.succeeded(peer, startedAt);
@@ -88,6 +89,7 @@ export class Channel implements Transport {
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request> {
     const peer = this.#peers.pick(call.endpoint);
+    call.onAttempt?.(peer.endpoint.url);
     const startedAt = monotonicMs();
     peer.users += 1;
     let over = false;

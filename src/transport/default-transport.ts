@@ -3,7 +3,7 @@ import { http2 } from './http2/transport.js';
 import type { TransportFactory } from './transport-options.js';
 
 /**
- * What carries the calls where nobody says otherwise: the one place that names a host. In the package this is `#host` of
- * package.json, another file for each kind of host.
+ * What carries the calls where nobody says otherwise. In the package the host is `#host` of package.json, another file for
+ * each kind of host.
  */
 export const defaultTransport: TransportFactory = http2(openByteStream);

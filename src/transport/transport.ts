@@ -9,6 +9,8 @@ interface Call<Request, Response> {
   readonly method: Method<Request, Response>;
   /** The one endpoint to go to, where the call concerns one member. A transport of one endpoint takes no notice. */
   readonly endpoint?: string | undefined;
+  /** Called with the URL of each endpoint that is tried. */
+  readonly onAttempt?: ((endpoint: string) => void) | undefined;
 }
 
 export interface StreamCall<Request, Response> extends Call<Request, Response> {

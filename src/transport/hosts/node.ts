@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel';
 import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { after } from '../../time.js';
@@ -11,6 +12,8 @@ const READ_BUFFER_BYTES = 65_536;
 const LONG_BYTES = 262_144;
 /** For the last words of a connection to be sent. */
 const FLUSH_TIMEOUT_MS = 1_000;
+
+export { channel as diagnosticsChannel };
 
 /** Byte streams on Node's `net` and `tls`. */
 export const openByteStream: OpenByteStream = (endpoint, tls, events) => {

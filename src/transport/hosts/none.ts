@@ -1,5 +1,7 @@
 import type { OpenByteStream } from '../byte-stream.js';
 
+export { silentChannel as diagnosticsChannel } from '../diagnostics-channel.js';
+
 /** For hosts without sockets, such as browsers: every connection fails, and says what there is instead. */
 export const openByteStream: OpenByteStream = (_, __, events) => {
   queueMicrotask(() => events.closed('there are no sockets here; transport: gateway() of etcdwire/gateway needs none'));

@@ -4,6 +4,8 @@ import { settledWithin } from '../../time.js';
 import type { ByteStream, ByteStreamEvents, OpenByteStream } from '../byte-stream.js';
 import type { TlsOptions } from '../tls.js';
 
+export { silentChannel as diagnosticsChannel } from '../diagnostics-channel.js';
+
 /** More than this waiting to be sent is long. */
 const LONG_BYTES = 262_144;
 /** For the last words of a connection to be sent. */
