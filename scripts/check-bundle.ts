@@ -11,26 +11,26 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** Bytes after gzip that each may take: what it takes now, and a little. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 46_500 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 46_800 },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 50_000,
+    limit: 50_400,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 55_800,
+    limit: 56_000,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
     code: "export { Client } from './src/index.js'; export * from './src/gateway/index.js'",
-    limit: 53_900,
+    limit: 54_000,
   },
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
-    limit: 50_000,
+    limit: 50_400,
   },
 ];
 

@@ -23,6 +23,7 @@ const RANKS: readonly (readonly string[])[] = [
       'async-queue',
       'in-turn',
       'once',
+      'log',
     ],
     ...['checked-signal', 'on-abort', 'protobuf'],
   ],

@@ -15,6 +15,7 @@ import { ElectionService } from './election/election-service.js';
 import { invalidInput } from './errors.js';
 import { Keyspace } from './keyspace.js';
 import { LockService } from './lock/lock-service.js';
+import type { Logger } from './log.js';
 import { Maintenance } from './maintenance/maintenance.js';
 import { once } from './once.js';
 import { type Raw, rawStubs } from './raw.js';
@@ -66,6 +67,11 @@ export interface ClientOptions {
    * not is never dialled, and never gets the token; an answer that is no boolean fails `sync`. Default: all.
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
+  /**
+   * Told of what happens by itself: endpoints that fail and work again, calls that are repeated, watches that go on
+   * over a new stream, leases that are lost, endpoints that change. `console` is one. Default: none.
+   */
+  readonly logger?: Logger | undefined;
   /** Around every call, the first outermost. Default: none. */
   readonly interceptors?: readonly Interceptor[] | undefined;
   /** What carries the calls. Default: HTTP/2 of this package's own; `grpcJs` of `etcdwire/grpc-js` is another. */
@@ -111,11 +117,16 @@ export class Client extends Keyspace {
       throw invalidInput('allowEndpoint', describeType(allowEndpoint), 'a function of a URL');
     const credentials = options.auth && checkCredentials(options.auth, endpoints);
     const factory = options.transport ?? defaultTransport;
-    const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions));
+    const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions), options.logger);
     const reached = intercepted(new Diagnosed(channel), checkInterceptors(options.interceptors));
     const authenticated = credentials && new AuthenticatedTransport(reached, credentials);
     const closing = new AbortController();
-    const settings = { timeoutMs, renewsTokens: authenticated?.renewsTokens ?? false, closed: closing.signal };
+    const settings = {
+      timeoutMs,
+      renewsTokens: authenticated?.renewsTokens ?? false,
+      closed: closing.signal,
+      logger: options.logger,
+    };
     const ordered = options.orderedReads ?? false;
     const direct = authenticated ?? reached;
     const inner = ordered ? new OrderedReads(direct, () => channel.endpoints) : direct;

@@ -19,6 +19,7 @@ export type { DeleteOptions, PutOptions, RangeOptions, Sort } from './kv/request
 export type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
 export type { KeepAlive } from './lease/keep-alive.js';
 export type { GrantOptions, Lease, Leases, TimeToLive } from './lease/lease.js';
+export type { LogDetails, Logger } from './log.js';
 export type { Alarm, Status } from './maintenance/maintenance.js';
 export type { Snapshot, SnapshotSink } from './maintenance/snapshot.js';
 export type { CachedRange } from './mirror/cached-range.js';

@@ -1,4 +1,5 @@
-import { canceled, clientClosed, EtcdError, type Outcome, outOfTime } from '../errors.js';
+import { canceled, clientClosed, EtcdError, type Outcome, outOfTime, type Reason } from '../errors.js';
+import { type Logger, log } from '../log.js';
 import { monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { forwardStream } from '../transport/forward-stream.js';
@@ -24,11 +25,13 @@ export class Channel implements Transport {
   readonly #peers: Peers;
   #endpoints: readonly Endpoint[];
   readonly #closed = new AbortController();
+  readonly #logger: Logger | undefined;
 
-  constructor(endpoints: readonly Endpoint[], transportOf: (endpoint: Endpoint) => Transport) {
+  constructor(endpoints: readonly Endpoint[], transportOf: (endpoint: Endpoint) => Transport, logger?: Logger) {
     this.#configured = endpoints;
     this.#endpoints = endpoints;
     this.#transportOf = transportOf;
+    this.#logger = logger;
     this.#peers = new Peers(endpoints.map((endpoint) => this.#peerOf(endpoint)));
   }
 
@@ -40,6 +43,8 @@ export class Channel implements Transport {
   /** Uses these from now on, and those given at the beginning only where none of these works. */
   follow(endpoints: readonly Endpoint[]): void {
     if (this.#closed.signal.aborted) return;
+    if (endpoints.some(({ url }) => !this.endpoints.includes(url)) || endpoints.length !== this.#endpoints.length)
+      log(this.#logger, 'info', 'endpoints changed', { endpoints: endpoints.map(({ url }) => url) });
     this.#endpoints = endpoints;
     const preferred = new Set(endpoints.map((endpoint) => this.#peerOf(endpoint)));
     const spare = this.#configured.map((endpoint) => this.#peerOf(endpoint)).filter((peer) => !preferred.has(peer));
@@ -65,17 +70,18 @@ export class Channel implements Transport {
         call.onAttempt?.(peer.endpoint.url);
         try {
           const response = await peer.transport.unary(call);
-          this.#peers.succeeded(peer, startedAt);
+          this.#works(peer, startedAt);
           return response;
         } catch (error) {
           if (!(error instanceof EtcdError)) throw error;
           const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
-          if (silent || isEndpointFailure(error)) this.#peers.failed(peer, error.reason);
+          if (silent || isEndpointFailure(error)) this.#fails(peer, error.reason);
           if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
           if (this.#isStuck(call, error, attempt) || !mayRetry(call.method, error)) {
             throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
           }
           last = error;
+          log(this.#logger, 'debug', 'call repeated', { method: call.method.path, reason: error.reason, attempt });
           call.onRetry?.(error);
         }
       } finally {
@@ -100,22 +106,22 @@ export class Channel implements Transport {
     };
     const stream = peer.transport.stream<Request, Response>(call, {
       message: (message) => {
-        if (peer.failures > 0) this.#peers.succeeded(peer, startedAt);
+        if (peer.failures > 0) this.#works(peer, startedAt);
         handler.message(message);
       },
       end: (error) => {
-        if (error !== undefined && isEndpointFailure(error)) this.#peers.failed(peer, error.reason);
+        if (error !== undefined && isEndpointFailure(error)) this.#fails(peer, error.reason);
         left();
         handler.end(error);
       },
       leaving: () => {
-        this.#peers.failed(peer);
+        this.#fails(peer, 'StreamRefused');
         handler.leaving?.();
       },
     });
     return forwardStream(stream, {
       cancel: (why) => {
-        if (why === 'unresponsive') this.#peers.failed(peer);
+        if (why === 'unresponsive') this.#fails(peer, 'DeadlineExceeded');
         stream.cancel(why);
         left();
       },
@@ -136,6 +142,19 @@ export class Channel implements Transport {
     // Without a time limit a member that is gone for good would be waited for as long.
     if (endpoint !== undefined && deadline === Number.POSITIVE_INFINITY && attempt === MAX_VAIN) return true;
     return reason === 'NotSupportedForLearner' && (endpoint !== undefined || this.#peers.all().length === 1);
+  }
+
+  #works(peer: Peer, startedAt: number): void {
+    const { failures } = peer;
+    this.#peers.succeeded(peer, startedAt);
+    if (failures > 0 && peer.failures === 0)
+      log(this.#logger, 'info', 'endpoint works again', { endpoint: peer.endpoint.url });
+  }
+
+  #fails(peer: Peer, reason: Reason): void {
+    const { failures } = peer;
+    this.#peers.failed(peer, reason);
+    if (failures === 0) log(this.#logger, 'warn', 'endpoint fails', { endpoint: peer.endpoint.url, reason });
   }
 
   #left(peer: Peer): void {

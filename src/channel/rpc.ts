@@ -1,5 +1,6 @@
 import { show } from '../arguments.js';
 import { invalidInput } from '../errors.js';
+import type { Logger } from '../log.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
 import { monotonicMs } from '../time.js';
@@ -26,6 +27,7 @@ export interface RpcSettings {
   readonly renewsTokens: boolean;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
+  readonly logger?: Logger | undefined;
 }
 
 /** Makes calls out of requests: the client's defaults, the deadline, the metadata. */

@@ -1,8 +1,9 @@
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
-import type { EtcdError } from '../errors.js';
+import type { EtcdError, Reason } from '../errors.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
+import { log } from '../log.js';
 import { onAbort } from '../on-abort.js';
 import { after, backoffMs, monotonicMs } from '../time.js';
 import type { OutgoingStream } from '../transport/transport.js';
@@ -18,6 +19,9 @@ const MIN_PATIENCE_MS = 500;
 const GRACE_MS = 50;
 
 const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINITY };
+
+/** Ends of a lease that this client has asked for. */
+const EXPECTED: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed', 'ClientClosed']);
 
 interface Kept {
   readonly id: bigint;
@@ -65,7 +69,7 @@ export class LeaseKeeper {
     }
     // Only as long as there is one kept: a namespace is made for a moment, and the client lasts.
     if (this.#kept.size === 0) this.#offClosed = onAbort(closed, () => this.close());
-    handle.signal.addEventListener('abort', () => this.#release(handle));
+    handle.signal.addEventListener('abort', () => this.#lost(handle));
     const kept: Kept = this.#kept.get(id) ?? {
       id,
       handles: new Set(),
@@ -96,6 +100,13 @@ export class LeaseKeeper {
   close(): void {
     this.#closed = true;
     for (const id of [...this.#kept.keys()]) this.lose(id, lostWithClient(id));
+  }
+
+  #lost(handle: KeepAlive): void {
+    const { reason } = handle.signal.reason as EtcdError;
+    if (!EXPECTED.has(reason))
+      log(this.#rpc.settings.logger, 'warn', 'lease lost', { lease: handle.id.toString(16), reason });
+    this.#release(handle);
   }
 
   #release(handle: KeepAlive): void {

@@ -4,6 +4,7 @@ import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
 import { clientClosed, EtcdError, type Reason } from '../errors.js';
 import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
+import { log } from '../log.js';
 import { onAbort } from '../on-abort.js';
 import type { StatusCode } from '../status.js';
 import { errorFromText } from '../status-error.js';
@@ -262,6 +263,8 @@ export class WatchStream {
     for (const watcher of this.#watchers) watcher.detached();
     if (error !== undefined && isTooLarge(error) && ++this.#tooLarge < MAX_TOO_LARGE) return this.#open();
     if (error !== undefined && !isResumable(error) && !this.#renews(error, this.#renewals++)) return this.end(error);
+    const reason = error?.reason ?? 'the server ended it';
+    log(this.#rpc.settings.logger, 'info', 'watches go on over a new stream', { reason, watches: this.#watchers.size });
     this.#reopening = true;
     if (monotonicMs() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#stopReopening = after(backoffMs(this.#failures++), () => {
