@@ -89,7 +89,12 @@ export function hexOf(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Lease ids and ids of members, as etcdctl writes them. */
+/** Ids of members, as etcdctl writes them. */
 export function hexId(id: bigint): string {
   return BigInt.asUintN(64, id).toString(16);
+}
+
+/** Ids of leases, as etcdctl writes them. */
+export function leaseHex(id: bigint): string {
+  return hexId(id).padStart(16, '0');
 }

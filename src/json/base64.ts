@@ -18,5 +18,8 @@ export function fromBase64(text: string, argument: string): Uint8Array {
     .replaceAll('_', '/');
   if (!/^[A-Za-z0-9+/]*$/.test(unpadded) || unpadded.length % 4 === 1)
     throw invalidInput(argument, 'a string that is no base64', 'base64');
-  return Uint8Array.from(atob(unpadded), (character) => character.charCodeAt(0));
+  const binary = atob(unpadded);
+  const bytes = new Uint8Array(binary.length);
+  for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index);
+  return bytes;
 }

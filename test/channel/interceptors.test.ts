@@ -1,9 +1,10 @@
-import { expect, inject, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { EtcdError, type Interceptor } from '../../src/index.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { ownEtcd } from '../support/own-etcd.js';
 
 /** Notes the methods of calls and streams, with a name of its own. */
 function noting(notes: string[], name = ''): Interceptor {
@@ -83,7 +84,8 @@ test('hear the messages and the end of a stream', async () => {
         },
       }),
   };
-  const etcd = openClient({ interceptors: [counts] });
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({ endpoints, interceptors: [counts] });
   const watch = etcd.watch(key);
   await watch.created();
   await etcd.put(key, 'x');
@@ -91,7 +93,7 @@ test('hear the messages and the end of a stream', async () => {
     expect(event.kv.text()).toBe('x');
     break;
   }
-  const [endpoint = ''] = inject('endpoints');
+  const [endpoint = ''] = endpoints;
   for await (const _ of etcd.maintenance.snapshot(endpoint));
   expect(messages).toBeGreaterThanOrEqual(3);
   expect(ended).toBe(1);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { cli, cliJson, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
+import { ownEtcd } from '../support/own-etcd.js';
 
 describe('call', () => {
   it('takes and gives the JSON of the gateway, or text where it is told so', async () => {
@@ -38,7 +39,8 @@ describe('call', () => {
   it('ends when the server ends the stream', async () => {
     const { id } = await openClient().lease.grant({ ttl: 60 });
     expect(await cliJson(['call', 'Lease/LeaseKeepAlive', `{"ID": ${id}}`])).toMatchObject({ TTL: '60' });
-    const chunks = (await cli(['call', 'Maintenance/Snapshot'])).stdout.trimEnd().split('\n');
+    const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
+    const chunks = (await cli(['call', 'Maintenance/Snapshot'], { environment })).stdout.trimEnd().split('\n');
     expect(chunks.every((line) => 'blob' in JSON.parse(line))).toBe(true);
   });
 

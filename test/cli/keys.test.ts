@@ -4,6 +4,7 @@ import { describe, expect, inject, it } from 'vitest';
 import { cli, cliJson, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { runEtcdctl } from '../support/etcdctl.js';
+import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 interface Kvs {
@@ -48,8 +49,12 @@ describe('get, put and del', () => {
 
   it.skipIf(inject('etcdctl') === undefined)('print simple text as etcdctl does', async () => {
     const etcdctl = inject('etcdctl') as string;
+    const { endpoints } = await ownEtcd();
+    const etcd = openClient({ endpoints });
+    const environment = { ETCDCTL_ENDPOINTS: endpoints.join() };
     const key = unique();
-    for (const name of ['a', 'b', 'c']) await openClient().put(`${key}/${name}`, name.toUpperCase());
+    for (const name of ['a', 'b', 'c']) await etcd.put(`${key}/${name}`, name.toUpperCase());
+    await etcd.lease.grant({ ttl: 1_000, id: 0xabcn });
     for (const args of [
       ['get', '--prefix', key],
       ['get', '--prefix', '--keys-only', key],
@@ -60,9 +65,9 @@ describe('get, put and del', () => {
       ['del', `${key}/a`, '--prev-kv'],
       ['lease', 'list'],
     ]) {
-      const theirs = runEtcdctl(etcdctl, inject('endpoints'), ...args);
-      if (args[0] === 'del' || args[0] === 'put') await openClient().put(`${key}/a`, args[0] === 'del' ? 'AA' : 'A');
-      const { stdout } = await cli(['-w', 'simple', ...args]);
+      const theirs = runEtcdctl(etcdctl, endpoints, ...args);
+      if (args[0] === 'del' || args[0] === 'put') await etcd.put(`${key}/a`, args[0] === 'del' ? 'AA' : 'A');
+      const { stdout } = await cli(['-w', 'simple', ...args], { environment });
       expect.soft(blankless(stdout), args.join(' ')).toBe(blankless(theirs));
     }
   });
@@ -115,7 +120,7 @@ it('watch prints an event a line as it comes, until it is interrupted', async ()
 
 it('lease grants, renews, shows and revokes', async () => {
   const { ID } = await cliJson<{ ID: string }>(['lease', 'grant', '60']);
-  const id = BigInt(ID).toString(16);
+  const id = BigInt(ID).toString(16).padStart(16, '0');
   expect(await cliJson(['lease', 'keep-alive', '--once', id])).toMatchObject({ ID, TTL: '60' });
   const key = unique();
   await cliJson(['put', key, 'x', '--lease', id]);
@@ -142,7 +147,8 @@ it('status tells of those that answer, and ends as the others make it end', asyn
 
 it('snapshot save writes a file that is whole', async () => {
   const file = join(temporaryFolder(), 'snapshot.db');
-  const saved = await cliJson<{ bytes: number }>(['snapshot', 'save', file]);
+  const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
+  const saved = await cliJson<{ bytes: number }>(['snapshot', 'save', file], { environment });
   expect(saved.bytes % 512).toBe(32);
 });
 

@@ -14,7 +14,7 @@ import { resolveKeys, type WireRange } from '../../kv/key-range.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, readAll } from '../io.js';
-import { hexId, readable } from '../output.js';
+import { leaseHex, readable } from '../output.js';
 import { int64, leaseId } from '../values.js';
 
 export interface RangeFlags {
@@ -159,6 +159,6 @@ function rowOf({ key, value, createRevision, modRevision, version, lease }: KeyV
     readable(key),
     readable(value),
     ...[createRevision, modRevision, version].map(String),
-    lease === 0n ? '' : hexId(lease),
+    lease === 0n ? '' : leaseHex(lease),
   ];
 }

@@ -10,7 +10,7 @@ import { toJson } from '../../json/to-json.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { hexId, readable } from '../output.js';
+import { leaseHex, readable } from '../output.js';
 import { leaseId, seconds } from '../values.js';
 
 export function addLeaseCommands(program: Command, io: Io): void {
@@ -45,23 +45,23 @@ async function grant(context: Context, ttl: number): Promise<void> {
   const { out, call } = context;
   const response = await withClient(context, (client) => client.raw.lease.leaseGrant({ ttl: BigInt(ttl) }, call));
   if (out.format === 'json') out.json(toJson(LeaseGrantResponse, response));
-  else out.line(`lease ${hexId(response.id)} granted with TTL(${response.ttl}s)`);
+  else out.line(`lease ${leaseHex(response.id)} granted with TTL(${response.ttl}s)`);
 }
 
 async function revoke(context: Context, id: bigint): Promise<void> {
   const { out, call } = context;
   const response = await withClient(context, (client) => client.raw.lease.leaseRevoke({ id }, call));
   if (out.format === 'json') out.json(toJson(LeaseRevokeResponse, response));
-  else out.line(`lease ${hexId(id)} revoked`);
+  else out.line(`lease ${leaseHex(id)} revoked`);
 }
 
 async function timeToLive(context: Context, id: bigint, keys: boolean): Promise<void> {
   const { out, call } = context;
   const response = await withClient(context, (client) => client.raw.lease.leaseTimeToLive({ id, keys }, call));
   if (out.format === 'json') return out.json(toJson(LeaseTimeToLiveResponse, response));
-  if (response.ttl < 0n) return out.line(`lease ${hexId(id)} already expired`);
+  if (response.ttl < 0n) return out.line(`lease ${leaseHex(id)} already expired`);
   const attached = keys ? `, attached keys(${response.keys.map(readable).join(', ')})` : '';
-  out.line(`lease ${hexId(id)} granted with TTL(${response.grantedTtl}s), remaining(${response.ttl}s)${attached}`);
+  out.line(`lease ${leaseHex(id)} granted with TTL(${response.grantedTtl}s), remaining(${response.ttl}s)${attached}`);
 }
 
 async function list(context: Context): Promise<void> {
@@ -69,7 +69,7 @@ async function list(context: Context): Promise<void> {
   const response = await withClient(context, (client) => client.raw.lease.leaseLeases({}, call));
   if (out.format === 'json') out.json(toJson(LeaseLeasesResponse, response));
   else
-    for (const line of [`found ${response.leases.length} leases`, ...response.leases.map(({ id }) => hexId(id))])
+    for (const line of [`found ${response.leases.length} leases`, ...response.leases.map(({ id }) => leaseHex(id))])
       out.line(line);
 }
 
@@ -84,13 +84,13 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
   // S13: an answer without time left means that it is gone.
   if (response.ttl <= 0n) throw gone(id);
   if (out.format === 'json') out.json(toJson(LeaseKeepAliveResponse, response));
-  else out.line(`lease ${hexId(id)} keepalived with TTL(${response.ttl})`);
+  else out.line(`lease ${leaseHex(id)} keepalived with TTL(${response.ttl})`);
 }
 
 async function keepAlive(context: Context, id: bigint): Promise<void> {
   await withClient(context, async (client) => {
     const alive = client.lease.keepAlive(id);
-    if (context.out.format !== 'json') context.out.line(`lease ${hexId(id)} is kept alive`);
+    if (context.out.format !== 'json') context.out.line(`lease ${leaseHex(id)} is kept alive`);
     const over = AbortSignal.any([alive.signal, context.io.interrupted]);
     await new Promise<void>((resolve) => {
       if (over.aborted) resolve();
@@ -101,5 +101,5 @@ async function keepAlive(context: Context, id: bigint): Promise<void> {
 }
 
 function gone(id: bigint): CliError {
-  return new CliError(ExitCode.FAILED, `lease ${hexId(id)} expired or revoked`);
+  return new CliError(ExitCode.FAILED, `lease ${leaseHex(id)} expired or revoked`);
 }
