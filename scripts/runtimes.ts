@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { dirname } from 'node:path';
+import { findChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
-import { BrowserPage, findChromium } from './runtimes/browser-page.js';
+import { BrowserPage } from './runtimes/browser-page.js';
 import type { CheckResult, Conformance } from './runtimes/conformance.js';
 import { Contender } from './runtimes/contender.js';
 import { fetchRuntime } from './runtimes/fetch-runtime.js';

@@ -1,26 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { chromium } from 'playwright-core';
+import { type Browser, launchChromium } from '../chromium.js';
 import type { CheckResult, Conformance } from './conformance.js';
-
-/** Debian's, and those of other systems. */
-const CHROMIUMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-/** What would look for the makers of the browser. */
-const QUIET = [
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-];
-
-type Browser = Awaited<ReturnType<typeof chromium.launch>>;
-
-/** Undefined where there is none on this machine. */
-export function findChromium(): string | undefined {
-  return [process.env.CHROMIUM_BIN, ...CHROMIUMS].find((file) => file !== undefined && existsSync(file));
-}
 
 /** A page of headless Chromium, of an origin of its own, with a bundle in it. */
 export class BrowserPage implements AsyncDisposable {
@@ -41,8 +23,7 @@ export class BrowserPage implements AsyncDisposable {
       else response.setHeader('content-type', 'text/html').end('<script type="module" src="/bundle.mjs"></script>');
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const args = [...QUIET, '--no-sandbox', '--disable-gpu'];
-    return new BrowserPage(await chromium.launch({ executablePath, args }), server);
+    return new BrowserPage(await launchChromium(executablePath), server);
   }
 
   async conformance(what: Conformance): Promise<CheckResult[]> {
