@@ -44,6 +44,10 @@ export function textOf(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
+export function hexOf(bytes: Uint8Array, separator = ''): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(separator);
+}
+
 /** Byte order, as etcd orders keys: negative, 0 or positive. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const common = Math.min(a.length, b.length);

@@ -1,50 +1,52 @@
 import type { ServerReason } from './server-errors.js';
 import type { StatusCode } from './status.js';
 
-/** Why a call failed, where the cause lies on this side of the wire or is none that etcd names. */
-type ClientReason =
-  /** An argument was refused before anything was sent; the message names it. */
+/**
+ * Why a call failed, where the cause lies on this side of the wire or is none that etcd names.
+ *
+ * - `InvalidInput`: An argument was refused before anything was sent; the message names it.
+ * - `ConnectFailed`: No connection came about: refused, no such host, TLS, or no answer within the connect deadline.
+ * - `ConnectionLost`: The connection or its stream broke while the call was under way.
+ * - `StreamRefused`: HTTP/2 refused the call. Outcome `rejected`: by GOAWAY, whose last stream came before it. Outcome
+ *   `unknown`: by REFUSED_STREAM, which some proxies also send for what they have passed on.
+ * - `ProtocolError`: The peer broke a rule of HTTP/2.
+ * - `MalformedMessage`: The peer sent bytes that are no such message.
+ * - `ClientClosed`: The client was closed.
+ * - `LeaseExpired`: The server says the lease is gone: it expired, or somebody revoked it.
+ * - `LeaseRevoked`: This client revoked the lease.
+ * - `LeaseUnreachable`: No renewal was acknowledged before the lease's deadline on the local monotonic clock.
+ * - `KeepAliveClosed`: The keepalive was closed by its owner; nobody renews the lease here any more.
+ * - `LockLost`: The lock is not held, or not any more: released, or its key is gone.
+ * - `SnapshotCorrupt`: A snapshot lacks bytes, or they are not those that the member sent.
+ * - `StaleRead`: No member at hand has come as far as what was read before; see `orderedReads`.
+ * - `TxnConflict`: Others changed what a transaction read, as often as it was tried.
+ * - `BarrierFull`: As many as the barrier is for have entered already.
+ * - `NotInGateway`: etcd's JSON gateway, over which the client goes, has no such call, or cannot do this with it.
+ * - `WatchClosed`: The watch was closed by its owner.
+ * - `Other`: An error with a message that is not in etcd's table.
+ */
+export type ClientReason =
   | 'InvalidInput'
-  /** No connection came about: refused, no such host, TLS, or no answer within the connect deadline. */
   | 'ConnectFailed'
-  /** The connection or its stream broke while the call was under way. */
   | 'ConnectionLost'
-  /**
-   * HTTP/2 refused the call. Outcome `rejected`: by GOAWAY, whose last stream came before it. Outcome `unknown`: by
-   * REFUSED_STREAM, which some proxies also send for what they have passed on.
-   */
   | 'StreamRefused'
-  /** The peer broke a rule of HTTP/2. */
   | 'ProtocolError'
-  /** The peer sent bytes that are no such message. */
   | 'MalformedMessage'
-  /** The client was closed. */
   | 'ClientClosed'
-  /** The server says the lease is gone: it expired, or somebody revoked it. */
   | 'LeaseExpired'
-  /** This client revoked the lease. */
   | 'LeaseRevoked'
-  /** No renewal was acknowledged before the lease's deadline on the local monotonic clock. */
   | 'LeaseUnreachable'
-  /** The keepalive was closed by its owner; nobody renews the lease here any more. */
   | 'KeepAliveClosed'
-  /** The lock is not held, or not any more: released, or its key is gone. */
   | 'LockLost'
-  /** A snapshot lacks bytes, or they are not those that the member sent. */
   | 'SnapshotCorrupt'
-  /** No member at hand has come as far as what was read before; see `orderedReads`. */
   | 'StaleRead'
-  /** Others changed what a transaction read, as often as it was tried. */
   | 'TxnConflict'
-  /** As many as the barrier is for have entered already. */
   | 'BarrierFull'
-  /** etcd's JSON gateway, over which the client goes, has no such call, or cannot do this with it. */
   | 'NotInGateway'
-  /** The watch was closed by its owner. */
   | 'WatchClosed'
-  /** An error with a message that is not in etcd's table. */
   | 'Other';
 
+/** Why a call failed. */
 export type Reason = ServerReason | ClientReason;
 
 /**
@@ -53,6 +55,7 @@ export type Reason = ServerReason | ClientReason;
  */
 export type Outcome = 'not-sent' | 'rejected' | 'unknown';
 
+/** What an `EtcdError` is made of. */
 export interface EtcdErrorDetails {
   readonly code: StatusCode;
   readonly reason: Reason;

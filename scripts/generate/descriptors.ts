@@ -3,7 +3,7 @@ import { camelCase } from './names.js';
 
 /** Messages and enums by their full names, for what works with any of them. */
 export function descriptorsModule(namespaces: readonly protobuf.Namespace[]): string {
-  const all = namespaces.flatMap(within);
+  const all = namespaces.flatMap(descendants);
   const messages = all.filter((each) => each instanceof protobuf.Type).map(messageRow);
   const enums = all.filter((each) => each instanceof protobuf.Enum).map(enumRow);
   return `import type { FieldDescriptor } from '../protobuf/descriptor.js';
@@ -23,7 +23,7 @@ ${enums.join('\n')}
 /** What the .proto files say of each message, field, enum, value, service and RPC, by full name. */
 export function commentsModule(namespaces: readonly protobuf.Namespace[]): string {
   const rows = namespaces
-    .flatMap(within)
+    .flatMap(descendants)
     .flatMap((each) => [
       commentRow(fullName(each), each.comment),
       ...(each instanceof protobuf.Type
@@ -43,8 +43,10 @@ ${rows.join('\n')}
 `;
 }
 
-function within(parent: protobuf.NamespaceBase): protobuf.ReflectionObject[] {
-  return parent.nestedArray.flatMap((each) => (each instanceof protobuf.Namespace ? [each, ...within(each)] : [each]));
+export function descendants(parent: protobuf.NamespaceBase): protobuf.ReflectionObject[] {
+  return parent.nestedArray.flatMap((each) =>
+    each instanceof protobuf.Namespace ? [each, ...descendants(each)] : [each],
+  );
 }
 
 function messageRow(type: protobuf.ReflectionObject): string {

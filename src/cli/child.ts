@@ -1,56 +1,80 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { onAbort } from '../on-abort.js';
-import { after } from '../time.js';
+import { after, monotonicMs, pause } from '../time.js';
 import { CliError, ExitCode, SIGNALED } from './exit-code.js';
-import type { Io } from './io.js';
 
 export interface ChildOptions {
   /** Added to this process's own. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Ends the command when it aborts: by SIGTERM, and then by SIGKILL. */
+  /** Ends the command, and what it has started, when it aborts: by SIGTERM, and then by SIGKILL. */
   readonly signal: AbortSignal;
   /** Between the two. */
   readonly graceMs: number;
 }
 
+/** Passed on, each as often as it comes. */
+const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
+/** Sent by a terminal, to all of its foreground's group. */
+const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
+const POLL_MS = 10;
+
 /** Runs a command to its end, with this process's input and output; gives the code that a shell would give. */
 export async function runChild(
   [program = '', ...args]: readonly string[],
-  io: Io,
   { environment, signal, graceMs }: ChildOptions,
 ): Promise<ExitCode> {
   signal.throwIfAborted();
   // A group of its own, so that what it has started ends with it; on a terminal it has to stay in the foreground's.
   const detached = process.stdin.isTTY !== true;
-  const child = spawn(program, args, { stdio: 'inherit', detached, env: { ...process.env, ...environment } });
-  const kill = (name: NodeJS.Signals): void => send(child, name, detached);
-  let stopTimer = (): void => {};
-  const stop = (): void => {
-    kill('SIGTERM');
-    stopTimer = after(graceMs, () => kill('SIGKILL'));
+  const child = start(program, args, detached, environment);
+  const forward = (name: NodeJS.Signals): void => {
+    if (detached || !OF_TERMINAL.has(name)) send(child, name, detached);
   };
-  const offLost = onAbort(signal, stop);
-  const offInterrupted = onAbort(io.interrupted, () => {
-    // What a terminal sends it sends to the whole group.
-    const name = io.interrupted.reason as NodeJS.Signals;
-    if (detached || name !== 'SIGINT') kill(name);
+  for (const name of FORWARDED) process.on(name, forward);
+  let killAtMs = Number.POSITIVE_INFINITY;
+  let stopTimer = (): void => {};
+  const offLost = onAbort(signal, () => {
+    killAtMs = monotonicMs() + graceMs;
+    send(child, 'SIGTERM', detached);
+    stopTimer = after(graceMs, () => send(child, 'SIGKILL', detached));
   });
   try {
-    return await exitOf(child, program);
+    const code = await exitOf(child, program);
+    // What it has started may listen less well than it does.
+    while (killAtMs < Number.POSITIVE_INFINITY && detached && send(child, 0, detached)) {
+      if (monotonicMs() >= killAtMs) send(child, 'SIGKILL', detached);
+      await pause(POLL_MS);
+    }
+    return code;
   } finally {
     stopTimer();
     offLost();
-    offInterrupted();
+    for (const name of FORWARDED) process.off(name, forward);
   }
 }
 
-function send(child: ChildProcess, name: NodeJS.Signals, group: boolean): void {
-  if (child.pid === undefined) return;
+/** @throws CliError */
+function start(
+  program: string,
+  args: readonly string[],
+  detached: boolean,
+  environment: ChildOptions['environment'],
+): ChildProcess {
   try {
-    process.kill(group ? -child.pid : child.pid, name);
+    return spawn(program, args, { stdio: 'inherit', detached, env: { ...process.env, ...environment } });
+  } catch (error) {
+    throw new CliError(ExitCode.CANNOT_RUN, `cannot run ${JSON.stringify(program)}: ${(error as Error).message}`);
+  }
+}
+
+/** Whether there was anybody to send it to. */
+function send(child: ChildProcess, name: NodeJS.Signals | 0, group: boolean): boolean {
+  if (child.pid === undefined) return false;
+  try {
+    return process.kill(group ? -child.pid : child.pid, name);
   } catch {
-    // It has ended already.
+    return false;
   }
 }
 

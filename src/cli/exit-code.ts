@@ -1,5 +1,5 @@
 import { EtcdError } from '../errors.js';
-import { findMethod } from './method-table.js';
+import { methodByPath } from '../method-table.js';
 
 /** What the process ends with: numbers of sysexits(3), which no ordinary command uses for itself. */
 export const ExitCode = {
@@ -12,6 +12,8 @@ export const ExitCode = {
   DATA: 65,
   /** No member can be reached. */
   UNAVAILABLE: 69,
+  /** A file, or standard output, cannot be written. What was done before was done. */
+  CANNOT_WRITE: 73,
   /** It is not known whether a write was applied. */
   UNKNOWN: 74,
   /** Not done in time, or the lock is another's. */
@@ -43,12 +45,17 @@ export class CliError extends Error {
   }
 }
 
+const UNREACHABLE: ReadonlySet<string> = new Set(['ConnectFailed', 'LeaseUnreachable']);
 const NO_PERMISSION: ReadonlySet<string> = new Set(['Unauthenticated', 'PermissionDenied']);
 
 /** The line and the code of whatever was thrown. */
 export function describeFailure(error: unknown): CliError {
   if (error instanceof CliError) return error;
-  if (!(error instanceof EtcdError)) return new CliError(ExitCode.FAILED, messageOf(error));
+  if (!(error instanceof EtcdError)) {
+    // Only what writes files throws such.
+    const ofFile = error instanceof Error && 'syscall' in error && 'path' in error;
+    return new CliError(ofFile ? ExitCode.CANNOT_WRITE : ExitCode.FAILED, messageOf(error));
+  }
   // Time ran out while it was tried again and again: what it was that failed says more.
   const { cause, reason } = error;
   const last =
@@ -62,7 +69,7 @@ function exitCodeOf({ reason, code, outcome, method }: EtcdError): ExitCode {
   if (reason === 'MalformedMessage') return ExitCode.DATA;
   if (reason === 'AuthFailed' || NO_PERMISSION.has(code)) return ExitCode.NO_PERMISSION;
   if (outcome === 'unknown' && method !== undefined && !isRepeatable(method)) return ExitCode.UNKNOWN;
-  if (reason === 'ConnectFailed' || code === 'Unavailable') return ExitCode.UNAVAILABLE;
+  if (UNREACHABLE.has(reason) || code === 'Unavailable') return ExitCode.UNAVAILABLE;
   return code === 'DeadlineExceeded' ? ExitCode.TRY_AGAIN : ExitCode.FAILED;
 }
 
@@ -81,7 +88,7 @@ function hintFor({ reason, outcome, method }: EtcdError): string | undefined {
 }
 
 function isRepeatable(path: string): boolean {
-  return findMethod(path)?.repeatable ?? false;
+  return methodByPath.get(path)?.repeatable ?? false;
 }
 
 function messageOf(error: unknown): string {

@@ -1,9 +1,11 @@
+import { hexOf } from '../bytes.js';
+import { EtcdError } from '../errors.js';
 import type { WireFrame, WireMessage } from '../inspect/frame.js';
 import type { JsonObject } from '../json/json-value.js';
 import { toJson } from '../json/to-json.js';
+import { methodByPath } from '../method-table.js';
 import { decode } from '../protobuf/codec.js';
-import { allMethods } from './method-table.js';
-import { asText, hexOf, readable } from './output.js';
+import { asText, harmless, readable } from './output.js';
 
 /** One line of what a frame says. */
 export function frameText(frame: WireFrame, startMs: number): string {
@@ -13,7 +15,7 @@ export function frameText(frame: WireFrame, startMs: number): string {
   const head = [at, direction === 'sent' ? '>' : '<', where.padEnd(5), [type, ...flags].join(' ').padEnd(28)].join(
     '  ',
   );
-  return `${head}  ${detailText(frame)}`.trimEnd();
+  return harmless(`${head}  ${detailText(frame)}`.trimEnd());
 }
 
 /** The same for programs. */
@@ -72,19 +74,14 @@ function nameOf({ typeName }: WireMessage): string {
   return typeName.slice(typeName.lastIndexOf('.') + 1);
 }
 
-/** With bytes as text, for people. */
+/** With bytes as text, for people; nothing of bytes that are no such message. */
 export function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
-  const found = allMethods.find(({ path }) => path === method);
+  const found = methodByPath.get(method);
   const codec = found?.request.typeName === typeName ? found.request : found?.response;
-  return codec === undefined ? {} : toJson(codec, decode(codec, bytes), asText);
-}
-
-/** What is wrong with bytes that are no such message; undefined where nothing is. */
-export function decodeProblem(read: () => void): string | undefined {
   try {
-    read();
-    return undefined;
+    return codec === undefined ? {} : toJson(codec, decode(codec, bytes), asText);
   } catch (error) {
-    return (error as Error).message;
+    if (error instanceof EtcdError) return {};
+    throw error;
   }
 }

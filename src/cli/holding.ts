@@ -1,45 +1,112 @@
+import { type Command, Option } from 'commander';
 import type { Held } from '../concurrency/held.js';
+import { Session } from '../concurrency/session.js';
+import type { WaitOptions } from '../concurrency/wait-limit.js';
 import { EtcdError } from '../errors.js';
-import { onAbort } from '../on-abort.js';
+import { pause } from '../time.js';
 import { runChild } from './child.js';
-import type { Context } from './context.js';
+import { type Context, withClient } from './context.js';
+import { durationMs } from './duration.js';
 import { CliError, ExitCode } from './exit-code.js';
+import { interruptedBy } from './io.js';
+import { harmless } from './output.js';
+import { seconds } from './values.js';
 
 export interface HoldFlags {
   readonly ttl: number;
+  /** Milliseconds. */
   readonly timeout?: number;
   /** Milliseconds. */
   readonly grace?: number;
 }
 
-/**
- * While it is held: runs the command, or without one waits until it is lost or the user has enough. Gives the code to
- * end with.
- */
-export async function whileHeld(
-  context: Context,
+export function addHoldFlags(command: Command): Command {
+  return command
+    .addOption(
+      new Option('--ttl <seconds>', 'after which it is free where this process died').default(10).argParser(seconds),
+    )
+    .option('--timeout <duration>', 'how long to wait for it; default: for ever', durationMs)
+    .option(
+      '--grace <duration>',
+      'between SIGTERM and SIGKILL, where it is lost; default: half of what the lease lasts then, 500ms at most',
+      durationMs,
+    );
+}
+
+/** Of what is given so many come before --: the rest is the command. @throws CliError */
+export function wantBeforeDashes(command: Command, count: number, problem: string): void {
+  let program = command;
+  while (program.parent !== null) program = program.parent;
+  const { rawArgs } = program as unknown as { readonly rawArgs: readonly string[] };
+  const dashes = rawArgs.indexOf('--');
+  const after = dashes === -1 ? 0 : rawArgs.length - dashes - 1;
+  if (command.args.length - after < count) throw new CliError(ExitCode.USAGE, problem);
+}
+
+interface Hold {
+  readonly name: string;
+  /** What to run. Nothing: to hold it until it is lost, or the user has enough. */
+  readonly command: readonly string[];
+  readonly flags: HoldFlags;
+  /** What is proclaimed with it, if anything is. */
+  readonly value?: string;
+  /** Gives undefined where it is another's, and is not to be waited for. */
+  take(session: Session, options: WaitOptions): Promise<Held | undefined>;
+}
+
+/** Takes what several want and one can have, and runs the command while it is held. Gives the code to end with. */
+export async function hold(context: Context, { name, command, flags, value, take }: Hold): Promise<ExitCode> {
+  return withClient(context, async (client) => {
+    const { call } = context;
+    await context.entering(name);
+    const session = await Session.open(client, { ...call, ttl: flags.ttl });
+    // What became of the command is said whatever becomes of the lease.
+    const givenBack = (giving: Promise<void>): Promise<void> =>
+      giving.catch((error: unknown) => {
+        const { message } = error as Error;
+        context.io.stderr.write(`etcdwire: ${name} may stay taken for up to ${flags.ttl} s: ${harmless(message)}\n`);
+      });
+    try {
+      const held = await take(session, { ...call, timeoutMs: flags.timeout }).catch((error: unknown) => {
+        throw isTimeout(error) ? new CliError(ExitCode.TRY_AGAIN, `${name} was not free within --timeout`) : error;
+      });
+      if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `${name} is another's`);
+      try {
+        if (command.length === 0) print(context, held, value);
+        return await whileHeld(context, held, command, flags);
+      } finally {
+        await givenBack(held.unlock());
+      }
+    } finally {
+      await givenBack(session.close());
+    }
+  });
+}
+
+async function whileHeld(
+  { io }: Context,
   held: Held,
   command: readonly string[],
-  { ttl, grace = graceMs(ttl) }: Pick<HoldFlags, 'ttl' | 'grace'>,
+  { ttl, grace = defaultGraceMs(ttl) }: HoldFlags,
 ): Promise<ExitCode> {
-  const { io } = context;
   if (command.length === 0) {
-    await new Promise<void>((resolve) => {
-      for (const signal of [held.signal, io.interrupted]) {
-        if (signal.aborted) resolve();
-        else onAbort(signal, resolve);
-      }
-    });
+    await pause(Number.POSITIVE_INFINITY, held.signal, io.interrupted);
     if (held.signal.aborted) throw lost(held);
-    return ExitCode.OK;
+    throw interruptedBy(io);
   }
-  const code = await runChild(command, io, { environment: environmentOf(held), signal: held.signal, graceMs: grace });
-  if (held.signal.aborted) throw lost(held);
+  const code = await runChild(command, { environment: environmentOf(held), signal: held.signal, graceMs: grace });
+  if (held.signal.aborted) throw lost(held, '; the command was ended');
   return code;
 }
 
+function print({ out }: Context, { key, token }: Held, value: string | undefined): void {
+  if (out.format === 'json') return out.json({ key, token: String(token), ...(value === undefined ? {} : { value }) });
+  out.line(key);
+  if (value !== undefined) out.line(value);
+}
+
 /** A lease that was not renewed lasts a tenth of its TTL, or 1 s, beyond the end of the hold. */
-function graceMs(ttl: number): number {
+function defaultGraceMs(ttl: number): number {
   return Math.min(ttl * 50, 500);
 }
 
@@ -53,12 +120,11 @@ function environmentOf({ key, token }: Held): Readonly<Record<string, string>> {
   };
 }
 
-function lost({ name, signal }: Held): CliError {
+function lost({ name, signal }: Held, more = ''): CliError {
   const { message } = signal.reason as EtcdError;
-  return new CliError(ExitCode.LOST, `${name} was lost: ${message}; the command was ended`);
+  return new CliError(ExitCode.LOST, `${name} was lost: ${message}${more}`);
 }
 
-/** Somebody else had it all the time. */
-export function isTimeout(error: unknown): boolean {
+function isTimeout(error: unknown): boolean {
   return error instanceof EtcdError && error.reason === 'DeadlineExceeded';
 }

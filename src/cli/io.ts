@@ -1,4 +1,6 @@
 import type { ClientOptions } from '../client.js';
+import { canceled, type EtcdError } from '../errors.js';
+import { onAbort } from '../on-abort.js';
 import type { TransportFactory } from '../transport/transport-options.js';
 import type { Sink } from './output.js';
 
@@ -15,8 +17,39 @@ export interface Io {
   readonly entering?: ((options: ClientOptions, name: string) => Promise<void>) | undefined;
 }
 
-export async function readAll(stdin: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+/** @throws EtcdError, reason `Canceled`, where the user has enough before it ends. */
+export async function readAll(io: Io): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
-  for await (const chunk of stdin) chunks.push(chunk);
+  let offAbort = (): void => {};
+  const interruption = new Promise<never>((_, reject) => {
+    offAbort = onAbort(io.interrupted, () => reject(interruptedBy(io)));
+  });
+  const reading = (async () => {
+    for await (const chunk of io.stdin) chunks.push(chunk);
+  })();
+  try {
+    await Promise.race([reading, interruption]);
+  } finally {
+    offAbort();
+    // Given up: what it still says is of no use to anybody.
+    reading.catch(() => {});
+  }
   return Buffer.concat(chunks);
+}
+
+/** The lines of standard input, as they come. */
+export async function* linesOf({ stdin }: Io): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const chunk of stdin) {
+    const lines = (text + decoder.decode(chunk, { stream: true })).split('\n');
+    text = lines.pop() as string;
+    yield* lines;
+  }
+  if (text !== '') yield text;
+}
+
+/** What ends a command that the user wants to end. */
+export function interruptedBy({ interrupted }: Io): EtcdError {
+  return canceled(interrupted, 'not-sent', 'etcdwire');
 }

@@ -1,7 +1,9 @@
 import { toBytes } from '../bytes.js';
+import { EtcdError } from '../errors.js';
 import { fromBase64, toBase64 } from '../json/base64.js';
-import type { BytesFromJson } from '../json/from-json.js';
+import { type BytesFromJson, type FromJsonOptions, fromJson } from '../json/from-json.js';
 import type { BytesToJson } from '../json/to-json.js';
+import type { Codec } from '../protobuf/codec.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { asText, BASE64_PREFIX } from './output.js';
 
@@ -16,10 +18,22 @@ function fromText(text: string, argument: string): Uint8Array {
 }
 
 /** Long enough for 64 bits that JSON.parse would round. */
-const LONG_INTEGER = /"(?:[^"\\]|\\.)*"|-?\b\d{16,20}\b(?![.eE\d])/g;
+const LONG_INTEGER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\b\d{16,20}\b(?![.eE\d])/gs;
+
+/** A message in JSON. @throws CliError, that says where in it something is not as it should be. */
+export function messageFrom<T>(codec: Codec<T>, text: string, what: string, options: FromJsonOptions): T {
+  const json = parseJson(text, what);
+  try {
+    return fromJson(codec, json, options);
+  } catch (error) {
+    if (error instanceof EtcdError && error.reason === 'InvalidInput')
+      throw new CliError(ExitCode.DATA, `${what}: ${error.message}`);
+    throw error;
+  }
+}
 
 /** 64-bit integers may stand there as numbers: they are read as the strings that they ought to be. @throws CliError */
-export function parseJson(text: string, what: string): unknown {
+function parseJson(text: string, what: string): unknown {
   try {
     return JSON.parse(text.replace(LONG_INTEGER, (found) => (found.startsWith('"') ? found : `"${found}"`)));
   } catch (error) {

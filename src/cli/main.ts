@@ -1,23 +1,34 @@
+import { constants } from 'node:os';
+import { ExitCode, SIGNALED } from './exit-code.js';
 import { run } from './program.js';
 
 const interrupted = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
-    // Who asks twice does not want to wait for what is being given back.
-    if (interrupted.signal.aborted) process.exit(128);
+    // Who asks twice does not want to wait for what is being given back. A command under way is told by itself, and is
+    // not left alone with what it was started under.
+    const commandRuns = process.listenerCount(signal) > 1;
+    if (interrupted.signal.aborted && !commandRuns) process.exit(SIGNALED + constants.signals[signal]);
     interrupted.abort(signal);
   });
 }
-// As `head` does when it has enough.
+let cannotWrite = false;
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0);
-  throw error;
+  // Whoever read has enough, as `head`: what is held is given back.
+  interrupted.abort('SIGPIPE');
+  if (error.code === 'EPIPE' || cannotWrite) return;
+  cannotWrite = true;
+  process.stderr.write(`etcdwire: cannot write to standard output: ${error.message}\n`);
+  process.exitCode = ExitCode.CANNOT_WRITE;
 });
-process.exitCode = await run(process.argv.slice(2), {
+// Nobody can be told of it.
+process.stderr.on('error', () => {});
+const exitCode = await run(process.argv.slice(2), {
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
   interrupted: interrupted.signal,
 });
+process.exitCode = cannotWrite ? ExitCode.CANNOT_WRITE : exitCode;
 // Whoever was to write to it may not have ended.
 process.stdin.destroy();

@@ -1,3 +1,4 @@
+import { hexOf } from '../bytes.js';
 import { toBase64 } from '../json/base64.js';
 import type { JsonValue } from '../json/json-value.js';
 
@@ -36,7 +37,7 @@ export class Output {
   /** Columns side by side under their heads; numbers, and nothing else, to the right. */
   table(heads: readonly string[], rows: readonly (readonly string[])[]): void {
     const all = [heads, ...rows];
-    const widths = heads.map((_, column) => Math.max(...all.map((row) => widthOf(row[column] ?? ''))));
+    const widths = heads.map((_, column) => all.reduce((most, row) => Math.max(most, widthOf(row[column] ?? '')), 0));
     const isNumeric = heads.map((_, column) => rows.length > 0 && rows.every((row) => /^\d+$/.test(row[column] ?? '')));
     for (const row of all) {
       const cells = row.map((cell, column) => {
@@ -60,7 +61,17 @@ const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 /** Bytes for a person to read: text as it is but for control characters; what is no text in hexadecimal. */
 export function readable(bytes: Uint8Array): string {
   const text = textIn(bytes);
-  if (text === undefined) return `0x${hexOf(bytes)}`;
+  return text === undefined ? `0x${hexOf(bytes)}` : harmless(text);
+}
+
+/** The same between quotation marks, where text is as JSON has it. */
+export function quoted(value: Uint8Array | string): string {
+  const text = typeof value === 'string' ? value : textIn(value);
+  return text === undefined ? readable(value as Uint8Array) : harmless(JSON.stringify(text));
+}
+
+/** With control characters, which would move a terminal's cursor or worse, spelled out. */
+export function harmless(text: string): string {
   return text.replace(
     CONTROLS,
     (character) => `\\u${(character.codePointAt(0) as number).toString(16).padStart(4, '0')}`,
@@ -83,10 +94,6 @@ function textIn(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-export function hexOf(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 /** Ids of members, as etcdctl writes them. */

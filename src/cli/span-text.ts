@@ -1,6 +1,7 @@
+import { hexOf } from '../bytes.js';
 import type { Span } from '../inspect/explain.js';
 import { enumName } from '../json/to-json.js';
-import { readable } from './output.js';
+import { quoted } from './output.js';
 import { typeText } from './type-text.js';
 
 /** Bytes shown of one part; the rest is counted. */
@@ -9,7 +10,7 @@ const MAX_HEX_BYTES = 16;
 export function spanText(span: Span, bytes: Uint8Array): string {
   const { start, end, depth } = span;
   const shown = bytes.subarray(start, Math.min(end, start + MAX_HEX_BYTES));
-  const hex = [...shown].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
+  const hex = hexOf(shown, ' ');
   const more = end - start > MAX_HEX_BYTES ? ` … (${end - start} bytes)` : '';
   const inner = '  '.repeat(depth * 2 + (span.part === 'tag' ? 0 : 1));
   return `${String(start).padStart(5)}  ${inner}${hex}${more}  ${meaning(span)}`;
@@ -30,9 +31,9 @@ export function meaning({ part, number, wireType, field, value }: Span): string 
   }
 }
 
-function valueText(value: Span['value'], field: Span['field']): string {
-  if (value instanceof Uint8Array) return field === undefined ? 'passed over' : JSON.stringify(readable(value));
-  if (typeof value === 'string') return JSON.stringify(value);
+export function valueText(value: Span['value'], field: Span['field']): string {
+  if (value instanceof Uint8Array) return field === undefined ? 'passed over' : quoted(value);
+  if (typeof value === 'string') return quoted(value);
   if (field !== undefined && 'enum' in field.type)
     return enumName(field.type.enum, value as number) ?? `${value}, which has no name here`;
   return String(value);

@@ -1,7 +1,6 @@
-import { concatBytes, textOf } from '../bytes.js';
-import { methods } from '../gen/methods.js';
-import type { Method } from '../protobuf/method.js';
-import { errorCodeName } from '../transport/http2/error-code.js';
+import { concatBytes, hexOf, textOf } from '../bytes.js';
+import { type AnyMethod, methodByPath } from '../method-table.js';
+import { ConnectionError, errorCodeName } from '../transport/http2/error-code.js';
 import {
   CONNECTION_PREFACE,
   Flag,
@@ -20,18 +19,17 @@ import { blanked, isSecretField, mayHoldSecrets } from './secrets.js';
 import { settingsIn } from './settings-in.js';
 
 /** The methods of the streams of one connection, which the headers of requests name. */
-export type StreamMethods = Map<number, Method<unknown, unknown>>;
+export type StreamMethods = Map<number, AnyMethod>;
 
 export type DecodedFrame = Pick<WireFrame, 'streamId' | 'type' | 'flags' | 'bytes' | 'detail'>;
 
+const PRIORITY_BYTES = 5;
 const TYPE_NAMES = new Map<number, string>(Object.entries(FrameType).map(([name, type]) => [type, name]));
-const METHODS = new Map<string, Method<unknown, unknown>>(
-  Object.values(methods).flatMap((service) =>
-    Object.values(service as Record<string, Method<unknown, unknown>>).map((method) => [method.path, method]),
-  ),
-);
 
-/** What one side of a connection says, frame by frame, for people to see. It trusts that side to keep the rules. */
+/**
+ * What one side of a connection says, frame by frame, for people to see. Of a side that breaks the rules nothing more
+ * is told: to say which it broke is the connection's affair.
+ */
 export class FrameDecoder {
   readonly #side: 'client' | 'server';
   readonly #streams: StreamMethods;
@@ -57,7 +55,13 @@ export class FrameDecoder {
       const preface = new TextEncoder().encode(CONNECTION_PREFACE);
       this.#tell({ streamId: 0, type: 'PREFACE', flags: [], bytes: preface, detail: { kind: 'other' } });
     }
-    if (start < bytes.length) this.#reader.push(bytes.subarray(start));
+    if (start === bytes.length) return;
+    try {
+      this.#reader.push(bytes.subarray(start));
+    } catch (error) {
+      if (!(error instanceof ConnectionError)) throw error;
+      this.#reader.stop();
+    }
   }
 
   #frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
@@ -65,7 +69,7 @@ export class FrameDecoder {
     writeFrameHeader(whole, 0, end - start, type, flags, streamId);
     whole.set(bytes.subarray(start, end), FRAME_HEADER_BYTES);
     const payload = whole.subarray(FRAME_HEADER_BYTES);
-    const detail = this.#detail(type, flags, streamId, payload);
+    const detail = this.#detail(type, flags, streamId, unpadded(type, flags, payload));
     const name = TYPE_NAMES.get(type) ?? `0x${type.toString(16)}`;
     this.#tell({ streamId, type: name, flags: flagNames(type, flags), bytes: whole, detail });
     const ends = type === FrameType.RST_STREAM || (type <= FrameType.HEADERS && (flags & Flag.END_STREAM) !== 0);
@@ -85,7 +89,7 @@ export class FrameDecoder {
       case FrameType.WINDOW_UPDATE:
         return { kind: 'windowUpdate', increment: readUint31(payload, 0) };
       case FrameType.PING:
-        return { kind: 'ping', opaque: Array.from(payload, (byte) => byte.toString(16).padStart(2, '0')).join('') };
+        return { kind: 'ping', opaque: hexOf(payload) };
       case FrameType.RST_STREAM:
         return { kind: 'reset', code: errorCodeName(readUint32(payload, 0)) };
       case FrameType.GOAWAY:
@@ -100,22 +104,30 @@ export class FrameDecoder {
     }
   }
 
-  /** None before the block is whole. Neither side here pads, or sends priorities. */
+  /** None before the block is whole. */
   #fields(flags: number, streamId: number, payload: Uint8Array): readonly HeaderField[] {
     this.#block.push(payload.slice());
-    if ((flags & Flag.END_HEADERS) === 0) return [];
+    if ((flags & Flag.END_HEADERS) === 0) {
+      // What is in it is not known before the block is whole.
+      payload.fill(0);
+      return [];
+    }
     const block = concatBytes(...this.#block);
     this.#block = [];
     const fields = this.#hpack.decode(block, 0, block.length).fields.map(shown);
     if (fields.some(isSecretField)) payload.fill(0);
-    const method = METHODS.get(fields.find(([name]) => name === ':path')?.[1] ?? '');
+    const method = methodByPath.get(fields.find(([name]) => name === ':path')?.[1] ?? '');
     if (this.#side === 'client' && method !== undefined) this.#streams.set(streamId, method);
     return fields;
   }
 
   #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {
     const method = this.#streams.get(streamId);
-    if (method === undefined) return [];
+    if (method === undefined) {
+      // Of a stream that was reset: what was on its way may be anything, a token too.
+      payload.fill(0);
+      return [];
+    }
     let assembler = this.#assemblers.get(streamId);
     if (assembler === undefined) {
       assembler = new Assembler();
@@ -146,6 +158,15 @@ class Assembler {
     this.#assembler.receive(payload, 0, payload.length);
     return this.#messages;
   }
+}
+
+/** Without padding and priority: RFC 9113, sections 6.1 and 6.2. */
+function unpadded(type: number, flags: number, payload: Uint8Array): Uint8Array {
+  if (type !== FrameType.DATA && type !== FrameType.HEADERS) return payload;
+  const padded = (flags & Flag.PADDED) !== 0;
+  const prioritized = type === FrameType.HEADERS && (flags & Flag.PRIORITY) !== 0;
+  const start = (padded ? 1 : 0) + (prioritized ? PRIORITY_BYTES : 0);
+  return payload.subarray(start, payload.length - (padded ? (payload[0] as number) : 0));
 }
 
 function shown(field: HeaderField): HeaderField {

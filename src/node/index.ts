@@ -1,1 +1,6 @@
+/**
+ * What needs files, and so a host that has some.
+ *
+ * @module etcdwire/node
+ */
 export { saveSnapshot } from './save-snapshot.js';

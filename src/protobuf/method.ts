@@ -1,7 +1,7 @@
 import type { Codec } from './codec.js';
 
 /** Whose side of a call is a stream of messages. */
-type MethodKind = 'unary' | 'server-streaming' | 'bidi-streaming';
+export type MethodKind = 'unary' | 'server-streaming' | 'bidi-streaming';
 
 /** One RPC of one service. */
 export interface Method<Request, Response, Kind extends MethodKind = MethodKind> {

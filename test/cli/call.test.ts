@@ -36,6 +36,13 @@ describe('call', () => {
     expect(await watch.done).toMatchObject({ code: 130 });
   });
 
+  it('ends with what is wrong with a line of standard input', async () => {
+    const stdin = '{"create_request": {"key": "a"}}\nnot json\n';
+    const { code, stderr } = await cli(['call', '--text', 'Watch/Watch', '-'], { stdin });
+    expect(code).toBe(65);
+    expect(stderr).toMatch(/^etcdwire: the request is no JSON: [^\n]*\n$/);
+  });
+
   it('ends when the server ends the stream', async () => {
     const { id } = await openClient().lease.grant({ ttl: 60 });
     expect(await cliJson(['call', 'Lease/LeaseKeepAlive', `{"ID": ${id}}`])).toMatchObject({ TTL: '60' });
@@ -49,12 +56,12 @@ describe('call', () => {
     [['call', 'KV/Range', '{'], 65, /the request is no JSON/],
     [
       ['call', 'KV/Range', '{"kee": "YQ=="}'],
-      64,
+      65,
       /kee: got a field that etcdserverpb.RangeRequest does not have; allowed: key, /,
     ],
-    [['call', 'KV/Range', '{"key": "a b"}'], 64, /key: got a string that is no base64/],
+    [['call', 'KV/Range', '{"key": "a b"}'], 65, /key: got a string that is no base64/],
     [['call', 'KV/Range', '{}'], 1, /key is not provided/],
-    [['call', 'Watch/Watch', '{"create": {}}'], 64, /create: got a field/],
+    [['call', 'Watch/Watch', '{"create": {}}'], 65, /create: got a field/],
     [
       ['get', 'a', '--endpoints', 'http://127.0.0.1:1', '--command-timeout', '1s'],
       69,
@@ -63,6 +70,12 @@ describe('call', () => {
     [['get', 'a', '--endpoints', 'ftp://here'], 64, /endpoints\[0\]: got "ftp:\/\/here"/],
     [['get', 'a', '--limit', 'ten'], 64, /--limit.*Allowed: a whole number/],
     [['get', 'a', 'b', '--prefix'], 64, /allowed: one of them/],
+    [['put', 'a', 'b', '--ignore-value'], 64, /value: got one together with --ignore-value/],
+    [['get', 'a\uFFFD'], 64, /bytes that are not UTF-8/],
+    [['lock', '--', 'true'], 64, /name: got none/],
+    [['lock', 'x', '--', ''], 126, /cannot run ""/],
+    [['elect', 'x', '--', 'true'], 64, /value: got none/],
+    [['lock', 'x', '--try', '--timeout', '1s'], 64, /cannot be used with/],
     [['get', ''], 64, /key: got an empty key/],
     [['lease', 'revoke', '1'], 1, /lease not found/],
     [['lease', 'grant', '0'], 64, /whole number of seconds/],

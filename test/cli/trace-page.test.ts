@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
-import { authEtcd, USER } from '../support/auth-etcd.js';
+import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { cli, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
@@ -80,4 +80,15 @@ test('no password or token is on the page', async () => {
   expect(page).toContain('put app/k = v');
   const hex = Buffer.from(USER.password).toString('hex');
   for (const secret of [USER.password, hex, hex.replace(/..(?=.)/g, '$& ')]) expect(page).not.toContain(secret);
+  expect(page).toContain('AuthenticateResponse');
+  expect(page).not.toMatch(TOKEN);
+});
+
+test('no password that a call is given is on the page', async () => {
+  const file = join(temporaryFolder(), 'trace.html');
+  const request = JSON.stringify({ name: unique(), password: 'hunter2secret' });
+  await cli(['trace', '--html', file, '--', 'call', 'Auth/UserAdd', request]);
+  const page = readFileSync(file, 'utf8');
+  expect(page).toContain('call Auth/UserAdd …');
+  expect(page).not.toContain('hunter2secret');
 });

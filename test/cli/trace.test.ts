@@ -1,9 +1,14 @@
 import { readFileSync, statSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, inject, onTestFinished, test } from 'vitest';
+import { methods } from '../../src/gen/methods.js';
 import { cli } from '../support/cli.js';
-import { unique } from '../support/client.js';
+import { openClient, unique } from '../support/client.js';
+import { scriptedServer } from '../support/scripted-server.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
+
+const ENDPOINTS = inject('endpoints').join(',');
 
 interface Line {
   readonly direction: string;
@@ -40,9 +45,83 @@ test('trace --out writes a line of JSON a frame, with its bytes, for nobody else
   for (const { hex } of lines) expect(hex).toMatch(/^([0-9a-f]{2})+$/);
 });
 
+test('trace that cannot be written whole says so, and what is traced is done', async () => {
+  const key = unique();
+  const { code, stderr } = await cli(['trace', '--out', '/dev/full', '--', 'put', key, 'v']);
+  expect(stderr).toMatch(/^etcdwire: the trace is not whole: ENOSPC[^\n]*\n$/);
+  expect(code).toBe(73);
+  expect(await openClient().get(key)).toBeDefined();
+});
+
+test('trace has the flags of the connection, wherever they stand', async () => {
+  const key = unique();
+  const nowhere = ['--endpoints', 'http://127.0.0.1:1', '--command-timeout', '300ms'];
+  for (const args of [
+    [...nowhere, 'trace', '--', 'put', key, 'v'],
+    ['trace', ...nowhere, '--', 'put', key, 'v'],
+  ])
+    expect((await cli(args)).code).not.toBe(0);
+  expect(await openClient().get(key)).toBeUndefined();
+  expect(await cli([...nowhere, 'trace', '--', 'put', key, 'v', '--endpoints', ENDPOINTS])).toMatchObject({ code: 0 });
+});
+
+test('trace of what speaks no HTTP/2 ends with the error that there is without it', async () => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {}).end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { code, stderr } = await cli([
+    'trace',
+    '--',
+    'get',
+    'a',
+    '--endpoints',
+    endpoint,
+    '--command-timeout',
+    '500ms',
+  ]);
+  expect(code).toBe(69);
+  expect(stderr).toMatch(/\netcdwire: [^\n]*the peer answers in HTTP\/1[^\n]*\n$/);
+});
+
+test('trace of an answer that is no such message tells its bytes, and ends with the error', async () => {
+  const answer = { path: methods.kv.range.path, requestStream: false, responseStream: false };
+  const definition = {
+    call: {
+      ...answer,
+      requestSerialize: Buffer.from,
+      requestDeserialize: Buffer.from,
+      responseSerialize: Buffer.from,
+      responseDeserialize: Buffer.from,
+    },
+  };
+  const handlers = { call: (_: unknown, reply: (error: null, bytes: number[]) => void) => reply(null, [0x0a, 5]) };
+  const endpoint = await scriptedServer({ definition, handlers });
+  const file = join(temporaryFolder(), 'trace.html');
+  const { code } = await cli(['trace', '--html', file, '--', 'get', 'a', '--endpoints', endpoint]);
+  expect(code).toBe(65);
+  expect(readFileSync(file, 'utf8')).toContain('malformed');
+});
+
+test('trace of a malformed answer to a login ends with the error, too', async () => {
+  const answer = { path: methods.auth.authenticate.path, requestStream: false, responseStream: false };
+  const raw = { requestSerialize: Buffer.from, requestDeserialize: Buffer.from };
+  const definition = {
+    call: { ...answer, ...raw, responseSerialize: Buffer.from, responseDeserialize: Buffer.from },
+  };
+  const handlers = { call: (_: unknown, reply: (error: null, bytes: number[]) => void) => reply(null, [0x12, 5]) };
+  const endpoint = await scriptedServer({ definition, handlers });
+  const login = ['--user', 'u:p', '--plaintext-auth', '--endpoints', endpoint];
+  const { code, stderr } = await cli(['trace', '--', 'get', 'a', ...login]);
+  expect(code).toBe(65);
+  expect(stderr).toMatch(/\netcdwire: [^\n]*malformed[^\n]*\n$/);
+});
+
 test.each([
   [['trace', '--', 'trace', '--', 'status'], 64, 'got itself'],
-  [['trace', '--out', '/no/such/folder/file', '--', 'status'], 1, 'ENOENT'],
+  [['trace', '--out', '/no/such/folder/file', '--', 'status'], 73, 'ENOENT'],
   [['trace'], 64, 'missing required argument'],
 ])('%j ends with %i', async (args, code, words) => {
   expect(await cli(args)).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(words) });

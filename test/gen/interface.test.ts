@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import protobuf from 'protobufjs';
 import { describe, expect, it } from 'vitest';
+import { descendants } from '../../scripts/generate/descriptors.js';
 import { methods } from '../../src/gen/methods.js';
-import { codecs, descendants, generated, isCodec, messageTypes, protoTree } from '../support/arbitraries.js';
+import { codecs, generated, isCodec, messageTypes, protoTree } from '../support/arbitraries.js';
 
 interface MethodFact {
   readonly request: string;

@@ -1,22 +1,22 @@
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { createWriteStream, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { createWriteStream, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { versionsAtHand } from '../../scripts/etcd/find.js';
 import { concatBytes } from '../../src/bytes.js';
 import type { Client } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 const VALUE = randomBytes(256 * 1024);
 
 describe('a snapshot (S32)', () => {
   test('goes into a file by a pipeline: the database, and the SHA-256 of it', async () => {
     const { etcd, endpoint } = await filled();
-    const file = temporary('snapshot.db');
+    const file = join(temporaryFolder(), 'snapshot.db');
     await pipeline(etcd.maintenance.snapshot(endpoint), createWriteStream(file));
     const bytes = readFileSync(file);
     const [database, digest] = [bytes.subarray(0, -32), bytes.subarray(-32)];
@@ -53,17 +53,17 @@ describe('a snapshot (S32)', () => {
     const version = (await versionsAtHand()).find((minor) => minor === '3.5' || minor === '3.4');
     const { etcd, endpoint, etcdctl } = await filled(version);
     if (version === undefined || etcdctl === undefined) return context.skip('no etcdctl with "snapshot restore"');
-    const file = temporary('snapshot.db');
+    const file = join(temporaryFolder(), 'snapshot.db');
     await pipeline(etcd.maintenance.snapshot(endpoint), createWriteStream(file));
     const { header } = await etcd.range('k0');
     const run = (...args: string[]): string =>
       execFileSync(etcdctl, ['snapshot', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
     expect(JSON.parse(run('status', file, '--write-out=json'))).toMatchObject({ revision: Number(header.revision) });
-    run('restore', file, `--data-dir=${temporary('restored')}`);
+    run('restore', file, `--data-dir=${join(temporaryFolder(), 'restored')}`);
     const bytes = readFileSync(file);
     bytes.writeUInt8(bytes.readUInt8(1000) ^ 1, 1000);
     writeFileSync(file, bytes);
-    expect(() => run('restore', file, `--data-dir=${temporary('other')}`)).toThrow(/sha256/i);
+    expect(() => run('restore', file, `--data-dir=${join(temporaryFolder(), 'other')}`)).toThrow(/sha256/i);
   });
 });
 
@@ -79,10 +79,4 @@ async function filled(
 
 function sha256(bytes: Uint8Array): Buffer {
   return createHash('sha256').update(bytes).digest();
-}
-
-function temporary(name: string): string {
-  const folder = mkdtempSync(join(tmpdir(), 'etcdwire-snapshot-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, name);
 }

@@ -1,18 +1,16 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { saveSnapshot } from '../../src/node/index.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { scriptedAnswers, scriptedServer } from '../support/scripted-server.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 function newPath(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'etcdwire-snapshot-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return join(folder, 'etcd.db');
+  return join(temporaryFolder(), 'etcd.db');
 }
 
 test('a snapshot is saved whole, for its owner alone, in place of an older one', async () => {
@@ -48,4 +46,16 @@ test('saves of the same path at the same time do not get into each other', async
   const digest = createHash('sha256').update(bytes.subarray(0, -32)).digest();
   expect(digest.equals(bytes.subarray(-32))).toBe(true);
   expect(readdirSync(dirname(path))).toEqual(['etcd.db']);
+});
+
+test('a snapshot to a link is saved where it leads, and to what is no file nothing is', async () => {
+  const [etcd, path] = [openClient(), newPath()];
+  const endpoint = etcd.endpoints[0] as string;
+  writeFileSync(path, 'older');
+  const link = join(dirname(path), 'link');
+  symlinkSync(path, link);
+  const size = await saveSnapshot(etcd, endpoint, link);
+  expect(lstatSync(link).isSymbolicLink()).toBe(true);
+  expect(statSync(path).size).toBe(size);
+  expect(await errorOf(saveSnapshot(etcd, endpoint, dirname(path)))).toMatchObject({ reason: 'InvalidInput' });
 });

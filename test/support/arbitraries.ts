@@ -8,6 +8,7 @@ import {
 } from '@grpc/proto-loader';
 import fc from 'fast-check';
 import protobuf from 'protobufjs';
+import { descendants } from '../../scripts/generate/descriptors.js';
 import * as auth from '../../src/gen/authpb/auth.js';
 import * as rpc from '../../src/gen/etcdserverpb/rpc.js';
 import * as kv from '../../src/gen/mvccpb/kv.js';
@@ -59,12 +60,6 @@ export function codecOf(type: protobuf.Type): Codec<Fields> {
 
 export function isCodec(value: unknown): value is Codec<Fields> {
   return typeof value === 'object' && value !== null && 'typeName' in value;
-}
-
-export function descendants(parent: protobuf.NamespaceBase): protobuf.ReflectionObject[] {
-  return parent.nestedArray.flatMap((entry) =>
-    entry instanceof protobuf.Namespace ? [entry, ...descendants(entry)] : [entry],
-  );
 }
 
 function loadProtos(): protobuf.Root {

@@ -27,3 +27,6 @@ export async function enableAuth({ auth }: Client): Promise<void> {
   await auth.userGrantRole(USER.username, 'app');
   await auth.enable();
 }
+
+/** A token of etcd's own making (`--auth-token simple`): random letters and the index of its creation. */
+export const TOKEN = /[A-Za-z]{16}\.\d+/;

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { cacheFolder, onPath } from '../../scripts/etcd/binary.js';
+import { cacheFolder } from '../../scripts/cache-folder.js';
+import { onPath } from '../../scripts/etcd/binary.js';
 import { run } from '../../scripts/etcd/run.js';
 
 const SOURCE = join(import.meta.dirname, '../interop/go');
@@ -10,7 +11,7 @@ const SOURCE = join(import.meta.dirname, '../interop/go');
 export async function goProgram(): Promise<{ readonly path: string } | { readonly missing: string }> {
   const sources = ['main.go', 'go.mod', 'go.sum'].map((file) => readFileSync(join(SOURCE, file)));
   const hash = createHash('sha256').update(Buffer.concat(sources)).digest('hex').slice(0, 16);
-  const path = join(dirname(dirname(cacheFolder('any'))), `go-interop-${hash}`);
+  const path = cacheFolder(`go-interop-${hash}`);
   if (existsSync(path)) return { path };
   if (onPath('go') === undefined) return { missing: 'no go on the PATH' };
   try {

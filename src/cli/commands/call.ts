@@ -1,17 +1,16 @@
-import { createInterface } from 'node:readline';
-import { Readable } from 'node:stream';
 import type { Command } from 'commander';
 import { textOf } from '../../bytes.js';
 import type { BidiStream } from '../../channel/message-stream.js';
 import type { Client } from '../../client.js';
 import { methods } from '../../gen/methods.js';
-import { type FromJsonOptions, fromJson } from '../../json/from-json.js';
+import type { FromJsonOptions } from '../../json/from-json.js';
 import { toJson } from '../../json/to-json.js';
+import { type AnyMethod, allMethods } from '../../method-table.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
-import { type Io, readAll } from '../io.js';
-import { bytesAs, parseJson } from '../json-text.js';
-import { type AnyMethod, allMethods, findMethod, shortPath } from '../method-table.js';
+import { type Io, linesOf, readAll } from '../io.js';
+import { bytesAs, messageFrom } from '../json-text.js';
+import { findMethod, shortPath } from '../method-name.js';
 
 interface CallFlags {
   readonly text?: boolean;
@@ -47,7 +46,7 @@ type Bidi = (options: Context['call']) => BidiStream<unknown, unknown>;
 
 async function call(context: Context, { client, method, json, tell, options }: Calling): Promise<void> {
   const stub = stubOf(client, method);
-  const read = (text: string): unknown => fromJson(method.request, parseJson(text, 'the request'), options);
+  const read = (text: string): unknown => messageFrom(method.request, text, 'the request', options);
   if (method.kind === 'bidi-streaming') {
     const stream = (stub as Bidi)(context.call);
     const sending = sendAll(stream, json === '-' || json === undefined ? linesOf(context.io) : [json], read);
@@ -55,7 +54,7 @@ async function call(context: Context, { client, method, json, tell, options }: C
     for await (const answer of stream) tell(answer);
     return sending;
   }
-  const request = read(json === '-' ? textOf(await readAll(context.io.stdin)) : (json ?? '{}'));
+  const request = read(json === '-' ? textOf(await readAll(context.io)) : (json ?? '{}'));
   if (method.kind === 'unary') return tell(await (stub as Unary)(request, context.call));
   for await (const answer of (stub as ServerStreaming)(request, context.call)) tell(answer);
 }
@@ -67,10 +66,6 @@ async function sendAll(
 ): Promise<void> {
   for await (const line of lines) if (line.trim() !== '') stream.send(read(line) as object);
   stream.end();
-}
-
-function linesOf({ stdin }: Io): AsyncIterable<string> {
-  return createInterface({ input: Readable.from(stdin) });
 }
 
 function stubOf(client: Client, { path }: AnyMethod): unknown {

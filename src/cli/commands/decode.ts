@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { hexOf } from '../../bytes.js';
 import { messageFields } from '../../gen/descriptors.js';
 import { explain, type Span } from '../../inspect/explain.js';
 import { toBase64 } from '../../json/base64.js';
@@ -6,7 +7,6 @@ import type { JsonObject } from '../../json/json-value.js';
 import { type Context, contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { hexOf } from '../output.js';
 import { spanText } from '../span-text.js';
 import { typeText } from '../type-text.js';
 

@@ -1,11 +1,12 @@
 import type { Command } from 'commander';
 import { comments } from '../../gen/comments.js';
 import { enumValues, messageFields } from '../../gen/descriptors.js';
+import { type AnyMethod, allMethods } from '../../method-table.js';
 import type { FieldDescriptor } from '../../protobuf/descriptor.js';
 import { type Context, contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { type AnyMethod, allMethods, findMethod, shortPath } from '../method-table.js';
+import { findMethod, shortPath } from '../method-name.js';
 import { typeText } from '../type-text.js';
 
 export function addDescribeCommands(program: Command, io: Io): void {

@@ -96,6 +96,8 @@ export function rangeFlags(command: Command): Command {
 export function rangeOf(key: string, end: string | undefined, { prefix, fromKey }: RangeFlags): WireRange {
   if ([end !== undefined, prefix, fromKey].filter(Boolean).length > 1)
     throw new CliError(ExitCode.USAGE, 'a range end, --prefix, --from-key: got several; allowed: one of them');
+  // As with etcdctl: all keys.
+  if (key === '' && (prefix || fromKey)) return resolveKeys({ fromKey: '\0' }, 'key');
   if (prefix) return resolveKeys({ prefix: key }, 'key');
   if (fromKey) return resolveKeys({ fromKey: key }, 'key');
   return resolveKeys(end === undefined ? key : { start: key, end }, 'key');
@@ -124,9 +126,11 @@ async function get(context: Context, range: WireRange, flags: GetFlags): Promise
 
 async function put(context: Context, key: string, value: string | undefined, flags: PutFlags): Promise<void> {
   const { io, out, call } = context;
+  if (flags.ignoreValue && value !== undefined)
+    throw new CliError(ExitCode.USAGE, 'value: got one together with --ignore-value; allowed: one of them');
   const request = {
     key: resolveKeys(key, 'key').key,
-    value: flags.ignoreValue ? NO_BYTES : value === undefined ? await readAll(io.stdin) : toBytes(value, 'value'),
+    value: flags.ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value'),
     lease: flags.lease ?? 0n,
     prevKv: flags.prevKv ?? false,
     ignoreValue: flags.ignoreValue ?? false,

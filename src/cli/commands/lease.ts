@@ -7,9 +7,10 @@ import {
   LeaseTimeToLiveResponse,
 } from '../../gen/etcdserverpb/rpc.js';
 import { toJson } from '../../json/to-json.js';
+import { pause } from '../../time.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
-import type { Io } from '../io.js';
+import { type Io, interruptedBy } from '../io.js';
 import { leaseHex, readable } from '../output.js';
 import { leaseId, seconds } from '../values.js';
 
@@ -89,14 +90,12 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
 
 async function keepAlive(context: Context, id: bigint): Promise<void> {
   await withClient(context, async (client) => {
+    // Nothing is kept alive that is not there, or cannot be asked for.
+    if ((await client.lease.timeToLive(id, context.call)).ttl < 0) throw gone(id);
     const alive = client.lease.keepAlive(id);
     if (context.out.format !== 'json') context.out.line(`lease ${leaseHex(id)} is kept alive`);
-    const over = AbortSignal.any([alive.signal, context.io.interrupted]);
-    await new Promise<void>((resolve) => {
-      if (over.aborted) resolve();
-      else over.addEventListener('abort', () => resolve(), { once: true });
-    });
-    if (alive.signal.aborted) throw alive.signal.reason;
+    await pause(Number.POSITIVE_INFINITY, alive.signal, context.io.interrupted);
+    throw alive.signal.aborted ? alive.signal.reason : interruptedBy(context.io);
   });
 }
 

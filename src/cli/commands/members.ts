@@ -5,7 +5,7 @@ import { toJson } from '../../json/to-json.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { describeFailure, type Ends, type ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { hexId } from '../output.js';
+import { harmless, hexId } from '../output.js';
 
 export function addMemberCommands(program: Command, io: Io, ends: Ends): void {
   program
@@ -34,7 +34,7 @@ async function listMembers(context: Context): Promise<void> {
 function memberRow({ id, name, peerUrls, clientUrls, isLearner }: Member): readonly string[] {
   // Who was never started has not told its name yet.
   const status = name === '' ? 'unstarted' : 'started';
-  return [hexId(id), status, name, peerUrls.join(','), clientUrls.join(','), String(isLearner)];
+  return [hexId(id), status, name, peerUrls.join(','), clientUrls.join(','), String(isLearner)].map(harmless);
 }
 
 const STATUS_HEADS = ['ENDPOINT', 'ID', 'VERSION', 'DB SIZE', 'LEADER', 'LEARNER', 'RAFT TERM', 'RAFT INDEX', 'ERRORS'];
@@ -88,7 +88,7 @@ function statusRow({ endpoint, status, failure }: EndpointStatus): readonly stri
     String(status.raftTerm),
     String(status.raftIndex),
     status.errors.join('; '),
-  ];
+  ].map(harmless);
 }
 
 /** As etcdctl writes it, in powers of 1000. */

@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
 import { textOf } from '../../bytes.js';
 import { ResponseOp, TxnRequest, TxnResponse } from '../../gen/etcdserverpb/rpc.js';
-import { fromJson } from '../../json/from-json.js';
 import { toJson } from '../../json/to-json.js';
 import { readText } from '../connection.js';
 import { contextOf, withClient } from '../context.js';
 import { type Io, readAll } from '../io.js';
-import { bytesAs, parseJson } from '../json-text.js';
+import { bytesAs, messageFrom } from '../json-text.js';
 import { asText } from '../output.js';
 
 interface TxnFlags {
@@ -21,9 +20,9 @@ export function addTxnCommand(program: Command, io: Io): void {
     .description('runs a transaction; ends with 0 whichever list of operations ran')
     .action(async (file: string, { text = false }: TxnFlags, command: Command) => {
       const context = contextOf(io, command);
-      const json = file === '-' ? textOf(await readAll(io.stdin)) : readText(file);
+      const json = file === '-' ? textOf(await readAll(io)) : readText(file);
       const { bytesFromJson, bytesToJson } = bytesAs(text);
-      const request = fromJson(TxnRequest, parseJson(json, file), { bytesFromJson });
+      const request = messageFrom(TxnRequest, json, file === '-' ? 'standard input' : file, { bytesFromJson });
       const response = await withClient(context, (client) => client.raw.kv.txn(request, context.call));
       if (context.out.format === 'json') return context.out.json(toJson(TxnResponse, response, bytesToJson));
       context.out.line(response.succeeded ? 'SUCCESS' : 'FAILURE');

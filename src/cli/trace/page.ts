@@ -1,6 +1,9 @@
+import { hexOf } from '../../bytes.js';
 import { explain } from '../../inspect/explain.js';
-import { decodeProblem, fieldsOf, frameText } from '../frame-text.js';
-import { hexOf, readable } from '../output.js';
+import type { WireFrame } from '../../inspect/frame.js';
+import { frameRows } from '../frame-rows.js';
+import { fieldsOf, frameText } from '../frame-text.js';
+import { readable } from '../output.js';
 import { meaning } from '../span-text.js';
 import { escaped } from './html.js';
 import { queueChart } from './queue-chart.js';
@@ -91,32 +94,36 @@ function queue({ line }: Step, { lanes, ownKeys }: Story): string {
 function bodyOf({ frame, message }: Step, startMs: number): string {
   if (frame === undefined) return '';
   const where = `<p>${escaped(frameText(frame, startMs).trim())}</p>`;
-  if (message === undefined) return `${where}<pre>${hexLines(frame.bytes)}</pre>`;
+  if (message === undefined) return `${where}${frameTable(frame)}`;
   const fields = JSON.stringify(fieldsOf(message), null, 2);
   const spans: string[] = [];
-  const problem = decodeProblem(() => {
+  let problem = '';
+  try {
     for (const span of explain(message.typeName, message.bytes)) {
-      const hex = hexOf(message.bytes.subarray(span.start, span.end)).replace(/..(?=.)/g, '$& ');
+      const hex = hexOf(message.bytes.subarray(span.start, span.end), ' ');
       spans.push(
-        `<tr class="${span.part}"><td>${span.start}</td><td style="padding-left:${span.depth * 1.5 + 0.5}em"><code>${hex}</code></td><td>${escaped(meaning(span))}</td></tr>`,
+        `<tr class="${span.part}"><td>${span.start}</td><td style="padding-left:${indent(span.depth)}"><code>${hex}</code></td><td>${escaped(meaning(span))}</td></tr>`,
       );
     }
-  });
+  } catch (error) {
+    problem = `<p>${escaped((error as Error).message)}</p>`;
+  }
   return `<p><b>${escaped(message.typeName)}</b> of ${escaped(message.method.slice(1))}, stream ${frame.streamId} of connection ${frame.connection}, in a DATA frame of ${frame.bytes.length} bytes</p>
-<div class="both"><pre>${escaped(fields)}</pre><table>${spans.join('')}</table></div>${problem === undefined ? '' : `<p>${escaped(problem)}</p>`}`;
+<div class="both"><pre>${escaped(fields)}</pre><table>${spans.join('')}</table></div>${problem}`;
 }
 
-function hexLines(bytes: Uint8Array): string {
-  const lines: string[] = [];
-  for (let at = 0; at < bytes.length; at += 16) {
-    const part = bytes.subarray(at, at + 16);
-    const hex = hexOf(part)
-      .replace(/..(?=.)/g, '$& ')
-      .padEnd(47);
-    const ascii = Array.from(part, (byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
-    lines.push(`${at.toString(16).padStart(4, '0')}  ${hex}  ${escaped(ascii)}`);
-  }
-  return lines.join('\n');
+/** Every byte of a frame, and what it is. */
+function frameTable(frame: WireFrame): string {
+  const rows = frameRows(frame).map(
+    ({ start, end, depth, text }) =>
+      `<tr><td>${start}</td><td style="padding-left:${indent(depth)}"><code>${hexOf(frame.bytes.subarray(start, end), ' ')}</code></td><td>${escaped(text)}</td></tr>`,
+  );
+  return `<table>${rows.join('')}</table>`;
+}
+
+/** As deep as the message stands in others. */
+function indent(depth: number): string {
+  return `${depth * 1.5 + 0.5}em`;
 }
 
 function svg(lanes: number, height: number, content: string): string {

@@ -34,11 +34,23 @@ export interface Story {
 
 const [CLIENT, ETCD] = [0, 1];
 
+/** A frame, with what its messages say. */
+interface ReadFrame {
+  readonly frame: WireFrame;
+  readonly messages: readonly { readonly message: WireMessage; readonly fields: JsonObject }[];
+}
+
 /** Puts in order what was told of the wire and what was seen of the queue. */
-export function storyOf(frames: readonly WireFrame[], seen: readonly QueueState[]): Story {
+export function storyOf(wireFrames: readonly WireFrame[], seen: readonly QueueState[]): Story {
+  const frames = wireFrames.map(read);
+  const ownPuts = new Set(
+    frames
+      .filter(({ frame }) => frame.direction === 'sent')
+      .flatMap(({ messages }) => messages.flatMap(({ fields }) => putKeys(fields))),
+  );
   const states = seen.map((state) => ({ ...state, atMs: Math.min(state.atMs, heardAtMs(frames, state.revision)) }));
   const contenders = [...new Set(states.flatMap(({ change, line }) => [...line, ...(change ? [change.key] : [])]))];
-  const ownKeys = new Set(contenders.filter((key) => frames.some((frame) => puts(frame, key))));
+  const ownKeys = new Set(contenders.filter((key) => ownPuts.has(key)));
   const others = contenders.filter((key) => !ownKeys.has(key));
   const lanes: Lane[] = [
     { name: 'this client', key: [...ownKeys][0] },
@@ -57,23 +69,30 @@ export function storyOf(frames: readonly WireFrame[], seen: readonly QueueState[
     steps.push({ atMs, from, to, label, kind: 'seen', frame: undefined, message: undefined, line });
   }
   const asked = new Map<string, JsonObject>();
-  steps.push(...frames.flatMap((frame) => stepsOf(frame, lineAt(frame.atMs), nameOf, asked)));
+  for (const each of frames) steps.push(...stepsOf(each, lineAt(each.frame.atMs), nameOf, asked));
   return { lanes, steps: steps.sort((a, b) => a.atMs - b.atMs), states, ownKeys };
 }
 
+function read(frame: WireFrame): ReadFrame {
+  const messages = frame.detail.kind === 'data' ? frame.detail.messages : [];
+  return { frame, messages: messages.map((message) => ({ message, fields: fieldsOf(message) })) };
+}
+
 /** `asked`: the latest request of each stream. */
-function stepsOf(frame: WireFrame, line: readonly string[], nameOf: NameOf, asked: Map<string, JsonObject>): Step[] {
+function stepsOf(
+  { frame, messages }: ReadFrame,
+  line: readonly string[],
+  nameOf: NameOf,
+  asked: Map<string, JsonObject>,
+): Step[] {
   const stream = `${frame.connection}:${frame.streamId}`;
   const [from, to] = frame.direction === 'sent' ? [CLIENT, ETCD] : [ETCD, CLIENT];
-  const { atMs, detail } = frame;
-  const messages = detail.kind === 'data' ? detail.messages : [];
+  const { atMs } = frame;
   if (messages.length === 0) {
-    return [
-      { atMs, from, to, label: [frame.type, ...frame.flags].join(' '), kind: 'frame', frame, message: undefined, line },
-    ];
+    const label = [frame.type, ...frame.flags].join(' ');
+    return [{ atMs, from, to, label, kind: 'frame', frame, message: undefined, line }];
   }
-  return messages.map((message) => {
-    const fields = fieldsOf(message);
+  return messages.map(({ message, fields }) => {
     const label = gloss(message, fields, nameOf, asked.get(stream));
     if (frame.direction === 'sent') asked.set(stream, fields);
     return { atMs, from, to, label, kind: 'message', frame, message, line };
@@ -81,27 +100,19 @@ function stepsOf(frame: WireFrame, line: readonly string[], nameOf: NameOf, aske
 }
 
 /** What the client has heard of it has happened, though who watched for us may hear of it later. */
-function heardAtMs(frames: readonly WireFrame[], revision: bigint): number {
+function heardAtMs(frames: readonly ReadFrame[], revision: bigint): number {
   const heard = frames.find(
-    ({ direction, detail }) =>
-      direction === 'received' &&
-      detail.kind === 'data' &&
-      detail.messages.some((each) => revisionOf(each) >= revision),
+    ({ frame, messages }) =>
+      frame.direction === 'received' && messages.some(({ fields }) => revisionIn(fields) >= revision),
   );
-  return heard === undefined ? Number.POSITIVE_INFINITY : heard.atMs;
+  return heard === undefined ? Number.POSITIVE_INFINITY : heard.frame.atMs;
 }
 
-function revisionOf(message: WireMessage): bigint {
-  const { header } = fieldsOf(message);
+function revisionIn({ header }: JsonObject): bigint {
   return isJsonObject(header) ? BigInt(String(header.revision ?? 0)) : 0n;
 }
 
-/** Whether the client put this key itself. */
-function puts({ direction, detail }: WireFrame, key: string): boolean {
-  if (direction !== 'sent' || detail.kind !== 'data') return false;
-  return detail.messages.some((message) => putKeys(fieldsOf(message)).includes(key));
-}
-
+/** The keys that are put by a request. */
 function putKeys(json: JsonObject): readonly string[] {
   return Object.entries(json).flatMap(([name, value]) => {
     if (name === 'request_put' || name === 'put') return [String((value as JsonObject).key)];

@@ -21,7 +21,7 @@ svg { display: block; } .life { stroke: var(--rule); stroke-width: 2; }
 g line, g path { stroke: var(--own); stroke-width: 1.6; fill: none; } g text { text-anchor: middle; font-size: 12px; fill: var(--ink); }
 g.seen line, g.seen path { stroke: var(--other); } g.seen line { stroke-dasharray: 5 4; }
 g.frame line, g.frame path { stroke: #aab4bf; } g.frame text { fill: var(--soft); font-size: 11px; }
-.line b { font-size: 11px; font-weight: 500; padding: 1px 8px; border-radius: 9px; color: #fff; background: var(--other); }
+.line { white-space: nowrap; } .line b { font-size: 11px; font-weight: 500; padding: 1px 8px; border-radius: 9px; color: #fff; background: var(--other); }
 .line b.own { background: var(--own); } .line b.waits { opacity: .4; } .line b.first::before { content: "holds: "; }
 .frame { display: none; } #frames:checked ~ .diagram .frame { display: block; } #frames:checked ~ .diagram g.frame { display: inline; }
 .diagram g.frame { display: inline; }

@@ -1,12 +1,4 @@
-import { methods } from '../gen/methods.js';
-import type { Method } from '../protobuf/method.js';
-
-export type AnyMethod = Method<unknown, unknown>;
-
-/** Every RPC. */
-export const allMethods: readonly AnyMethod[] = Object.values(methods).flatMap((service) =>
-  Object.values(service as Record<string, AnyMethod>),
-);
+import { type AnyMethod, allMethods } from '../method-table.js';
 
 /** Without its package: KV/Range, Lock/Lock. */
 export function shortPath({ path }: AnyMethod): string {

@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import { frameRows } from '../../src/cli/frame-rows.js';
+import type { WireFrame } from '../../src/inspect/frame.js';
+import { tapped } from '../../src/inspect/tap.js';
+import { openByteStream } from '../../src/transport/hosts/node.js';
+import { http2 } from '../../src/transport/http2/transport.js';
+import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
+import { openClient } from '../support/client.js';
+
+/** Of calls with a token, a large value and an error, and of a watch. */
+async function framesOfCalls(): Promise<WireFrame[]> {
+  const { endpoints } = await authEtcd();
+  const frames: WireFrame[] = [];
+  const transport = http2(tapped(openByteStream, (frame) => frames.push(frame)));
+  const etcd = openClient({ endpoints, auth: USER, transport });
+  const watch = etcd.watch('app/k');
+  await watch.created();
+  await etcd.put('app/k', 'v'.repeat(40_000));
+  await watch.batches().next();
+  await etcd.get('forbidden').catch(() => {});
+  await etcd.close();
+  return frames;
+}
+
+test('every byte of a frame is in one row, in order', async () => {
+  const frames = await framesOfCalls();
+  expect(frames.map(({ type }) => type)).toEqual(
+    expect.arrayContaining(['PREFACE', 'SETTINGS', 'HEADERS', 'DATA', 'RST_STREAM', 'GOAWAY']),
+  );
+  for (const frame of frames) {
+    let at = 0;
+    for (const { start, end } of frameRows(frame)) {
+      expect(start).toBe(at);
+      expect(end).toBeGreaterThan(start);
+      at = end;
+    }
+    expect(at, frame.type).toBe(frame.bytes.length);
+  }
+});
+
+test('a row tells no token and no password', async () => {
+  const told = (await framesOfCalls()).flatMap((frame) => frameRows(frame).map(({ text }) => text)).join('\n');
+  expect(told).toContain('token: (not shown)');
+  expect(told).not.toContain(USER.password);
+  expect(told).not.toMatch(TOKEN);
+});
+
+test('what is no message has a row of its own', () => {
+  const answer = { method: '/etcdserverpb.KV/Put', typeName: 'etcdserverpb.PutRequest' };
+  const bytes = Uint8Array.of(0x0a, 1, 0x61, 0x12, 9, 0x62);
+  const whole = Uint8Array.of(0, 0, 11, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 6, ...bytes);
+  const rows = frameRows({
+    ...{ atMs: 0, connection: 1, endpoint: 'http://127.0.0.1:2379', direction: 'sent', streamId: 1 },
+    ...{ type: 'DATA', flags: [], bytes: whole, detail: { kind: 'data', messages: [{ ...answer, bytes }] } },
+  });
+  expect(rows.slice(2).map(({ start, end, text }) => [start, end, text])).toEqual([
+    [14, 17, '1 key "a"'],
+    [17, 18, '2 value'],
+    [18, 20, expect.stringContaining('malformed')],
+  ]);
+});
