@@ -3,15 +3,21 @@ import { isJsonObject } from '../json/json-value.js';
 import { statusCode } from '../status.js';
 import { errorFromStatus } from '../status-error.js';
 
+/** gRPC's status of what is no other. */
+const UNKNOWN = 2;
+
 /** What a failure concerns. */
 export interface Where {
   readonly method: string;
   readonly endpoint: string;
 }
 
-/** As Node.js, and Bun, say that nobody listens there, or that there is no such host. A browser does not say. */
+/**
+ * As Node.js, and Bun, say that nobody listens there, or that there is no such host. A browser does not say. That a
+ * host is unreachable (EHOSTUNREACH, ENETUNREACH) may be how a connection ends that stood: it is not among them.
+ */
 const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
-  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'],
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
   ...['ConnectionRefused', 'FailedToOpenSocket'],
 ]);
 
@@ -19,7 +25,7 @@ const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
 export function fetchFailed(error: unknown, { method, endpoint }: Where): EtcdError {
   const { code, cause } = error as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } };
   const neverConnected = NEVER_CONNECTED.has(code) || NEVER_CONNECTED.has(cause?.code);
-  const why = (cause as Error | undefined)?.message ?? (error instanceof Error ? error.message : 'fetch failed');
+  const why = [cause, error].map((each) => (each as Error | undefined)?.message).find(Boolean) ?? 'fetch failed';
   return new EtcdError(neverConnected ? `cannot connect to ${endpoint}: ${why}` : `the connection was lost: ${why}`, {
     code: 'Unavailable',
     reason: neverConnected ? 'ConnectFailed' : 'ConnectionLost',
@@ -30,11 +36,19 @@ export function fetchFailed(error: unknown, { method, endpoint }: Where): EtcdEr
   });
 }
 
+export function connectionLost(problem: string, where: Where): EtcdError {
+  return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown', ...where });
+}
+
 /** The error in an answer of the gateway: `{ code, message }`, those of streams within `error`. */
-export function errorFromJson(json: unknown, where: Where): EtcdError {
+export function errorFromJson(json: unknown, where: Where, httpStatus?: number): EtcdError {
   const { code, grpc_code: oldCode, message, error } = isJsonObject(json) ? json : {};
-  if (isJsonObject(error)) return errorFromJson(error, where);
-  const number = Number(code ?? oldCode);
+  if (isJsonObject(error)) return errorFromJson(error, where, httpStatus);
+  // The gateway's own, for a path that it has not.
+  if (httpStatus === 404 && message === 'Not Found')
+    return notInGateway({ path: where.method }, where.endpoint, 'rejected');
+  // No error is OK.
+  const number = Number(code ?? oldCode) || UNKNOWN;
   const text = message ?? error;
   return errorFromStatus(statusCode(number), typeof text === 'string' ? text : '', where);
 }
@@ -42,12 +56,9 @@ export function errorFromJson(json: unknown, where: Where): EtcdError {
 /** An answer that is none of etcd's: of a proxy, or of a server without a gateway. */
 export function errorFromHttp(status: number, where: Where): EtcdError {
   if (status === 404) return notInGateway({ path: where.method }, where.endpoint, 'rejected');
-  return new EtcdError(`HTTP ${status}, and nothing that etcd's gateway says`, {
-    code: 'Unavailable',
-    reason: 'ConnectionLost',
-    outcome: 'unknown',
-    ...where,
-  });
+  // A browser does not tell the status of a redirection.
+  const what = status === 0 ? 'a redirection' : `HTTP ${status}`;
+  return connectionLost(`${what}, and nothing that etcd's gateway says`, where);
 }
 
 export function notInGateway(

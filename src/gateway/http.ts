@@ -1,16 +1,25 @@
 import { EtcdError } from '../errors.js';
-import { methods } from '../gen/methods.js';
 import { fromJson } from '../json/from-json.js';
 import { isJsonObject } from '../json/json-value.js';
 import { toJson } from '../json/to-json.js';
+import { type AnyMethod, methodByPath } from '../method-table.js';
 import { decode, encode, type Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
 import { encodeRequest } from '../transport/encode-request.js';
 import { responseTooLarge } from '../transport/response-too-large.js';
 import type { Metadata } from '../transport/transport.js';
-import { errorFromHttp, errorFromJson, fetchFailed, malformed, notInGateway, type Where } from './failures.js';
+import {
+  connectionLost,
+  errorFromHttp,
+  errorFromJson,
+  fetchFailed,
+  malformed,
+  notInGateway,
+  type Where,
+} from './failures.js';
 import { gatewayPath } from './paths.js';
 
+/** What is asked of `fetch`: a URL, a POST, and an answer whose body can be read as it comes. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface HttpOptions {
@@ -20,11 +29,20 @@ export interface HttpOptions {
   readonly allHeaders: boolean;
 }
 
-/** Base64 and JSON make a third more of bytes; the rest is names. */
-const JSON_FACTOR = 2;
+/**
+ * Characters that a byte of a message may take: base64 makes a third more of keys and values, but names of fields and
+ * numbers in decimal make far more of the few bytes of small ones.
+ */
+const JSON_FACTOR = 10;
+
+/** Somewhat less than a string may have in V8, 2^29 - 24. */
+const MAX_CHARACTERS = 2 ** 29 - 2 ** 20;
+
+/** Of their answers each has a header, whatever etcd was asked. */
+const WITH_HEADER = /^\/etcdserverpb\.(?:KV|Lease|Watch)\//;
 
 /** A method, whatever it is asked. */
-type AnyMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
+type Answers<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
 
 /** POSTs to the gateway of one member, and what comes of them. */
 export class GatewayHttp {
@@ -46,12 +64,15 @@ export class GatewayHttp {
   }
 
   /** The answer, once its head is there. @throws EtcdError where it is none of etcd's, or an error. */
-  async post(method: AnyMethod<unknown>, body: string, metadata: Metadata, signal: AbortSignal): Promise<Response> {
+  async post(method: Answers<unknown>, body: string, metadata: Metadata, signal: AbortSignal): Promise<Response> {
     const where = this.where(method);
     const url = `${this.endpoint}${gatewayPath(method)}`;
     let response: Response;
     try {
-      response = await this.#options.fetch(url, { method: 'POST', body, headers: this.#headers(metadata), signal });
+      // etcd sends nobody elsewhere. Who follows does a write again, at a host that nobody has named.
+      const redirect = 'manual';
+      const headers = this.#headers(metadata);
+      response = await this.#options.fetch(url, { method: 'POST', body, headers, signal, redirect });
     } catch (error) {
       throw fetchFailed(error, where);
     }
@@ -60,39 +81,43 @@ export class GatewayHttp {
       throw fetchFailed(error, where);
     });
     const json = errorJson(text);
-    throw json === undefined ? errorFromHttp(response.status, where) : errorFromJson(json, where);
+    throw json === undefined ? errorFromHttp(response.status, where) : errorFromJson(json, where, response.status);
   }
 
   /** The answer to a unary call. @throws EtcdError */
-  async answer<T>(response: Response, method: AnyMethod<T>, maxBytes: number): Promise<T> {
+  async answer<T>(response: Response, method: Answers<T>, maxBytes: number): Promise<T> {
     let text = '';
     for await (const chunk of this.#text(response, method)) {
       text += chunk;
       this.#checkLength(text.length, maxBytes, method);
     }
-    return this.#message(method, this.#parsed(text, method));
+    return this.#message(method, text, this.#parsed(text, method), maxBytes);
   }
 
   /** The messages of a stream as they come: a line each, `{ result }` or `{ error }`. @throws EtcdError */
-  async *messages<T>(response: Response, method: AnyMethod<T>, maxBytes: number): AsyncGenerator<T, void> {
+  async *messages<T>(response: Response, method: Answers<T>, maxBytes: number): AsyncGenerator<T, void> {
     let text = '';
     for await (const chunk of this.#text(response, method)) {
-      const lines = (text + chunk).split('\n');
-      text = lines.pop() as string;
-      for (const line of lines) if (line !== '') yield this.#streamed(line, method);
+      // Looked through once, however long a line becomes.
+      const [first = '', ...lines] = chunk.split('\n');
+      text += first;
+      for (const next of lines) {
+        if (text !== '') yield this.#streamed(text, method, maxBytes);
+        text = next;
+      }
       this.#checkLength(text.length, maxBytes, method);
     }
-    if (text.trim() !== '') yield this.#streamed(text, method);
+    if (text.trim() !== '') yield this.#streamed(text, method, maxBytes);
   }
 
-  #streamed<T>(line: string, method: AnyMethod<T>): T {
+  #streamed<T>(line: string, method: Answers<T>, maxBytes: number): T {
     const json = this.#parsed(line, method);
     if (!isJsonObject(json)) throw malformed('a line that is no object', this.where(method));
     if ('error' in json) throw errorFromJson(json.error, this.where(method));
-    return this.#message(method, json.result);
+    return this.#message(method, line, json.result, maxBytes);
   }
 
-  #parsed(text: string, method: AnyMethod<unknown>): unknown {
+  #parsed(text: string, method: Answers<unknown>): unknown {
     try {
       return JSON.parse(text);
     } catch {
@@ -100,18 +125,27 @@ export class GatewayHttp {
     }
   }
 
-  #message<T>(method: AnyMethod<T>, json: unknown): T {
+  #message<T>(method: Answers<T>, text: string, json: unknown, maxBytes: number): T {
     const codec = messagesOf(method).response;
+    // Of something between that says "all is well", and does not know of what.
+    if (WITH_HEADER.test(method.path) && !(isJsonObject(json) && 'header' in json))
+      throw malformed('no header', this.where(method));
+    let message: object;
     try {
-      const message = fromJson(codec, json, { ignoreUnknown: true });
-      return codec === method.response ? (message as T) : decode(method.response, encode(codec, message as object));
+      message = fromJson(codec, json, { ignoreUnknown: true }) as object;
     } catch (error) {
       throw malformed((error as EtcdError).problem, this.where(method));
     }
+    // A message is shorter than its text.
+    if (codec === method.response && text.length <= maxBytes) return message as T;
+    const bytes = encode(codec, message);
+    if (bytes.length > maxBytes) throw responseTooLarge(bytes.length, maxBytes, this.where(method));
+    return codec === method.response ? (message as T) : decode(method.response, bytes);
   }
 
-  async *#text(response: Response, method: AnyMethod<unknown>): AsyncGenerator<string, void> {
-    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  async *#text(response: Response, method: Answers<unknown>): AsyncGenerator<string, void> {
+    if (response.body === null) throw malformed('no body', this.where(method));
+    const reader = response.body.getReader();
     const decoder = new TextDecoder();
     try {
       for (let read = await reader.read(); !read.done; read = await reader.read()) {
@@ -124,9 +158,15 @@ export class GatewayHttp {
     }
   }
 
-  #checkLength(characters: number, maxBytes: number, method: AnyMethod<unknown>): void {
-    if (characters <= maxBytes * JSON_FACTOR) return;
-    throw responseTooLarge(Math.ceil(characters / JSON_FACTOR), maxBytes, this.where(method));
+  #checkLength(characters: number, maxBytes: number, method: Answers<unknown>): void {
+    const most = Math.min(maxBytes * JSON_FACTOR, MAX_CHARACTERS);
+    if (characters <= most) return;
+    throw responseTooLarge(`more than ${most} characters of JSON`, maxBytes, this.where(method));
+  }
+
+  /** Nothing was heard of a stream for so long. */
+  silent(method: { readonly path: string }, silenceMs: number): EtcdError {
+    return connectionLost(`nothing was heard for ${silenceMs} ms`, this.where(method));
   }
 
   where({ path }: { readonly path: string }): Where {
@@ -143,15 +183,9 @@ export class GatewayHttp {
   }
 }
 
-const all: ReadonlyMap<string, Method<unknown, unknown>> = new Map(
-  Object.values(methods).flatMap((service) =>
-    Object.values(service as Record<string, Method<unknown, unknown>>).map((method) => [method.path, method]),
-  ),
-);
-
 /** The messages of a method as the interface has them: callers may bring codecs that make more of the same bytes. */
-function messagesOf({ path }: { readonly path: string }): Pick<Method<unknown, unknown>, 'request' | 'response'> {
-  return all.get(path) as Method<unknown, unknown>;
+function messagesOf({ path }: { readonly path: string }): Pick<AnyMethod, 'request' | 'response'> {
+  return methodByPath.get(path) as AnyMethod;
 }
 
 /** Undefined where the text is none of the gateway's errors. */

@@ -1,12 +1,19 @@
 import type { EtcdError } from '../errors.js';
 import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
-import type { Init } from '../protobuf/codec.js';
+import { decode, encode, type Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
+import { after } from '../time.js';
 import type { Metadata, OutgoingStream } from '../transport/transport.js';
 import { notInGateway, refusal } from './failures.js';
 import type { GatewayHttp } from './http.js';
 import { gatewayPath } from './paths.js';
+
+export interface StreamLimits {
+  readonly maxReceiveBytes: number;
+  /** Milliseconds for which a watch may say nothing. */
+  readonly silenceMs: number;
+}
 
 interface StreamEvents<Response> {
   message(message: Response): void;
@@ -20,13 +27,15 @@ interface StreamEvents<Response> {
  *
  * Of a keepalive each message gets one answer. Of a watch each creation gets the events of that watch, as long as it
  * lasts; creations go one by one, since they are answered in order; a cancellation ends the request. A failure of one
- * ends the stream, as that of a connection would, and whoever owns it opens the next.
+ * ends the stream, as that of a connection would, and whoever owns it opens the next. So does the silence of a watch: no
+ * ping tells here that a connection is dead.
  */
 export class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #http: GatewayHttp;
   readonly #method: Method<Request, Response>;
   readonly #metadata: Promise<Metadata>;
   readonly #maxReceiveBytes: number;
+  readonly #silenceMs: number;
   readonly #events: StreamEvents<Response>;
   /** Requests that are not over, those that wait for another one included. */
   readonly #requests = new Set<AbortController>();
@@ -43,13 +52,14 @@ export class GatewayStream<Request, Response> implements OutgoingStream<Request>
     http: GatewayHttp,
     method: Method<Request, Response>,
     metadata: Promise<Metadata>,
-    maxReceiveBytes: number,
+    { maxReceiveBytes, silenceMs }: StreamLimits,
     events: StreamEvents<Response>,
   ) {
     this.#http = http;
     this.#method = method;
     this.#metadata = metadata;
     this.#maxReceiveBytes = maxReceiveBytes;
+    this.#silenceMs = silenceMs;
     this.#events = events;
     metadata.catch((error: EtcdError) => this.fail(error));
     if (gatewayPath(method) !== undefined) return;
@@ -61,9 +71,8 @@ export class GatewayStream<Request, Response> implements OutgoingStream<Request>
   /** @throws EtcdError: reason `InvalidInput`; `NotInGateway` for a request of progress. */
   send(message: Init<Request>): void {
     if (this.#over || gatewayPath(this.#method) === undefined) return;
-    const body = this.#http.body(this.#method, message);
-    if (this.#method.path === methods.watch.watch.path) this.#watch(body, message as Init<WatchRequest>);
-    else void this.#exchange(body, this.#newRequest());
+    if (this.#isWatch) this.#watch(message as Init<WatchRequest>);
+    else void this.#exchange(this.#http.body(this.#method, message), this.#newRequest());
   }
 
   end(): void {
@@ -88,34 +97,62 @@ export class GatewayStream<Request, Response> implements OutgoingStream<Request>
     this.#resumed = undefined;
   }
 
+  get #isWatch(): boolean {
+    return this.#method.path === methods.watch.watch.path;
+  }
+
   fail(error: EtcdError): void {
     if (this.#over) return;
     this.#stop();
     this.#events.end(error);
   }
 
-  #watch(body: string, { requestUnion }: Init<WatchRequest>): void {
+  #watch({ requestUnion }: Init<WatchRequest>): void {
     switch (requestUnion?.case) {
       case 'createRequest': {
+        // A server would choose the same number for each, since each has a stream of its own there.
+        const watchId = requestUnion.value.watchId || this.#freeWatchId();
+        const create = { requestUnion: { case: 'createRequest', value: { ...requestUnion.value, watchId } } } as const;
+        const body = this.#http.body(methods.watch.watch, create);
         const request = this.#newRequest();
-        this.#watches.set(requestUnion.value.watchId ?? 0n, request);
+        this.#watches.set(watchId, request);
         this.#creating = this.#creating.then(
           () =>
             new Promise<void>((created) => {
-              void this.#exchange(body, request, created).finally(created);
+              void this.#exchange(body, request, created).finally(() => {
+                if (this.#watches.get(watchId) === request) this.#watches.delete(watchId);
+                created();
+              });
             }),
         );
         return;
       }
       case 'cancelRequest': {
-        const watchId = requestUnion.value.watchId ?? 0n;
-        this.#watches.get(watchId)?.abort();
+        const { watchId = 0n } = requestUnion.value;
+        const request = this.#watches.get(watchId);
+        if (request === undefined) return;
+        request.abort();
         this.#watches.delete(watchId);
+        queueMicrotask(() => this.#tellCanceled(watchId));
         return;
       }
       default:
         throw refusal('the gateway tells nothing of progress', this.#method.path, this.#http.endpoint);
     }
+  }
+
+  #freeWatchId(): bigint {
+    let id = 1n;
+    while (this.#watches.has(id)) id += 1n;
+    return id;
+  }
+
+  /** As a server answers a cancellation. */
+  #tellCanceled(watchId: bigint): void {
+    if (this.#over) return;
+    const { watch } = methods.watch;
+    const answer = encode(watch.response, { header: {}, watchId, canceled: true });
+    this.#events.message(decode(this.#method.response, answer));
   }
 
   #newRequest(): AbortController {
@@ -126,14 +163,21 @@ export class GatewayStream<Request, Response> implements OutgoingStream<Request>
 
   /** One request and its answers. `answered` is called at the first. Never rejects. */
   async #exchange(body: string, request: AbortController, answered: () => void = () => {}): Promise<void> {
-    let isWatch = false;
+    const isWatch = this.#isWatch;
+    let stopTimer = (): void => {};
+    const listen = (): void => {
+      stopTimer();
+      if (isWatch)
+        stopTimer = after(this.#silenceMs, () => this.fail(this.#http.silent(this.#method, this.#silenceMs)));
+    };
     try {
       if (this.#over || request.signal.aborted) return;
+      listen();
       const response = await this.#http.post(this.#method, body, await this.#metadata, request.signal);
       for await (const message of this.#http.messages(response, this.#method, this.#maxReceiveBytes)) {
         while (this.#resumed !== undefined) await this.#resumed;
         if (this.#over || request.signal.aborted) return;
-        isWatch = this.#method.path === methods.watch.watch.path;
+        listen();
         this.#events.message(message);
         answered();
         // Nothing comes after that.
@@ -144,6 +188,7 @@ export class GatewayStream<Request, Response> implements OutgoingStream<Request>
     } catch (error) {
       if (!request.signal.aborted) this.fail(error as EtcdError);
     } finally {
+      stopTimer();
       this.#requests.delete(request);
       request.abort();
       this.#endIfDone();

@@ -10,19 +10,19 @@ import type {
   UnaryCall,
 } from '../transport/transport.js';
 import type { GatewayHttp } from './http.js';
-import { GatewayStream } from './stream.js';
+import { GatewayStream, type StreamLimits } from './stream.js';
 
 /** Calls over the JSON gateway of one member. */
 export class GatewayTransport implements Transport {
   readonly #http: GatewayHttp;
-  readonly #maxReceiveBytes: number;
+  readonly #limits: StreamLimits;
   /** How to end each call under way. */
   readonly #live = new Set<(error: EtcdError) => void>();
   #closed = false;
 
-  constructor(http: GatewayHttp, maxReceiveBytes: number) {
+  constructor(http: GatewayHttp, limits: StreamLimits) {
     this.#http = http;
-    this.#maxReceiveBytes = maxReceiveBytes;
+    this.#limits = limits;
   }
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
@@ -47,7 +47,7 @@ export class GatewayTransport implements Transport {
       call.onSent?.();
       outcome = 'unknown';
       const response = await this.#http.post(method, body, metadata, ended.signal);
-      return await this.#http.answer(response, method, this.#maxReceiveBytes);
+      return await this.#http.answer(response, method, this.#limits.maxReceiveBytes);
     } catch (error) {
       throw why ?? error;
     } finally {
@@ -62,15 +62,21 @@ export class GatewayTransport implements Transport {
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request> {
     const metadata: Promise<Metadata> = Promise.resolve(call.metadata ?? {});
-    const maxReceiveBytes = Math.min(call.maxReceiveBytes ?? Number.POSITIVE_INFINITY, this.#maxReceiveBytes);
-    const stream = new GatewayStream(this.#http, call.method, metadata, maxReceiveBytes, {
-      message: (message) => handler.message(message),
-      end: (error) => {
-        this.#live.delete(fail);
-        handler.end(error);
+    const maxReceiveBytes = Math.min(call.maxReceiveBytes ?? Number.POSITIVE_INFINITY, this.#limits.maxReceiveBytes);
+    const stream = new GatewayStream(
+      this.#http,
+      call.method,
+      metadata,
+      { ...this.#limits, maxReceiveBytes },
+      {
+        message: (message) => handler.message(message),
+        end: (error) => {
+          this.#live.delete(fail);
+          handler.end(error);
+        },
+        canceled: () => this.#live.delete(fail),
       },
-      canceled: () => this.#live.delete(fail),
-    });
+    );
     const fail = (error: EtcdError): void => stream.fail(error);
     if (this.#closed) queueMicrotask(() => fail(clientClosed('not-sent', call.method.path)));
     else this.#live.add(fail);

@@ -2,15 +2,18 @@ import { EtcdError } from '../errors.js';
 
 /** A response longer than this side takes. */
 export function responseTooLarge(
-  bytes: number,
+  bytes: number | string,
   allowed: number,
   { method, endpoint }: { readonly method: string; readonly endpoint: string },
 ): EtcdError {
-  return new EtcdError(`a response of ${bytes} bytes; at most ${allowed} are taken (maxReceiveBytes)`, {
-    code: 'ResourceExhausted',
-    reason: 'Other',
-    outcome: 'unknown',
-    method,
-    endpoint,
-  });
+  return new EtcdError(
+    `a response of ${typeof bytes === 'number' ? `${bytes} bytes` : bytes}; at most ${allowed} are taken (maxReceiveBytes)`,
+    {
+      code: 'ResourceExhausted',
+      reason: 'Other',
+      outcome: 'unknown',
+      method,
+      endpoint,
+    },
+  );
 }

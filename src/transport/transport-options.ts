@@ -17,5 +17,14 @@ export interface TransportOptions {
   readonly maxReceiveBytes: number;
 }
 
+/** What holds where the caller says nothing else. */
+export const TRANSPORT_DEFAULTS = {
+  connectTimeoutMs: 3_000,
+  pingIntervalMs: 6_000,
+  pingTimeoutMs: 4_000,
+  maxRequestBytes: 1_572_864,
+  maxReceiveBytes: 2 ** 31 - 1,
+} as const satisfies Omit<TransportOptions, 'tls'>;
+
 /** Makes the transport of one endpoint. Nothing is dialled before the first call. */
 export type TransportFactory = (endpoint: Endpoint, options: TransportOptions) => Transport;

@@ -13,6 +13,7 @@ interface Call<Request, Response> {
   readonly onAttempt?: ((endpoint: string) => void) | undefined;
 }
 
+/** A stream that is to be opened. */
 export interface StreamCall<Request, Response> extends Call<Request, Response> {
   /** What is not known yet holds the stream up; where it is not to be had, that is how the stream ends. */
   readonly metadata?: Metadata | Promise<Metadata> | undefined;
@@ -20,6 +21,7 @@ export interface StreamCall<Request, Response> extends Call<Request, Response> {
   readonly maxReceiveBytes?: number | undefined;
 }
 
+/** A call of one request and one response. */
 export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly metadata?: Metadata | undefined;
   readonly request: Init<Request>;
@@ -36,6 +38,7 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
 
 /** The receiving end of a stream. No call of it may throw. */
 export interface StreamHandler<Response> {
+  /** A message has come. */
   message(message: Response): void;
   /** Comes once, last: without an error when the server ended the stream with status OK. */
   end(error: EtcdError | undefined): void;
@@ -59,6 +62,7 @@ export interface OutgoingStream<Request> {
   cancel(why?: 'unresponsive' | 'unauthenticated'): void;
   /** Stops delivery, and by flow control in the end the server. */
   pause(): void;
+  /** Goes on with delivery. */
   resume(): void;
 }
 
@@ -67,6 +71,7 @@ export interface OutgoingStream<Request> {
  * `outcome` tells whether the request may have been processed.
  */
 export interface Transport {
+  /** Makes a call. Rejects with an `EtcdError`. */
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response>;
   /** Opens a stream of any kind; a server-streaming method gets one `send` and `end`. */
   stream<Request, Response>(

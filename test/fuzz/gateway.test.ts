@@ -38,12 +38,18 @@ const json = fc.letrec<{ value: unknown }>((tie) => ({
 const line = fc.oneof(
   { weight: 4, arbitrary: json.map((value) => JSON.stringify(value)) },
   { weight: 4, arbitrary: json.map((result) => `${JSON.stringify({ result })}\n`) },
+  { weight: 4, arbitrary: json.map((value) => `${JSON.stringify({ result: { header: {}, ...Object(value) } })}\n`) },
   {
     weight: 2,
-    arbitrary: fc.constantFrom('{"result":{"created":true,"watch_id":"1"}}\n', '{}', '[', '\n', '{"count":"5"}'),
+    arbitrary: fc.constantFrom(
+      '{"result":{"header":{},"created":true,"watch_id":"1"}}\n',
+      ...['{}', '[', '\n', '{"header":{},"count":"5"}', '{"header":{}}', '{"count":"5"}'],
+    ),
   },
   { weight: 1, arbitrary: fc.string({ maxLength: 20 }) },
 );
+
+const good = fc.constantFrom('{"header":{},"count":"5"}', '{"header":{"revision":"7"},"kvs":[{}],"since 3.9":1}');
 
 fuzz<Input>({
   target: 'gateway',
@@ -53,7 +59,9 @@ fuzz<Input>({
       { weight: 4, arbitrary: fc.constant(200) },
       { weight: 1, arbitrary: fc.constantFrom(400, 401, 404, 500, 503) },
     ),
-    pieces: fc.array(line, { maxLength: 4 }).chain((lines) => cut(lines.join(''))),
+    pieces: fc
+      .oneof({ weight: 9, arbitrary: fc.array(line, { maxLength: 4 }) }, { weight: 1, arbitrary: fc.tuple(good) })
+      .chain((lines) => cut(lines.join(''))),
     breaks: fc.boolean(),
     how: fc.constantFrom('unary', 'watch', 'keepalive'),
   }),

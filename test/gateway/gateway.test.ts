@@ -4,7 +4,7 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { gateway } from '../../src/gateway/index.js';
 import { gatewayPath } from '../../src/gateway/paths.js';
 import { methods } from '../../src/gen/methods.js';
-import { Client, type ClientOptions, prefix } from '../../src/index.js';
+import { Client, type ClientOptions, op, prefix } from '../../src/index.js';
 import type { Method } from '../../src/protobuf/method.js';
 import { freePorts } from '../../src/testing/free-ports.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
@@ -122,6 +122,18 @@ describe('over the gateway', () => {
   });
 });
 
+test('a watch that a gateway ends before it was created is asked for again', async () => {
+  let requests = 0;
+  const url = await serve((request, response) => {
+    requests += 1;
+    request.resume();
+    response.end();
+  });
+  const watch = open({ endpoints: [url] }).watch('k');
+  await expect.poll(() => requests).toBeGreaterThan(1);
+  await watch.close();
+});
+
 describe('what is sent', () => {
   test.each([
     ['everywhere', undefined, 'true'],
@@ -177,6 +189,16 @@ describe('a write', () => {
     });
   });
 
+  test.each(['EHOSTUNREACH', 'ENETUNREACH', 'ECONNRESET'])(
+    'that ends with %s may have been done: a connection that stood may end so too',
+    async (code) => {
+      const transport = gateway({
+        fetch: () => Promise.reject(new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) })),
+      });
+      expect(await errorOf(open({ transport }).put('k', 'v'))).toMatchObject({ outcome: 'unknown' });
+    },
+  );
+
   test.each<[string, RequestListener, object]>([
     [
       'whose connection breaks',
@@ -188,6 +210,15 @@ describe('a write', () => {
       (_, response) => void response.writeHead(502).end('<html>'),
       { code: 'Unavailable' },
     ],
+    ['that is sent elsewhere', (_, response) => void response.writeHead(302, { location: '/' }).end(), {}],
+    ['that is sent elsewhere as it is', (_, response) => void response.writeHead(307, { location: '/' }).end(), {}],
+    [
+      'that something calls well',
+      (_, response) => void response.end('{"status":"ok"}'),
+      { reason: 'MalformedMessage' },
+    ],
+    ['that gets no answer', (_, response) => void response.writeHead(204).end(), { reason: 'MalformedMessage' }],
+    ['that fails with OK', (_, response) => void response.writeHead(500).end('{"code":0}'), { code: 'Unknown' }],
     ['that is answered by a page', (_, response) => void response.end('<html>'), { reason: 'MalformedMessage' }],
     ['that is not answered', () => {}, { reason: 'DeadlineExceeded' }],
     [
@@ -215,10 +246,13 @@ describe('a write', () => {
     expect(requests).toBe(1);
   });
 
-  test('is refused where there is no gateway', async () => {
-    const url = await serve((_, response) => void response.writeHead(404).end('404 page not found'));
-    expect(await errorOf(put(url))).toMatchObject({ reason: 'NotInGateway', outcome: 'rejected' });
-  });
+  test.each(['404 page not found', '{"code":5,"message":"Not Found","details":[]}'])(
+    'is refused where there is no gateway: %s',
+    async (text) => {
+      const url = await serve((_, response) => void response.writeHead(404).end(text));
+      expect(await errorOf(put(url))).toMatchObject({ reason: 'NotInGateway', outcome: 'rejected' });
+    },
+  );
 
   test('that is given up by its signal says that it may have been done', async () => {
     const url = await serve(() => {});
@@ -236,6 +270,51 @@ describe('a write', () => {
     await etcd.close();
     expect(await writing).toMatchObject({ reason: 'ClientClosed' });
   });
+});
+
+test('a watch that is silent is opened anew, from where it was', async () => {
+  const key = unique();
+  let watches = 0;
+  const transport = gateway({
+    silenceMs: 100,
+    fetch: (url, init) => {
+      if (url.endsWith('/v3/watch')) watches += 1;
+      return fetch(url, init);
+    },
+  });
+  const watch = open({ transport }).watch(key);
+  await watch.created();
+  const values: string[] = [];
+  for (const value of ['a', 'b', 'c']) {
+    const before = watches;
+    await expect.poll(() => watches).toBeGreaterThan(before + 1);
+    await open().put(key, value);
+    const { value: event } = await watch[Symbol.asyncIterator]().next();
+    values.push(event?.kv.text());
+  }
+  expect(values).toEqual(['a', 'b', 'c']);
+  await watch.close();
+});
+
+test('watches that ask for no number get one each, and a canceled one is told of', async () => {
+  const stream = open().raw.watch.watch();
+  const created: bigint[] = [];
+  for (const key of ['a', 'b']) {
+    stream.send({ requestUnion: { case: 'createRequest', value: { key: Buffer.from(key) } } });
+    created.push((await stream.next()).value.watchId);
+  }
+  expect(new Set(created).size).toBe(2);
+  stream.send({ requestUnion: { case: 'cancelRequest', value: { watchId: created[1] } } });
+  expect((await stream.next()).value).toMatchObject({ watchId: created[1], canceled: true });
+  stream.cancel();
+});
+
+test('an answer of many small messages is taken as over any transport', async () => {
+  const name = unique();
+  const puts = Array.from({ length: 100 }, (_, index) => op.put(`${name}/${index}`, ''));
+  await open().txn({ then: puts });
+  const { kvs } = await open({ maxReceiveBytes: 100 * (name.length + 20) }).range(prefix(`${name}/`));
+  expect(kvs).toHaveLength(100);
 });
 
 test('an answer that is longer than what is taken is not taken', async () => {

@@ -62,6 +62,8 @@ function overSocket(socket: Socket, events: ByteStreamEvents): ReturnType<OpenBy
     },
     hold: (busy) => void (busy ? socket.ref() : socket.unref()),
     close: () => {
+      // Its end has been told: nothing more would be heard of it.
+      if (socket.destroyed) return;
       if (socket.writableLength >= LONG_BYTES || socket.connecting) return void socket.destroy();
       socket.destroySoon();
       // What a peer that does not read keeps waiting would be waited for without end.
