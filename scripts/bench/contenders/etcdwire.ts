@@ -1,9 +1,12 @@
 import { Mutex, Session } from '../../../src/concurrency/index.js';
-import { Client, type ClientOptions, compare, op, prefix } from '../../../src/index.js';
+import { Client, type ClientOptions, compare, type Keyspace, op, prefix } from '../../../src/index.js';
 import { type Contender, LEASE_TTL } from './contender.js';
 
 export function openEtcdwire(options: ClientOptions): Contender {
-  const client = new Client(options);
+  return contenderOf(new Client(options));
+}
+
+export function contenderOf(client: Keyspace): Contender {
   return {
     get: async (key) => (await client.get(key))?.value.length ?? 0,
     put: (key, value) => client.put(key, value),

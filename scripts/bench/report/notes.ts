@@ -1,5 +1,6 @@
 import { COLD_START_GROUP } from '../workloads/cold-start.js';
 import { HAND_OFFS_GROUP } from '../workloads/hand-offs.js';
+import { HOOKS_GROUP } from '../workloads/hooks.js';
 import { LEASES_AND_LOCKS_GROUP } from '../workloads/leases-and-locks.js';
 import { LIVE_EVENTS_GROUP } from '../workloads/live-events.js';
 import { MANY_KEYS_GROUP } from '../workloads/many-keys.js';
@@ -17,6 +18,10 @@ export const NOTES: Readonly<Record<string, string>> = {
   [HAND_OFFS_GROUP]:
     'All contenders in one process, each with a client and a session of its own. Percentiles are of the wait for the ' +
     'lock. etcd3 takes no part: its lock does not wait.',
+  [HOOKS_GROUP]:
+    'etcdwire alone, in three times as many rounds. Without hooks: its sources put together without what lets calls be looked at. Off: the client as it ' +
+    'is. An interceptor hands each call on; a subscriber listens to `etcdwire:call:start` and `etcdwire:call:end`, and ' +
+    'does nothing.',
   [LIVE_EVENTS_GROUP]:
     'One event a put of 100 bytes, 64 puts in flight by etcdwire in another process; CPU is that of the watching ' +
     'process, percentiles are from before the put to after its event. The rate is that of the puts where the client can ' +

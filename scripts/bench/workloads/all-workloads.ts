@@ -2,6 +2,7 @@ import type { Settings } from '../settings.js';
 import { callWorkloads } from './calls.js';
 import { coldStartWorkloads } from './cold-start.js';
 import { handOffWorkloads } from './hand-offs.js';
+import { hookWorkloads } from './hooks.js';
 import { leaseAndLockWorkloads } from './leases-and-locks.js';
 import { liveEventWorkloads } from './live-events.js';
 import { manyKeysWorkloads } from './many-keys.js';
@@ -13,6 +14,7 @@ export function allWorkloads(settings: Settings): Workload[] {
   return [
     ...coldStartWorkloads(settings),
     ...callWorkloads(settings),
+    ...hookWorkloads(settings),
     ...leaseAndLockWorkloads(settings),
     ...handOffWorkloads(settings),
     ...liveEventWorkloads(settings),
