@@ -27,7 +27,7 @@ const RANKS: readonly (readonly string[])[] = [
     ],
     ...['checked-signal', 'on-abort', 'protobuf'],
   ],
-  ['gen'],
+  ['gen', 'method-table'],
   ['json'],
   ['transport'],
   ['gateway'],

@@ -22,8 +22,9 @@ import { type Raw, rawStubs } from './raw.js';
 import { defaultTransport } from './transport/default-transport.js';
 import { type Endpoint, parseEndpoint } from './transport/endpoint.js';
 import { checkTls, type TlsSource } from './transport/tls.js';
-import type { TransportFactory, TransportOptions } from './transport/transport-options.js';
+import { TRANSPORT_DEFAULTS, type TransportFactory, type TransportOptions } from './transport/transport-options.js';
 
+/** Where the cluster is, who is asking, and how long calls may take. */
 export interface ClientOptions {
   /** URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`; the port defaults to 2379. */
   readonly endpoints: readonly string[];
@@ -188,11 +189,11 @@ function checkEndpoints(endpoints: readonly string[]): Endpoint[] {
 }
 
 function checkTransportOptions(options: ClientOptions): TransportOptions {
-  const ms = (name: 'connectTimeoutMs' | 'pingIntervalMs' | 'pingTimeoutMs', byDefault: number): number =>
-    checkPositive(options[name] ?? byDefault, name, 'milliseconds');
-  const bytes = (name: 'maxRequestBytes' | 'maxReceiveBytes', byDefault: number): number =>
-    Number(checkCount(options[name] ?? byDefault, name, 1n));
-  const pingIntervalMs = ms('pingIntervalMs', 6_000);
+  const ms = (name: 'connectTimeoutMs' | 'pingIntervalMs' | 'pingTimeoutMs'): number =>
+    checkPositive(options[name] ?? TRANSPORT_DEFAULTS[name], name, 'milliseconds');
+  const bytes = (name: 'maxRequestBytes' | 'maxReceiveBytes'): number =>
+    Number(checkCount(options[name] ?? TRANSPORT_DEFAULTS[name], name, 1n));
+  const pingIntervalMs = ms('pingIntervalMs');
   if (pingIntervalMs < MIN_PING_INTERVAL_MS) {
     throw invalidInput(
       'pingIntervalMs',
@@ -202,10 +203,10 @@ function checkTransportOptions(options: ClientOptions): TransportOptions {
   }
   return {
     tls: checkTls(options.tls),
-    connectTimeoutMs: ms('connectTimeoutMs', 3_000),
+    connectTimeoutMs: ms('connectTimeoutMs'),
     pingIntervalMs,
-    pingTimeoutMs: ms('pingTimeoutMs', 4_000),
-    maxRequestBytes: bytes('maxRequestBytes', 1_572_864),
-    maxReceiveBytes: bytes('maxReceiveBytes', 2 ** 31 - 1),
+    pingTimeoutMs: ms('pingTimeoutMs'),
+    maxRequestBytes: bytes('maxRequestBytes'),
+    maxReceiveBytes: bytes('maxReceiveBytes'),
   };
 }

@@ -73,10 +73,12 @@ export class Keyspace implements AsyncDisposable {
     return this.#kv.scan(keys, options);
   }
 
+  /** Puts a key. Without `lease` it is detached from the one it had. */
   put(key: BytesLike, value: BytesLike, options?: PutOptions & CallOptions): Promise<WithHeader<PutResult>> {
     return this.#kv.put(key, value, options);
   }
 
+  /** Deletes a key or a range of keys; `deleted` tells how many there were. */
   delete(keys: Keys, options?: DeleteOptions & CallOptions): Promise<WithHeader<DeleteResult>> {
     return this.#kv.delete(keys, options);
   }
@@ -170,6 +172,7 @@ export class Keyspace implements AsyncDisposable {
     await settledWithin(CLOSERS_TIMEOUT_MS, done);
   }
 
+  /** As `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

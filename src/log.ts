@@ -3,8 +3,11 @@ export type LogDetails = Readonly<Record<string, string | number | bigint | read
 
 /** Whatever takes lines: `console` does. What it throws is thrown away. */
 export interface Logger {
+  /** What is of use to whoever looks for something already. */
   debug?(message: string, details: LogDetails): void;
+  /** What changed, and is in order. */
   info?(message: string, details: LogDetails): void;
+  /** What failed, or was lost. */
   warn?(message: string, details: LogDetails): void;
 }
 
@@ -12,8 +15,10 @@ export interface Logger {
 export function log(logger: Logger | undefined, level: keyof Logger, message: string, details: LogDetails): void {
   if (logger === undefined) return;
   try {
-    logger[level]?.(message, details);
+    const logging: unknown = logger[level]?.(message, details);
+    // Nothing here may end for want of a line in a log, nor the process.
+    if (logging instanceof Promise) logging.catch(() => {});
   } catch {
-    // Nothing here may end for want of a line in a log.
+    // The same.
   }
 }

@@ -4,7 +4,8 @@ import { methods } from './gen/methods.js';
 import type { Init } from './protobuf/codec.js';
 import type { Method } from './protobuf/method.js';
 
-type Stub<M> =
+/** The function that stands for a method, by its kind. */
+export type Stub<M> =
   M extends Method<infer Request, infer Response, infer Kind>
     ? Kind extends 'unary'
       ? (request: Init<Request>, options?: CallOptions) => Promise<Response>

@@ -19,6 +19,7 @@ export const STATUS_CODES = [
   'Unauthenticated',
 ] as const;
 
+/** The name of a gRPC status, in Go's spelling. */
 export type StatusCode = (typeof STATUS_CODES)[number];
 
 /** A number outside the table counts as `Unknown`, as gRPC asks. */

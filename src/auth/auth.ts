@@ -35,11 +35,13 @@ export class Auth {
     this.#rpc = rpc;
   }
 
+  /** Turns authentication on. From then on calls need a user. */
   async enable(options?: CallOptions): Promise<WithHeader<object>> {
     const { header } = await this.#rpc.call(methods.auth.authEnable, {}, options);
     return withHeader(header, {});
   }
 
+  /** Turns authentication off. */
   async disable(options?: CallOptions): Promise<WithHeader<object>> {
     const { header } = await this.#rpc.call(methods.auth.authDisable, {}, options);
     return withHeader(header, {});
@@ -60,6 +62,7 @@ export class Auth {
     return token;
   }
 
+  /** Adds a user, who has no role yet. @throws EtcdError, reason `UserAlreadyExist`. */
   async userAdd(name: string, login: Login, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(name, 'name'), ...loginFields(login) };
     const { header } = await this.#rpc.call(methods.auth.userAdd, request, options);
@@ -72,34 +75,40 @@ export class Auth {
     return withHeader(header, { roles });
   }
 
+  /** The names of all users. */
   async userList(options?: CallOptions): Promise<WithHeader<{ readonly users: readonly string[] }>> {
     const { header, users } = await this.#rpc.call(methods.auth.userList, {}, options);
     return withHeader(header, { users });
   }
 
+  /** Deletes a user. @throws EtcdError, reason `UserNotFound`. */
   async userDelete(name: string, options?: CallOptions): Promise<WithHeader<object>> {
     const { header } = await this.#rpc.call(methods.auth.userDelete, { name: checkName(name, 'name') }, options);
     return withHeader(header, {});
   }
 
+  /** Gives a user another password. */
   async userChangePassword(name: string, password: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
     const { header } = await this.#rpc.call(methods.auth.userChangePassword, request, options);
     return withHeader(header, {});
   }
 
+  /** Lets a user do what the role may do. */
   async userGrantRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { user: checkName(user, 'user'), role: checkName(role, 'role') };
     const { header } = await this.#rpc.call(methods.auth.userGrantRole, request, options);
     return withHeader(header, {});
   }
 
+  /** Takes a role from a user. */
   async userRevokeRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(user, 'user'), role: checkName(role, 'role') };
     const { header } = await this.#rpc.call(methods.auth.userRevokeRole, request, options);
     return withHeader(header, {});
   }
 
+  /** Adds a role, which may do nothing yet. @throws EtcdError, reason `RoleAlreadyExist`. */
   async roleAdd(role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const { header } = await this.#rpc.call(methods.auth.roleAdd, { name: checkName(role, 'role') }, options);
     return withHeader(header, {});
@@ -114,11 +123,13 @@ export class Auth {
     return withHeader(header, { permissions: perm.map(permission) });
   }
 
+  /** The names of all roles. */
   async roleList(options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
     const { header, roles } = await this.#rpc.call(methods.auth.roleList, {}, options);
     return withHeader(header, { roles });
   }
 
+  /** Deletes a role, from all its users too. */
   async roleDelete(role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const { header } = await this.#rpc.call(methods.auth.roleDelete, { role: checkName(role, 'role') }, options);
     return withHeader(header, {});

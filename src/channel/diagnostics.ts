@@ -11,10 +11,11 @@ export interface CallDiagnostics {
   readonly kind: 'unary' | 'stream';
   /** On the monotonic clock, in milliseconds. */
   readonly startMs: number;
-  /** URLs in the order in which they were tried; of a stream one, or none where it was named by nobody. */
+  /** URLs in the order in which they were tried; of a stream the one at which it was opened. */
   readonly endpoints: string[];
-  /** Messages of a stream. */
+  /** Messages of a stream that were sent; of a unary call 0. */
   sent: number;
+  /** Messages of a stream that have come; of a unary call 0. */
   received: number;
   /** Set at the end. */
   durationMs: number | undefined;
@@ -46,7 +47,7 @@ export class Diagnosed implements Transport {
     if (!started.hasSubscribers && !ended.hasSubscribers) return this.#inner.stream(call, handler);
     const told = begin(call, 'stream');
     const stream = this.#inner.stream<Request, Response>(
-      { ...call, onAttempt: (endpoint) => void told.endpoints.push(endpoint) },
+      { ...call, onAttempt: noting(told, call) },
       {
         message: (message) => {
           told.received += 1;
@@ -80,7 +81,7 @@ export class Diagnosed implements Transport {
     try {
       const response = await this.#inner.unary({
         ...call,
-        onAttempt: (endpoint) => void told.endpoints.push(endpoint),
+        onAttempt: noting(told, call),
       });
       end(told, undefined);
       return response;
@@ -107,6 +108,14 @@ function begin(
   };
   started.publish(told);
   return told;
+}
+
+/** Beside whoever else wants to know. */
+function noting(told: CallDiagnostics, { onAttempt }: Pick<UnaryCall<unknown, unknown>, 'onAttempt'>) {
+  return (endpoint: string): void => {
+    told.endpoints.push(endpoint);
+    onAttempt?.(endpoint);
+  };
 }
 
 /** Once: a stream that has ended may be cancelled afterwards. */

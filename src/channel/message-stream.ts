@@ -8,13 +8,16 @@ import type { CallOptions, Rpc } from './rpc.js';
 /** Messages read ahead of the consumer of a stream before the server is made to wait. */
 const READ_AHEAD = 16;
 
+/** What ends a stream early, and at which endpoint it is opened. */
 export type StreamOptions = Pick<CallOptions, 'signal' | 'endpoint'>;
 
 /** Both directions of a bidirectional stream. Breaking out of the iteration cancels it. */
 export interface BidiStream<Request, Response> extends AsyncIterableIterator<Response> {
+  /** Sends a message. Messages leave in this order. */
   send(message: Init<Request>): void;
   /** Half-close. */
   end(): void;
+  /** Ends the stream at once, in both directions. */
   cancel(): void;
 }
 

@@ -60,6 +60,7 @@ export class Cluster {
     return withHeader(header, { members });
   }
 
+  /** Removes a member, by its id. @throws EtcdError, reason `MemberNotFound`. */
   async memberRemove(id: bigint, options?: CallOptions): Promise<WithHeader<Members>> {
     const { header, members } = await this.#rpc.call(
       methods.cluster.memberRemove,

@@ -103,6 +103,7 @@ export class Held implements AsyncDisposable {
     if (!released) throw timedOut('unlock', timeoutMs, 'unknown');
   }
 
+  /** As `unlock`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.unlock();
   }

@@ -1,3 +1,8 @@
+/**
+ * Locks, elections, queues and barriers that stand on a session: fair, fenced, on the keys of Go's `concurrency` package.
+ *
+ * @module etcdwire/concurrency
+ */
 export { Barrier } from './barrier.js';
 export { DoubleBarrier } from './double-barrier.js';
 export { Election, type Leadership } from './election.js';

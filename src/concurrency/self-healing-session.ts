@@ -131,6 +131,7 @@ export class SelfHealingSession implements AsyncDisposable {
     await this.#session.close();
   }
 
+  /** As `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

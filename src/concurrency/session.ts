@@ -65,6 +65,7 @@ export class Session implements AsyncDisposable {
     throw keepAlive.signal.reason;
   }
 
+  /** The number of the lease. */
   get leaseId(): bigint {
     return this.#keepAlive.id;
   }
@@ -123,6 +124,7 @@ export class Session implements AsyncDisposable {
     return this.#end(() => void this.#keepAlive.close());
   }
 
+  /** As `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

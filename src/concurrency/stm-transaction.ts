@@ -90,11 +90,13 @@ export class StmTransaction {
     return (await this.#read(checkKey(key, 'key'))).kv?.modRevision ?? 0n;
   }
 
+  /** Puts a key, when the transaction is committed. */
   put(key: BytesLike, value: BytesLike, options: Pick<PutOptions, 'lease'> = {}): void {
     const bytes = checkKey(key, 'key').slice();
     this.#writes.set(idOf(bytes), { key: bytes, value: toBytes(value, 'value').slice(), options });
   }
 
+  /** Deletes a key, when the transaction is committed. */
   delete(key: BytesLike): void {
     const bytes = checkKey(key, 'key').slice();
     this.#writes.set(idOf(bytes), { key: bytes, value: undefined, options: {} });

@@ -79,6 +79,7 @@ export class ElectionService {
     });
   }
 
+  /** Gives the leadership up, where it is still that of `leader`. */
   async resign(leader: LeaderKey, options?: CallOptions): Promise<WithHeader<object>> {
     const { header } = await this.#rpc.call(methods.election.resign, { leader }, options);
     return withHeader(header, {});

@@ -14,6 +14,7 @@ export class KeyValue {
   /** Lease the key is attached to, 0n for none. */
   readonly lease: bigint;
 
+  /** @internal */
   constructor(kv: mvccpb.KeyValue) {
     this.key = kv.key;
     this.value = kv.value;

@@ -62,6 +62,7 @@ export function withLimit(limit: number | bigint): RangeOptions {
   return { limit };
 }
 
+/** By what the answer is ordered, and which way. */
 export function withSort(by: Sort['by'], order: Sort['order']): RangeOptions {
   return { sort: { by, order } };
 }

@@ -11,12 +11,14 @@ import {
 import type { Init } from '../protobuf/codec.js';
 import { checkKey, type Keys, resolveKeys } from './key-range.js';
 
+/** An order of keys other than their own. */
 export interface Sort {
   /** `create`, `mod` are revisions, `version` the number of puts. */
   readonly by: 'key' | 'version' | 'create' | 'mod' | 'value';
   readonly order: 'ascend' | 'descend';
 }
 
+/** What of a range is to be read. The bounds of revisions are inclusive; 0n, the default, is none. */
 export interface RangeOptions {
   /** At most this many keys; 0, the default, for all. */
   readonly limit?: number | bigint | undefined;
@@ -36,6 +38,7 @@ export interface RangeOptions {
   readonly maxCreateRevision?: bigint | undefined;
 }
 
+/** What else is to happen to a key that is put. */
 export interface PutOptions {
   /** Attach the key to this lease; without it the key is detached from the one it had. */
   readonly lease?: bigint | undefined;
@@ -47,6 +50,7 @@ export interface PutOptions {
   readonly ignoreLease?: boolean | undefined;
 }
 
+/** What the answer to a deletion is to tell. */
 export interface DeleteOptions {
   /** Answer with the deleted keys. */
   readonly prevKv?: boolean | undefined;

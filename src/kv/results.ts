@@ -6,6 +6,7 @@ import {
 } from '../gen/etcdserverpb/rpc.js';
 import { KeyValue } from './key-value.js';
 
+/** The keys of a range, as of one revision. */
 export interface RangeResult {
   readonly kvs: readonly KeyValue[];
   /** More keys match than the limit let through. */
@@ -14,11 +15,13 @@ export interface RangeResult {
   readonly count: bigint;
 }
 
+/** What was there before a put. */
 export interface PutResult {
   /** The key as it was before, if `prevKv` was asked for and there was one. */
   readonly prevKv: KeyValue | undefined;
 }
 
+/** What was deleted. */
 export interface DeleteResult {
   /** Number of keys deleted. */
   readonly deleted: bigint;

@@ -66,7 +66,7 @@ export class KeepAlive implements AsyncDisposable {
     return this.valid() ? this.#deadline - monotonicMs() : 0;
   }
 
-  /** The request sent at `sentAt` was acknowledged with this TTL, in seconds. A lease lost stays lost. */
+  /** @internal The request sent at `sentAt` was acknowledged with this TTL, in seconds. A lease lost stays lost. */
   acknowledged(sentAt: number, ttl: number): void {
     if (this.#lost.aborted) return;
     // The later request's answer holds, also where it leaves less time: the lease may be another of the same number.
@@ -82,6 +82,7 @@ export class KeepAlive implements AsyncDisposable {
     if (isFirst && monotonicMs() < deadline) this.#onFirst();
   }
 
+  /** @internal */
   lose(reason: EtcdError): void {
     this.#disarm();
     this.#lost.abort(reason);
@@ -92,6 +93,7 @@ export class KeepAlive implements AsyncDisposable {
     this.lose(leaseLost(this.id, 'KeepAliveClosed', 'its keepalive was closed'));
   }
 
+  /** As `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

@@ -27,6 +27,7 @@ export interface GrantOptions extends CallOptions {
   readonly id?: bigint | undefined;
 }
 
+/** What a lease has left. */
 export interface TimeToLive {
   readonly id: bigint;
   /** Seconds that remain; -1 if there is no such lease. */

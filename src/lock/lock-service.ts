@@ -32,6 +32,7 @@ export class LockService {
     return withHeader(header, { key });
   }
 
+  /** Deletes the key that `lock` gave, whoever may have put it since. */
   async unlock(key: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     const { header } = await this.#rpc.call(methods.lock.unlock, { key: checkKey(key, 'key') }, options);
     return withHeader(header, {});

@@ -11,6 +11,7 @@ import { Snapshot } from './snapshot.js';
 /** A member's version, database and raft state. */
 export type Status = WithHeader<Omit<StatusResponse, 'header'>>;
 
+/** Something is wrong with a member: it is out of space, or its data are corrupt. */
 export interface Alarm {
   readonly memberId: bigint;
   readonly alarm: 'noSpace' | 'corrupt';
@@ -37,6 +38,7 @@ export class Maintenance {
     this.#endpoints = endpoints;
   }
 
+  /** Version, size of the database, leader and progress of the member at an endpoint. */
   async status(endpoint: string, options: CallOptions = {}): Promise<Status> {
     const { header, ...status } = await this.#rpc.call(
       methods.maintenance.status,

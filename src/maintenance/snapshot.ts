@@ -10,6 +10,7 @@ const SECTOR_BYTES = 512;
 
 /** Something that takes bytes and says when it can take more; a `WritableStreamDefaultWriter` is one. */
 export interface SnapshotSink {
+  /** Takes the next bytes; the ones after them wait for it. */
   write(chunk: Uint8Array): unknown;
 }
 

@@ -122,6 +122,7 @@ export class CachedRange implements AsyncDisposable {
     );
   }
 
+  /** As `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

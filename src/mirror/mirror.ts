@@ -6,16 +6,21 @@ import { backoffMs, pause } from '../time.js';
 import type { WatchEvent } from '../watch/event.js';
 import type { Watch, WatchOptions } from '../watch/watch.js';
 
+/**
+ * What a mirror tells.
+ *
+ * - `keys`: some of the keys, as of this revision.
+ * - `synced`: those were all keys as of this revision; from here on come changes.
+ * - `events`: every change of one revision.
+ * - `resync`: what was said of the keys so far is void, for history that was not seen is gone: all keys follow anew.
+ */
 export type MirrorMessage =
-  /** Some of the keys, as of this revision. */
   | { readonly type: 'keys'; readonly revision: bigint; readonly kvs: readonly KeyValue[] }
-  /** Those were all keys as of this revision; from here on come changes. */
   | { readonly type: 'synced'; readonly revision: bigint }
-  /** Every change of one revision. */
   | { readonly type: 'events'; readonly revision: bigint; readonly events: readonly WatchEvent[] }
-  /** What was said of the keys so far is void, for history that was not seen is gone: all keys follow anew. */
   | { readonly type: 'resync'; readonly cause: EtcdError };
 
+/** What of a change is told, and when the mirror ends. */
 export interface MirrorOptions {
   /** Deliver each key's state before a change too. */
   readonly prevKv?: boolean | undefined;

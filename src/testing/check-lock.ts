@@ -12,6 +12,7 @@ export interface Claim {
   readonly untilMs: number;
 }
 
+/** What is wrong with a claim: it held while another did, came before one ahead of it, or had no place in line. */
 export type LockRule = 'two holders' | 'out of order' | 'not in line';
 
 /**

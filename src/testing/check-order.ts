@@ -13,8 +13,10 @@ export interface OrderedResult {
   readonly value?: string | undefined;
 }
 
-type OrderedOperation = Operation<OrderedCall, OrderedResult>;
+/** A recorded call, and what came of it. */
+export type OrderedOperation = Operation<OrderedCall, OrderedResult>;
 
+/** What is wrong with a call: it saw what was past, or what never was, or is not in the truth. */
 export type OrderRule = 'stale' | 'wrong value' | 'not applied';
 
 /**

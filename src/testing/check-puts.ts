@@ -7,6 +7,7 @@ export interface PutCall {
   readonly value: string;
 }
 
+/** What is wrong with a put. */
 export type PutRule = 'lost' | 'applied twice' | 'applied though failed' | 'invented';
 
 /**

@@ -11,7 +11,8 @@ export type RegisterCall =
 /** What a read saw, or whether a swap was made; nothing for a write. */
 export type RegisterResult = string | boolean | undefined;
 
-type RegisterOperation = Operation<RegisterCall, RegisterResult>;
+/** A recorded call, and what came of it. */
+export type RegisterOperation = Operation<RegisterCall, RegisterResult>;
 
 /** An end of an operation in the list of all starts and ends by time. */
 interface Entry {

@@ -9,6 +9,7 @@ export interface SeenEvent {
   readonly value: string;
 }
 
+/** What is wrong with an event that a watch delivered, or did not. */
 export type WatchRule = 'lost' | 'repeated' | 'reordered' | 'torn' | 'altered' | 'invented';
 
 /**

@@ -9,6 +9,7 @@ import { EtcdMember } from './etcd-member.js';
 import { FaultProxy } from './fault-proxy.js';
 import { freePorts } from './free-ports.js';
 
+/** How many members, and of what kind. */
 export interface EtcdClusterOptions {
   /** Path of the program etcd. Default: `etcd` on the PATH. */
   readonly etcd?: string | undefined;
@@ -22,6 +23,7 @@ export interface EtcdClusterOptions {
   readonly tls?: EtcdClusterTls | undefined;
 }
 
+/** The certificate of the members, as files. */
 export interface EtcdClusterTls {
   readonly certFile: string;
   readonly keyFile: string;
@@ -32,6 +34,7 @@ export interface EtcdClusterTls {
 /** Makes a member known to the cluster by its peer URL, and gives all members as they are then. */
 export type AddMember = (peerUrl: string) => Promise<readonly Pick<Member, 'name' | 'peerUrls'>[]>;
 
+/** How a member joins. */
 export interface JoinOptions {
   /** Add it as one that does not vote. Default false. */
   readonly learner?: boolean | undefined;
@@ -157,6 +160,7 @@ export class EtcdCluster implements AsyncDisposable {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
+  /** As `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

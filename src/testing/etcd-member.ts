@@ -46,10 +46,12 @@ export class EtcdMember {
     this.#options = options;
   }
 
+  /** Of the process; undefined before the first start. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
+  /** Whether there is a process; one that is paused counts. */
   get running(): boolean {
     const child = this.#child;
     return child !== undefined && this.#problem === undefined && child.exitCode === null && child.signalCode === null;

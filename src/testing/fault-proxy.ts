@@ -5,6 +5,7 @@ import { Lane, type Pace } from './lane.js';
 /** Which way bytes go through a proxy. */
 export type Direction = 'to-server' | 'to-client';
 
+/** How connections are told apart. */
 export interface FaultProxyOptions {
   /** Tells from bytes to the server who sends them, for `cutOff`; what it told last holds for their connection. */
   readonly senderOf?: ((bytes: Uint8Array) => string | undefined) | undefined;
@@ -57,6 +58,7 @@ export class FaultProxy implements AsyncDisposable {
     return `http://127.0.0.1:${this.#port}`;
   }
 
+  /** On 127.0.0.1. */
   get port(): number {
     return this.#port;
   }
@@ -159,12 +161,14 @@ export class FaultProxy implements AsyncDisposable {
     });
   }
 
+  /** Ends all connections, and takes no more. */
   async close(): Promise<void> {
     this.dropConnections();
     for (const server of this.#heldUp) server.destroy();
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
+  /** As `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

@@ -4,6 +4,7 @@ import { CompareResult, CompareTarget, type Compare as WireCompare } from '../ge
 import { type Keys, resolveKeys } from '../kv/key-range.js';
 import type { Init } from '../protobuf/codec.js';
 
+/** How a key is to compare with the operand. */
 export type Operator = '==' | '!=' | '<' | '>';
 
 /**
@@ -23,12 +24,15 @@ const number =
   (target: 'version' | 'createRevision' | 'modRevision' | 'lease') =>
   (keys: Keys, operator: Operator, operand: bigint): Compare => ({ target, keys, operator, operand });
 
+/** Conditions, by what of the key is compared. */
 export const compare = {
   /** Number of puts; 0n when the key does not exist. */
   version: number('version'),
   /** 0n when the key does not exist. */
   createRevision: number('createRevision'),
+  /** Revision of the last put; 0n when the key does not exist. */
   modRevision: number('modRevision'),
+  /** Number of the lease; 0n when there is none. */
   lease: number('lease'),
   /** There is such a key; of a range, every key is there, and one at least. */
   exists: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '>', operand: 0n }),

@@ -7,18 +7,21 @@ import type { Compare } from './compare.js';
 
 // Operations are plain data; these types and `op` are their vocabulary.
 
+/** Reads one key. */
 export interface GetOp {
   readonly type: 'get';
   readonly key: BytesLike;
   readonly options: RangeOptions;
 }
 
+/** Reads a range of keys. */
 export interface RangeOp {
   readonly type: 'range';
   readonly keys: Keys;
   readonly options: RangeOptions;
 }
 
+/** Puts a key. */
 export interface PutOp {
   readonly type: 'put';
   readonly key: BytesLike;
@@ -26,17 +29,20 @@ export interface PutOp {
   readonly options: PutOptions;
 }
 
+/** Deletes a key or a range of keys. */
 export interface DeleteOp {
   readonly type: 'delete';
   readonly keys: Keys;
   readonly options: DeleteOptions;
 }
 
+/** A transaction within another. */
 export interface TxnOp<Then extends readonly Op[] = readonly Op[], Else extends readonly Op[] = readonly Op[]> {
   readonly type: 'txn';
   readonly txn: Txn<Then, Else>;
 }
 
+/** What a transaction may do. */
 export type Op = GetOp | RangeOp | PutOp | DeleteOp | TxnOp<readonly Op[], readonly Op[]>;
 
 /** What an operation answers with. */
@@ -60,18 +66,23 @@ export interface Txn<Then extends readonly Op[] = readonly Op[], Else extends re
   readonly else?: Else | undefined;
 }
 
-type Results<Ops extends readonly Op[]> = { readonly [Index in keyof Ops]: OpResult<Ops[Index]> };
+/** Of each operation its answer. */
+export type Results<Ops extends readonly Op[]> = { readonly [Index in keyof Ops]: OpResult<Ops[Index]> };
 
 /** `succeeded` tells which list ran; `responses` has one answer for each of its operations, in order. */
 export type TxnResult<Then extends readonly Op[], Else extends readonly Op[]> =
   | { readonly succeeded: true; readonly responses: Results<Then> }
   | { readonly succeeded: false; readonly responses: Results<Else> };
 
+/** The operations of a transaction. */
 export const op = {
   /** Answers with the key, or undefined. */
   get: (key: BytesLike, options: RangeOptions = {}): GetOp => ({ type: 'get', key, options }),
+  /** Answers with the keys of a range. */
   range: (keys: Keys, options: RangeOptions = {}): RangeOp => ({ type: 'range', keys, options }),
+  /** Puts a key. */
   put: (key: BytesLike, value: BytesLike, options: PutOptions = {}): PutOp => ({ type: 'put', key, value, options }),
+  /** Deletes a key or a range of keys. */
   delete: (keys: Keys, options: DeleteOptions = {}): DeleteOp => ({ type: 'delete', keys, options }),
   /** A transaction within the transaction (etcd 3.3 and later). */
   txn: <const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(

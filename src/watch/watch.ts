@@ -11,6 +11,7 @@ import type { WatchStream } from './watch-stream.js';
 const DEFAULT_BUFFER_BYTES = 8 * 1024 * 1024;
 const FILTERS = { noPut: FilterType.NOPUT, noDelete: FilterType.NODELETE } as const;
 
+/** From where on a range is watched, and what of it is told. */
 export interface WatchOptions {
   /** First revision to deliver; 0n, the default, for all that comes after the watch is created. */
   readonly startRevision?: bigint | undefined;
@@ -80,6 +81,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     return batches;
   }
 
+  /** Event by event; as to when it ends, see `batches`. */
   [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
     return new FlatIterator(this.batches(), ({ events }) => events);
   }
@@ -94,6 +96,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     this.#parts.discard();
   }
 
+  /** As `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import type { CallDiagnostics } from '../../src/index.js';
+import type { CallDiagnostics, Interceptor } from '../../src/index.js';
 import { freePorts } from '../../src/testing/free-ports.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -72,4 +72,14 @@ test('who listens later hears of the calls after that alone', async () => {
   const { started } = listen(METHODS.put);
   await etcd.put(unique(), 'heard');
   expect(started).toHaveLength(1);
+});
+
+test('an interceptor hears of the endpoints tried, whoever else listens', async () => {
+  listen(METHODS.put);
+  const tried: string[] = [];
+  const interceptor: Interceptor = {
+    unary: (call, next) => next({ ...call, onAttempt: (endpoint) => void tried.push(endpoint) }),
+  };
+  await openClient({ interceptors: [interceptor] }).put(unique(), 'x');
+  expect(tried).toEqual(inject('endpoints'));
 });

@@ -60,14 +60,18 @@ test('a lease that is lost is told of, and one that is given back is not', async
   expect(lines).toEqual([`warn: lease lost ${lost.id.toString(16)} LeaseExpired`]);
 });
 
-test('a logger that throws, or knows no such level, ends nothing', async () => {
-  const { endpoints } = await ownEtcd();
-  const [port] = await freePorts(1);
-  const logger: Logger = {
-    warn: () => {
+test.each([
+  [
+    'throws',
+    () => {
       throw new Error('disk full');
     },
-  };
+  ],
+  ['rejects', () => Promise.reject(new Error('disk full'))],
+])('a logger that %s, or knows no such level, ends nothing', async (_, warn) => {
+  const { endpoints } = await ownEtcd();
+  const [port] = await freePorts(1);
+  const logger: Logger = { warn };
   const etcd = openClient({ endpoints: [`http://127.0.0.1:${port}`, ...endpoints], logger });
   await etcd.put(unique(), 'x');
 });
