@@ -1,0 +1,13 @@
+import type { Scenes } from './scenario.js';
+import { sceneText } from './text.js';
+
+const BLOCK = /^```text ([^\n]+)\n.*?^```$/gms;
+
+/** The page with the bytes of this run in its blocks, which name what they show. @throws Error for an unknown name. */
+export function withScenes(page: string, scenes: Scenes): string {
+  return page.replace(BLOCK, (_, name: string) => {
+    const frame = scenes.get(name);
+    if (frame === undefined) throw new Error(`no scene "${name}"; there are: ${[...scenes.keys()].join(', ')}`);
+    return `\`\`\`text ${name}\n${sceneText(frame)}\n\`\`\``;
+  });
+}

@@ -1,0 +1,212 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fieldsOf } from '../../src/cli/frame-text.js';
+import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { Client, compare, op } from '../../src/index.js';
+import type { WireFrame, WireMessage } from '../../src/inspect/frame.js';
+import { tapped } from '../../src/inspect/tap.js';
+import type { OpenByteStream } from '../../src/transport/byte-stream.js';
+import { openByteStream } from '../../src/transport/hosts/node.js';
+import { http2 } from '../../src/transport/http2/transport.js';
+import { startEtcd } from '../etcd.js';
+
+// Two clients and one lock, with all fixed that could be another in the next run: leases, the ids of cluster and member,
+// and the address. What they say then is the same, byte for byte.
+
+const ENDPOINT = 'http://127.0.0.1:2379';
+/** The ids of cluster and member are hashes of it. */
+const PEER = 'http://127.0.0.1:2380';
+const LOCK = 'jobs';
+/** Nothing expires meanwhile. */
+const TTL = 600;
+const [ANNE, BEN] = [0xan, 0xbn];
+
+/** What is shown, by name. */
+export type Scenes = ReadonlyMap<string, WireFrame>;
+
+export interface Run {
+  /** "major.minor.patch" of etcd. */
+  readonly version: string;
+  readonly scenes: Scenes;
+}
+
+/** Plays it once, on a new member. Undefined where etcd is not a program here, and its ids cannot be fixed. */
+export async function play(): Promise<Run | undefined> {
+  const args = [`--initial-advertise-peer-urls=${PEER}`, `--initial-cluster=m0=${PEER}`];
+  const server = await startEtcd({ args });
+  try {
+    const [endpoint = ''] = server.endpoints;
+    const { version } = server;
+    if (server.processes.length === 0 || version === undefined) return undefined;
+    const port = Number(new URL(endpoint).port);
+    return { version, scenes: await scenesOf(port) };
+  } finally {
+    await server.stop();
+  }
+}
+
+async function scenesOf(port: number): Promise<Scenes> {
+  await using anne = new Player(port);
+  await using ben = new Player(port);
+
+  await anne.etcd.lease.grant({ ttl: TTL, id: ANNE });
+  const annesSession = await Session.open(anne.etcd, { lease: ANNE });
+  const annes = await new Mutex(annesSession, LOCK).lock();
+
+  // From now on she watches over her key. That is a stream of its own, which has to come before the next call or after it.
+  await anne.message('WatchResponse', 1);
+
+  await ben.etcd.lease.grant({ ttl: TTL, id: BEN });
+  const bensSession = await Session.open(ben.etcd, { lease: BEN });
+  const waiting = new Mutex(bensSession, LOCK).lock();
+  // He has looked again once he watches: from here on a word of the server wakes him.
+  await ben.message('TxnResponse', 2);
+
+  await annes.unlock();
+  const bens = await waiting;
+  await write(bens);
+  await anne.etcd.txn({ if: [compare.createRevision(annes.key, '==', annes.token)], then: [op.put('job', 'by Anne')] });
+  await bens.unlock();
+  await bensSession.close();
+  await annesSession.close();
+  await ben.etcd.close();
+
+  return new Map([...annesScenes(anne), ...bensScenes(ben)]);
+}
+
+async function write(held: Held): Promise<void> {
+  await held.txn({ then: [op.put('job', 'by Ben')] });
+}
+
+function annesScenes(anne: Player): [string, WireFrame][] {
+  const grant = anne.call(methods.lease.leaseGrant);
+  const keepAlive = anne.call(methods.lease.leaseKeepAlive);
+  const txn = (nth: number): Call => anne.call(methods.kv.txn, nth);
+  const [acquire, unlock, stale] = [txn(1), txn(2), txn(3)];
+  return [
+    ['preface', anne.frame('sent', 'PREFACE')],
+    ['settings', anne.frame('sent', 'SETTINGS')],
+    ['window', anne.frame('sent', 'WINDOW_UPDATE')],
+    ['settings of etcd', anne.frame('received', 'SETTINGS')],
+    ['settings taken', anne.frame('sent', 'SETTINGS', 2)],
+    ['grant: headers', grant.sent('HEADERS')],
+    ['grant', grant.sent('DATA')],
+    ['granted: headers', grant.received('HEADERS')],
+    ['granted', grant.received('DATA')],
+    ['granted: trailers', grant.received('HEADERS', 2)],
+    ['alive: headers', keepAlive.sent('HEADERS')],
+    ['alive', keepAlive.sent('DATA')],
+    ['still alive', keepAlive.received('DATA')],
+    ['acquire', acquire.sent('DATA')],
+    ['acquired', acquire.received('DATA')],
+    ['unlock', unlock.sent('DATA')],
+    ['unlocked', unlock.received('DATA')],
+    ['stale write', stale.sent('DATA')],
+    ['stale write refused', stale.received('DATA')],
+  ];
+}
+
+function bensScenes(ben: Player): [string, WireFrame][] {
+  const txn = (nth: number): Call => ben.call(methods.kv.txn, nth);
+  const [enter, look, lookAgain, write] = [txn(1), txn(2), txn(3), txn(4)];
+  const watch = ben.call(methods.watch.watch);
+  return [
+    ['entered', enter.received('DATA')],
+    ['watch', watch.sent('DATA')],
+    ['watching', watch.received('DATA')],
+    ['look', look.sent('DATA')],
+    ['Anne is ahead', look.received('DATA')],
+    ['Anne has left', watch.telling('DELETE')],
+    ['nobody is ahead', lookAgain.received('DATA')],
+    ['fenced write', write.sent('DATA')],
+    ['fenced write done', write.received('DATA')],
+    ['revoke', ben.call(methods.lease.leaseRevoke).sent('DATA')],
+    ['goodbye', ben.frame('sent', 'GOAWAY')],
+  ];
+}
+
+/** A client, and all that has gone over its wire. */
+class Player implements AsyncDisposable {
+  readonly etcd: Client;
+  readonly #frames: WireFrame[] = [];
+
+  constructor(port: number) {
+    const dial: OpenByteStream = (endpoint, tls, events) =>
+      openByteStream({ ...endpoint, address: { host: '127.0.0.1', port } }, tls, events);
+    const transport = http2(tapped(dial, (frame) => this.#frames.push(frame)));
+    this.etcd = new Client({ endpoints: [ENDPOINT], timeoutMs: Number.POSITIVE_INFINITY, transport });
+  }
+
+  /** The nth frame of that type. */
+  frame(direction: WireFrame['direction'], type: string, nth = 1): WireFrame {
+    return nthOf(
+      nth,
+      this.#frames.filter((frame) => frame.direction === direction && frame.type === type),
+      `${type} ${direction}`,
+    );
+  }
+
+  /** The nth call of that method. */
+  call({ path }: { readonly path: string }, nth = 1): Call {
+    const opened = this.#frames.filter(
+      ({ direction, detail }) =>
+        direction === 'sent' &&
+        detail.kind === 'headers' &&
+        detail.fields.some(([name, value]) => name === ':path' && value === path),
+    );
+    const { streamId } = nthOf(nth, opened, path);
+    return new Call(this.#frames.filter((frame) => frame.streamId === streamId));
+  }
+
+  /** Once the nth message of that type has come. */
+  async message(type: string, nth: number): Promise<void> {
+    const came = (): readonly WireMessage[] =>
+      this.#frames
+        .flatMap(({ detail }) => (detail.kind === 'data' ? detail.messages : []))
+        .filter(({ typeName }) => typeName.endsWith(`.${type}`));
+    while (came().length < nth) await sleep(1);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.etcd.close();
+  }
+}
+
+/** The frames of one call. */
+class Call {
+  readonly #frames: readonly WireFrame[];
+
+  constructor(frames: readonly WireFrame[]) {
+    this.#frames = frames;
+  }
+
+  sent(type: string, nth = 1): WireFrame {
+    return this.#frame('sent', type, nth);
+  }
+
+  received(type: string, nth = 1): WireFrame {
+    return this.#frame('received', type, nth);
+  }
+
+  /** The first answer with such an event. Beside it others may come, of the watch over Ben's own key. */
+  telling(event: string): WireFrame {
+    const frames = this.#frames.filter(
+      ({ direction, detail }) =>
+        direction === 'received' &&
+        detail.kind === 'data' &&
+        detail.messages.some((message) => JSON.stringify(fieldsOf(message)).includes(`"type":"${event}"`)),
+    );
+    return nthOf(1, frames, event);
+  }
+
+  #frame(direction: WireFrame['direction'], type: string, nth: number): WireFrame {
+    const frames = this.#frames.filter((frame) => frame.direction === direction && frame.type === type);
+    return nthOf(nth, frames, `${type} ${direction}`);
+  }
+}
+
+function nthOf<T>(nth: number, found: readonly T[], what: string): T {
+  const each = found[nth - 1];
+  if (each === undefined) throw new Error(`no ${what} number ${nth}`);
+  return each;
+}

@@ -1,0 +1,22 @@
+import { hexOf } from '../../src/bytes.js';
+import { frameRows } from '../../src/cli/frame-rows.js';
+import type { WireFrame } from '../../src/inspect/frame.js';
+
+/** Bytes a line, so that what they mean stands beside them. */
+const LINE_BYTES = 16;
+const HEX_COLUMNS = LINE_BYTES * 3;
+
+/** A frame as it stands in the documentation: each line some bytes of it, where they begin, and what they are. */
+export function sceneText(frame: WireFrame): string {
+  const lines = frameRows(frame).flatMap(({ start, end, depth, text }) => {
+    const parts = Array.from({ length: Math.ceil((end - start) / LINE_BYTES) }, (_, index) => {
+      const at = start + index * LINE_BYTES;
+      return [at, hexOf(frame.bytes.subarray(at, Math.min(at + LINE_BYTES, end)), ' ')] as const;
+    });
+    return parts.map(([at, hex], index) => {
+      const meaning = index === 0 ? '  '.repeat(depth) + text : '';
+      return `${String(at).padStart(4)}  ${hex.padEnd(HEX_COLUMNS)} ${meaning}`.trimEnd();
+    });
+  });
+  return lines.join('\n');
+}
