@@ -25,12 +25,27 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, `etcdwire/gateway`',
     code: "export { Client } from './src/index.js'; export * from './src/gateway/index.js'",
-    limit: 54_400,
+    limit: 54_700,
   },
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
     limit: 50_400,
+  },
+  {
+    imports: '`Client`, `etcdwire/node`',
+    code: "export { Client } from './src/index.js'; export * from './src/node/index.js'",
+    limit: 47_100,
+  },
+  {
+    imports: '`Client`, `etcdwire/grpc-js` (without grpc-js)',
+    code: "export { Client } from './src/index.js'; export * from './src/grpc-js.js'",
+    limit: 48_700,
+  },
+  {
+    imports: '`Client`, `etcdwire/testing`',
+    code: "export { Client } from './src/index.js'; export * from './src/testing/index.js'",
+    limit: 53_000,
   },
 ];
 
@@ -43,7 +58,7 @@ for (const { imports, code, limit } of BUNDLES) {
     minify: true,
     format: 'esm',
     target: 'es2022',
-    external: ['node:*'],
+    external: ['node:*', '@grpc/grpc-js'],
     write: false,
   });
   const bytes = outputFiles[0]?.contents ?? new Uint8Array();

@@ -1,15 +1,19 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startChild } from './support/child.js';
 import { ownEtcd } from './support/own-etcd.js';
+import { temporaryFolder } from './support/temporary-folder.js';
 
 // The programs of the README run as they stand there, against a server that is as new as the reader's.
 
 const ROOT = new URL('..', import.meta.url);
 const README = readFileSync(new URL('README.md', ROOT), 'utf8');
 const PROGRAMS = [...README.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code as string);
+
+test('every program is run by one of the tests below', () => {
+  expect(PROGRAMS).toHaveLength(5);
+});
 
 test('the first program gives the results that its comments say', async () => {
   const claims: string[] = [];
@@ -45,9 +49,7 @@ test('the fifth program prints what its comment says', async () => {
 
 async function run(program: string): Promise<string[]> {
   const { endpoints } = await ownEtcd();
-  const folder = mkdtempSync(join(tmpdir(), 'etcdwire-readme-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const file = join(folder, 'program.mts');
+  const file = join(temporaryFolder(), 'program.mts');
   const prepared = program
     .replaceAll("'http://127.0.0.1:2379'", `'${endpoints[0]}'`)
     .replaceAll("'etcdwire/concurrency'", `'${new URL('src/concurrency/index.ts', ROOT).pathname}'`)

@@ -7,40 +7,38 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 const chromium = findChromium();
 
-test.skipIf(chromium === undefined)(
-  'the page of a trace opens in a browser, and its messages to their bytes',
-  async () => {
-    const file = join(temporaryFolder(), 'trace.html');
-    await cli(['trace', '--html', file, '--', 'lock', unique('lock'), '--', 'true']);
-    const browser = await launchChromium(chromium as string);
-    onTestFinished(() => browser.close());
-    const page = await browser.newPage({ viewport: { width: 1_400, height: 900 } });
-    const requests: string[] = [];
-    const problems: string[] = [];
-    page.on('request', (request) => requests.push(request.url()));
-    page.on('console', (message) => problems.push(message.text()));
-    page.on('pageerror', (error) => problems.push(error.message));
-    await page.goto(`file://${file}`);
+test('the page of a trace opens in a browser, and its messages to their bytes', async (context) => {
+  if (chromium === undefined) return context.skip('there is no Chromium here');
+  const file = join(temporaryFolder(), 'trace.html');
+  await cli(['trace', '--html', file, '--', 'lock', unique('lock'), '--', 'true']);
+  const browser = await launchChromium(chromium);
+  onTestFinished(() => browser.close());
+  const page = await browser.newPage({ viewport: { width: 1_400, height: 900 } });
+  const requests: string[] = [];
+  const problems: string[] = [];
+  page.on('request', (request) => requests.push(request.url()));
+  page.on('console', (message) => problems.push(message.text()));
+  page.on('pageerror', (error) => problems.push(error.message));
+  await page.goto(`file://${file}`);
 
-    // Who holds the lock, at a glance.
-    expect(await page.locator('.queue rect.holds.own').isVisible()).toBe(true);
-    const message = page.locator('details.message', { hasText: 'put me in line' });
-    const bytes = message.locator('td', { hasText: 'field 1, length-delimited: compare' }).first();
-    expect(await message.isVisible()).toBe(true);
-    expect(await bytes.isVisible()).toBe(false);
-    await message.locator('summary').click();
-    expect(await bytes.isVisible()).toBe(true);
-    // Each arrow ends at a lifeline, and its words are between the two.
-    const arrow = await message.locator('g.message line').boundingBox();
-    const words = await message.locator('g.message text').boundingBox();
-    expect(words?.x).toBeGreaterThan(arrow?.x ?? 0);
-    expect((words?.x ?? 0) + (words?.width ?? 0)).toBeLessThan((arrow?.x ?? 0) + (arrow?.width ?? 0));
+  // Who holds the lock, at a glance.
+  expect(await page.locator('.queue rect.holds.own').isVisible()).toBe(true);
+  const message = page.locator('details.message', { hasText: 'put me in line' });
+  const bytes = message.locator('td', { hasText: 'field 1, length-delimited: compare' }).first();
+  expect(await message.isVisible()).toBe(true);
+  expect(await bytes.isVisible()).toBe(false);
+  await message.locator('summary').click();
+  expect(await bytes.isVisible()).toBe(true);
+  // Each arrow ends at a lifeline, and its words are between the two.
+  const arrow = await message.locator('g.message line').boundingBox();
+  const words = await message.locator('g.message text').boundingBox();
+  expect(words?.x).toBeGreaterThan(arrow?.x ?? 0);
+  expect((words?.x ?? 0) + (words?.width ?? 0)).toBeLessThan((arrow?.x ?? 0) + (arrow?.width ?? 0));
 
-    const preface = page.locator('details.frame', { hasText: 'PREFACE' });
-    expect(await preface.isVisible()).toBe(false);
-    await page.locator('#frames').check();
-    expect(await preface.isVisible()).toBe(true);
-    expect(problems).toEqual([]);
-    expect(requests).toEqual([`file://${file}`]);
-  },
-);
+  const preface = page.locator('details.frame', { hasText: 'PREFACE' });
+  expect(await preface.isVisible()).toBe(false);
+  await page.locator('#frames').check();
+  expect(await preface.isVisible()).toBe(true);
+  expect(problems).toEqual([]);
+  expect(requests).toEqual([`file://${file}`]);
+});
