@@ -1,5 +1,5 @@
-import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -28,4 +28,13 @@ export function pack(into: string): string {
   const tarball = readdirSync(into).find((name) => name.endsWith('.tgz'));
   if (tarball === undefined) throw new Error(`npm pack left no tarball in ${into}`);
   return join(into, tarball);
+}
+
+/** The package in a folder's node_modules, as npm would install it; gives the tarball's path. */
+export function installInto(folder: string): string {
+  const installed = join(folder, 'node_modules/etcdwire');
+  mkdirSync(installed, { recursive: true });
+  const tarball = pack(folder);
+  execFileSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1']);
+  return tarball;
 }

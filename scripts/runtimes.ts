@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { findChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
 import { BrowserPage } from './runtimes/browser-page.js';
-import type { CheckResult, Conformance } from './runtimes/conformance.js';
+import { type CheckResult, type Conformance, OWN_HOLDS } from './runtimes/conformance.js';
 import { Contender } from './runtimes/contender.js';
 import { fetchRuntime } from './runtimes/fetch-runtime.js';
 import { InstalledPackage } from './runtimes/installed.js';
@@ -114,9 +114,10 @@ async function attempt(
   } catch (error) {
     problems.push((error as Error).message);
   }
-  await Promise.all(contending.map((each) => each.end()));
   try {
+    await Promise.all(contending.map((each) => each.end()));
     holds = await judge.holds();
+    if (problems.length === 0 && holds <= OWN_HOLDS) problems.push(`nobody else held the lock: ${holds} holds`);
   } catch (error) {
     problems.push((error as Error).message);
   }

@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { pack } from '../scripts/pack.js';
+import { installInto } from '../scripts/pack.js';
+import { temporaryFolder } from './support/temporary-folder.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
@@ -15,10 +16,7 @@ let tarball: string;
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'etcdwire-consumer-'));
-  const installed = join(folder, 'node_modules/etcdwire');
-  mkdirSync(installed, { recursive: true });
-  tarball = pack(folder);
-  execFileSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1']);
+  tarball = installInto(folder);
   // Linked rather than installed: the tests need no registry.
   for (const scope of ['@grpc', '@types']) {
     symlinkSync(join(root, 'node_modules', scope), join(folder, 'node_modules', scope));
@@ -63,36 +61,28 @@ describe('the packed package', () => {
 
   test('brings the program, which needs nothing beside it', () => {
     const [endpoint = ''] = inject('endpoints');
-    const alone = mkdtempSync(join(tmpdir(), 'etcdwire-program-'));
-    try {
-      const program = join(alone, 'etcdwire.mjs');
-      copyFileSync(join(folder, 'node_modules/etcdwire/dist/cli.js'), program);
-      const args = [program, 'status', '--endpoints', endpoint];
-      const [status] = JSON.parse(execFileSync(process.execPath, args, { cwd: alone, encoding: 'utf8' }));
-      expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
-    } finally {
-      rmSync(alone, { recursive: true });
-    }
+    const alone = temporaryFolder();
+    const program = join(alone, 'etcdwire.mjs');
+    copyFileSync(join(folder, 'node_modules/etcdwire/dist/cli.js'), program);
+    const args = [program, 'status', '--endpoints', endpoint];
+    const [status] = JSON.parse(execFileSync(process.execPath, args, { cwd: alone, encoding: 'utf8' }));
+    expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
   });
 
   test('is installed without any other, and works so', () => {
-    const alone = mkdtempSync(join(tmpdir(), 'etcdwire-alone-'));
-    try {
-      writeFileSync(join(alone, 'package.json'), '{ "name": "consumer", "type": "module" }');
-      const options = { cwd: alone, encoding: 'utf8', timeout: 60_000 } as const;
-      execFileSync('npm', ['install', '--offline', '--no-audit', '--no-fund', tarball], options);
-      const listed = execFileSync('npm', ['ls', '--omit=dev', '--parseable', '--all'], options);
-      expect(listed.trim().split('\n')).toEqual([alone, join(alone, 'node_modules/etcdwire')]);
-      const code = `
-        import { Client } from 'etcdwire';
-        import { withLock } from 'etcdwire/concurrency';
-        const etcd = new Client({ endpoints: ${JSON.stringify(inject('endpoints'))} });
-        await withLock(etcd, 'alone', async (held) => console.log(held.token > 0n));
-        await etcd.close();`;
-      expect(execFileSync(process.execPath, ['--input-type=module', '--eval', code], options)).toBe('true\n');
-    } finally {
-      rmSync(alone, { recursive: true });
-    }
+    const alone = temporaryFolder();
+    writeFileSync(join(alone, 'package.json'), '{ "name": "consumer", "type": "module" }');
+    const options = { cwd: alone, encoding: 'utf8', timeout: 60_000 } as const;
+    execFileSync('npm', ['install', '--offline', '--no-audit', '--no-fund', tarball], options);
+    const listed = execFileSync('npm', ['ls', '--omit=dev', '--parseable', '--all'], options);
+    expect(listed.trim().split('\n')).toEqual([alone, join(alone, 'node_modules/etcdwire')]);
+    const code = `
+      import { Client } from 'etcdwire';
+      import { withLock } from 'etcdwire/concurrency';
+      const etcd = new Client({ endpoints: ${JSON.stringify(inject('endpoints'))} });
+      await withLock(etcd, 'alone', async (held) => console.log(held.token > 0n));
+      await etcd.close();`;
+    expect(execFileSync(process.execPath, ['--input-type=module', '--eval', code], options)).toBe('true\n');
   });
 
   test('package.json can be imported', () => {

@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { cacheFolder, onPath } from '../etcd/binary.js';
+import { cacheFolder } from '../cache-folder.js';
+import { onPath } from '../etcd/binary.js';
 import { withProgress } from '../etcd/progress.js';
 import { run } from '../etcd/run.js';
 
@@ -24,7 +25,7 @@ const APT_LIMIT_S = 40;
 export async function debianProgram(name: string, source: string): Promise<Program> {
   const installed = onPath(name);
   if (installed !== undefined) return checked({ path: installed, environment: process.env });
-  const folder = join(dirname(dirname(cacheFolder('any'))), 'debian', source);
+  const folder = cacheFolder('debian', source);
   if (existsSync(folder)) {
     try {
       return await checked(programIn(folder, name));

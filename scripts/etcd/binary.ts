@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { cacheFolder } from '../cache-folder.js';
 import { run } from './run.js';
 
 /** An etcd on this machine. */
@@ -13,12 +14,6 @@ export interface EtcdBinary {
   readonly version: string;
   /** Where it comes from, for people. */
   readonly from: string;
-}
-
-/** Shared by all checkouts of one user: a build takes minutes. */
-export function cacheFolder(version: string): string {
-  const base = process.env.XDG_CACHE_HOME || join(homedir(), '.cache');
-  return join(base, 'etcdwire', 'etcd', version);
 }
 
 /** @throws Error where the file is no etcd that runs here. */
@@ -43,7 +38,7 @@ export async function intoCache(
   from: string,
   make: (work: string) => Promise<string>,
 ): Promise<EtcdBinary> {
-  const folder = cacheFolder(version);
+  const folder = cacheFolder('etcd', version);
   const work = mkdtempSync(join(tmpdir(), 'etcdwire-etcd-'));
   try {
     const made = await make(work);

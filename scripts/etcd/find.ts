@@ -1,7 +1,8 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { cacheFolder } from '../cache-folder.js';
 import { fetchArchive } from './archive.js';
-import { cacheFolder, type EtcdBinary, inspect, onPath } from './binary.js';
+import { type EtcdBinary, inspect, onPath } from './binary.js';
 import { fromDebian } from './debian.js';
 import { dockerImage, type EtcdImage } from './docker.js';
 import { buildWithGo } from './go-build.js';
@@ -109,7 +110,7 @@ async function fromEnvironment(): Promise<EtcdBinary | undefined> {
 
 /** The newest in the cache that suits. */
 async function fromCache(wanted: Wanted): Promise<EtcdBinary | undefined> {
-  const folder = dirname(cacheFolder('any'));
+  const folder = cacheFolder('etcd');
   if (!existsSync(folder)) return undefined;
   const versions = readdirSync(folder).filter((name) => /^\d+\.\d+\.\d+$/.test(name));
   const preferred = releaseFor(wanted);

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { cacheFolder } from '../cache-folder.js';
 import { withProgress } from '../etcd/progress.js';
 import { run } from '../etcd/run.js';
 import type { Runtime } from './runtimes.js';
 
 /** The binary of a runtime, from the cache that all checkouts share, or from the registry, checked before unpacking. */
 export async function fetchRuntime(runtime: Runtime): Promise<string> {
-  const base = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'etcdwire', 'runtimes');
+  const base = cacheFolder('runtimes');
   const folder = join(base, `${runtime.name}-${runtime.version}`);
   if (!existsSync(folder)) {
     mkdirSync(base, { recursive: true });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
-import { pack } from '../pack.js';
+import { installInto } from '../pack.js';
 
 /** By which Node.js finds that there is something in it. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
@@ -30,11 +30,9 @@ export class InstalledPackage implements Disposable {
 
   static create(): InstalledPackage {
     const folder = mkdtempSync(join(tmpdir(), 'etcdwire-installed-'));
-    const installed = join(folder, 'node_modules/etcdwire');
-    mkdirSync(installed, { recursive: true });
     // As npm leaves it: Deno imports nothing that is not listed.
     writeFileSync(join(folder, 'package.json'), '{ "type": "module", "dependencies": { "etcdwire": "*" } }');
-    execFileSync('tar', ['-xzf', pack(folder), '-C', installed, '--strip-components=1']);
+    installInto(folder);
     return new InstalledPackage(folder);
   }
 
