@@ -1,9 +1,8 @@
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
-import { pack } from '../pack.js';
+import { installInto } from '../pack.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Under node_modules, so that what the programs import is found from there. */
@@ -39,9 +38,7 @@ export async function install(): Promise<Installation> {
   const folder = mkdtempSync(join(CACHE, 'etcdwire-bench-'));
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
   try {
-    const installed = join(folder, 'node_modules/etcdwire');
-    mkdirSync(installed, { recursive: true });
-    execFileSync('tar', ['-xzf', pack(folder), '-C', installed, '--strip-components=1']);
+    installInto(folder);
     await build({
       entryPoints: PROGRAMS,
       outdir: folder,

@@ -18,6 +18,8 @@ const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2
 /** Sent by a terminal, to all of its foreground's group. */
 const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
 const POLL_MS = 10;
+/** Who is dead looks alive until somebody has asked for its exit code; where this is a container's first process nobody does. */
+const REAPING_MS = 1_000;
 
 /** Runs a command to its end, with this process's input and output; gives the code that a shell would give. */
 export async function runChild(
@@ -32,20 +34,15 @@ export async function runChild(
     if (detached || !OF_TERMINAL.has(name)) send(child, name, detached);
   };
   for (const name of FORWARDED) process.on(name, forward);
-  let killAtMs = Number.POSITIVE_INFINITY;
   let stopTimer = (): void => {};
   const offLost = onAbort(signal, () => {
-    killAtMs = monotonicMs() + graceMs;
     send(child, 'SIGTERM', detached);
     stopTimer = after(graceMs, () => send(child, 'SIGKILL', detached));
   });
   try {
     const code = await exitOf(child, program);
     // What it has started may listen less well than it does.
-    while (killAtMs < Number.POSITIVE_INFINITY && detached && send(child, 0, detached)) {
-      if (monotonicMs() >= killAtMs) send(child, 'SIGKILL', detached);
-      await pause(POLL_MS);
-    }
+    if (signal.aborted && detached) await groupEnd(child, graceMs + REAPING_MS);
     return code;
   } finally {
     stopTimer();
@@ -76,6 +73,12 @@ function send(child: ChildProcess, name: NodeJS.Signals | 0, group: boolean): bo
   } catch {
     return false;
   }
+}
+
+/** Until all of its group have ended, or for so long. */
+async function groupEnd(child: ChildProcess, limitMs: number): Promise<void> {
+  const endMs = monotonicMs() + limitMs;
+  while (monotonicMs() < endMs && send(child, 0, true)) await pause(POLL_MS);
 }
 
 function exitOf(child: ChildProcess, program: string): Promise<ExitCode> {

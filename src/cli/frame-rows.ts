@@ -1,15 +1,14 @@
 import { explain } from '../inspect/explain.js';
 import type { WireFrame, WireMessage } from '../inspect/frame.js';
 import { headerSpans, type Representation } from '../inspect/header-spans.js';
-import { settingsIn } from '../inspect/settings-in.js';
 import { FRAME_HEADER_BYTES } from '../transport/http2/frame.js';
 import type { HeaderField } from '../transport/http2/hpack/static-table.js';
+import { MESSAGE_PREFIX_BYTES } from '../transport/http2/message-prefix.js';
 import { SETTING_BYTES } from '../transport/http2/settings.js';
-import { quoted, readable } from './output.js';
+import { headerText } from './frame-text.js';
+import { shortType } from './method-name.js';
+import { quoted } from './output.js';
 import { valueText } from './span-text.js';
-
-/** Of a message: whether it is compressed, and its length. */
-const GRPC_PREFIX_BYTES = 5;
 
 /** Some bytes, and what they are. */
 export interface Row {
@@ -51,7 +50,7 @@ function messageRows({ typeName, bytes }: Pick<WireMessage, 'typeName' | 'bytes'
 function payloadRows(payload: Uint8Array, detail: WireFrame['detail']): readonly Row[] {
   switch (detail.kind) {
     case 'settings':
-      return settingsIn(payload).map(([name, value], index) =>
+      return detail.settings.map(([name, value], index) =>
         row(index * SETTING_BYTES, (index + 1) * SETTING_BYTES, `${name} = ${value}`),
       );
     case 'headers':
@@ -79,16 +78,12 @@ function headerRows(payload: Uint8Array, fields: readonly HeaderField[]): readon
   const spans = [...headerSpans(payload)];
   const sized = spans.filter(({ representation }) => representation.kind === 'table size').length;
   if (spans.length - sized !== fields.length || spans.at(-1)?.end !== payload.length)
-    return [row(0, payload.length, fields.map(fieldText).join(', '))];
+    return [row(0, payload.length, fields.map(headerText).join(', '))];
   let at = 0;
   return spans.map(({ start, end, representation }) => {
     if (representation.kind === 'table size') return row(start, end, `the table takes ${representation.size} bytes`);
-    return row(start, end, `${fieldText(fields[at++] as HeaderField)} (${representationText(representation)})`);
+    return row(start, end, `${headerText(fields[at++] as HeaderField)} (${representationText(representation)})`);
   });
-}
-
-function fieldText([name, value]: HeaderField): string {
-  return `${name}: ${readable(new TextEncoder().encode(value))}`;
 }
 
 function representationText(representation: Exclude<Representation, { kind: 'table size' }>): string {
@@ -100,15 +95,18 @@ function representationText(representation: Exclude<Representation, { kind: 'tab
 
 /** Of data that are not whole messages one for all. */
 function dataRows(payload: Uint8Array, messages: readonly WireMessage[]): readonly Row[] {
-  const total = messages.reduce((sum, { bytes }) => sum + GRPC_PREFIX_BYTES + bytes.length, 0);
+  const total = messages.reduce((sum, { bytes }) => sum + MESSAGE_PREFIX_BYTES + bytes.length, 0);
   if (total !== payload.length) return [row(0, payload.length, 'part of a message')];
   let at = 0;
   return messages.flatMap((message) => {
     const start = at;
-    at += GRPC_PREFIX_BYTES + message.bytes.length;
-    const name = message.typeName.slice(message.typeName.lastIndexOf('.') + 1);
-    const prefix = row(start, start + GRPC_PREFIX_BYTES, `not compressed, ${message.bytes.length} bytes: ${name}`);
-    return [prefix, ...shifted(messageRows(message), start + GRPC_PREFIX_BYTES, 1)];
+    at += MESSAGE_PREFIX_BYTES + message.bytes.length;
+    const prefix = row(
+      start,
+      start + MESSAGE_PREFIX_BYTES,
+      `not compressed, ${message.bytes.length} bytes: ${shortType(message)}`,
+    );
+    return [prefix, ...shifted(messageRows(message), start + MESSAGE_PREFIX_BYTES, 1)];
   });
 }
 

@@ -5,7 +5,9 @@ import type { JsonObject } from '../json/json-value.js';
 import { toJson } from '../json/to-json.js';
 import { methodByPath } from '../method-table.js';
 import { decode } from '../protobuf/codec.js';
-import { asText, harmless, readable } from './output.js';
+import type { HeaderField } from '../transport/http2/hpack/static-table.js';
+import { shortType } from './method-name.js';
+import { asText, harmless } from './output.js';
 
 /** One line of what a frame says. */
 export function frameText(frame: WireFrame, startMs: number): string {
@@ -45,9 +47,9 @@ function detailText({ detail }: WireFrame): string {
     case 'settings':
       return detail.settings.map(([name, value]) => `${name}=${value}`).join(' ');
     case 'headers':
-      return detail.fields.map(([name, value]) => `${name}: ${readable(new TextEncoder().encode(value))}`).join(', ');
+      return detail.fields.map(headerText).join(', ');
     case 'data':
-      return detail.messages.map((message) => `${nameOf(message)} ${JSON.stringify(fieldsOf(message))}`).join(', ');
+      return detail.messages.map((message) => `${shortType(message)} ${JSON.stringify(fieldsOf(message))}`).join(', ');
     case 'windowUpdate':
       return `+${detail.increment}`;
     case 'ping':
@@ -70,8 +72,8 @@ function messageJson(message: WireMessage): JsonObject {
   };
 }
 
-function nameOf({ typeName }: WireMessage): string {
-  return typeName.slice(typeName.lastIndexOf('.') + 1);
+export function headerText([name, value]: HeaderField): string {
+  return `${name}: ${harmless(value)}`;
 }
 
 /** With bytes as text, for people; nothing of bytes that are no such message. */

@@ -42,9 +42,13 @@ export async function* linesOf({ stdin }: Io): AsyncGenerator<string, void> {
   const decoder = new TextDecoder();
   let text = '';
   for await (const chunk of stdin) {
-    const lines = (text + decoder.decode(chunk, { stream: true })).split('\n');
-    text = lines.pop() as string;
-    yield* lines;
+    // Looked through once, however long a line becomes.
+    const [first = '', ...lines] = decoder.decode(chunk, { stream: true }).split('\n');
+    text += first;
+    for (const next of lines) {
+      yield text;
+      text = next;
+    }
   }
   if (text !== '') yield text;
 }

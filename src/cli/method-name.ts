@@ -5,6 +5,11 @@ export function shortPath({ path }: AnyMethod): string {
   return path.slice(path.lastIndexOf('.', path.lastIndexOf('/')) + 1);
 }
 
+/** Of a message, without its package. */
+export function shortType({ typeName }: { readonly typeName: string }): string {
+  return typeName.slice(typeName.lastIndexOf('.') + 1);
+}
+
 /** The RPC of that name: KV/Range, etcdserverpb.KV/Range, /etcdserverpb.KV/Range. */
 export function findMethod(name: string): AnyMethod | undefined {
   return allMethods.find((each) => [each.path, each.path.slice(1), shortPath(each)].includes(name));

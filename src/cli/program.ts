@@ -10,7 +10,7 @@ import { addLeaseCommands } from './commands/lease.js';
 import { addLockCommand } from './commands/lock.js';
 import { addMemberCommands } from './commands/members.js';
 import { addSnapshotCommand } from './commands/snapshot.js';
-import { addTraceCommand } from './commands/trace.js';
+import { addTraceCommand, type Flags } from './commands/trace.js';
 import { addTxnCommand } from './commands/txn.js';
 import { addWatchCommand } from './commands/watch.js';
 import { addConnectionFlags } from './connection.js';
@@ -19,10 +19,7 @@ import type { Io } from './io.js';
 import { FORMATS, harmless } from './output.js';
 import { VERSION } from './version.js';
 
-/** Values of the flags of every command, by name. */
-export type Flags = Readonly<Record<string, unknown>>;
-
-/** Runs the program, with the flags of one that runs it, if one does; what it gives is what the process is to end with. Never rejects. */
+/** Runs the program, with the flags of one that runs it, if one does. Gives what the process is to end with; never rejects. */
 export async function run(args: readonly string[], io: Io, inherited: Flags = {}): Promise<ExitCode> {
   let exitCode: ExitCode = ExitCode.OK;
   const program = createProgram(io, (code) => {

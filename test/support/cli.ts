@@ -8,6 +8,8 @@ export const PROGRAM = compiled(new URL('../../src/cli/main.ts', import.meta.url
 export interface CliOptions {
   readonly stdin?: string | Uint8Array;
   readonly environment?: Readonly<Record<string, string>>;
+  /** A program and its arguments, to which those of this one are added. */
+  readonly under?: readonly string[];
 }
 
 export interface CliResult {
@@ -24,9 +26,10 @@ export class RunningCli {
   #stderr = '';
   #changed: () => void = () => {};
 
-  constructor(args: readonly string[], { stdin, environment = {} }: CliOptions = {}) {
+  constructor(args: readonly string[], { stdin, environment = {}, under = [] }: CliOptions = {}) {
     const env = { ...process.env, ETCDCTL_ENDPOINTS: inject('endpoints').join(','), ...environment };
-    this.process = spawn(process.execPath, [PROGRAM, ...args], { env });
+    const [program = '', ...all] = [...under, process.execPath, PROGRAM, ...args];
+    this.process = spawn(program, all, { env });
     onTestFinished(() => void this.process.kill('SIGKILL'));
     this.process.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text;

@@ -19,7 +19,8 @@ interface TraceFlags {
   readonly html?: string;
 }
 
-type Flags = Readonly<Record<string, unknown>>;
+/** Values of the flags of every command, by name. */
+export type Flags = Readonly<Record<string, unknown>>;
 type Run = (args: readonly string[], io: Io, inherited: Flags) => Promise<ExitCode>;
 
 /** Values are in it: for nobody else to read. */

@@ -1,5 +1,6 @@
 import type { WireMessage } from '../../inspect/frame.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../json/json-value.js';
+import { shortType } from '../method-name.js';
 
 /** Whom a key stands for: this client, another contender, or undefined for a key that is just a key. */
 export type NameOf = (key: string) => string | undefined;
@@ -14,7 +15,7 @@ export function gloss(
   nameOf: NameOf,
   asked: JsonObject = {},
 ): string {
-  const type = message.typeName.slice(message.typeName.lastIndexOf('.') + 1);
+  const type = shortType(message);
   return (
     new Gloss(nameOf).of(type, fields, asked) ?? `${message.method.slice(message.method.lastIndexOf('/') + 1)}: ${type}`
   );

@@ -1,9 +1,9 @@
 import { hexOf } from '../../bytes.js';
 import { explain } from '../../inspect/explain.js';
 import type { WireFrame } from '../../inspect/frame.js';
-import { frameRows } from '../frame-rows.js';
+import { frameRows, type Row } from '../frame-rows.js';
 import { fieldsOf, frameText } from '../frame-text.js';
-import { readable } from '../output.js';
+import { harmless } from '../output.js';
 import { meaning } from '../span-text.js';
 import { escaped } from './html.js';
 import { queueChart } from './queue-chart.js';
@@ -100,10 +100,7 @@ function bodyOf({ frame, message }: Step, startMs: number): string {
   let problem = '';
   try {
     for (const span of explain(message.typeName, message.bytes)) {
-      const hex = hexOf(message.bytes.subarray(span.start, span.end), ' ');
-      spans.push(
-        `<tr class="${span.part}"><td>${span.start}</td><td style="padding-left:${indent(span.depth)}"><code>${hex}</code></td><td>${escaped(meaning(span))}</td></tr>`,
-      );
+      spans.push(bytesRow(message.bytes, { ...span, text: meaning(span) }, ` class="${span.part}"`));
     }
   } catch (error) {
     problem = `<p>${escaped((error as Error).message)}</p>`;
@@ -114,16 +111,15 @@ function bodyOf({ frame, message }: Step, startMs: number): string {
 
 /** Every byte of a frame, and what it is. */
 function frameTable(frame: WireFrame): string {
-  const rows = frameRows(frame).map(
-    ({ start, end, depth, text }) =>
-      `<tr><td>${start}</td><td style="padding-left:${indent(depth)}"><code>${hexOf(frame.bytes.subarray(start, end), ' ')}</code></td><td>${escaped(text)}</td></tr>`,
-  );
-  return `<table>${rows.join('')}</table>`;
+  return `<table>${frameRows(frame)
+    .map((each) => bytesRow(frame.bytes, each))
+    .join('')}</table>`;
 }
 
-/** As deep as the message stands in others. */
-function indent(depth: number): string {
-  return `${depth * 1.5 + 0.5}em`;
+/** As far to the right as the message stands deep in others. */
+function bytesRow(bytes: Uint8Array, { start, end, depth, text }: Row, attributes = ''): string {
+  const hex = hexOf(bytes.subarray(start, end), ' ');
+  return `<tr${attributes}><td>${start}</td><td style="padding-left:${depth * 1.5 + 0.5}em"><code>${hex}</code></td><td>${escaped(text)}</td></tr>`;
 }
 
 function svg(lanes: number, height: number, content: string): string {
@@ -142,6 +138,6 @@ function shortened(label: string, width: number): string {
 
 /** The end of a key tells contenders apart. */
 function shortKey(key: string): string {
-  const text = readable(new TextEncoder().encode(key));
+  const text = harmless(key);
   return text.length <= 24 ? text : `…${text.slice(-23)}`;
 }
