@@ -75,8 +75,9 @@ function run(folder: string, tests: readonly string[]): Outcome {
   const args = ['run', '--project', 'http2', '--bail', '1', '--reporter', 'json', '--outputFile', report];
   const vitest = join(folder, 'node_modules/vitest/vitest.mjs');
   const options = { cwd: folder, timeout: RUN_TIMEOUT_MS, stdio: 'ignore' } as const;
-  const { error } = spawnSync(process.execPath, [vitest, ...args, ...tests], options);
+  const { error, signal } = spawnSync(process.execPath, [vitest, ...args, ...tests], options);
   if (error !== undefined) return { broken: error.message };
+  if (signal !== null) return { broken: `the tests were ended by ${signal}` };
   if (!existsSync(report)) return { broken: 'the tests left no report' };
   const { testResults } = JSON.parse(readFileSync(report, 'utf8')) as JsonReport;
   const results = testResults.flatMap(({ assertionResults }) => assertionResults);

@@ -1,4 +1,12 @@
-// SHA-256 (FIPS 180-4), piece by piece: Web Crypto hashes only what lies in memory as a whole, and a database need not.
+// SHA-256 (FIPS 180-4), piece by piece, for hosts that have none: Web Crypto hashes only what lies in memory as a whole,
+// and a database need not.
+
+/** A hash of pieces that come one after the other. */
+export interface IncrementalHash {
+  update(bytes: Uint8Array): unknown;
+  /** Nothing can be added after. */
+  digest(): Uint8Array;
+}
 
 /** Constants of section 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 const K = Int32Array.from(primes(64), (prime) => fraction(Math.cbrt(prime)));
@@ -7,7 +15,7 @@ const INITIAL = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime))
 
 const BLOCK_BYTES = 64;
 
-export class Sha256 {
+export class Sha256 implements IncrementalHash {
   readonly #state = Int32Array.from(INITIAL);
   readonly #block = new Uint8Array(BLOCK_BYTES);
   readonly #view = new DataView(this.#block.buffer);
@@ -28,7 +36,7 @@ export class Sha256 {
     return this;
   }
 
-  /** The 32 bytes. Nothing can be added after. */
+  /** The 32 bytes. */
   digest(): Uint8Array {
     const bits = BigInt(this.#length) * 8n;
     const padding = new Uint8Array(((BLOCK_BYTES * 2 - 9 - (this.#length % BLOCK_BYTES)) % BLOCK_BYTES) + 9);

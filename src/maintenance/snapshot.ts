@@ -2,7 +2,7 @@ import { concatBytes } from '../bytes.js';
 import { EtcdError } from '../errors.js';
 import type { SnapshotResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
-import { Sha256 } from '../sha256.js';
+import { createSha256 } from '../transport/hosts/node.js';
 
 const DIGEST_BYTES = 32;
 /** The database file comes in whole sectors; the digest is what is left over. */
@@ -28,7 +28,7 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
 
   /** @throws EtcdError, reason `SnapshotCorrupt`, where bytes are missing or not those that the member sent. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
-    const hash = new Sha256();
+    const hash = createSha256();
     let size = 0;
     let remaining: bigint | undefined;
     let tail: Uint8Array = new Uint8Array(0);

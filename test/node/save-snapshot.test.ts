@@ -1,11 +1,13 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
+import type { Client } from '../../src/index.js';
 import { saveSnapshot } from '../../src/node/index.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { ownEtcd } from '../support/own-etcd.js';
 import { scriptedAnswers, scriptedServer } from '../support/scripted-server.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -13,18 +15,27 @@ function newPath(): string {
   return join(temporaryFolder(), 'etcd.db');
 }
 
+/** With more than is written at a time, and no more: the shared member has what all tests have put. */
+async function filled(): Promise<{ readonly etcd: Client; readonly endpoint: string }> {
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({ endpoints });
+  for (const key of ['a', 'b', 'c']) await etcd.put(key, randomBytes(1_000_000));
+  return { etcd, endpoint: endpoints[0] as string };
+}
+
 test('a snapshot is saved whole, for its owner alone, in place of an older one', async () => {
-  const [etcd, path] = [openClient(), newPath()];
+  const path = newPath();
+  const { etcd, endpoint } = await filled();
   for (let round = 0; round < 2; round += 1) {
-    const size = await saveSnapshot(etcd, etcd.endpoints[0] as string, path);
+    const size = await saveSnapshot(etcd, endpoint, path);
     expect([statSync(path).size, size % 512, statSync(path).mode & 0o777]).toEqual([size, 32, 0o600]);
   }
 });
 
 test('of a snapshot that is not whole nothing is left, and the one of before stays', async () => {
   const path = newPath();
-  const etcd = openClient();
-  const size = await saveSnapshot(etcd, etcd.endpoints[0] as string, path);
+  const { etcd, endpoint: whole } = await filled();
+  const size = await saveSnapshot(etcd, whole, path);
   const endpoint = await scriptedServer(
     scriptedAnswers(methods.maintenance.snapshot, async (stream) => {
       stream.send({ blob: new Uint8Array(512), remainingBytes: 0n });
@@ -38,8 +49,8 @@ test('of a snapshot that is not whole nothing is left, and the one of before sta
 });
 
 test('saves of the same path at the same time do not get into each other', async () => {
-  const [etcd, path] = [openClient(), newPath()];
-  const endpoint = etcd.endpoints[0] as string;
+  const path = newPath();
+  const { etcd, endpoint } = await filled();
   const sizes = await Promise.all(Array.from({ length: 5 }, () => saveSnapshot(etcd, endpoint, path)));
   expect(sizes).toContain(statSync(path).size);
   const bytes = readFileSync(path);
@@ -49,8 +60,8 @@ test('saves of the same path at the same time do not get into each other', async
 });
 
 test('a snapshot to a link is saved where it leads, and to what is no file nothing is', async () => {
-  const [etcd, path] = [openClient(), newPath()];
-  const endpoint = etcd.endpoints[0] as string;
+  const path = newPath();
+  const { etcd, endpoint } = await filled();
   writeFileSync(path, 'older');
   const link = join(dirname(path), 'link');
   symlinkSync(path, link);

@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto';
 import { channel } from 'node:diagnostics_channel';
 import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
+import type { IncrementalHash } from '../../sha256.js';
 import { after } from '../../time.js';
 import type { ByteStreamEvents, OpenByteStream } from '../byte-stream.js';
 import type { Endpoint } from '../endpoint.js';
@@ -14,6 +16,10 @@ const LONG_BYTES = 262_144;
 const FLUSH_TIMEOUT_MS = 1_000;
 
 export { channel as diagnosticsChannel };
+
+export function createSha256(): IncrementalHash {
+  return createHash('sha256');
+}
 
 /** Byte streams on Node's `net` and `tls`. */
 export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
