@@ -80,6 +80,12 @@ const CHECKS: Readonly<Record<string, Check>> = {
     expect('its end is told of', (alive.signal.reason as EtcdError).reason === 'LeaseRevoked');
     expect('and takes its keys along', (await etcd.get(name)) === undefined);
   },
+  snapshots: async (etcd) => {
+    // Verified by the client: its SHA-256 is the host's where there is one.
+    let bytes = 0;
+    for await (const chunk of etcd.maintenance.snapshot(etcd.endpoints[0] as string)) bytes += chunk.length;
+    expect('whole sectors, and a digest', bytes > 32 && bytes % 512 === 32);
+  },
   errors: async (etcd, name) => {
     const error = await etcd.put(name, 'x', { lease: 12_345n }).catch((reason: unknown) => reason);
     const typed = error instanceof EtcdError && error.reason === 'LeaseNotFound' && error.outcome === 'rejected';
