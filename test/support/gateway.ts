@@ -1,0 +1,23 @@
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { inject, onTestFinished } from 'vitest';
+import { gateway } from '../../src/gateway/index.js';
+import { Client, type ClientOptions } from '../../src/index.js';
+
+/** A client of the shared member over its gateway, closed when the test ends. */
+export function openGateway(options: Partial<ClientOptions> = {}): Client {
+  const client = new Client({ endpoints: inject('endpoints'), transport: gateway(), ...options });
+  onTestFinished(() => client.close());
+  return client;
+}
+
+/** A server that answers as it is told, for one test; gives its URL. */
+export async function httpServer(listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
