@@ -175,6 +175,8 @@ export class GatewayStream<Request, Response> implements OutgoingStream<Request>
       listen();
       const response = await this.#http.post(this.#method, body, await this.#metadata, request.signal);
       for await (const message of this.#http.messages(response, this.#method, this.#maxReceiveBytes)) {
+        // What is not taken yet is no silence of the server's.
+        stopTimer();
         while (this.#resumed !== undefined) await this.#resumed;
         if (this.#over || request.signal.aborted) return;
         listen();

@@ -2,6 +2,7 @@ import { describe, expect, inject, test } from 'vitest';
 import { gateway } from '../../src/gateway/index.js';
 import { gatewayPath } from '../../src/gateway/paths.js';
 import { methods } from '../../src/gen/methods.js';
+import type { Event } from '../../src/gen/mvccpb/kv.js';
 import { prefix } from '../../src/index.js';
 import type { Method } from '../../src/protobuf/method.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
@@ -137,6 +138,21 @@ test('a watch that is silent is opened anew, from where it was', async () => {
   }
   expect(values).toEqual(['a', 'b', 'c']);
   await watch.close();
+});
+
+test('a watch whose events are not taken is not silent', async () => {
+  const key = unique();
+  const stream = openGateway({ transport: gateway({ silenceMs: 200 }) }).raw.watch.watch();
+  stream.send({ requestUnion: { case: 'createRequest', value: { key: Buffer.from(key) } } });
+  await stream.next();
+  const count = 40;
+  for (let index = 0; index < count; index += 1) await openGateway().put(key, String(index));
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  const values: string[] = [];
+  while (values.length < count)
+    values.push(...(await stream.next()).value.events.map(({ kv }: Event) => Buffer.from(kv?.value ?? []).toString()));
+  expect(values).toEqual(Array.from({ length: count }, (_, index) => String(index)));
+  stream.cancel();
 });
 
 test('watches that ask for no number get one each, and a canceled one is told of', async () => {
