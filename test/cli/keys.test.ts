@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, inject, it } from 'vitest';
+import { freePorts } from '../../src/testing/free-ports.js';
 import { cli, cliJson, PROGRAM, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { runEtcdctl } from '../support/etcdctl.js';
@@ -100,6 +101,17 @@ it('txn runs a transaction from a file in JSON, with text where it is told so', 
   const again = await cliJson<{ responses: object[] }>(['txn', '--text', file]);
   expect(again).not.toHaveProperty('succeeded');
   expect(again.responses).toMatchObject([{ response_range: { kvs: [{ key, value: 'made' }] } }]);
+});
+
+it('watch tells of endpoints that fail, and goes on', async () => {
+  const [key, [gone = 0]] = [unique(), await freePorts(1)];
+  const { header } = await openClient().put(key, 'there');
+  const endpoints = [`http://127.0.0.1:${gone}`, ...inject('endpoints')].join();
+  const watch = new RunningCli(['watch', key, '--rev', String(header.revision), '--endpoints', endpoints]);
+  await watch.lines(1);
+  watch.process.kill('SIGINT');
+  const stderr = `etcdwire: endpoint fails: http://127.0.0.1:${gone}: ConnectFailed; it is tried again\n`;
+  expect(await watch.done).toMatchObject({ code: 130, stderr });
 });
 
 it('watch prints an event a line as it comes, until it is interrupted', async () => {

@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
+import type { Client } from '../../client.js';
 import { Election } from '../../concurrency/election.js';
 import { Session } from '../../concurrency/session.js';
 import { KeyValue } from '../../gen/mvccpb/kv.js';
 import { toJson } from '../../json/to-json.js';
-import { type Context, contextOf, withClient } from '../context.js';
+import { type Context, contextOf, tellsOfEndpoints, withClient } from '../context.js';
 import { CliError, type Ends, ExitCode } from '../exit-code.js';
 import { addHoldFlags, type HoldFlags, hold, wantBeforeDashes } from '../holding.js';
 import type { Io } from '../io.js';
@@ -35,13 +36,14 @@ export function addElectCommand(program: Command, io: Io, ends: Ends): void {
 }
 
 async function listen(context: Context, name: string): Promise<void> {
-  await withClient(context, async (client) => {
-    const { out, call, io } = context;
+  const { out, call, io } = context;
+  const observe = async (client: Client): Promise<void> => {
     await using session = await Session.open(client, call);
     for await (const kv of new Election(session, name).observe({ signal: io.interrupted })) {
       if (out.format === 'json') out.json(toJson(KeyValue, kv));
       else if (out.format === 'table') out.line(`${readable(kv.key)}  ${readable(kv.value)}`);
       else for (const part of [kv.key, kv.value]) out.line(readable(part));
     }
-  });
+  };
+  await withClient(context, observe, tellsOfEndpoints(io));
 }

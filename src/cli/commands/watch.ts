@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
+import type { Client } from '../../client.js';
 import { Event, EventType } from '../../gen/mvccpb/kv.js';
 import { toJson } from '../../json/to-json.js';
 import { keysOf } from '../../kv/key-range.js';
 import type { WatchEvent } from '../../watch/event.js';
-import { contextOf, withClient } from '../context.js';
+import { contextOf, tellsOfEndpoints, withClient } from '../context.js';
 import type { Io } from '../io.js';
 import { type Output, readable } from '../output.js';
 import { int64 } from '../values.js';
@@ -22,11 +23,12 @@ export function addWatchCommand(program: Command, io: Io): void {
     .action(async (key: string, end: string | undefined, flags: WatchFlags, command: Command) => {
       const context = contextOf(io, command);
       const keys = keysOf(rangeOf(key, end, flags));
-      await withClient(context, async (client) => {
-        const startRevision = flags.rev === undefined || flags.rev === 0n ? undefined : flags.rev;
+      const startRevision = flags.rev === undefined || flags.rev === 0n ? undefined : flags.rev;
+      const follow = async (client: Client): Promise<void> => {
         const watch = client.watch(keys, { startRevision, prevKv: flags.prevKv, signal: io.interrupted });
         for await (const event of watch) tell(context.out, event);
-      });
+      };
+      await withClient(context, follow, tellsOfEndpoints(io));
     });
 }
 
