@@ -82,11 +82,12 @@ export class Session implements AsyncDisposable {
 
   /** @internal The seat of a key. Enter its queue in the same turn: a seat that nobody uses is forgotten. */
   seat(key: string): Seat {
-    let seat = this.#seats.get(key);
-    if (seat === undefined) {
-      seat = new Seat(this.client, key, this.signal, () => this.#seats.delete(key));
-      this.#seats.set(key, seat);
-    }
+    const found = this.#seats.get(key);
+    if (found !== undefined) return found;
+    const seat = new Seat(this.client, key, this.signal, () => {
+      if (this.#seats.get(key) === seat) this.#seats.delete(key);
+    });
+    this.#seats.set(key, seat);
     return seat;
   }
 

@@ -114,14 +114,15 @@ async function sharedPlace(session: Session, key: string, signal: AbortSignal): 
 }
 
 async function trySharedPlace(session: Session, key: string, signal: AbortSignal): Promise<Place | undefined> {
-  const seat = session.seat(key);
-  let leave = seat.localQueue.tryEnter();
-  while (leave === undefined && seat.localQueue.occupant === 'guard') {
+  for (;;) {
+    // Anew each time: one that was empty for a moment is forgotten, and others may have another.
+    const seat = session.seat(key);
+    const leave = seat.localQueue.tryEnter();
+    if (leave !== undefined) return placeIn(seat, leave);
+    if (seat.localQueue.occupant !== 'guard') return undefined;
     await seat.localQueue.left(signal);
     signal.throwIfAborted();
-    leave = seat.localQueue.tryEnter();
   }
-  return leave && placeIn(seat, leave);
 }
 
 function placeIn(seat: Seat, leave: () => void): Place {

@@ -1,0 +1,33 @@
+import { expect, test, vi } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { EtcdError } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+
+vi.mock('../../src/concurrency/strays.js', async (original) => ({ ...(await original<object>()), GUARD_MS: 100 }));
+
+test('a lock that was held for longer than its key is guarded has one holder after it, and no second', async () => {
+  let losesAnswer = true;
+  const etcd = openClient({
+    interceptors: [
+      {
+        unary: async (call, next) => {
+          const response = await next(call);
+          if (!losesAnswer || !call.method.path.endsWith('/Txn')) return response;
+          losesAnswer = false;
+          throw new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
+        },
+      },
+    ],
+  });
+  const session = await Session.open(etcd);
+  const mutex = new Mutex(session, unique('lock'));
+  const first = await mutex.lock();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  await first.unlock();
+  // Waits for the guard, which waited for the lock.
+  const second = await mutex.tryLock();
+  expect(second?.valid()).toBe(true);
+  expect(await mutex.tryLock()).toBeUndefined();
+  await second?.unlock();
+  expect((await mutex.tryLock())?.token).toBeGreaterThan(second?.token as bigint);
+});
