@@ -1,4 +1,4 @@
-import { canceled, clientClosed, EtcdError, type Outcome, outOfTime, type Reason } from '../errors.js';
+import { amended, canceled, clientClosed, EtcdError, type Outcome, outOfTime, type Reason } from '../errors.js';
 import { type Logger, log } from '../log.js';
 import { monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
@@ -77,7 +77,7 @@ export class Channel implements Transport {
           const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
           if (silent || isEndpointFailure(error)) this.#fails(peer, error.reason);
           if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
-          if (this.#isStuck(call, error, attempt) || !mayRetry(call.method, error)) {
+          if (this.#isVain(call, attempt) || this.#isStuck(call, error) || !mayRetry(call.method, error)) {
             throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
           }
           last = error;
@@ -112,7 +112,10 @@ export class Channel implements Transport {
       end: (error) => {
         if (error !== undefined && isEndpointFailure(error)) this.#fails(peer, error.reason);
         left();
-        handler.end(error);
+        // By its code, that it may do better elsewhere: whoever owns the stream opens the next.
+        if (error?.reason === 'NotSupportedForLearner' && !this.#isStuck(call, error))
+          handler.end(amended(error, { code: 'Unavailable' }));
+        else handler.end(error);
       },
       leaving: () => {
         this.#fails(peer, 'StreamRefused');
@@ -133,14 +136,16 @@ export class Channel implements Transport {
     await Promise.all([...this.#known.values()].map((peer) => peer.transport.close()));
   }
 
-  /** There is nowhere else to go. */
-  #isStuck(
+  /** Without a time limit a member that is gone for good would be waited for as long. */
+  #isVain(
     { endpoint, deadline }: Pick<UnaryCall<unknown, unknown>, 'endpoint' | 'deadline'>,
-    { reason }: EtcdError,
     attempt: number,
   ): boolean {
-    // Without a time limit a member that is gone for good would be waited for as long.
-    if (endpoint !== undefined && deadline === Number.POSITIVE_INFINITY && attempt === MAX_VAIN) return true;
+    return endpoint !== undefined && deadline === Number.POSITIVE_INFINITY && attempt === MAX_VAIN;
+  }
+
+  /** There is nowhere else to go. */
+  #isStuck({ endpoint }: { readonly endpoint?: string | undefined }, { reason }: EtcdError): boolean {
     return reason === 'NotSupportedForLearner' && (endpoint !== undefined || this.#peers.all().length === 1);
   }
 

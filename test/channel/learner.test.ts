@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import type { WatchBatch } from '../../src/index.js';
+import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { faultProxy } from '../support/fault-proxy.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+test('a learner among the endpoints ends no watch and no lock; alone it ends them with its reason (S30)', async (context) => {
+  const { cluster, endpoints } = await ownEtcd();
+  if (cluster === undefined) return context.skip('members can be added to no servers but our own');
+  const learner = await cluster.join({ learner: true });
+  const member = await faultProxy(endpoints[0] as string);
+  const etcd = openClient({ endpoints: [learner.endpoint, member.endpoint] });
+  const watch = etcd.watch('k');
+  await watch.created();
+  const session = await Session.open(etcd);
+  const held = await new Mutex(session, 'lock').lock();
+  const waiting = new Mutex(await Session.open(etcd), 'lock').lock();
+  // The learner is next.
+  member.dropConnections();
+  const batch = watch.batches().next();
+  await openClient({ endpoints }).put('k', 'v');
+  expect(((await batch).value as WatchBatch).events).toHaveLength(1);
+  expect(held.valid()).toBe(true);
+  await held.unlock();
+  expect((await waiting).valid()).toBe(true);
+
+  const alone = openClient({ endpoints: [learner.endpoint] });
+  expect(await errorOf(alone.watch('k').created())).toMatchObject({ reason: 'NotSupportedForLearner' });
+});
