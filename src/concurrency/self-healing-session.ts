@@ -8,7 +8,7 @@ import { onAbort } from '../on-abort.js';
 import { LocalQueue } from './local-queue.js';
 import { RegisteredKey } from './registered-key.js';
 import { Session } from './session.js';
-import { orAborted, untilAnswered, type WaitOptions, waitLimit } from './wait-limit.js';
+import { orAborted, untilSpace, type WaitOptions, waitLimit } from './wait-limit.js';
 
 /** A time in which the registered keys were not certain to be there. */
 export type Gap =
@@ -157,7 +157,7 @@ export class SelfHealingSession implements AsyncDisposable {
 
   async #heal(): Promise<Session> {
     for (;;) {
-      const session = await untilAnswered(this.#over.signal, (call) =>
+      const session = await untilSpace(this.#over.signal, (call) =>
         Session.open(this.client, { ...call, ttl: this.#ttl }),
       );
       this.#session = session;
@@ -184,7 +184,9 @@ export class SelfHealingSession implements AsyncDisposable {
     await Promise.all(
       keys.map(async ([id, registered]) => {
         const isOurs = (lease: bigint): boolean => this.#leases.has(lease);
-        const put = await registered.put(this.client, session.leaseId, isOurs, session.signal);
+        const put = await untilSpace(session.signal, () =>
+          registered.put(this.client, session.leaseId, isOurs, session.signal),
+        );
         (put ? restored : taken).push(registered.key);
         if (!put && this.#registered.get(id) === registered) this.#registered.delete(id);
       }),

@@ -72,6 +72,16 @@ export function untilAnswered<T>(
   return repeat(signal, call, isTransient, onUnknown);
 }
 
+/** The same, and waits where the server has no space: for what is owed whenever it has. */
+export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
+  return repeat(
+    signal,
+    call,
+    (error) => isTransient(error) || error.reason === 'NoSpace',
+    () => {},
+  );
+}
+
 /** Repeats a call until it is done, whatever servers say to it, or `signal` aborts. For what must not be left undone. */
 export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
   return repeat(
@@ -104,8 +114,11 @@ async function repeat<T>(
   }
 }
 
+/** Answers that stay the same, though a request may have been processed. */
+const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
+
 function isTransient({ code, outcome, reason }: EtcdError): boolean {
-  if (IN_VAIN.has(reason) || reason === 'MalformedMessage') return false;
+  if (IN_VAIN.has(reason) || FINAL.has(reason)) return false;
   if (reason === 'RequestTooManyRequests') return true;
   return code === 'Unavailable' || code === 'DeadlineExceeded' || outcome === 'unknown';
 }

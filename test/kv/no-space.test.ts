@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { EtcdError, prefix } from '../../src/index.js';
+import { Election, Mutex, SelfHealingSession, Semaphore, Session } from '../../src/concurrency/index.js';
+import { type Client, EtcdError, prefix } from '../../src/index.js';
 import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 const QUOTA_BYTES = 16 * 1024 * 1024;
@@ -24,6 +26,46 @@ test('a put that the server refuses for want of space may be done: its outcome i
   }
   expect.fail('no put was done that was refused');
 });
+
+test('what waits for its turn is refused for want of space, and has the turn once there is some', async () => {
+  const { endpoints } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
+  const etcd = openClient({ endpoints });
+  const session = await Session.open(etcd);
+  await fill((key) => etcd.put(key, randomBytes(VALUE_BYTES)));
+  const mutex = new Mutex(session, 'lock');
+  const waits = [
+    () => mutex.lock(),
+    () => mutex.tryLock(),
+    () => new Election(session, 'election').campaign('x'),
+    () => new Semaphore(session, 'semaphore', 1).acquire(),
+  ];
+  for (const wait of waits) expect(await errorOf(wait())).toMatchObject({ reason: 'NoSpace', outcome: 'unknown' });
+  await free(etcd);
+  expect((await mutex.lock()).valid()).toBe(true);
+});
+
+test('registered keys wait for space, and are there again then', async () => {
+  const { endpoints } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
+  const etcd = openClient({ endpoints });
+  const healing = await SelfHealingSession.open(etcd);
+  await healing.register('registered', 'x');
+  const gaps = healing.gaps();
+  await fill((key) => etcd.put(key, randomBytes(VALUE_BYTES)));
+  await etcd.lease.revoke(healing.leaseId);
+  expect((await gaps.next()).value).toMatchObject({ type: 'lost' });
+  // Leases are refused too.
+  expect(await errorOf(etcd.lease.grant({ ttl: 10 }))).toMatchObject({ reason: 'NoSpace' });
+  await free(etcd);
+  expect((await gaps.next()).value).toMatchObject({ type: 'healed' });
+  expect((await etcd.get('registered'))?.text()).toBe('x');
+});
+
+async function free(etcd: Client): Promise<void> {
+  const { header } = await etcd.delete(prefix('k/'));
+  await etcd.compact(header.revision);
+  await etcd.maintenance.defragment(etcd.endpoints[0] as string);
+  for (const alarm of (await etcd.maintenance.alarms()).alarms) await etcd.maintenance.disarm(alarm);
+}
 
 /** Until some are refused: those, with what was said of them. */
 async function fill(put: (key: string) => Promise<unknown>): Promise<Map<string, EtcdError>> {
