@@ -1,5 +1,5 @@
 import { AsyncQueue } from '../async-queue.js';
-import { type BytesLike, idOf, textOf, toBytes } from '../bytes.js';
+import { type BytesLike, idOf, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
@@ -78,10 +78,12 @@ export class SelfHealingSession implements AsyncDisposable {
   async register(key: BytesLike, value: BytesLike, options: WaitOptions = {}): Promise<void> {
     const registered = new RegisteredKey(checkKey(key, 'key').slice(), toBytes(value, 'value').slice());
     await this.#inTurn('register', options, async (signal) => {
+      // What was put before may come late all the same.
+      registered.doubtful = this.#registered.get(idOf(registered.key))?.doubtful ?? false;
       for (;;) {
         const session = await orAborted(this.#whole, signal);
         const losses = this.#losses;
-        session.strays(textOf(registered.key)).delete(registered.key);
+        await orAborted(session.strays(registered.key).delete(registered.key), signal);
         try {
           await registered.put(this.client, session.leaseId, () => true, signal);
         } catch (error) {
@@ -109,7 +111,7 @@ export class SelfHealingSession implements AsyncDisposable {
       const session = await orAborted(this.#whole, signal);
       await registered.delete(this.client, signal);
       this.#registered.delete(id);
-      if (registered.doubtful) session.strays(textOf(registered.key)).add(registered.key);
+      if (registered.doubtful) session.strays(registered.key).add(registered.key);
     });
   }
 

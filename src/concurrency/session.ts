@@ -1,3 +1,4 @@
+import { type BytesLike, idOf, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
@@ -92,12 +93,14 @@ export class Session implements AsyncDisposable {
   }
 
   /** @internal Keys under this prefix that a lost put may yet bring. */
-  strays(own: string): Strays {
-    let strays = this.#strays.get(own);
-    if (strays === undefined) {
-      strays = new Strays(this.client, prefix(own), this.signal, () => this.#strays.delete(own));
-      this.#strays.set(own, strays);
-    }
+  strays(own: BytesLike): Strays {
+    const id = idOf(toBytes(own, 'own'));
+    const found = this.#strays.get(id);
+    if (found !== undefined) return found;
+    const strays = new Strays(this.client, prefix(own), this.signal, () => {
+      if (this.#strays.get(id) === strays) this.#strays.delete(id);
+    });
+    this.#strays.set(id, strays);
     return strays;
   }
 

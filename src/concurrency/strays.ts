@@ -19,8 +19,10 @@ export class Strays {
   readonly #gone: () => void;
   readonly #keys = new Map<string, { readonly key: Uint8Array; readonly stopTimer: () => void }>();
   #none = new AbortController();
+  /** Everything that is being deleted. Never rejects. */
+  #clearing: Promise<unknown> = Promise.resolve();
 
-  /** `lifetime` ends it: with the lease the keys go. `gone` is called when there are none any more. */
+  /** `lifetime` ends it: with the lease the keys go. `gone` is called when nothing is left to do. */
   constructor(client: Keyspace, range: Keys, lifetime: AbortSignal, gone: () => void) {
     this.#client = client;
     this.#range = range;
@@ -32,26 +34,37 @@ export class Strays {
   add(key: BytesLike): void {
     const bytes = toBytes(key, 'key');
     this.#keys.get(idOf(bytes))?.stopTimer();
-    this.#keys.set(idOf(bytes), { key: bytes, stopTimer: after(GUARD_MS, () => this.delete(bytes)) });
+    this.#keys.set(idOf(bytes), { key: bytes, stopTimer: after(GUARD_MS, () => void this.delete(bytes)) });
     if (this.#keys.size > 1) return;
-    this.#none = new AbortController();
+    const none = new AbortController();
+    this.#none = none;
     // Ends with the session, or when there are none.
-    this.#keepClear(this.#none.signal).catch(() => this.#forget());
+    this.#keepClear(none.signal).catch(() => {
+      if (this.#none === none) this.#forget();
+    });
   }
 
-  /** The key is in use again. */
-  delete(key: BytesLike): void {
+  /** The key is in use again, once this resolves: what is on its way to delete it might find it anew. Never rejects. */
+  async delete(key: BytesLike): Promise<void> {
     const id = idOf(toBytes(key, 'key'));
     this.#keys.get(id)?.stopTimer();
     this.#keys.delete(id);
     if (this.#keys.size === 0) this.#forget();
+    await this.#clearing;
   }
 
   #forget(): void {
     for (const { stopTimer } of this.#keys.values()) stopTimer();
     this.#keys.clear();
     this.#none.abort();
-    this.#gone();
+    void this.#clearing.then(() => {
+      if (this.#keys.size === 0) this.#gone();
+    });
+  }
+
+  #clear(clearing: Promise<void>): Promise<void> {
+    this.#clearing = Promise.allSettled([this.#clearing, clearing]);
+    return clearing;
   }
 
   #keepClear(over: AbortSignal): Promise<never> {
@@ -62,10 +75,10 @@ export class Strays {
       { lifetime, over },
       {
         stands: async () => {
-          for (const { key } of this.#keys.values()) await leaveQueueIfEntered(client, key, lifetime);
+          for (const { key } of this.#keys.values()) await this.#clear(leaveQueueIfEntered(client, key, lifetime));
         },
         put: async ({ key, createRevision }) => {
-          if (this.#keys.has(idOf(key))) await leaveQueue(client, key, createRevision, lifetime);
+          if (this.#keys.has(idOf(key))) await this.#clear(leaveQueue(client, key, createRevision, lifetime));
         },
       },
     );
