@@ -210,7 +210,11 @@ export class DoubleBarrier {
       const [own, ready] = result.responses;
       if (own === undefined || ready === undefined) return;
       const [revision, round] = [own.createRevision, ready.createRevision];
-      const isIn = await untilDone(lifetime, (options) => this.#isIn(round, key, options));
+      const isIn = await untilDone(lifetime, async (options) => {
+        // Nobody waits for the answer any more, but all the others for the key to be gone.
+        if (tooLate) return false;
+        return this.#isIn(round, key, options).catch(unknownAfterCompaction);
+      });
       if (isIn && !tooLate) entered = { key, revision, round };
       else await leaveQueue(client, key, revision, lifetime);
     });
@@ -287,6 +291,12 @@ export class DoubleBarrier {
 }
 
 type KV = KeyValue | undefined;
+
+/** What nobody can tell any more counts as not entered: that holds up nobody. */
+function unknownAfterCompaction(error: unknown): false {
+  if (error instanceof EtcdError && error.reason === 'Compacted') return false;
+  throw error;
+}
 
 function full(count: number): EtcdError {
   return new EtcdError(`the barrier is for ${count}, and as many have entered already`, {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Barrier, DoubleBarrier, Session } from '../../src/concurrency/index.js';
-import { type Client, prefix } from '../../src/index.js';
+import { type Client, EtcdError, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -207,4 +207,39 @@ describe('DoubleBarrier', () => {
     expect(await errorOf((barrier as DoubleBarrier).enter())).toMatchObject({ reason: 'InvalidInput' });
     await (barrier as DoubleBarrier).leave();
   });
+});
+
+test('a DoubleBarrier that was given up while cut off holds up nobody, though history is compacted since', async () => {
+  const { endpoints } = await ownEtcd();
+  let isCut = false;
+  const cutOff = openClient({
+    endpoints,
+    interceptors: [
+      {
+        unary: async (call, next) => {
+          if (!isCut || call.method.path.includes('Lease')) return next(call);
+          throw new EtcdError('cut', { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent' });
+        },
+        stream: (call, handler, next) =>
+          next(call, {
+            message: (message) => {
+              if (!isCut || !call.method.path.endsWith('Watch')) handler.message(message);
+            },
+            end: (error) => handler.end(error),
+            leaving: () => handler.leaving?.(),
+          }),
+      },
+    ],
+  });
+  const etcd = openClient({ endpoints });
+  const first = new DoubleBarrier(await Session.open(cutOff), 'barrier', 2);
+  const second = new DoubleBarrier(await Session.open(etcd), 'barrier', 2);
+  const entering = errorOf(first.enter({ timeoutMs: 1_000 }));
+  await expect.poll(async () => (await etcd.range(prefix('barrier/waiters/'))).count).toBe(1n);
+  isCut = true;
+  await second.enter();
+  await etcd.compact((await etcd.put('other', '')).header.revision);
+  expect(await entering).toMatchObject({ reason: 'DeadlineExceeded' });
+  isCut = false;
+  await second.leave({ timeoutMs: 20_000 });
 });
