@@ -151,7 +151,7 @@ export class Session implements AsyncDisposable {
 }
 
 async function keptAlive(client: Keyspace, lease: bigint, options: CallOptions): Promise<KeepAlive> {
-  const limit = waitLimit('session open', options);
+  const limit = waitLimit('session open', client.lease.bounded(options));
   const keepAlive = client.lease.keepAlive(lease);
   const offAbort = onAbort(limit.signal, () => keepAlive.lose(limit.signal.reason));
   try {

@@ -15,6 +15,8 @@ const RENEWALS_PER_TTL = 3;
 const FIRST_RENEWAL_MS = 1_000;
 /** Shorter answers are owed by no server: an election alone may take longer. */
 const MIN_PATIENCE_MS = 500;
+/** For the first answer of a lease whose TTL is not known, after some that did not come. */
+const MAX_FIRST_PATIENCE_MS = 10_000;
 /** After a blocked event loop an answer may have arrived that nobody has read yet. */
 const GRACE_MS = 50;
 
@@ -27,6 +29,8 @@ interface Kept {
   readonly id: bigint;
   readonly handles: Set<KeepAlive>;
   intervalMs: number;
+  /** The TTL is. */
+  isKnown: boolean;
   /**
    * One request at a time, so that an answer needs no other correlation than the id. `due`: it waits for a stream.
    * `overdue`: it got no answer for half an interval, nor did those ahead of it.
@@ -74,6 +78,7 @@ export class LeaseKeeper {
       id,
       handles: new Set(),
       intervalMs: FIRST_RENEWAL_MS,
+      isKnown: false,
       state: 'idle',
       sentAt: 0,
       stopTimer: () => {},
@@ -83,7 +88,7 @@ export class LeaseKeeper {
     if (granted !== undefined) handle.acknowledged(granted.sentAt, granted.ttl);
     // A renewal under way serves this handle too.
     if (kept.state !== 'idle') return handle;
-    if (granted !== undefined) kept.intervalMs = (granted.ttl * 1000) / RENEWALS_PER_TTL;
+    if (granted !== undefined) this.#setTtl(kept, granted.ttl);
     this.#schedule(kept, granted === undefined ? 0 : granted.sentAt + kept.intervalMs - monotonicMs());
     return handle;
   }
@@ -119,12 +124,23 @@ export class LeaseKeeper {
     kept.stopTimer();
     this.#kept.delete(kept.id);
     if (kept.state === 'sent' || kept.state === 'overdue') this.#owed.set(kept.id, (this.#owed.get(kept.id) ?? 0) + 1);
-    if (this.#kept.size > 0) return;
+    if (this.#kept.size > 0) return this.#goOnWithout(kept);
     this.#offClosed();
     this.#stopReopening();
     this.#reopening = false;
     this.#stream?.cancel();
     this.#forgetStream();
+  }
+
+  /** Where it was the one to be tried, the others wait for what becomes of it: elsewhere it cannot be taken for theirs. */
+  #goOnWithout({ state }: Kept): void {
+    if (!this.#oneByOne || (state !== 'sent' && state !== 'overdue')) return;
+    this.#stream?.cancel();
+    this.#forgetStream();
+    // All that are let go together are let go first.
+    queueMicrotask(() => {
+      if (!this.#reopening) this.#sendDue();
+    });
   }
 
   #forgetStream(): void {
@@ -149,7 +165,7 @@ export class LeaseKeeper {
   /** Requests are answered in their order: while those ahead of it are, it has to wait, and would do so again elsewhere. */
   #unanswered(kept: Kept): void {
     const isPassedOver = this.#answer.sentAt > kept.sentAt;
-    const patienceMs = isPassedOver ? 0 : this.#answer.at + patienceOf(kept) - monotonicMs();
+    const patienceMs = isPassedOver ? 0 : this.#answer.at + this.#patienceMs(kept) - monotonicMs();
     if (patienceMs > 0) {
       kept.state = 'sent';
       this.#schedule(kept, patienceMs);
@@ -174,7 +190,13 @@ export class LeaseKeeper {
     kept.state = 'sent';
     kept.sentAt = monotonicMs();
     stream.send({ id: kept.id });
-    this.#schedule(kept, patienceOf(kept));
+    this.#schedule(kept, this.#patienceMs(kept));
+  }
+
+  /** Of a lease whose TTL is not known there is no telling how soon it ends: who answers slowly is given more time. */
+  #patienceMs({ intervalMs, isKnown }: Kept): number {
+    const patienceMs = Math.max(intervalMs / 2, MIN_PATIENCE_MS);
+    return isKnown ? patienceMs : Math.min(patienceMs * 2 ** this.#failures, MAX_FIRST_PATIENCE_MS);
   }
 
   #open(): OutgoingStream<LeaseKeepAliveRequest> {
@@ -215,8 +237,13 @@ export class LeaseKeeper {
     for (const handle of kept.handles) handle.acknowledged(kept.sentAt, ttl);
     // The answer came too late for every one of them.
     if (this.#kept.get(kept.id) !== kept) return;
-    kept.intervalMs = (ttl * 1000) / RENEWALS_PER_TTL;
+    this.#setTtl(kept, ttl);
     this.#schedule(kept, kept.sentAt + kept.intervalMs - monotonicMs());
+  }
+
+  #setTtl(kept: Kept, ttl: number): void {
+    kept.intervalMs = (ttl * 1000) / RENEWALS_PER_TTL;
+    kept.isKnown = true;
   }
 
   /** Whether no new stream would do better. */
@@ -265,10 +292,6 @@ export class LeaseKeeper {
     this.#oneByOne = true;
     this.#sendDue();
   }
-}
-
-function patienceOf({ intervalMs }: Kept): number {
-  return Math.max(intervalMs / 2, MIN_PATIENCE_MS);
 }
 
 export function lostWithClient(id: bigint): EtcdError {

@@ -110,7 +110,7 @@ export class Leases {
    */
   keepAlive(lease: Lease | bigint): KeepAlive {
     if (typeof lease === 'object' && lease !== null)
-      return this.#keeper.keep(checkInt64(lease.id, 'lease.id', 1n), lease);
+      return this.#keeper.keep(checkInt64(lease.id, 'lease.id', 1n), checkGranted(lease));
     return this.#keeper.keep(checkInt64(lease, 'lease', 1n));
   }
 
@@ -133,15 +133,30 @@ export class Leases {
     });
   }
 
+  /** @internal With the client's time limit where there is none. */
+  bounded(options: CallOptions): CallOptions {
+    return this.#rpc.bounded(options);
+  }
+
   /** @internal Ends every keepalive. */
   close(): void {
     this.#keeper.close();
   }
 
   async #adopt(id: bigint, sentAt: number, options: CallOptions): Promise<WithHeader<Lease>> {
-    const { header, grantedTtl } = await this.timeToLive(id, options);
+    const { header, grantedTtl } = await this.timeToLive(id, options).catch((error: EtcdError) => {
+      throw amended(error, { outcome: 'unknown', method: methods.lease.leaseGrant.path });
+    });
+    if (grantedTtl === 0) throw leaseLost(id, 'LeaseExpired', 'it was granted, and had ended when the answer came');
     return withHeader(header, { id, ttl: grantedTtl, sentAt });
   }
+}
+
+/** Clocks of other threads begin elsewhere: by them the lease would seem to live for longer than it does. */
+function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
+  if (typeof ttl !== 'number' || !(ttl > 0)) throw invalidInput('lease.ttl', show(ttl), 'seconds, as granted');
+  if (typeof sentAt === 'number' && sentAt <= monotonicMs()) return { ttl, sentAt };
+  throw invalidInput('lease.sentAt', show(sentAt), "a time gone by on this thread's clock; else the lease's number");
 }
 
 function checkTtl(ttl: number): number {

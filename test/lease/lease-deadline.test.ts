@@ -7,6 +7,9 @@ import { blockEventLoop } from '../support/block.js';
 import { openClient } from '../support/client.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
 
+/** gRPC's number. */
+const PERMISSION_DENIED = 7;
+
 type Stream = ScriptedStream<LeaseKeepAliveRequest, LeaseKeepAliveResponse>;
 
 describe('the deadline of a lease (S14)', () => {
@@ -208,6 +211,39 @@ describe('the keepalive stream (S13)', () => {
     const third = etcd.lease.keepAlive(7n);
     await expect.poll(() => third.valid()).toBe(true);
     expect(second.valid()).toBe(false);
+  });
+
+  test('goes on with the others where the lease that is tried alone is let go', async () => {
+    let streams = 0;
+    let isTried = false;
+    const etcd = await clientOf(async (stream) => {
+      streams += 1;
+      if (streams === 1) {
+        for (let requests = 0; requests < 3; requests += 1) await stream.receive();
+        return stream.fail(PERMISSION_DENIED, 'etcdserver: permission denied');
+      }
+      for (;;) {
+        const { id } = await stream.receive();
+        if (id === 1n) isTried = true;
+        else stream.send({ id, ttl: 60n });
+      }
+    });
+    const [first, ...others] = [1n, 2n, 3n].map((id) =>
+      etcd.lease.keepAlive({ id, ttl: 3, sentAt: monotonicMs() }),
+    ) as [KeepAlive, ...KeepAlive[]];
+    await expect.poll(() => isTried).toBe(true);
+    await first.close();
+    await expect.poll(() => others.map(({ ttl }) => ttl)).toEqual([60, 60]);
+    expect(others.every((alive) => alive.valid())).toBe(true);
+  });
+
+  test('of a lease known by its number waits longer each time, where answers are slow', async () => {
+    const etcd = await clientOf(async (stream) => {
+      const { id } = await stream.receive();
+      await pause(1_500);
+      stream.send({ id, ttl: 60n });
+    });
+    await etcd.lease.keepAlive(7n).renewed();
   });
 
   test('of a client that is closed is not begun', async () => {

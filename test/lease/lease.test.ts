@@ -1,5 +1,5 @@
 import { expect, inject, test } from 'vitest';
-import type { KeepAlive, TransportFactory } from '../../src/index.js';
+import { EtcdError, type KeepAlive, type Lease, type TransportFactory } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { pause } from '../../src/time.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
@@ -65,6 +65,66 @@ test('a grant that may have come through says so, whatever became of the last at
   );
   await lost;
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
+});
+
+test('a grant that came through, of which no more is to be learnt, says so', async () => {
+  let grants = 0;
+  const lost = (outcome: 'unknown' | 'not-sent'): EtcdError =>
+    new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome });
+  const etcd = openClient({
+    interceptors: [
+      {
+        unary: async (call, next) => {
+          if (call.method.path.endsWith('/LeaseTimeToLive')) throw lost('not-sent');
+          if (!call.method.path.endsWith('/LeaseGrant')) return next(call);
+          const response = await next(call);
+          grants += 1;
+          if (grants === 1) throw lost('unknown');
+          return response;
+        },
+      },
+    ],
+  });
+  expect(await errorOf(etcd.lease.grant({ ttl: 60 }))).toMatchObject({
+    outcome: 'unknown',
+    method: '/etcdserverpb.Lease/LeaseGrant',
+  });
+});
+
+test('a grant that is found when its lease is over is no lease', async () => {
+  let grants = 0;
+  const etcd = openClient({
+    interceptors: [
+      {
+        unary: async (call, next) => {
+          const response = await next(call);
+          if (!call.method.path.endsWith('/LeaseGrant')) return response;
+          grants += 1;
+          throw new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
+        },
+      },
+      {
+        unary: async (call, next) => {
+          if (call.method.path.endsWith('/LeaseTimeToLive')) {
+            const { id } = call.request as unknown as { readonly id: bigint };
+            await openClient().lease.revoke(id);
+          }
+          return next(call);
+        },
+      },
+    ],
+  });
+  expect(await errorOf(etcd.lease.grant({ ttl: 60 }))).toMatchObject({ reason: 'LeaseExpired' });
+  expect(grants).toBe(1);
+});
+
+test.each([
+  ['no TTL', {}],
+  ['a TTL of 0', { ttl: 0, sentAt: 0 }],
+  ['a time to come', { ttl: 10, sentAt: Number.MAX_SAFE_INTEGER }],
+])('what is no lease as granted, for %s, is refused', async (_, part) => {
+  const lease = { id: 5n, ...part } as Lease;
+  expect(await errorOf(() => openClient().lease.keepAlive(lease))).toMatchObject({ reason: 'InvalidInput' });
 });
 
 test('a lease granted late, since no server was to be reached, lives from then on (S14)', async () => {
