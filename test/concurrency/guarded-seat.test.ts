@@ -1,5 +1,7 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Seat } from '../../src/concurrency/seat.js';
 import { EtcdError } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 
@@ -30,4 +32,18 @@ test('a lock that was held for longer than its key is guarded has one holder aft
   expect(await mutex.tryLock()).toBeUndefined();
   await second?.unlock();
   expect((await mutex.tryLock())?.token).toBeGreaterThan(second?.token as bigint);
+});
+
+test('a seat that nobody uses is forgotten when it is guarded no longer', async () => {
+  const lifetime = new AbortController();
+  let vacant = 0;
+  const seat = new Seat(openClient(), unique('lock'), lifetime.signal, () => {
+    vacant += 1;
+  });
+  seat.guard();
+  (await seat.localQueue.enter(lifetime.signal))();
+  await pause(20);
+  expect(vacant).toBe(0);
+  lifetime.abort();
+  await expect.poll(() => vacant).toBe(1);
 });

@@ -1,11 +1,16 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import { Held } from '../../src/concurrency/held.js';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { leaveQueue } from '../../src/concurrency/queue-entry.js';
+import { methods } from '../../src/gen/methods.js';
 import { compare, op } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { lock, NEVER, proxied, queueLength } from '../support/locks.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { recordingTransport } from '../support/recording-transport.js';
 
 describe('releasing', () => {
   test('deletes only the own key: one put anew under the same name stays (S23)', async () => {
@@ -90,4 +95,40 @@ describe('writing under a lock (S23)', () => {
     await openClient().delete(held.key);
     expect(await told).toMatchObject({ reason: 'LockLost' });
   });
+});
+
+test('a lock whose session was lost on the way is not handed out', async () => {
+  const [etcd, name] = [openClient(), unique('lock')];
+  const session = await Session.open(etcd);
+  const [lease, key] = [session.leaseId, `${name}/k`];
+  await session.close();
+  let left = 0;
+  const entry = { key, prefix: `${name}/`, lease, revision: 5n, seenAt: 5n };
+  const begun = errorOf(() =>
+    Held.begin(session, name, entry, () => {
+      left += 1;
+    }),
+  );
+  expect(await begun).toMatchObject({ reason: 'KeepAliveClosed' });
+  await expect.poll(() => left).toBe(1);
+});
+
+test('a holder whose watch meets a compaction goes on watching from there', async () => {
+  const { endpoints } = await ownEtcd();
+  const { transport, sent } = recordingTransport();
+  const [etcd, direct] = [openClient({ endpoints, transport }), openClient({ endpoints })];
+  await direct.put('a', 'x');
+  const held = await lock(etcd, 'lock');
+  for (let puts = 0; puts < 3; puts += 1) await direct.put('a', 'x');
+  await direct.compact((await direct.put('a', 'x')).header.revision);
+  await pause(1_000);
+  const creations = sent.filter(
+    ({ path, request }) =>
+      path === methods.watch.watch.path &&
+      (request as { requestUnion: { case: string } }).requestUnion.case === 'createRequest',
+  );
+  expect(creations.length).toBeLessThanOrEqual(2);
+  expect(held.valid()).toBe(true);
+  await direct.delete(held.key);
+  await expect.poll(() => held.signal.aborted).toBe(true);
 });

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { type Gap, Mutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
@@ -248,4 +249,28 @@ test('a client that is closed ends the healing', async () => {
   await etcd.close();
   await expect.poll(() => session.signal.aborted).toBe(true);
   expect(session.signal.reason).toMatchObject({ reason: 'ClientClosed' });
+});
+
+test('a wait that is over has no listener left on the signal it was given', async () => {
+  const [etcd, name] = [openClient(), unique('lock')];
+  const session = await Session.open(etcd);
+  const { signal } = new AbortController();
+  const held = await new Mutex(session, name).lock({ signal });
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  await held.unlock();
+});
+
+test('a session with a lease is not opened on a signal that has aborted', async () => {
+  const etcd = openClient();
+  const { id } = await etcd.lease.grant({ ttl: 30 });
+  const signal = AbortSignal.abort(new Error('enough'));
+  expect(await errorOf(Session.open(etcd, { lease: id, signal }))).toMatchObject({ reason: 'Canceled' });
+});
+
+test('a session that no server revokes in time says so, where its lease lives on', async () => {
+  const { etcd, proxy } = await proxied();
+  const session = await Session.open(etcd, { ttl: 60 });
+  proxy.blackhole();
+  expect(await errorOf(session.close())).toMatchObject({ reason: 'DeadlineExceeded' });
+  proxy.heal();
 });

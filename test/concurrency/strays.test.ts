@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { SelfHealingSession } from '../../src/concurrency/index.js';
+import { RWMutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
 import { type Client, EtcdError, type UnaryCall } from '../../src/index.js';
 import { pause, settledWithin } from '../../src/time.js';
 import { openClient, unique } from '../support/client.js';
@@ -131,4 +131,28 @@ test.each([
   expect((await events.next()).value).toMatchObject({ type: 'put' });
   expect((await events.next()).value).toMatchObject({ type: 'delete' });
   await watch.close();
+});
+
+test('a session that looks out for one lost key leaves its others alone', async () => {
+  const [etcd, name] = [openClient(), unique('rw')];
+  const session = await Session.open(etcd);
+  const own = `${name}/read/${session.leaseId.toString(16)}-`;
+  session.strays(own).add(`${own}lost`);
+  await etcd.put(`${own}lost`, '', { lease: session.leaseId });
+  await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
+  const held = await new RWMutex(session, name).readLock();
+  expect(held.key.startsWith(own)).toBe(true);
+  await etcd.put(`${own}lost`, '', { lease: session.leaseId });
+  await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
+  expect((await etcd.get(held.key))?.createRevision).toBe(held.token);
+  await held.unlock();
+});
+
+test('a lost put that came through before anybody looked is taken back too', async () => {
+  const [etcd, name] = [openClient(), unique('rw')];
+  const session = await Session.open(etcd);
+  const own = `${name}/read/${session.leaseId.toString(16)}-`;
+  await etcd.put(`${own}lost`, '', { lease: session.leaseId });
+  session.strays(own).add(`${own}lost`);
+  await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
 });

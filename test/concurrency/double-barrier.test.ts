@@ -1,0 +1,69 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { DoubleBarrier, Session } from '../../src/concurrency/index.js';
+import { type Client, prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { answerLost, deletes, puts, stagedTransport } from '../support/transactions.js';
+
+// What a participant of a DoubleBarrier comes upon while a transaction of its is on the way.
+
+test('a round does not begin with one whose session is lost as it is about to say so', async () => {
+  const [direct, name] = [openClient(), unique('barrier')];
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (puts(ops, `${name}/ready`)) {
+        const { kvs } = await direct.range(prefix(`${name}/waiters/`), { sort: { by: 'create', order: 'descend' } });
+        await direct.delete(kvs[0]?.key as Uint8Array);
+      }
+      return send();
+    },
+  });
+  const [a, b] = [await participant(direct, name), await participant(openClient({ transport }), name)];
+  const waiting = errorOf(a.enter({ timeoutMs: 1_500 }));
+  await expect.poll(async () => (await direct.range(prefix(`${name}/waiters/`))).count).toBe(1n);
+  expect(await errorOf(b.enter())).toMatchObject({ reason: 'LockLost' });
+  expect(await direct.get(`${name}/ready`)).toBeUndefined();
+  expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded' });
+});
+
+test('who was told that it is not in does not stay in the round', async () => {
+  const [direct, name] = [openClient(), unique('barrier')];
+  let held = false;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (deletes(ops, `${name}/waiters/`) && !held) {
+        held = true;
+        await pause(1_500);
+      }
+      return send();
+    },
+  });
+  const [a, b] = [await participant(openClient({ transport }), name), await participant(direct, name)];
+  const entering = errorOf(a.enter({ timeoutMs: 200 }));
+  await expect.poll(() => held).toBe(true);
+  await b.enter();
+  expect(await entering).toMatchObject({ reason: 'DeadlineExceeded' });
+  await b.leave({ timeoutMs: 5_000 });
+});
+
+test('a put of a participant that is held up on its way does not come through after it has left', async () => {
+  const [direct, name] = [openClient(), unique('barrier')];
+  let letGo: (() => Promise<unknown>) | undefined;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (letGo !== undefined || !puts(ops, `${name}/waiters/`)) return send();
+      letGo = send;
+      throw answerLost();
+    },
+  });
+  const both = [await participant(openClient({ transport }), name), await participant(direct, name)];
+  await Promise.all(both.map((barrier) => barrier.enter()));
+  await Promise.all(both.map((barrier) => barrier.leave()));
+  expect(await letGo?.()).toMatchObject({ succeeded: false });
+  expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
+});
+
+async function participant(etcd: Client, name: string): Promise<DoubleBarrier> {
+  return new DoubleBarrier(await Session.open(etcd), name, 2);
+}

@@ -1,0 +1,12 @@
+import { expect, test } from 'vitest';
+import { LocalQueue } from '../../src/concurrency/local-queue.js';
+
+test('who leaves twice lets one in', async () => {
+  const queue = new LocalQueue();
+  const { signal } = new AbortController();
+  const [first, second] = [await queue.enter(signal), queue.enter(signal)];
+  first();
+  await second;
+  first();
+  expect(queue.tryEnter()).toBeUndefined();
+});

@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { Queue, Session } from '../../src/concurrency/index.js';
+import { prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { answerLost, deletes, stagedTransport } from '../support/transactions.js';
+
+test('an item that somebody else takes first is not had twice', async () => {
+  const [direct, name] = [openClient(), unique('queue')];
+  let taken = 0;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (deletes(ops, `${name}/`) && taken++ === 0)
+        await direct.delete((await direct.range(prefix(`${name}/`))).kvs[0]?.key as Uint8Array);
+      return send();
+    },
+  });
+  const session = await Session.open(openClient({ transport }));
+  const queue = new Queue(session, name);
+  await queue.enqueue('first');
+  await queue.enqueue('second');
+  expect((await queue.dequeue({ timeoutMs: 5_000 })).text()).toBe('second');
+});
+
+test('a claim that was never answered, when the session ends, leaves open whether the item is lost', async () => {
+  const name = unique('queue');
+  let session: Session | undefined;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (!deletes(ops, `${name}/`)) return send();
+      void session?.close();
+      throw answerLost();
+    },
+  });
+  session = await Session.open(openClient({ transport }));
+  const queue = new Queue(session, name);
+  await queue.enqueue('x');
+  expect(await errorOf(queue.dequeue())).toMatchObject({ outcome: 'unknown' });
+});

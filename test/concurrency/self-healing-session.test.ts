@@ -1,0 +1,66 @@
+import { expect, test } from 'vitest';
+import { type Gap, SelfHealingSession } from '../../src/concurrency/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { answerLost, deletes, puts, stagedTransport } from '../support/transactions.js';
+
+test('keys are taken for its own after a second gap too, while the lease of the first still lives', async () => {
+  const dead = new Set<bigint>();
+  const etcd = openClient({ transport: stagedTransport({ dead }) });
+  await using session = await SelfHealingSession.open(etcd, { ttl: 2 });
+  const key = unique('service');
+  await session.register(key, 'x');
+  const gaps = session.gaps();
+  const next = async (): Promise<Gap | undefined> => (await gaps.next()).value;
+  for (let round = 0; round < 3; round += 1) {
+    dead.add(session.leaseId);
+    expect(await next()).toMatchObject({ type: 'lost', cause: { reason: 'LeaseExpired' } });
+    expect(await next()).toMatchObject({ type: 'healed', restored: [new TextEncoder().encode(key)], taken: [] });
+    expect((await etcd.get(key))?.lease).toBe(session.leaseId);
+  }
+});
+
+test('a key that is found to be registered already is unregistered all the same', async () => {
+  const [etcd, key] = [openClient(), unique('service')];
+  await using session = await SelfHealingSession.open(etcd);
+  await etcd.put(key, 'x', { lease: session.leaseId });
+  await session.register(key, 'x');
+  await session.unregister(key);
+  expect(await etcd.get(key)).toBeUndefined();
+});
+
+test('a put of a key that comes through after it was unregistered is taken back', async () => {
+  const [direct, key] = [openClient(), unique('service')];
+  let letGo: (() => Promise<unknown>) | undefined;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (!puts(ops, key) || letGo !== undefined) return send();
+      letGo = send;
+      throw answerLost();
+    },
+  });
+  await using session = await SelfHealingSession.open(openClient({ transport }));
+  await session.register(key, 'x');
+  await session.unregister(key);
+  expect(await letGo?.()).toMatchObject({ succeeded: true });
+  await expect.poll(() => direct.get(key)).toBeUndefined();
+});
+
+test('a key that is on its way out is not put again after a gap', async () => {
+  const [direct, key, dead] = [openClient(), unique('service'), new Set<bigint>()];
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (!deletes(ops, key)) return send();
+      throw answerLost();
+    },
+    dead,
+  });
+  await using session = await SelfHealingSession.open(openClient({ transport }), { ttl: 2 });
+  await session.register(key, 'x');
+  expect(await errorOf(session.unregister(key, { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  const gaps = session.gaps();
+  dead.add(session.leaseId);
+  expect((await gaps.next()).value).toMatchObject({ type: 'lost' });
+  expect((await gaps.next()).value).toMatchObject({ type: 'healed', restored: [] });
+  expect((await direct.get(key))?.lease).not.toBe(session.leaseId);
+});

@@ -1,0 +1,96 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, test } from 'vitest';
+import { gateway } from '../../src/gateway/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { parseEndpoint } from '../../src/transport/endpoint.js';
+import type { TransportOptions } from '../../src/transport/transport-options.js';
+import { errorOf } from '../support/errors.js';
+import { httpServer, openGateway } from '../support/gateway.js';
+
+const CREATED = '{"result":{"header":{"revision":"5"},"watch_id":"1","created":true}}\n';
+
+test('an answer that is too long is not read on, and its connection is given up', async () => {
+  let closed = false;
+  const url = await httpServer((request, response) => {
+    request.resume();
+    response.on('close', () => {
+      closed = true;
+    });
+    response.write('{"header":{},"kvs":[');
+    response.write(' '.repeat(100_000));
+  });
+  const etcd = openGateway({ endpoints: [url], maxReceiveBytes: 1_000 });
+  expect(await errorOf(etcd.get('k'))).toMatchObject({ code: 'ResourceExhausted' });
+  await expect.poll(() => closed, { timeout: 3_000 }).toBe(true);
+});
+
+test('a watch that has something to say is not opened anew, however long it lasts', async () => {
+  let watches = 0;
+  const url = await httpServer(async (request, response) => {
+    request.resume();
+    watches += 1;
+    response.write(CREATED);
+    for (let revision = 6; revision < 20; revision += 1) {
+      await pause(100);
+      const event = { kv: { key: 'aw==', mod_revision: String(revision) } };
+      response.write(`${JSON.stringify({ result: { header: {}, watch_id: '1', events: [event] } })}\n`);
+    }
+  });
+  const batches = openGateway({ endpoints: [url], transport: gateway({ silenceMs: 800 }) })
+    .watch('k')
+    .batches();
+  for (let revision = 6n; revision < 20n; revision += 1n) expect((await batches.next()).value?.revision).toBe(revision);
+  expect(watches).toBe(1);
+});
+
+test('a character that is split over two chunks is read as one', async () => {
+  const url = await httpServer(async (request, response) => {
+    request.resume();
+    const bytes = Buffer.from('{"header":{},"users":["\u{1f512}"]}');
+    const at = bytes.indexOf(0xf0) + 2;
+    response.write(bytes.subarray(0, at));
+    await pause(100);
+    response.end(bytes.subarray(at));
+  });
+  expect((await openGateway({ endpoints: [url] }).auth.userList()).users).toEqual(['\u{1f512}']);
+});
+
+test('a line without end does not fill the memory', async () => {
+  const url = await httpServer((request, response) => {
+    request.resume();
+    response.write(CREATED);
+    response.write(' '.repeat(100_000));
+  });
+  const watch = openGateway({ endpoints: [url], maxReceiveBytes: 1_000 }).watch('k');
+  expect(await errorOf(watch.batches().next())).toMatchObject({ code: 'ResourceExhausted' });
+});
+
+test('a stream that was canceled is not held by its transport', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const url = await httpServer((request, response) => {
+    request.resume();
+    response.write(CREATED);
+  });
+  const transport = gateway()(parseEndpoint(url, 'endpoint'), TRANSPORT_OPTIONS);
+  const held = ((): WeakRef<object>[] =>
+    Array.from({ length: 5 }, () => {
+      const handler = { message: () => {}, end: () => {} };
+      transport.stream({ method: methods.watch.watch }, handler).cancel();
+      return new WeakRef(handler);
+    }))();
+  await expect
+    .poll(() => {
+      collect();
+      return held.filter((handler) => handler.deref() !== undefined).length;
+    })
+    .toBe(0);
+  await transport.close();
+});
+const TRANSPORT_OPTIONS = {
+  tls: undefined,
+  maxRequestBytes: 1_000_000,
+  maxReceiveBytes: 1_000_000,
+} as unknown as TransportOptions;

@@ -1,0 +1,65 @@
+import { getEventListeners } from 'node:events';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { methods } from '../../src/gen/methods.js';
+import { KeepAlive } from '../../src/lease/keep-alive.js';
+import { LeaseKeeper } from '../../src/lease/keeper.js';
+import { openClient } from '../support/client.js';
+import { deafRpc } from '../support/deaf-rpc.js';
+import { errorOf } from '../support/errors.js';
+import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
+
+test('a first renewal that is acknowledged too late is none (S14)', async () => {
+  const kept = new KeepAlive(5n);
+  const renewed = kept.renewed();
+  kept.acknowledged(performance.now() - 2_000, 1);
+  expect(await errorOf(renewed)).toMatchObject({ reason: 'LeaseUnreachable' });
+});
+
+test('streams that end again and again are followed by others at once, as long as they answer', async () => {
+  vi.spyOn(Math, 'random').mockReturnValue(1);
+  onTestFinished(() => void vi.restoreAllMocks());
+  let answers = 0;
+  const endpoint = await scriptedServer(
+    scriptedStream(methods.lease.leaseKeepAlive, async (stream) => {
+      const { id } = await stream.receive();
+      answers += 1;
+      stream.send({ id, ttl: 1n });
+      stream.fail(14, 'gone');
+    }),
+  );
+  const kept = openClient({ endpoints: [endpoint] }).lease.keepAlive(5n);
+  await expect.poll(() => kept.signal.aborted || answers > 8).toBe(true);
+  expect(kept.signal.aborted).toBe(false);
+});
+
+test('the keepalives of a namespace leave no listener on the life of the client', async () => {
+  const { signal } = new AbortController();
+  const keeper = new LeaseKeeper(deafRpc(signal));
+  const kept = [keeper.keep(5n), keeper.keep(6n)];
+  expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+  for (const each of kept) await each.close();
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+});
+
+test('a lease that an attempt without an answer granted lives from that attempt on (S14, S15)', async () => {
+  const attempts: number[] = [];
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.lease.leaseGrant, () => {
+      attempts.push(performance.now());
+      throw attempts.length === 1
+        ? { code: 14, details: 'gone' }
+        : { code: 9, details: 'etcdserver: lease already exists' };
+    }),
+    scriptedUnary(methods.lease.leaseTimeToLive, ({ id }) => ({
+      header: { revision: 5n },
+      id,
+      ttl: 9n,
+      grantedTtl: 10n,
+    })),
+  );
+  vi.spyOn(Math, 'random').mockReturnValue(1);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const { ttl, sentAt } = await openClient({ endpoints: [endpoint] }).lease.grant({ ttl: 10 });
+  expect(ttl).toBe(10);
+  expect(sentAt).toBeLessThanOrEqual(attempts[0] as number);
+});

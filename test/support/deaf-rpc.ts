@@ -1,0 +1,8 @@
+import { Rpc } from '../../src/channel/rpc.js';
+
+/** What sends nothing and hears nothing. */
+export function deafRpc(closed: AbortSignal): Rpc {
+  const stream = { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
+  const transport = { unary: () => new Promise<never>(() => {}), stream: () => stream, close: async () => {} };
+  return new Rpc(transport, { timeoutMs: 1_000, renewsTokens: false, closed });
+}

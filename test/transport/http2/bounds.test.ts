@@ -1,0 +1,56 @@
+import { getEventListeners } from 'node:events';
+import { expect, test } from 'vitest';
+import { methods } from '../../../src/gen/methods.js';
+import { encode } from '../../../src/protobuf/codec.js';
+import { monotonicMs } from '../../../src/time.js';
+import { errorOf } from '../../support/errors.js';
+import { ANSWER_FIELDS, answerHeaders, range, rangeAnswer, TRAILER_FIELDS } from '../../support/http2-calls.js';
+import { continuation, data, grpcMessage, headers } from '../../support/http2-frames.js';
+import { block } from '../../support/http2-hpack.js';
+import { Http2Peer, turn } from '../../support/http2-peer.js';
+
+test('each of several calls has a time limit of its own, also after that of another one', async () => {
+  const peer = new Http2Peer();
+  const calls = [50, 100, 150].map((timeoutMs) => range(peer, { timeoutMs, deadline: monotonicMs() + timeoutMs }));
+  for (const call of calls)
+    expect(await errorOf(call)).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
+});
+
+test('calls that have ended leave no listener on the signal that they were given', async () => {
+  const peer = new Http2Peer();
+  const { signal } = new AbortController();
+  const calls = [range(peer, { signal }), range(peer, { signal })];
+  await turn();
+  expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+  peer.connection.send(rangeAnswer(1, 1));
+  peer.connection.send(rangeAnswer(3, 1));
+  await Promise.all(calls);
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+});
+
+test('empty DATA frames are no harm as long as others come in between', async () => {
+  const peer = new Http2Peer();
+  const call = range(peer);
+  await turn();
+  const { connection } = peer;
+  connection.send(answerHeaders(1));
+  const message = grpcMessage(encode(methods.kv.range.response, { count: 5n }));
+  for (const byte of message) {
+    for (let frames = 0; frames < 500; frames += 1) connection.send(data(1, new Uint8Array(0)));
+    connection.send(data(1, Uint8Array.of(byte)));
+  }
+  expect(connection.closed).toBe(false);
+  connection.send(headers(1, block(TRAILER_FIELDS), { endStream: true }));
+  expect((await call).count).toBe(5n);
+});
+
+test('a header block of more than 64 KB is not gathered', async () => {
+  const peer = new Http2Peer();
+  const call = range(peer);
+  await turn();
+  const { connection } = peer;
+  connection.send(headers(1, block(ANSWER_FIELDS), { open: true }));
+  for (let frames = 0; frames < 4; frames += 1) connection.send(continuation(1, new Uint8Array(16_384), false));
+  expect(await errorOf(call)).toMatchObject({ reason: 'ProtocolError', outcome: 'unknown' });
+  expect(connection.goAwayCode).toBe('ENHANCE_YOUR_CALM');
+});

@@ -1,0 +1,158 @@
+import { getEventListeners } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
+import type { ClientOptions } from '../../src/index.js';
+import type { Init } from '../../src/protobuf/codec.js';
+import { Watch } from '../../src/watch/watch.js';
+import { WatchStream } from '../../src/watch/watch-stream.js';
+import { ROOT } from '../support/auth-etcd.js';
+import { openClient } from '../support/client.js';
+import { deafRpc } from '../support/deaf-rpc.js';
+import { type ScriptedStream, scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
+
+type Stream = ScriptedStream<WatchRequest, WatchResponse>;
+const NO_LEADER = 'rpc error: code = Unavailable desc = etcdserver: no leader';
+const INVALID_TOKEN = 'rpc error: code = Unauthenticated desc = etcdserver: invalid auth token';
+
+test('created() tells the first revision, also after a reconnect', async () => {
+  let streams = 0;
+  const etcd = await clientOf(async (stream) => {
+    streams += 1;
+    const { watchId } = await creation(stream);
+    stream.send({ ...header(streams === 1 ? 10n : 90n), watchId, created: true });
+    if (streams === 1) stream.fail(14, 'gone');
+    else stream.send({ ...header(91n), watchId, events: [put('a', 91n)] });
+  });
+  const watch = etcd.watch('a');
+  await watch.batches().next();
+  expect(await watch.created()).toBe(10n);
+});
+
+test('a watch that waits to be created again is created once by the stream that comes meanwhile', async () => {
+  vi.spyOn(Math, 'random').mockReturnValue(1);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const created: unknown[] = [];
+  const etcd = await clientOf(
+    async (stream) => {
+      const [a, b] = [await creation(stream), await creation(stream)];
+      stream.send({ ...header(10n), watchId: a.watchId, created: true });
+      stream.send({ ...header(10n), watchId: b.watchId, created: true });
+      created.push(a.watchId, b.watchId);
+      if (created.length > 2) return void created.push((await creation(stream)).watchId);
+      stream.send({ ...header(10n), watchId: a.watchId, canceled: true, cancelReason: NO_LEADER });
+      // Ends the stream, and another one is opened at once.
+      stream.send({
+        ...header(11n),
+        watchId: b.watchId,
+        events: [{ kv: { ...put('b', 11n).kv, value: Buffer.alloc(2_000) } }],
+      });
+    },
+    { maxReceiveBytes: 1_000 },
+  );
+  etcd.watch('a');
+  etcd.watch('b');
+  await expect.poll(() => created.length).toBe(4);
+  await pause(200);
+  expect(created).toHaveLength(4);
+});
+
+test('part of a revision is dropped when the server ends the watch for want of a leader', async () => {
+  let creates = 0;
+  const etcd = await clientOf(async (stream) => {
+    for (;;) {
+      const { watchId } = await creation(stream);
+      creates += 1;
+      stream.send({ ...header(10n), watchId, created: true });
+      stream.send({ ...header(11n), watchId, events: [put('a', 11n)], fragment: creates === 1 });
+      if (creates > 1) return;
+      stream.send({ ...header(11n), watchId, canceled: true, cancelReason: NO_LEADER });
+    }
+  });
+  expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n, events: { length: 1 } });
+});
+
+test('part of a revision is dropped when the stream is given up for its token', async () => {
+  let streams = 0;
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
+    scriptedStream(methods.watch.watch, async (stream) => {
+      streams += 1;
+      const [a, b] = [await creation(stream), await creation(stream)];
+      stream.send({ ...header(10n), watchId: a.watchId, created: true });
+      stream.send({ ...header(10n), watchId: b.watchId, created: true });
+      stream.send({ ...header(11n), watchId: a.watchId, events: [put('a', 11n)], fragment: streams === 1 });
+      if (streams === 1)
+        stream.send({ ...header(11n), watchId: b.watchId, canceled: true, cancelReason: INVALID_TOKEN });
+    }),
+  );
+  const etcd = openClient({ endpoints: [endpoint], auth: ROOT });
+  const batches = etcd.watch('a').batches();
+  etcd.watch('b');
+  expect((await batches.next()).value).toMatchObject({ revision: 11n, events: { length: 1 } });
+});
+
+test('a watch is refused for its token any number of times, as long as it is created in between', async () => {
+  let streams = 0;
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
+    scriptedStream(methods.watch.watch, async (stream) => {
+      streams += 1;
+      const { watchId } = await creation(stream);
+      stream.send({ ...header(10n), watchId, created: true });
+      if (streams < 8) stream.send({ ...header(10n), watchId, canceled: true, cancelReason: INVALID_TOKEN });
+      else stream.send({ ...header(11n), watchId, events: [put('a', 11n)] });
+    }),
+  );
+  const etcd = openClient({ endpoints: [endpoint], auth: ROOT });
+  expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
+});
+
+test('a stream ends for its token any number of times, as long as a watch is created in between', async () => {
+  vi.spyOn(Math, 'random').mockReturnValue(0);
+  onTestFinished(() => void vi.restoreAllMocks());
+  let streams = 0;
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
+    scriptedStream(methods.watch.watch, async (stream) => {
+      streams += 1;
+      const { watchId } = await creation(stream);
+      stream.send({ ...header(10n), watchId, created: true });
+      if (streams < 8) stream.fail(16, 'etcdserver: invalid auth token');
+      else stream.send({ ...header(11n), watchId, events: [put('a', 11n)] });
+    }),
+  );
+  const etcd = openClient({ endpoints: [endpoint], auth: ROOT });
+  expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
+});
+
+test('the watches of a namespace leave no listener on the life of the client', async () => {
+  const { signal } = new AbortController();
+  const stream = new WatchStream(deafRpc(signal));
+  const watches = [new Watch(stream, 'a', {}), new Watch(stream, 'b', {})];
+  expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+  for (const watch of watches) await watch.close();
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+});
+
+async function clientOf(
+  play: (stream: Stream) => Promise<void>,
+  options: Partial<ClientOptions> = {},
+): Promise<ReturnType<typeof openClient>> {
+  return openClient({ ...options, endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
+}
+
+async function creation(stream: Stream): Promise<{ watchId: bigint; startRevision: bigint; fragment: boolean }> {
+  const { requestUnion } = await stream.receive();
+  if (requestUnion?.case !== 'createRequest') throw new Error(`expected a create, got ${requestUnion?.case}`);
+  return requestUnion.value;
+}
+
+function header(revision: bigint): Init<WatchResponse> {
+  return { header: { revision } };
+}
+
+function put(key: string, modRevision: bigint): { kv: { key: Uint8Array; modRevision: bigint } } {
+  return { kv: { key: new TextEncoder().encode(key), modRevision } };
+}
