@@ -11,6 +11,7 @@ import type { StatusCode } from './status.js';
  *   `unknown`: by REFUSED_STREAM, which some proxies also send for what they have passed on.
  * - `ProtocolError`: The peer broke a rule of HTTP/2.
  * - `MalformedMessage`: The peer sent bytes that are no such message.
+ * - `ResponseTooLarge`: The response is longer than `maxReceiveBytes`.
  * - `ClientClosed`: The client was closed.
  * - `LeaseExpired`: The server says the lease is gone: it expired, or somebody revoked it.
  * - `LeaseRevoked`: This client revoked the lease.
@@ -32,6 +33,7 @@ export type ClientReason =
   | 'StreamRefused'
   | 'ProtocolError'
   | 'MalformedMessage'
+  | 'ResponseTooLarge'
   | 'ClientClosed'
   | 'LeaseExpired'
   | 'LeaseRevoked'

@@ -9,8 +9,8 @@ export function isEndpointFailure({ code, reason }: EtcdError): boolean {
 }
 
 /** A response was longer than this side takes: the same in smaller pieces may do. */
-export function isTooLarge({ code, reason }: EtcdError): boolean {
-  return code === 'ResourceExhausted' && reason === 'Other';
+export function isTooLarge({ reason }: EtcdError): boolean {
+  return reason === 'ResponseTooLarge';
 }
 
 /**

@@ -51,5 +51,5 @@ async function orPassing(event: Promise<unknown>): Promise<boolean> {
 
 /** A watch that ended for a cause that says nothing of the key: its revision is compacted, or a response too large. */
 export function isPassing(error: unknown): boolean {
-  return error instanceof EtcdError && (error.reason === 'Compacted' || error.code === 'ResourceExhausted');
+  return error instanceof EtcdError && (error.reason === 'Compacted' || error.reason === 'ResponseTooLarge');
 }

@@ -10,7 +10,7 @@ export function responseTooLarge(
     `a response of ${typeof bytes === 'number' ? `${bytes} bytes` : bytes}; at most ${allowed} are taken (maxReceiveBytes)`,
     {
       code: 'ResourceExhausted',
-      reason: 'Other',
+      reason: 'ResponseTooLarge',
       outcome: 'unknown',
       method,
       endpoint,

@@ -37,7 +37,7 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
 /** More than one: etcd may begin to send before it has noted that a watch wants fragments. */
 const MAX_TOO_LARGE = 4;
 
-const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage']);
+const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage', 'ResponseTooLarge']);
 
 /**
  * All watches over one stream. This object alone owns the stream and decides what goes over it; after a break it opens
@@ -274,8 +274,10 @@ export class WatchStream {
   }
 }
 
-function isResumable({ code, reason }: EtcdError): boolean {
-  return RESUMABLE.has(code) && !FINAL.has(reason);
+function isResumable({ code, reason, outcome }: EtcdError): boolean {
+  // A peer, or a proxy, that has enough for now; headers that are too long for any have not left.
+  const hasEnough = code === 'ResourceExhausted' && outcome !== 'not-sent';
+  return (RESUMABLE.has(code) || hasEnough) && !FINAL.has(reason);
 }
 
 /** Why the server ended a watch. */

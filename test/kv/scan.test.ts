@@ -120,7 +120,7 @@ describe('a scan with a small maxReceiveBytes', () => {
     const error = await errorOf(async () => {
       for await (const kv of etcd.scan(prefix(start))) seen.push(kv.keyText().slice(start.length));
     });
-    expect(error).toMatchObject({ code: 'ResourceExhausted' });
+    expect(error).toMatchObject({ code: 'ResourceExhausted', reason: 'ResponseTooLarge' });
     expect(seen).toEqual(numbers(70));
   });
 });

@@ -66,7 +66,11 @@ const BREAKS: readonly (EtcdError | undefined)[] = [
   new EtcdError('not connected', { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent' }),
   new EtcdError('broken', { code: 'Internal', reason: 'Other', outcome: 'unknown' }),
 ];
-const TOO_LARGE = new EtcdError('too large', { code: 'ResourceExhausted', reason: 'Other', outcome: 'unknown' });
+const TOO_LARGE = new EtcdError('too large', {
+  code: 'ResourceExhausted',
+  reason: 'ResponseTooLarge',
+  outcome: 'unknown',
+});
 
 /** A watch stream from the server's side, and what is on its way. */
 export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {

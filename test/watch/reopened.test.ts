@@ -127,6 +127,18 @@ test('a stream ends for its token any number of times, as long as a watch is cre
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
+test('watches go on over a new stream after any number of ends by a peer that has enough for now', async () => {
+  let streams = 0;
+  const etcd = await clientOf(async (stream) => {
+    streams += 1;
+    const { watchId } = await creation(stream);
+    stream.send({ ...header(10n), watchId, created: true });
+    if (streams < 6) stream.fail(8, 'slow down');
+    else stream.send({ ...header(11n), watchId, events: [put('a', 11n)] });
+  });
+  expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
+});
+
 test('the watches of a namespace leave no listener on the life of the client', async () => {
   const { signal } = new AbortController();
   const stream = new WatchStream(deafRpc(signal));

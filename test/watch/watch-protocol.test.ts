@@ -69,7 +69,7 @@ test('a response that comes whole though fragments were asked for is asked for a
   );
   const batches = etcd.watch('a', { startRevision: 10n }).batches();
   expect((await batches.next()).value?.revision).toBe(10n);
-  expect(await errorOf(batches.next())).toMatchObject({ code: 'ResourceExhausted' });
+  expect(await errorOf(batches.next())).toMatchObject({ code: 'ResourceExhausted', reason: 'ResponseTooLarge' });
   expect(asked).toEqual([false, true, true, true]);
 });
 

@@ -7,11 +7,15 @@ import { after, monotonicMs } from '../../time.js';
 import { decodeAnswer } from '../decode-answer.js';
 import { encodeRequest } from '../encode-request.js';
 import type { Endpoint } from '../endpoint.js';
+import { responseTooLarge } from '../response-too-large.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import type { TransportFactory, TransportOptions } from '../transport-options.js';
 import { asBuffer } from './as-buffer.js';
 import { GrpcJsConnection } from './connection.js';
 import { GrpcJsStream } from './stream.js';
+
+/** What grpc-js itself says of a response, and no server of a request. */
+const TOO_LARGE = /^Received message larger than max \((\d+) vs (\d+)\)$/;
 
 /** The transport over `@grpc/grpc-js`. */
 export const grpcJs: TransportFactory = (endpoint, options) => new GrpcJsTransport(endpoint, options);
@@ -134,6 +138,8 @@ class GrpcJsTransport implements Transport {
 
   #statusError(error: ServiceError, method: string): EtcdError {
     const where = { method, endpoint: this.#endpoint.url };
+    const tooLarge = TOO_LARGE.exec(error.details ?? '');
+    if (tooLarge !== null) return responseTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), where);
     // That a call was not sent grpc-js says only in words, which a server may use as well.
     return errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
   }

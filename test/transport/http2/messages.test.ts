@@ -76,7 +76,7 @@ describe('data that are no messages', () => {
     ],
     ['that begin with another flag', grpcMessage(rangeMessage(), 2), { code: 'Internal', reason: 'MalformedMessage' }],
     ['that are no protobuf', grpcMessage(Buffer.of(0xff, 0xff)), { code: 'Internal', reason: 'MalformedMessage' }],
-    ['of 4 GB', Buffer.concat([Buffer.of(0), words(2 ** 32 - 1)]), { code: 'ResourceExhausted', reason: 'Other' }],
+    ['of 4 GB', Buffer.concat([Buffer.of(0), words(2 ** 32 - 1)]), { code: 'ResourceExhausted', reason: 'ResponseTooLarge' }],
   ])('%s end the call', async ([, bytes, error]) => {
     for (const whole of [true, false]) {
       const peer = new Http2Peer();
@@ -157,7 +157,7 @@ describe('maxReceiveBytes', () => {
     peer.connection.send(answerHeaders(1), data(1, grpcMessage(message).subarray(0, 5)));
     expect(open.end?.error).toMatchObject({
       code: 'ResourceExhausted',
-      reason: 'Other',
+      reason: 'ResponseTooLarge',
       problem: `a response of ${message.length} bytes; at most ${message.length - 1} are taken (maxReceiveBytes)`,
     });
     await turn();
