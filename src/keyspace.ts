@@ -166,7 +166,7 @@ export class Keyspace implements AsyncDisposable {
 
   /** @internal */
   protected async closeAfter(closers: Iterable<Closer>): Promise<void> {
-    const done = Promise.allSettled([...closers].map((closer) => closer()));
+    const done = closeAll(closers);
     this.lease.close();
     this.#watchStream.end(clientClosed());
     await settledWithin(CLOSERS_TIMEOUT_MS, done);
@@ -175,5 +175,16 @@ export class Keyspace implements AsyncDisposable {
   /** As `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+}
+
+/** Those too that come meanwhile: a session may be granted just then. */
+async function closeAll(closers: Iterable<Closer>): Promise<void> {
+  const called = new Set<Closer>();
+  for (;;) {
+    const fresh = [...closers].filter((closer) => !called.has(closer));
+    if (fresh.length === 0) return;
+    for (const closer of fresh) called.add(closer);
+    await Promise.allSettled(fresh.map((closer) => closer()));
   }
 }

@@ -13,6 +13,18 @@ test('what was called off is not done when the client is closed', async () => {
   expect(done).toBe(0);
 });
 
+test('what is to be done when the client is closed is done also where it comes meanwhile', async () => {
+  const etcd = new Client({ endpoints: ['http://127.0.0.1:1'] });
+  const done: string[] = [];
+  etcd.beforeClose(async () => {
+    await Promise.resolve();
+    etcd.namespace('a').beforeClose(async () => void done.push('second'));
+    done.push('first');
+  });
+  await etcd.close();
+  expect(done).toEqual(['first', 'second']);
+});
+
 test('a cached range that does not come about in time asks for nothing more', async () => {
   const signals: (AbortSignal | undefined)[] = [];
   const transport = (): Transport => ({

@@ -76,7 +76,12 @@ export function openServerStream<Request, Response>(
   options?: StreamOptions,
 ): AsyncIterableIterator<Response> {
   const stream = openStream(rpc, method, options);
-  stream.send(request);
+  try {
+    stream.send(request);
+  } catch (error) {
+    stream.cancel();
+    throw error;
+  }
   stream.end();
   return stream;
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { ClientOptions } from '../client.js';
-import { durationMs } from './duration.js';
+import { timeLimitMs } from './duration.js';
 import { CliError, ExitCode } from './exit-code.js';
 
 /** What the flags of the connection come to. */
@@ -30,10 +30,10 @@ export function addConnectionFlags(program: Command): Command {
     .addOption(flag('--password <password>', 'the password, where --user has none', 'PASSWORD'))
     .option('--plaintext-auth', 'send the password to http: endpoints too, for everybody on the way to read')
     .addOption(
-      flag('--dial-timeout <duration>', 'for a connection', 'DIAL_TIMEOUT').default(2_000, '2s').argParser(durationMs),
+      flag('--dial-timeout <duration>', 'for a connection', 'DIAL_TIMEOUT').default(2_000, '2s').argParser(timeLimitMs),
     )
     .addOption(
-      flag('--command-timeout <duration>', 'for a call', 'COMMAND_TIMEOUT').default(5_000, '5s').argParser(durationMs),
+      flag('--command-timeout <duration>', 'for a call', 'COMMAND_TIMEOUT').default(5_000, '5s').argParser(timeLimitMs),
     );
 }
 
@@ -44,6 +44,7 @@ export function clientOptions(flags: ConnectionFlags): ClientOptions {
   // As in etcdctl: an endpoint without a scheme is of the kind that the other flags are for.
   const endpoints = flags.endpoints
     .split(',')
+    .filter((each) => each !== '')
     .map((each) => (each.includes('://') ? each : `${wantsTls ? 'https' : 'http'}://${each}`));
   return {
     endpoints,

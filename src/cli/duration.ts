@@ -3,6 +3,13 @@ import { InvalidArgumentError } from 'commander';
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 const PART = /(\d+(?:\.\d+)?)(ms|s|m|h)/g;
 
+/** The same, of what cannot be done in no time. */
+export function timeLimitMs(text: string): number {
+  const ms = durationMs(text);
+  if (ms > 0) return ms;
+  throw new InvalidArgumentError('Allowed: more than no time, such as 500ms.');
+}
+
 /** Milliseconds of a duration as etcdctl takes it: "500ms", "5s", "1m30s". */
 export function durationMs(text: string): number {
   const parts = [...text.matchAll(PART)];

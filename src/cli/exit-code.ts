@@ -1,4 +1,5 @@
 import { EtcdError } from '../errors.js';
+import { methods } from '../gen/methods.js';
 import { methodByPath } from '../method-table.js';
 
 /** What the process ends with: numbers of sysexits(3), which no ordinary command uses for itself. */
@@ -61,23 +62,35 @@ export function describeFailure(error: unknown): CliError {
   const last =
     reason === 'DeadlineExceeded' && cause instanceof EtcdError && error.outcome === 'not-sent' ? cause : error;
   const hint = hintFor(last);
-  return new CliError(exitCodeOf(last), error.message + (hint === undefined ? '' : `; ${hint}`));
+  const message = FLAGS.reduce((text, [option, flag]) => text.replaceAll(option, flag), error.message);
+  return new CliError(exitCodeOf(last), message + (hint === undefined ? '' : `; ${hint}`));
 }
+
+/** Options of the client by what they are called here. */
+const FLAGS: readonly (readonly [RegExp, string])[] = [
+  [/\btls\.ca\b/g, '--cacert'],
+  [/\btls\.(cert|key)\b/g, '--$1'],
+  [/\ballowPlaintext: true\b/g, '--plaintext-auth'],
+  [/\bconnectTimeoutMs = (\d+)/g, '--dial-timeout, $1 ms'],
+  [/\btimeoutMs = (\d+)/g, '--command-timeout, $1 ms'],
+];
 
 function exitCodeOf({ reason, code, outcome, method }: EtcdError): ExitCode {
   if (reason === 'InvalidInput') return ExitCode.USAGE;
   if (reason === 'MalformedMessage') return ExitCode.DATA;
-  if (reason === 'AuthFailed' || NO_PERMISSION.has(code)) return ExitCode.NO_PERMISSION;
+  if (reason === 'AuthFailed' || reason === 'UserEmpty' || NO_PERMISSION.has(code)) return ExitCode.NO_PERMISSION;
   if (outcome === 'unknown' && method !== undefined && !isRepeatable(method)) return ExitCode.UNKNOWN;
   if (UNREACHABLE.has(reason) || code === 'Unavailable') return ExitCode.UNAVAILABLE;
   return code === 'DeadlineExceeded' ? ExitCode.TRY_AGAIN : ExitCode.FAILED;
 }
 
-function hintFor({ reason, outcome, method }: EtcdError): string | undefined {
+function hintFor({ reason, outcome, method, problem }: EtcdError): string | undefined {
   if (outcome === 'unknown' && method !== undefined && !isRepeatable(method))
     return 'look at the key before doing it again';
   switch (reason) {
     case 'ConnectFailed':
+      // Somebody is there, and is not to be trusted, or does not trust us.
+      if (/\btls\.|certificate/.test(problem)) return undefined;
       return 'is etcd running there? --endpoints or ETCDCTL_ENDPOINTS names it';
     case 'UserEmpty':
     case 'AuthFailed':
@@ -87,8 +100,9 @@ function hintFor({ reason, outcome, method }: EtcdError): string | undefined {
   }
 }
 
+/** Nothing is written by it: a watch too may be begun again. */
 function isRepeatable(path: string): boolean {
-  return methodByPath.get(path)?.repeatable ?? false;
+  return path === methods.watch.watch.path || (methodByPath.get(path)?.repeatable ?? false);
 }
 
 function messageOf(error: unknown): string {

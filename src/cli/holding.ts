@@ -6,7 +6,7 @@ import { EtcdError } from '../errors.js';
 import { pause } from '../time.js';
 import { runChild } from './child.js';
 import { type Context, withClient } from './context.js';
-import { durationMs } from './duration.js';
+import { durationMs, timeLimitMs } from './duration.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { interruptedBy } from './io.js';
 import { harmless } from './output.js';
@@ -25,7 +25,7 @@ export function addHoldFlags(command: Command): Command {
     .addOption(
       new Option('--ttl <seconds>', 'after which it is free where this process died').default(10).argParser(seconds),
     )
-    .option('--timeout <duration>', 'how long to wait for it; default: for ever', durationMs)
+    .option('--timeout <duration>', 'how long to wait for it; default: for ever', timeLimitMs)
     .option(
       '--grace <duration>',
       'between SIGTERM and SIGKILL, where it is lost; default: half of what the lease lasts then, 500ms at most',
@@ -41,6 +41,9 @@ export function wantBeforeDashes(command: Command, count: number, problem: strin
   const dashes = rawArgs.indexOf('--');
   const after = dashes === -1 ? 0 : rawArgs.length - dashes - 1;
   if (command.args.length - after < count) throw new CliError(ExitCode.USAGE, problem);
+  // As "$COMMAND" that is empty: to hold it for ever is not what was meant.
+  if (dashes !== -1 && after === 0)
+    throw new CliError(ExitCode.USAGE, 'command: got none after --; allowed: one, or no --');
 }
 
 interface Hold {

@@ -2,6 +2,9 @@ import { constants } from 'node:os';
 import { ExitCode, SIGNALED } from './exit-code.js';
 import { run } from './program.js';
 
+// As etcdctl has it, and as compose files write it: what is empty is not given.
+for (const [name, value] of Object.entries(process.env))
+  if (name.startsWith('ETCDCTL_') && value === '') delete process.env[name];
 const interrupted = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, lstat, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { concatBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
 import type { Client } from '../client.js';
@@ -43,13 +43,19 @@ export async function saveSnapshot(
 
 /** Where links lead. @throws EtcdError, reason `InvalidInput`, for what is there and no file: it would be replaced. */
 async function targetOf(path: string): Promise<string> {
-  const target = await realpath(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
-    throw error;
-  });
-  if (target === undefined) return path;
-  if (!(await stat(target)).isFile()) throw invalidInput('path', 'something that is no file', 'a file, or a new name');
+  const allowed = 'a file, or a new name';
+  if (typeof path !== 'string' || path === '') throw invalidInput('path', 'no name', allowed);
+  const there = await lstat(path).catch(undefinedIfMissing);
+  if (there === undefined) return path;
+  const target = await realpath(path).catch(undefinedIfMissing);
+  // As /dev/stdout, where that is a pipe.
+  if (target === undefined) throw invalidInput('path', 'a link that leads to no file', allowed);
+  if (!(await stat(target)).isFile()) throw invalidInput('path', 'something that is no file', allowed);
   return target;
+}
+
+function undefinedIfMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
 }
 
 /** Writes at the file's end, some pieces at a time. */

@@ -23,6 +23,8 @@ export interface WatchPartsOptions {
 export class WatchParts {
   readonly #stream: WatchStream;
   readonly #options: WatchPartsOptions;
+  /** From its creation on every event is told, whichever part is being taken. */
+  readonly #first: Watcher;
   /** In order; the first is the one that is being taken. */
   #parts: Watcher[];
   #division: Division | undefined;
@@ -32,7 +34,8 @@ export class WatchParts {
   constructor(stream: WatchStream, options: WatchPartsOptions) {
     this.#stream = stream;
     this.#options = options;
-    this.#parts = [this.#part(options.request.startRevision ?? 0n, options.bufferBytes)];
+    this.#first = this.#part(options.request.startRevision ?? 0n, options.bufferBytes);
+    this.#parts = [this.#first];
   }
 
   start(): void {
@@ -40,7 +43,7 @@ export class WatchParts {
   }
 
   created(): Promise<bigint> {
-    return this.#head.whenCreated();
+    return this.#first.whenCreated();
   }
 
   /** One after the other: who waits for a part that ends goes on with the next one, ahead of whoever asks later. */

@@ -81,7 +81,7 @@ describe('call', () => {
     [['lease', 'grant', '0'], 64, /whole number of seconds/],
     [['lock', 'x', '--timeout', '5', '--', 'true'], 64, /a duration such as/],
     [['get', 'a', '--user', 'me'], 64, /no password for --user/],
-    [['get', 'a', '--user', 'me:secret'], 64, /auth: got credentials for http:.*allowPlaintext/],
+    [['get', 'a', '--user', 'me:secret'], 64, /auth: got credentials for http:.*--plaintext-auth/],
     [['get', 'a', '--cacert', '/no/such/file'], 64, /cannot read \/no\/such\/file/],
     [['bogus'], 64, /unknown command 'bogus'/],
     [['decode', 'PutRequest', '0a05'], 65, /malformed etcdserverpb.PutRequest/],

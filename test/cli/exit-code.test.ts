@@ -23,3 +23,20 @@ test('of a read that was not answered nothing is in doubt', () => {
   ).toBe(ExitCode.UNAVAILABLE);
   expect(describeFailure(new EtcdError('not done in time', { ...LATE, ...where })).exitCode).toBe(ExitCode.TRY_AGAIN);
 });
+
+test('a watch that ends leaves nothing in doubt either, and who says not who it is lacks permission', () => {
+  const lost = { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' } as const;
+  const watch = describeFailure(new EtcdError('gone', { ...lost, method: methods.watch.watch.path }));
+  expect(watch.exitCode).toBe(ExitCode.UNAVAILABLE);
+  const nobody = { code: 'InvalidArgument', reason: 'UserEmpty', outcome: 'rejected' } as const;
+  expect(describeFailure(new EtcdError('etcdserver: user name is empty', nobody)).exitCode).toBe(
+    ExitCode.NO_PERMISSION,
+  );
+});
+
+test('options are called as the program calls them, and who does not trust a server is told of no other', () => {
+  const problem = 'unable to verify the first certificate; no authority in tls.ca signed it; connectTimeoutMs = 2000';
+  const { message } = describeFailure(new EtcdError(problem, REFUSED));
+  expect(message).toContain('no authority in --cacert signed it; --dial-timeout, 2000 ms');
+  expect(message).not.toContain('is etcd running');
+});

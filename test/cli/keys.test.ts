@@ -114,6 +114,12 @@ it('watch tells of endpoints that fail, and goes on', async () => {
   expect(await watch.done).toMatchObject({ code: 130, stderr });
 });
 
+it('what is empty in the environment, or between commas, is not given', async () => {
+  const environment = { ETCDCTL_CACERT: '', ETCDCTL_USER: '', ETCDCTL_DIAL_TIMEOUT: '' };
+  const endpoints = `${inject('endpoints').join()},`;
+  expect(await cli(['get', unique(), '--endpoints', endpoints], { environment })).toMatchObject({ code: 0 });
+});
+
 it('watch prints an event a line as it comes, until it is interrupted', async () => {
   const key = unique();
   const etcd = openClient();

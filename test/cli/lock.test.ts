@@ -36,6 +36,14 @@ describe('lock', () => {
     });
   });
 
+  it.each([
+    [['lock', 'name', '--'], /^etcdwire: command: got none after --/],
+    [['elect', '--listen', 'name', 'value', '--', 'true'], /^etcdwire: --listen: got a value/],
+    [['lock', 'name', '--timeout', '0s', '--', 'true'], /--timeout.*Allowed: more than no time/],
+  ])('refuses %j, which cannot be meant', async (args, stderr) => {
+    expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringMatching(stderr) });
+  });
+
   it('ends as a shell says it where the command was killed, or cannot be run', async () => {
     const name = unique('lock');
     expect(await cli(['lock', name, '--', 'sh', '-c', 'kill -9 $$'])).toMatchObject({ code: 137 });

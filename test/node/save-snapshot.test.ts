@@ -68,5 +68,9 @@ test('a snapshot to a link is saved where it leads, and to what is no file nothi
   const size = await saveSnapshot(etcd, endpoint, link);
   expect(lstatSync(link).isSymbolicLink()).toBe(true);
   expect(statSync(path).size).toBe(size);
-  expect(await errorOf(saveSnapshot(etcd, endpoint, dirname(path)))).toMatchObject({ reason: 'InvalidInput' });
+  const dangling = join(dirname(path), 'dangling');
+  symlinkSync('/proc/self/fd/no-such', dangling);
+  for (const none of [dirname(path), dangling, ''])
+    expect(await errorOf(saveSnapshot(etcd, endpoint, none))).toMatchObject({ reason: 'InvalidInput' });
+  expect(lstatSync(dangling).isSymbolicLink()).toBe(true);
 });

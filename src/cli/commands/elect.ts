@@ -20,7 +20,10 @@ export function addElectCommand(program: Command, io: Io, ends: Ends): void {
     .option('-l, --listen', 'tells every leader, in order, in place of standing for election')
     .action(async (name: string, value: string | undefined, rest: string[], flags: ElectFlags, command: Command) => {
       const context = contextOf(io, command);
-      if (flags.listen) return listen(context, name);
+      if (flags.listen) {
+        if (value === undefined) return listen(context, name);
+        throw new CliError(ExitCode.USAGE, '--listen: got a value or a command with it; allowed: the name alone');
+      }
       const missing = 'value: got none; allowed: what to proclaim, before --, or --listen';
       wantBeforeDashes(command, 2, missing);
       if (value === undefined) throw new CliError(ExitCode.USAGE, missing);

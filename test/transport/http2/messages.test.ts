@@ -76,7 +76,11 @@ describe('data that are no messages', () => {
     ],
     ['that begin with another flag', grpcMessage(rangeMessage(), 2), { code: 'Internal', reason: 'MalformedMessage' }],
     ['that are no protobuf', grpcMessage(Buffer.of(0xff, 0xff)), { code: 'Internal', reason: 'MalformedMessage' }],
-    ['of 4 GB', Buffer.concat([Buffer.of(0), words(2 ** 32 - 1)]), { code: 'ResourceExhausted', reason: 'ResponseTooLarge' }],
+    [
+      'of 4 GB',
+      Buffer.concat([Buffer.of(0), words(2 ** 32 - 1)]),
+      { code: 'ResourceExhausted', reason: 'ResponseTooLarge' },
+    ],
   ])('%s end the call', async ([, bytes, error]) => {
     for (const whole of [true, false]) {
       const peer = new Http2Peer();
