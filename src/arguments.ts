@@ -52,3 +52,26 @@ export function checkChoice<T>(table: Readonly<Record<string, T>>, name: string,
   if (typeof name === 'string' && Object.hasOwn(table, name)) return table[name] as T;
   throw invalidInput(argument, show(name), Object.keys(table).join(', '));
 }
+
+/** @throws EtcdError unless there is none, or it is an AbortSignal. */
+export function checkSignal(signal: AbortSignal | undefined): void {
+  if (signal === undefined || typeof signal?.addEventListener === 'function') return;
+  throw invalidInput('signal', show(signal), 'an AbortSignal');
+}
+
+/** @throws EtcdError unless it is a list; none is an empty one. */
+export function checkList<T>(list: readonly T[] | undefined, argument: string): readonly T[] {
+  if (list === undefined || Array.isArray(list)) return list ?? [];
+  throw invalidInput(argument, show(list), 'a list');
+}
+
+/** @throws EtcdError unless it can be called. */
+export function checkFunction(value: unknown, argument: string): void {
+  if (typeof value !== 'function') throw invalidInput(argument, show(value), 'a function');
+}
+
+/** By what it can do: several copies of this package may be in one program. @throws EtcdError unless it can. */
+export function checkCan<T>(value: T, method: keyof T & string, argument: string, allowed: string): T {
+  if (typeof (value as { readonly [name: string]: unknown } | null | undefined)?.[method] === 'function') return value;
+  throw invalidInput(argument, show(value), allowed);
+}

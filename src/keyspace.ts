@@ -1,3 +1,4 @@
+import { checkCan } from './arguments.js';
 import type { BytesLike } from './bytes.js';
 import { type CallOptions, Rpc, type RpcSettings } from './channel/rpc.js';
 import { clientClosed } from './errors.js';
@@ -187,4 +188,9 @@ async function closeAll(closers: Iterable<Closer>): Promise<void> {
     for (const closer of fresh) called.add(closer);
     await Promise.allSettled(fresh.map((closer) => closer()));
   }
+}
+
+/** @throws EtcdError, reason `InvalidInput`. */
+export function checkClient(client: Keyspace): Keyspace {
+  return checkCan(client, 'cachedRange', 'client', 'a Client, or a namespace of one');
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { Client, prefix } from '../src/index.js';
+import { Election, Mutex, stm, withLock } from '../src/concurrency/index.js';
+import { Client, compare, prefix } from '../src/index.js';
 import { openClient } from './support/client.js';
 import { errorOf } from './support/errors.js';
 import { recordingTransport } from './support/recording-transport.js';
@@ -64,6 +65,36 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
     'a filter that is none',
     (etcd) => etcd.watch('a', { filters: ['noop' as never] }),
     /^filters: got a string; allowed: noPut, noDelete/,
+  ],
+  ...(['get', 'watch'] as const).map((call): (typeof calls)[number] => [
+    `a signal that is none to ${call}`,
+    (etcd) => etcd[call]('a', { signal: 5 as never }),
+    /^signal: got the number 5; allowed: an AbortSignal/,
+  ]),
+  [
+    'a lock of a client',
+    (etcd) => new Mutex(etcd as never, 'a'),
+    /^session: got an object \(Client\); allowed: a Session/,
+  ],
+  ['an election of nothing', () => new Election(undefined as never, 'a'), /^session: got undefined/],
+  ['a lock without an action', (etcd) => withLock(etcd, 'a', undefined as never), /^action: got undefined/],
+  [
+    'a lock of a session',
+    () => withLock({} as never, 'a', () => {}),
+    /^client: got an object \(Object\); allowed: a Client/,
+  ],
+  ['an STM of nothing', (etcd) => stm(etcd, 5 as never), /^apply: got the number 5; allowed: a function/],
+  [
+    'a condition alone',
+    (etcd) => etcd.txn({ if: compare.exists('a') as never }),
+    /^if: got an object \(Object\); allowed: a list/,
+  ],
+  ['no operation', (etcd) => etcd.txn({ then: [null as never] }), /^operation: got something that is none/],
+  ['no condition', (etcd) => etcd.txn({ if: [null as never] }), /^if\[0\]: got null; allowed: one of compare/],
+  [
+    'a filter alone',
+    (etcd) => etcd.watch('a', { filters: 'noPut' as never }),
+    /^filters: got a string; allowed: a list/,
   ],
   ['a scan of an empty key', (etcd) => etcd.scan(''), /^keys: got an empty key/],
   [

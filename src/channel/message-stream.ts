@@ -1,3 +1,4 @@
+import { checkSignal } from '../arguments.js';
 import { AsyncQueue } from '../async-queue.js';
 import { canceled } from '../errors.js';
 import { onAbort } from '../on-abort.js';
@@ -27,6 +28,7 @@ export function openStream<Request, Response>(
   method: Method<Request, Response>,
   { signal, endpoint }: StreamOptions = {},
 ): BidiStream<Request, Response> {
+  checkSignal(signal);
   const messages = new AsyncQueue<Response>(() => {
     if (messages.size < READ_AHEAD) stream.resume();
   });

@@ -1,4 +1,4 @@
-import { show } from '../arguments.js';
+import { checkSignal, show } from '../arguments.js';
 import { invalidInput } from '../errors.js';
 import type { Logger } from '../log.js';
 import type { Init } from '../protobuf/codec.js';
@@ -50,6 +50,7 @@ export class Rpc {
     const timeoutMs = checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
     const deadline = monotonicMs() + timeoutMs;
     const { signal, endpoint } = options;
+    checkSignal(signal);
     return this.#transport.unary({ method, request, signal, timeoutMs, deadline, endpoint, onSent });
   }
 

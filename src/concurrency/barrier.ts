@@ -1,5 +1,5 @@
 import type { CallOptions } from '../channel/rpc.js';
-import type { Keyspace } from '../keyspace.js';
+import { checkClient, type Keyspace } from '../keyspace.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { checkName } from './queue-entry.js';
@@ -14,7 +14,7 @@ export class Barrier {
   /** The name is the key. @throws EtcdError, reason `InvalidInput`. */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
-    this.#client = client;
+    this.#client = checkClient(client);
   }
 
   /**

@@ -9,7 +9,7 @@ import { settledWithin } from '../time.js';
 import { type Compare, compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { checkName, entryGone, leaveQueue, uniqueKey, watchEntry } from './queue-entry.js';
-import type { Session } from './session.js';
+import { checkSession, type Session } from './session.js';
 import { untilAnswered, untilDone, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 import { watchUntil } from './watch-until.js';
 
@@ -57,7 +57,7 @@ export class DoubleBarrier {
   constructor(session: Session, name: string, count: number) {
     this.name = checkName(name);
     this.count = Number(checkCount(count, 'count', 1n));
-    this.#session = session;
+    this.#session = checkSession(session);
     this.#waiters = `${name}/waiters/`;
     this.#ready = `${name}/ready`;
     this.#epoch = `__${name}/epoch`;

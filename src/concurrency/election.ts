@@ -8,7 +8,7 @@ import type { WithHeader } from '../kv/results.js';
 import { op } from '../txn/op.js';
 import { Held } from './held.js';
 import { checkName, entryGone, type QueueKey, queueKey, readTurn } from './queue-entry.js';
-import type { Session } from './session.js';
+import { checkSession, type Session } from './session.js';
 import { takeTurn } from './turn.js';
 import { type WaitOptions, waitLimit } from './wait-limit.js';
 
@@ -38,7 +38,7 @@ export class Election {
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
-    this.#session = session;
+    this.#session = checkSession(session);
   }
 
   /** Waits to be elected; the value is proclaimed from then on. @throws EtcdError, see `WaitOptions`. */

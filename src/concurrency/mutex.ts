@@ -1,6 +1,6 @@
 import { Held } from './held.js';
 import { checkName, queueKey } from './queue-entry.js';
-import type { Session } from './session.js';
+import { checkSession, type Session } from './session.js';
 import { type Contender, type Hold, takeTurn, tryTurn } from './turn.js';
 import type { WaitOptions } from './wait-limit.js';
 
@@ -20,7 +20,7 @@ export class Mutex {
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
-    this.#contender = { session, key: queueKey(name, session.leaseId), value: '' };
+    this.#contender = { session, key: queueKey(name, checkSession(session).leaseId), value: '' };
     this.#hold = (entry, leave) => Held.begin(session, name, entry, leave);
   }
 

@@ -10,7 +10,7 @@ import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Consumers } from './consumers.js';
 import { checkName } from './queue-entry.js';
-import type { Session } from './session.js';
+import { checkSession, type Session } from './session.js';
 import type { WaitOptions } from './wait-limit.js';
 
 const MAX_PRIORITY = 65_535;
@@ -27,7 +27,7 @@ export class PriorityQueue {
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
-    this.#session = session;
+    this.#session = checkSession(session);
     this.#consumers = new Consumers(session, name, withFirstKey());
   }
 

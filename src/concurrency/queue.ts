@@ -6,7 +6,7 @@ import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Consumers } from './consumers.js';
 import { checkName } from './queue-entry.js';
-import type { Session } from './session.js';
+import { checkSession, type Session } from './session.js';
 import type { WaitOptions } from './wait-limit.js';
 
 /** First in, first out, on the key layout of the `Queue` of Go's recipes. Every item is taken by one consumer. */
@@ -18,7 +18,7 @@ export class Queue {
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
-    this.#session = session;
+    this.#session = checkSession(session);
     this.#consumers = new Consumers(session, name, withFirstRev());
   }
 

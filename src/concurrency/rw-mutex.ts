@@ -1,6 +1,6 @@
 import { Held } from './held.js';
 import { checkName } from './queue-entry.js';
-import type { Session } from './session.js';
+import { checkSession, type Session } from './session.js';
 import { type Contender, type Hold, takeTurn, tryTurn, uniqueContender } from './turn.js';
 import type { WaitOptions } from './wait-limit.js';
 
@@ -17,7 +17,7 @@ export class RWMutex {
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
-    this.#session = session;
+    this.#session = checkSession(session);
     this.#hold = (entry, leave) => Held.begin(session, name, entry, leave);
   }
 

@@ -9,7 +9,7 @@ import { op } from '../txn/op.js';
 import { Held } from './held.js';
 import { Line } from './line.js';
 import { checkName, leaveQueueIfEntered, type QueueEntry, uniqueKey } from './queue-entry.js';
-import type { Session } from './session.js';
+import { checkSession, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 import { watchUntil } from './watch-until.js';
 
@@ -31,7 +31,7 @@ export class Semaphore {
   constructor(session: Session, name: string, permits: number) {
     this.name = checkName(name);
     this.permits = Number(checkCount(permits, 'permits', 1n));
-    this.#session = session;
+    this.#session = checkSession(session);
     this.#gate = new Line(session, `${name}/gate`);
   }
 

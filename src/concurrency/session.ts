@@ -1,7 +1,8 @@
+import { checkCan } from '../arguments.js';
 import { type BytesLike, idOf, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors.js';
-import type { Keyspace } from '../keyspace.js';
+import { checkClient, type Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeepAlive } from '../lease/keep-alive.js';
 import { lostWithClient } from '../lease/keeper.js';
@@ -53,6 +54,7 @@ export class Session implements AsyncDisposable {
 
   /** Grants a lease, or takes the one given, and keeps it alive. @throws EtcdError */
   static async open(client: Keyspace, options: SessionOptions = {}): Promise<Session> {
+    checkClient(client);
     const { ttl, lease, ...callOptions } = options;
     if (lease !== undefined) {
       if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'one of the two');
@@ -168,4 +170,9 @@ function isOverAnyway(error: unknown, lifetimeMs: number): boolean {
   if (!(error instanceof EtcdError)) return false;
   if (error.reason === 'DeadlineExceeded') return lifetimeMs <= CLOSE_TIMEOUT_MS;
   return error.reason === 'LeaseNotFound' || error.reason === 'ClientClosed';
+}
+
+/** @throws EtcdError, reason `InvalidInput`. */
+export function checkSession(session: Session): Session {
+  return checkCan(session, 'seat', 'session', 'a Session, as Session.open gives it');
 }

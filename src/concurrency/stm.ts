@@ -1,6 +1,6 @@
-import { checkChoice, checkCount } from '../arguments.js';
+import { checkChoice, checkCount, checkFunction } from '../arguments.js';
 import { amended, EtcdError } from '../errors.js';
-import type { Keyspace } from '../keyspace.js';
+import { checkClient, type Keyspace } from '../keyspace.js';
 import { backoffMs, pause } from '../time.js';
 import { ISOLATIONS, type Isolation, StmTransaction } from './stm-transaction.js';
 import { type WaitOptions, waitLimit } from './wait-limit.js';
@@ -29,6 +29,8 @@ export async function stm<T>(
   apply: (tx: StmTransaction) => Promise<T> | T,
   options: StmOptions = {},
 ): Promise<T> {
+  checkClient(client);
+  checkFunction(apply, 'apply');
   const isolation = checkChoice(ISOLATIONS, options.isolation ?? 'serializableSnapshot', 'isolation');
   const maxAttempts = Number(checkCount(options.maxAttempts ?? DEFAULT_MAX_ATTEMPTS, 'maxAttempts', 1n));
   const limit = waitLimit('stm', options);

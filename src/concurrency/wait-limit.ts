@@ -1,3 +1,4 @@
+import { checkSignal } from '../arguments.js';
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
 import { canceled, EtcdError, type Reason, timedOut } from '../errors.js';
 import { onAbort } from '../on-abort.js';
@@ -28,6 +29,7 @@ export function waitLimit(what: string, options: WaitOptions, lifetime?: AbortSi
   const timeoutMs = checkTimeout(options.timeoutMs ?? Number.POSITIVE_INFINITY, 'timeoutMs');
   const controller = new AbortController();
   const { signal } = options;
+  checkSignal(signal);
   const end = (reason: EtcdError): void => controller.abort(reason);
   const undos = [after(timeoutMs, () => end(timedOut(what, timeoutMs, 'rejected')))];
   const endWith = (source: AbortSignal | undefined, reasonOf: (source: AbortSignal) => EtcdError): void => {

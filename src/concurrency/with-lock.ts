@@ -1,3 +1,4 @@
+import { checkFunction } from '../arguments.js';
 import type { Keyspace } from '../keyspace.js';
 import { settledWithin } from '../time.js';
 import type { Held } from './held.js';
@@ -25,6 +26,7 @@ export async function withLock<T>(
   action: (held: Held) => Promise<T> | T,
   { ttl, ...wait }: WithLockOptions = {},
 ): Promise<T> {
+  checkFunction(action, 'action');
   const limit = waitLimit('withLock', wait);
   const { signal } = limit;
   let session: Session | undefined;

@@ -1,5 +1,6 @@
-import { checkChoice, checkInt64 } from '../arguments.js';
+import { checkChoice, checkInt64, show } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
+import { invalidInput } from '../errors.js';
 import { CompareResult, CompareTarget, type Compare as WireCompare } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/key-range.js';
 import type { Init } from '../protobuf/codec.js';
@@ -64,6 +65,8 @@ const TARGETS = {
 
 /** @throws EtcdError, reason `InvalidInput`. */
 export function compareRequest(condition: Compare, argument: string): Init<WireCompare> {
+  if (typeof condition !== 'object' || condition === null)
+    throw invalidInput(argument, show(condition), 'one of compare.…, such as compare.exists');
   const { target, operator, operand, keys } = condition;
   return {
     ...resolveKeys(keys, `${argument}.keys`),

@@ -1,3 +1,4 @@
+import { checkList } from '../arguments.js';
 import { EtcdError, invalidInput } from '../errors.js';
 import type { RequestOp, ResponseOp, TxnRequest, TxnResponse } from '../gen/etcdserverpb/rpc.js';
 import { deleteRequest, putRequest, rangeRequest } from '../kv/requests.js';
@@ -11,9 +12,9 @@ export function txnRequest(txn: Txn): Init<TxnRequest> {
   if (Object.keys(txn).some((name) => name !== 'if' && name !== 'then' && name !== 'else'))
     throw invalidInput('txn', 'an object with something else in it', 'if, then, else');
   return {
-    compare: (txn.if ?? []).map((condition, index) => compareRequest(condition, `if[${index}]`)),
-    success: (txn.then ?? []).map(opRequest),
-    failure: (txn.else ?? []).map(opRequest),
+    compare: checkList(txn.if, 'if').map((condition, index) => compareRequest(condition, `if[${index}]`)),
+    success: checkList(txn.then, 'then').map(opRequest),
+    failure: checkList(txn.else, 'else').map(opRequest),
   };
 }
 
@@ -28,7 +29,7 @@ export function txnResult<Then extends readonly Op[], Else extends readonly Op[]
 }
 
 function opRequest(operation: Op): Init<RequestOp> {
-  switch (operation.type) {
+  switch (operation?.type) {
     case 'get':
       return { request: { case: 'requestRange', value: rangeRequest(operation.key, operation.options) } };
     case 'range':

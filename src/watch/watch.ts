@@ -1,4 +1,4 @@
-import { checkChoice, checkInt64, checkPositive } from '../arguments.js';
+import { checkChoice, checkInt64, checkList, checkPositive, checkSignal } from '../arguments.js';
 import { canceled } from '../errors.js';
 import { FlatIterator } from '../flat-iterator.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
@@ -46,11 +46,12 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     const request = {
       ...resolveKeys(keys, 'keys'),
       startRevision: checkInt64(options.startRevision ?? 0n, 'startRevision'),
-      filters: (options.filters ?? []).map((name) => checkChoice(FILTERS, name, 'filters')),
+      filters: checkList(options.filters, 'filters').map((name) => checkChoice(FILTERS, name, 'filters')),
       prevKv: options.prevKv,
       // A quiet watch must learn how far it is, or its cursor falls behind the compaction.
       progressNotify: true,
     };
+    checkSignal(options.signal);
     const bufferBytes = checkPositive(options.bufferBytes ?? DEFAULT_BUFFER_BYTES, 'bufferBytes', 'bytes');
     this.#stream = stream;
     let offAbort = (): void => {};
