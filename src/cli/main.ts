@@ -6,7 +6,7 @@ import { run } from './program.js';
 for (const [name, value] of Object.entries(process.env))
   if (name.startsWith('ETCDCTL_') && value === '') delete process.env[name];
 const interrupted = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const) {
   process.on(signal, () => {
     // Who asks twice does not want to wait for what is being given back. A command under way is told by itself, and is
     // not left alone with what it was started under.

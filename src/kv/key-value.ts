@@ -3,6 +3,8 @@ import type * as mvccpb from '../gen/mvccpb/kv.js';
 
 /** One key as of one revision. */
 export class KeyValue {
+  /** Bundlers call it otherwise where there is another of that name, and who prints one sees it. */
+  static readonly name = 'KeyValue';
   readonly key: Uint8Array;
   readonly value: Uint8Array;
   /** Revision at which this life of the key began. */

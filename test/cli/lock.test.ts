@@ -164,14 +164,18 @@ describe('lock', () => {
     expect(await openClient().get(key)).toBeUndefined();
   });
 
-  it('leaves the queue where it is interrupted while it waits', async () => {
+  it.each([
+    ['SIGINT', 130],
+    ['SIGQUIT', 131],
+    ['SIGUSR2', 140],
+  ] as const)('leaves the queue where it is ended by %s while it waits', async (signal, code) => {
     const name = unique('lock');
     const holder = new RunningCli(['lock', name]);
     await holder.lines(1);
     const waiter = new RunningCli(['lock', name, '--', 'true']);
     await queueOf(name, 2);
-    waiter.process.kill('SIGINT');
-    expect(await waiter.done).toMatchObject({ code: 130 });
+    waiter.process.kill(signal);
+    expect(await waiter.done).toMatchObject({ code });
     await queueOf(name, 1);
   });
 

@@ -47,7 +47,7 @@ test('the page of a contended lock tells who said what, and how the queue moved'
     'contender 1 has left',
     'am I in line? who is ahead?',
     'done: you are in line, nobody is ahead',
-    /^if I am still number \d+: take me out of the line$/,
+    'if I am still in line: take me out of the line',
     /^end lease [0-9a-f]+, and its keys$/,
   ];
   let at = -1;
@@ -91,4 +91,14 @@ test('no password that a call is given is on the page', async () => {
   const page = readFileSync(file, 'utf8');
   expect(page).toContain('call Auth/UserAdd …');
   expect(page).not.toContain('hunter2secret');
+});
+
+test('the page shows the command as a shell takes it, and what cannot be run leaves an older page alone', async () => {
+  const file = join(temporaryFolder(), 'trace.html');
+  const command = ['lock', unique(), '--', 'sh', '-c', "echo 'a b'"];
+  expect(await cli(['trace', '--html', file, '--', ...command])).toMatchObject({ code: 0 });
+  const page = readFileSync(file, 'utf8');
+  expect(page).toContain('sh -c &#39;echo &#39;\\&#39;&#39;a b&#39;\\&#39;&#39;&#39;');
+  expect(await cli(['trace', '--html', file, '--', 'bogus'])).toMatchObject({ code: 64 });
+  expect(readFileSync(file, 'utf8')).toBe(page);
 });

@@ -52,7 +52,7 @@ async function trace(
 ): Promise<ExitCode> {
   // Where it cannot be written nothing is run.
   using file = out === undefined ? undefined : new LinesFile(out);
-  if (html !== undefined) writeFileSync(html, '', PRIVATE);
+  if (html !== undefined) closeSync(openSync(html, 'a', PRIVATE.mode));
   const startMs = monotonicMs();
   const frames: WireFrame[] = [];
   const tell = (frame: WireFrame): void => {
@@ -71,8 +71,9 @@ async function trace(
   const endMs = monotonicMs();
   await observer?.[Symbol.asyncDispose]();
   try {
-    if (html !== undefined) {
-      const command = `etcdwire ${withoutSecrets(args).join(' ')}`;
+    // Of what could not be run there is no story: an older one stays.
+    if (html !== undefined && exitCode !== ExitCode.USAGE) {
+      const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
       const story = storyOf(frames, observer?.states ?? []);
       writeFileSync(html, tracePage(story, { command, exitCode, startMs, endMs }), PRIVATE);
     }
@@ -122,4 +123,9 @@ function withoutSecrets(args: readonly string[]): readonly string[] {
     if (args[index - 1] === '--user') return arg.replace(/:.*$/s, ':…');
     return arg.replace(/^(--password=|--user=[^:]*:).*$/s, '$1…');
   });
+}
+
+/** As it can be given to a shell again. */
+function quotedForShell(arg: string): string {
+  return /^[\w@%+=:,./…-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
 }

@@ -81,7 +81,7 @@ class Gloss {
     if (target !== 'CREATE') return `if ${key} is as expected`;
     if (relation === '=' && (create_revision ?? '0') === '0')
       return key === ME ? 'if I am not in line' : `if there is no ${key}`;
-    if (key === ME && relation === '=') return `if I am still number ${text(create_revision)}`;
+    if (key === ME && relation === '=') return 'if I am still in line';
     return `if ${key} was created ${relation} ${text(create_revision)}`;
   }
 

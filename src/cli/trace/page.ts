@@ -10,9 +10,9 @@ import { queueChart } from './queue-chart.js';
 import type { Step, Story } from './story.js';
 import { STYLE } from './style.js';
 
-const LANE_WIDTH = 200;
+const LANE_WIDTH = 170;
 /** Between this client and etcd, where all the messages are. */
-const FIRST_WIDTH = 380;
+const FIRST_WIDTH = 350;
 const ROW_HEIGHT = 40;
 
 export interface PageOptions {
