@@ -1,9 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { startChild } from './support/child.js';
 import { ownEtcd } from './support/own-etcd.js';
-import { temporaryFolder } from './support/temporary-folder.js';
+import { runProgram } from './support/program.js';
 
 // The programs of the README run as they stand there, against a server that is as new as the reader's.
 
@@ -49,17 +47,7 @@ test('the fifth program prints what its comment says', async () => {
 
 async function run(program: string): Promise<string[]> {
   const { endpoints } = await ownEtcd();
-  const file = join(temporaryFolder(), 'program.mts');
-  const prepared = program
-    .replaceAll("'http://127.0.0.1:2379'", `'${endpoints[0]}'`)
-    .replaceAll("'etcdwire/concurrency'", `'${new URL('src/concurrency/index.ts', ROOT).pathname}'`)
-    .replaceAll("'etcdwire/gateway'", `'${new URL('src/gateway/index.ts', ROOT).pathname}'`)
-    .replaceAll("'etcdwire/grpc-js'", `'${new URL('src/grpc-js.ts', ROOT).pathname}'`)
-    .replaceAll("'etcdwire'", `'${new URL('src/index.ts', ROOT).pathname}'`);
+  const prepared = program.replaceAll("'http://127.0.0.1:2379'", `'${endpoints[0]}'`);
   const setUp = program.includes('config/size') ? "await etcd.put('config/color', 'blue');\n" : '';
-  writeFileSync(file, prepared.replace(/(await using etcd = .*\n)/, `$1${setUp}`));
-  const child = startChild(process.execPath, ['--import', 'tsx', file]);
-  const lines = await child.rest();
-  expect(await child.exited).toBe(0);
-  return lines;
+  return runProgram(prepared.replace(/(await using etcd = .*\n)/, `$1${setUp}`));
 }

@@ -23,7 +23,9 @@ export interface HoldFlags {
 export function addHoldFlags(command: Command): Command {
   return command
     .addOption(
-      new Option('--ttl <seconds>', 'after which it is free where this process died').default(10).argParser(seconds),
+      new Option('--ttl <seconds>', 'after which it is free where this process died; its command may go on then')
+        .default(10)
+        .argParser(seconds),
     )
     .option('--timeout <duration>', 'how long to wait for it; default: for ever', timeLimitMs)
     .option(

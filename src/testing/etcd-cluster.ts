@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { checkCount } from '../arguments.js';
 import { Client } from '../client.js';
 import type { Member } from '../cluster/cluster.js';
 import { EtcdError } from '../errors.js';
@@ -71,11 +72,12 @@ export class EtcdCluster implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Resolves once all members serve. @throws Error with the end of a member's log. */
+  /** Resolves once all members serve. @throws Error with the end of a member's log; EtcdError on bad input. */
   static async start(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
+    const members = Number(checkCount(options.members ?? 1, 'members', 1n));
     const cluster = new EtcdCluster(options);
     try {
-      const places = await cluster.#places(options.members ?? 1);
+      const places = await cluster.#places(members);
       const all = places.map(({ place }) => `${place.name}=${place.advertisedPeer}`);
       await Promise.all(places.map((place) => cluster.#start(place, all, 'new')));
       return cluster;

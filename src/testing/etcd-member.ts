@@ -65,7 +65,8 @@ export class EtcdMember {
       if (await this.healthy()) return;
       await pause(POLL_MS);
     }
-    if (this.#problem !== undefined) throw new Error(`etcd ${this.name} did not start: ${this.#problem}`);
+    if (this.#problem !== undefined)
+      throw new Error(`etcd ${this.name} did not start: ${this.#problem}; the option etcd names the program`);
     const log = readFileSync(this.#options.logFile, 'utf8').trim().split('\n').slice(-5).join('\n');
     throw new Error(`etcd ${this.name} did not start:\n${log}`);
   }

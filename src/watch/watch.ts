@@ -64,7 +64,10 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     else parts.start();
   }
 
-  /** Store revision at which the watch was created: every event after it is delivered. */
+  /**
+   * Store revision at which the watch was created: every event after it is delivered. While no member can be reached
+   * this waits; the watch's `signal` ends both.
+   */
   created(): Promise<bigint> {
     return this.#parts.created();
   }

@@ -17,6 +17,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/faults.md': ['sh'],
   'docs/from-etcd3.md': ['ts'],
   'docs/opentelemetry.md': ['ts'],
+  'docs/testing.md': ['ts'],
   'docs/wire.md': ['text'],
 };
 

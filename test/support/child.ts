@@ -12,13 +12,22 @@ export interface Child {
   readonly exited: Promise<number | null>;
 }
 
+export interface ChildOptions {
+  readonly stdin?: 'ignore' | 'pipe';
+  /** Added to this process's own. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
 /** A program that is killed when the test ends. */
 export function startChild(
   program: string,
   args: readonly string[],
-  { stdin = 'ignore' }: { readonly stdin?: 'ignore' | 'pipe' } = {},
+  { stdin = 'ignore', environment = {} }: ChildOptions = {},
 ): Child {
-  const child: ChildProcess = spawn(program, args, { stdio: [stdin, 'pipe', 'inherit'] });
+  const child: ChildProcess = spawn(program, args, {
+    stdio: [stdin, 'pipe', 'inherit'],
+    env: { ...process.env, ...environment },
+  });
   onTestFinished(() => void child.kill('SIGKILL'));
   const lines = createInterface({ input: child.stdout as Readable })[Symbol.asyncIterator]();
   return {

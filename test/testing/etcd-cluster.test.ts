@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { prefix } from '../../src/index.js';
-import type { EtcdCluster } from '../../src/testing/index.js';
+import { EtcdCluster } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -52,3 +52,9 @@ async function ownCluster(members: number): Promise<EtcdCluster | undefined> {
   const { cluster } = await ownEtcd({ members, peerProxies: true });
   return cluster;
 }
+
+test('a cluster of nobody, or of no program, is refused by name', async () => {
+  for (const members of [0, -1, 1.5, '3' as never])
+    expect(await errorOf(EtcdCluster.start({ members }))).toMatchObject({ reason: 'InvalidInput' });
+  await expect(EtcdCluster.start({ etcd: '/no/such/etcd' })).rejects.toThrow(/ENOENT; the option etcd names/);
+});
