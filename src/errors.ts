@@ -136,30 +136,31 @@ export function canceled(signal: AbortSignal, outcome: Outcome, method?: string)
   });
 }
 
-/** The caller's `timeoutMs` passed. */
-export function timedOut(what: string, timeoutMs: number, outcome: Outcome, method?: string): EtcdError {
-  return new EtcdError(`${what} not done within timeoutMs = ${timeoutMs}`, {
+/** The caller's `timeoutMs` passed. What failed last, if anything did, says why. */
+export function timedOut(
+  what: string,
+  timeoutMs: number,
+  outcome: Outcome,
+  method?: string,
+  last?: EtcdError,
+): EtcdError {
+  const why = last === undefined ? '' : `; last failure: ${last.problem}`;
+  return new EtcdError(`${what} not done within timeoutMs = ${timeoutMs}${why}`, {
     code: 'DeadlineExceeded',
     reason: 'DeadlineExceeded',
     outcome,
     method,
+    cause: last,
   });
 }
 
-/** Time ran out between attempts: the last failure says why none came through. */
+/** The same of a call, whose time ran out between attempts. */
 export function outOfTime(
-  call: { readonly timeoutMs: number; readonly method: { readonly path: string } },
+  { timeoutMs, method }: { readonly timeoutMs: number; readonly method: { readonly path: string } },
   outcome: Outcome,
   last: EtcdError | undefined,
 ): EtcdError {
-  const { problem } = timedOut('call', call.timeoutMs, outcome);
-  return new EtcdError(last === undefined ? problem : `${problem}; last failure: ${last.problem}`, {
-    code: 'DeadlineExceeded',
-    reason: 'DeadlineExceeded',
-    outcome,
-    method: call.method.path,
-    cause: last,
-  });
+  return timedOut('call', timeoutMs, outcome, method.path, last);
 }
 
 /** Nothing more is to be had of a client that was closed. */

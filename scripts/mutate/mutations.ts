@@ -151,4 +151,26 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: 'this.#exchange = this.#fetch()',
     tests: ['test/faults/tokens'],
   },
+  {
+    mistake: 'a contender goes on in a place that was forgotten while it waited',
+    file: 'src/concurrency/turn.ts',
+    find: '    await seat.localQueue.left(signal);\n',
+    replace:
+      '    await seat.localQueue.left(signal);\n    const again = seat.localQueue.tryEnter();\n    if (again !== undefined) return placeIn(seat, again);\n',
+    tests: ['test/concurrency/guarded-seat'],
+  },
+  {
+    mistake: 'a lease lives from the last attempt to grant it',
+    file: 'src/lease/lease.ts',
+    find: 'sentAt ||= monotonicMs();',
+    replace: 'sentAt = monotonicMs();',
+    tests: ['test/lease'],
+  },
+  {
+    mistake: 'watches end where a learner is tried',
+    file: 'src/channel/channel.ts',
+    find: "error?.reason === 'NotSupportedForLearner'",
+    replace: 'false',
+    tests: ['test/channel/learner'],
+  },
 ];

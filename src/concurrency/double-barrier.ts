@@ -274,7 +274,8 @@ export class DoubleBarrier {
 
   async #alone(what: string, allowed: boolean, action: () => Promise<void>): Promise<void> {
     if (this.#busy || !allowed) {
-      const state = this.#busy ? 'while a call of it is under way' : allowed ? '' : `when ${this.#state()}`;
+      const entered = this.#participant === undefined ? 'when not entered' : 'when entered already';
+      const state = this.#busy ? 'while a call of it is under way' : entered;
       throw invalidInput(what, state, 'enter, then leave, one after the other; one object a participant');
     }
     this.#busy = true;
@@ -283,10 +284,6 @@ export class DoubleBarrier {
     } finally {
       this.#busy = false;
     }
-  }
-
-  #state(): string {
-    return this.#participant === undefined ? 'not entered' : 'entered already';
   }
 }
 

@@ -16,6 +16,9 @@ export interface WaitOptions {
   readonly timeoutMs?: number | undefined;
 }
 
+/** Why what is being repeated until a signal aborts does not come through; a time limit that ends it says so. */
+const failures = new WeakMap<AbortSignal, EtcdError>();
+
 /** Everything that may end a wait, as one signal with one reason, an `EtcdError`. */
 export interface WaitLimit {
   readonly signal: AbortSignal;
@@ -31,7 +34,9 @@ export function waitLimit(what: string, options: WaitOptions, lifetime?: AbortSi
   const { signal } = options;
   checkSignal(signal);
   const end = (reason: EtcdError): void => controller.abort(reason);
-  const undos = [after(timeoutMs, () => end(timedOut(what, timeoutMs, 'rejected')))];
+  const undos = [
+    after(timeoutMs, () => end(timedOut(what, timeoutMs, 'rejected', undefined, failures.get(controller.signal)))),
+  ];
   const endWith = (source: AbortSignal | undefined, reasonOf: (source: AbortSignal) => EtcdError): void => {
     if (source === undefined) return;
     undos.push(onAbort(source, () => end(reasonOf(source))));
@@ -106,11 +111,14 @@ async function repeat<T>(
   for (let attempt = 0; ; attempt += 1) {
     signal.throwIfAborted();
     try {
-      return await call({ signal });
+      const result = await call({ signal });
+      failures.delete(signal);
+      return result;
     } catch (error) {
       if (error instanceof EtcdError && error.outcome === 'unknown') onUnknown();
       signal.throwIfAborted();
       if (!(error instanceof EtcdError) || !again(error)) throw error;
+      failures.set(signal, error);
       await pause(backoffMs(attempt), signal);
     }
   }

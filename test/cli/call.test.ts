@@ -18,7 +18,7 @@ describe('call', () => {
     const key = unique();
     const { header } = await openClient().put(key, 'x');
     const request = `{"key": ${JSON.stringify(key)}, "min_mod_revision": ${header.revision}, "max_mod_revision": 9007199254740993}`;
-    const { kvs } = await cliJson<{ kvs: object[] }>(['call', '--text', 'KV/Range', '-'], { stdin: request });
+    const { kvs } = await cliJson<{ kvs: object[] }>(['call', '--text', 'kv/range', '-'], { stdin: request });
     expect(kvs).toHaveLength(1);
   });
 
@@ -85,6 +85,7 @@ describe('call', () => {
     [['get', 'a', '--cacert', '/no/such/file'], 64, /cannot read \/no\/such\/file/],
     [['bogus'], 64, /unknown command 'bogus'/],
     [['decode', 'PutRequest', '0a05'], 65, /malformed etcdserverpb.PutRequest/],
+    [['decode', 'PutRequest', '00 00000003 0a0161'], 65, /got 5 bytes of gRPC first; allowed: the message after them/],
     [['decode', 'PutRequest', 'xy'], 65, /pairs of hexadecimal digits/],
     [['describe', 'Nothing'], 64, /no RPC, service, message or enum Nothing/],
   ])('%j ends with %i and a line that says why', async (args, code, message) => {
@@ -116,7 +117,7 @@ describe('list and describe', () => {
 
 it('decode explains each byte, for people and for programs', async () => {
   const hex = ['0a07', '1001', '1a0161', '2001', '1200'];
-  const { stdout } = await cli(['-w', 'table', 'decode', 'TxnRequest', ...hex]);
+  const { stdout } = await cli(['-w', 'table', 'decode', 'txnrequest', ...hex]);
   expect(stdout.split('\n')).toEqual([
     '    0  0a  field 1, length-delimited: compare: etcdserverpb.Compare',
     '    1    07  length 7',

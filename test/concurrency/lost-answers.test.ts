@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
-import { prefix } from '../../src/index.js';
+import { EtcdError, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
 import { lock, proxied, queueLength } from '../support/locks.js';
 
 describe('an acquire whose answer is lost (S24)', () => {
@@ -106,5 +107,25 @@ describe('an acquire that comes through late (S24)', () => {
     expect([await next(), await next()]).toEqual(['put', 'delete']);
     expect(session.valid()).toBe(true);
     await (await new Mutex(session, name).lock()).unlock();
+  });
+});
+
+test('a wait that nobody answered says what failed last', async () => {
+  const refused = { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent' } as const;
+  const etcd = openClient({
+    interceptors: [
+      {
+        unary: async (call, next) => {
+          if (call.method.path.endsWith('/Txn')) throw new EtcdError('nobody is there', refused);
+          return next(call);
+        },
+      },
+    ],
+  });
+  const mutex = new Mutex(await Session.open(etcd), unique('lock'));
+  expect(await errorOf(mutex.lock({ timeoutMs: 300 }))).toMatchObject({
+    reason: 'DeadlineExceeded',
+    message: expect.stringContaining('lock not done within timeoutMs = 300; last failure: nobody is there'),
+    cause: { reason: 'ConnectFailed' },
   });
 });

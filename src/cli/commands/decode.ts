@@ -4,9 +4,11 @@ import { messageFields } from '../../gen/descriptors.js';
 import { explain, type Span } from '../../inspect/explain.js';
 import { toBase64 } from '../../json/base64.js';
 import type { JsonObject } from '../../json/json-value.js';
+import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-prefix.js';
 import { type Context, contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
+import { isNamed } from '../method-name.js';
 import { spanText } from '../span-text.js';
 import { typeText } from '../type-text.js';
 
@@ -22,6 +24,12 @@ export function addDecodeCommand(program: Command, io: Io): void {
 }
 
 function decode({ out }: Context, typeName: string, bytes: Uint8Array): void {
+  // No message begins so, but each on the wire does.
+  if (bytes[0] === 0 && bytes.length >= MESSAGE_PREFIX_BYTES)
+    throw new CliError(
+      ExitCode.DATA,
+      `hex: got ${MESSAGE_PREFIX_BYTES} bytes of gRPC first; allowed: the message after them`,
+    );
   for (const span of explain(typeName, bytes)) {
     if (out.format === 'json') out.json(spanJson(span, bytes));
     else out.line(spanText(span, bytes));
@@ -30,7 +38,7 @@ function decode({ out }: Context, typeName: string, bytes: Uint8Array): void {
 
 /** @throws CliError */
 function messageNamed(name: string): string {
-  const found = Object.keys(messageFields).find((each) => each === name || each.endsWith(`.${name}`));
+  const found = Object.keys(messageFields).find((each) => isNamed(each, name));
   if (found === undefined)
     throw new CliError(
       ExitCode.USAGE,

@@ -6,7 +6,7 @@ import type { FieldDescriptor } from '../../protobuf/descriptor.js';
 import { type Context, contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { findMethod, shortPath } from '../method-name.js';
+import { findMethod, isNamed, shortPath } from '../method-name.js';
 import { typeText } from '../type-text.js';
 
 export function addDescribeCommands(program: Command, io: Io): void {
@@ -92,7 +92,7 @@ function serviceNamed(name: string): Described | undefined {
 }
 
 function typeNamed(name: string): Described | undefined {
-  const isMeant = (each: string): boolean => each === name || each.endsWith(`.${name}`);
+  const isMeant = (each: string): boolean => isNamed(each, name);
   const message = Object.keys(messageFields).find(isMeant);
   if (message !== undefined) {
     const fields = messageFields[message] as readonly FieldDescriptor[];
