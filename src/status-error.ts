@@ -11,6 +11,9 @@ const INCONCLUSIVE: ReadonlySet<StatusCode> = new Set(['Canceled', 'DeadlineExce
 /** etcd looks at the quota again when it applies a write: beyond it, the write is done, and refused all the same. */
 const DONE_ALL_THE_SAME: ReadonlySet<ServerReason> = new Set(['NoSpace']);
 
+/** A learner looks at no request; before etcd 3.6 it says so with Unavailable. */
+const REFUSED_UNSEEN: ReadonlySet<ServerReason> = new Set(['NotSupportedForLearner']);
+
 /** As much as header fields may hold; a watch may be told more. */
 const LONGEST_TEXT_CHARS = 65_536;
 
@@ -62,6 +65,7 @@ function outcomeOf(code: StatusCode, reason: ServerReason | undefined, message: 
     return code === 'Unimplemented' && /^unknown (service|method) /.test(message) ? 'rejected' : 'unknown';
   }
   if (DONE_ALL_THE_SAME.has(reason)) return 'unknown';
+  if (REFUSED_UNSEEN.has(reason)) return 'rejected';
   // Both: the lock and election services pass errors on with status Unknown.
   return INCONCLUSIVE.has(code) || INCONCLUSIVE.has(statusOfReason(reason)) ? 'unknown' : 'rejected';
 }

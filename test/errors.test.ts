@@ -60,6 +60,14 @@ describe('an error from a gRPC status', () => {
     },
   );
 
+  it('takes the word of a learner that it did nothing, whatever code it comes with', () => {
+    for (const code of ['FailedPrecondition', 'Unavailable'] as const)
+      expect(errorFromStatus(code, 'etcdserver: rpc not supported for learner')).toMatchObject({
+        reason: 'NotSupportedForLearner',
+        outcome: 'rejected',
+      });
+  });
+
   it('leaves the outcome of ResourceExhausted open unless etcd itself says what is exhausted, and it is not space', () => {
     const tooLong = 'grpc: received message larger than max (2097200 vs. 2097152)';
     expect(errorFromStatus('ResourceExhausted', tooLong)).toMatchObject({ reason: 'Other', outcome: 'unknown' });

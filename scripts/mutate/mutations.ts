@@ -169,8 +169,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     mistake: 'watches end where a learner is tried',
     file: 'src/channel/channel.ts',
-    find: "error?.reason === 'NotSupportedForLearner'",
-    replace: 'false',
+    find: "? 'FailedPrecondition' : 'Unavailable'",
+    replace: "? 'FailedPrecondition' : 'FailedPrecondition'",
     tests: ['test/channel/learner'],
   },
 ];

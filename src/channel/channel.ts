@@ -112,9 +112,9 @@ export class Channel implements Transport {
       end: (error) => {
         if (error !== undefined && isEndpointFailure(error)) this.#fails(peer, error.reason);
         left();
-        // By its code, that it may do better elsewhere: whoever owns the stream opens the next.
-        if (error?.reason === 'NotSupportedForLearner' && !this.#isStuck(call, error))
-          handler.end(amended(error, { code: 'Unavailable' }));
+        // Whatever code its version has for it: whoever owns the stream opens the next where that may do better.
+        if (error?.reason === 'NotSupportedForLearner')
+          handler.end(amended(error, { code: this.#isStuck(call, error) ? 'FailedPrecondition' : 'Unavailable' }));
         else handler.end(error);
       },
       leaving: () => {

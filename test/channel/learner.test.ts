@@ -12,6 +12,7 @@ test('a learner among the endpoints ends no watch and no lock; alone it ends the
   const learner = await cluster.join({ learner: true });
   const member = await faultProxy(endpoints[0] as string);
   const etcd = openClient({ endpoints: [learner.endpoint, member.endpoint] });
+  await openClient({ endpoints: [learner.endpoint, member.endpoint] }).put('first', 'at the learner');
   const watch = etcd.watch('k');
   await watch.created();
   const session = await Session.open(etcd);
