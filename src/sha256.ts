@@ -15,6 +15,11 @@ const INITIAL = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime))
 
 const BLOCK_BYTES = 64;
 
+/** For hosts that have none of their own. */
+export function createSha256(): IncrementalHash {
+  return new Sha256();
+}
+
 export class Sha256 implements IncrementalHash {
   readonly #state = Int32Array.from(INITIAL);
   readonly #block = new Uint8Array(BLOCK_BYTES);

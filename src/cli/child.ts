@@ -13,8 +13,8 @@ export interface ChildOptions {
   readonly graceMs: number;
 }
 
-/** Passed on, each as often as it comes. */
-const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
+/** Passed on to a command, each as often as it comes; without one they end this program. */
+export const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
 /** Sent by a terminal, to all of its foreground's group. */
 const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
 const POLL_MS = 10;

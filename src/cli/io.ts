@@ -1,5 +1,6 @@
 import type { ClientOptions } from '../client.js';
 import { canceled, type EtcdError } from '../errors.js';
+import { Lines } from '../lines.js';
 import { onAbort } from '../on-abort.js';
 import type { TransportFactory } from '../transport/transport-options.js';
 import type { Sink } from './output.js';
@@ -40,17 +41,9 @@ export async function readAll(io: Io): Promise<Uint8Array> {
 /** The lines of standard input, as they come. */
 export async function* linesOf({ stdin }: Io): AsyncGenerator<string, void> {
   const decoder = new TextDecoder();
-  let text = '';
-  for await (const chunk of stdin) {
-    // Looked through once, however long a line becomes.
-    const [first = '', ...lines] = decoder.decode(chunk, { stream: true }).split('\n');
-    text += first;
-    for (const next of lines) {
-      yield text;
-      text = next;
-    }
-  }
-  if (text !== '') yield text;
+  const lines = new Lines();
+  for await (const chunk of stdin) yield* lines.push(decoder.decode(chunk, { stream: true }));
+  if (lines.rest !== '') yield lines.rest;
 }
 
 /** What ends a command that the user wants to end. */

@@ -1,4 +1,5 @@
 import { constants } from 'node:os';
+import { FORWARDED } from './child.js';
 import { ExitCode, SIGNALED } from './exit-code.js';
 import { run } from './program.js';
 
@@ -6,7 +7,7 @@ import { run } from './program.js';
 for (const [name, value] of Object.entries(process.env))
   if (name.startsWith('ETCDCTL_') && value === '') delete process.env[name];
 const interrupted = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const) {
+for (const signal of FORWARDED) {
   process.on(signal, () => {
     // Who asks twice does not want to wait for what is being given back. A command under way is told by itself, and is
     // not left alone with what it was started under.

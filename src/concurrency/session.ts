@@ -85,25 +85,13 @@ export class Session implements AsyncDisposable {
 
   /** @internal The seat of a key. Enter its queue in the same turn: a seat that nobody uses is forgotten. */
   seat(key: string): Seat {
-    const found = this.#seats.get(key);
-    if (found !== undefined) return found;
-    const seat = new Seat(this.client, key, this.signal, () => {
-      if (this.#seats.get(key) === seat) this.#seats.delete(key);
-    });
-    this.#seats.set(key, seat);
-    return seat;
+    return remembered(this.#seats, key, (forget) => new Seat(this.client, key, this.signal, forget));
   }
 
   /** @internal Keys under this prefix that a lost put may yet bring. */
   strays(own: BytesLike): Strays {
     const id = idOf(toBytes(own, 'own'));
-    const found = this.#strays.get(id);
-    if (found !== undefined) return found;
-    const strays = new Strays(this.client, prefix(own), this.signal, () => {
-      if (this.#strays.get(id) === strays) this.#strays.delete(id);
-    });
-    this.#strays.set(id, strays);
-    return strays;
+    return remembered(this.#strays, id, (forget) => new Strays(this.client, prefix(own), this.signal, forget));
   }
 
   /** @internal Whether a call failed because the lease is gone: then the session is over. */
@@ -150,6 +138,17 @@ export class Session implements AsyncDisposable {
       limit.dispose();
     }
   }
+}
+
+/** What is there by that name, or is made now. It asks to be forgotten itself, and takes no later one with it. */
+function remembered<T>(all: Map<string, T>, name: string, make: (forget: () => void) => T): T {
+  const found = all.get(name);
+  if (found !== undefined) return found;
+  const made = make(() => {
+    if (all.get(name) === made) all.delete(name);
+  });
+  all.set(name, made);
+  return made;
 }
 
 async function keptAlive(client: Keyspace, lease: bigint, options: CallOptions): Promise<KeepAlive> {

@@ -74,29 +74,19 @@ export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Pr
 export function untilAnswered<T>(
   signal: AbortSignal,
   call: (options: CallOptions) => Promise<T>,
-  onUnknown: () => void = () => {},
+  onUnknown?: () => void,
 ): Promise<T> {
   return repeat(signal, call, isTransient, onUnknown);
 }
 
 /** The same, and waits where the server has no space: for what is owed whenever it has. */
 export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
-  return repeat(
-    signal,
-    call,
-    (error) => isTransient(error) || error.reason === 'NoSpace',
-    () => {},
-  );
+  return repeat(signal, call, (error) => isTransient(error) || error.reason === 'NoSpace');
 }
 
 /** Repeats a call until it is done, whatever servers say to it, or `signal` aborts. For what must not be left undone. */
 export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
-  return repeat(
-    signal,
-    call,
-    ({ reason }) => !IN_VAIN.has(reason),
-    () => {},
-  );
+  return repeat(signal, call, ({ reason }) => !IN_VAIN.has(reason));
 }
 
 /** No server will ever do what the client itself refuses. */
@@ -106,7 +96,7 @@ async function repeat<T>(
   signal: AbortSignal,
   call: (options: CallOptions) => Promise<T>,
   again: (error: EtcdError) => boolean,
-  onUnknown: () => void,
+  onUnknown: () => void = () => {},
 ): Promise<T> {
   for (let attempt = 0; ; attempt += 1) {
     signal.throwIfAborted();

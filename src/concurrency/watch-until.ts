@@ -1,3 +1,4 @@
+import { isTooLarge } from '../channel/retry.js';
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
@@ -51,5 +52,5 @@ async function orPassing(event: Promise<unknown>): Promise<boolean> {
 
 /** A watch that ended for a cause that says nothing of the key: its revision is compacted, or a response too large. */
 export function isPassing(error: unknown): boolean {
-  return error instanceof EtcdError && (error.reason === 'Compacted' || error.reason === 'ResponseTooLarge');
+  return error instanceof EtcdError && (error.reason === 'Compacted' || isTooLarge(error));
 }

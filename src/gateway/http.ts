@@ -2,6 +2,7 @@ import { EtcdError } from '../errors.js';
 import { fromJson } from '../json/from-json.js';
 import { isJsonObject } from '../json/json-value.js';
 import { toJson } from '../json/to-json.js';
+import { Lines } from '../lines.js';
 import { type AnyMethod, methodByPath } from '../method-table.js';
 import { decode, encode, type Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
@@ -96,18 +97,12 @@ export class GatewayHttp {
 
   /** The messages of a stream as they come: a line each, `{ result }` or `{ error }`. @throws EtcdError */
   async *messages<T>(response: Response, method: Answers<T>, maxBytes: number): AsyncGenerator<T, void> {
-    let text = '';
+    const lines = new Lines();
     for await (const chunk of this.#text(response, method)) {
-      // Looked through once, however long a line becomes.
-      const [first = '', ...lines] = chunk.split('\n');
-      text += first;
-      for (const next of lines) {
-        if (text !== '') yield this.#streamed(text, method, maxBytes);
-        text = next;
-      }
-      this.#checkLength(text.length, maxBytes, method);
+      for (const line of lines.push(chunk)) if (line !== '') yield this.#streamed(line, method, maxBytes);
+      this.#checkLength(lines.rest.length, maxBytes, method);
     }
-    if (text.trim() !== '') yield this.#streamed(text, method, maxBytes);
+    if (lines.rest.trim() !== '') yield this.#streamed(lines.rest, method, maxBytes);
   }
 
   #streamed<T>(line: string, method: Answers<T>, maxBytes: number): T {

@@ -11,8 +11,6 @@ import { KeepAlive, leaseLost } from './keep-alive.js';
 
 /** A third of the granted TTL leaves room for two failures. */
 const RENEWALS_PER_TTL = 3;
-/** For a lease whose TTL is not known yet. */
-const FIRST_RENEWAL_MS = 1_000;
 /** Shorter answers are owed by no server: an election alone may take longer. */
 const MIN_PATIENCE_MS = 500;
 /** For the first answer of a lease whose TTL is not known, after some that did not come. */
@@ -28,9 +26,8 @@ const EXPECTED: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed'
 interface Kept {
   readonly id: bigint;
   readonly handles: Set<KeepAlive>;
-  intervalMs: number;
-  /** The TTL is. */
-  isKnown: boolean;
+  /** Seconds, as granted last; undefined while it is not known. */
+  ttl: number | undefined;
   /**
    * One request at a time, so that an answer needs no other correlation than the id. `due`: it waits for a stream.
    * `overdue`: it got no answer for half an interval, nor did those ahead of it.
@@ -77,8 +74,7 @@ export class LeaseKeeper {
     const kept: Kept = this.#kept.get(id) ?? {
       id,
       handles: new Set(),
-      intervalMs: FIRST_RENEWAL_MS,
-      isKnown: false,
+      ttl: undefined,
       state: 'idle',
       sentAt: 0,
       stopTimer: () => {},
@@ -88,8 +84,8 @@ export class LeaseKeeper {
     if (granted !== undefined) handle.acknowledged(granted.sentAt, granted.ttl);
     // A renewal under way serves this handle too.
     if (kept.state !== 'idle') return handle;
-    if (granted !== undefined) this.#setTtl(kept, granted.ttl);
-    this.#schedule(kept, granted === undefined ? 0 : granted.sentAt + kept.intervalMs - monotonicMs());
+    if (granted === undefined) this.#schedule(kept, 0);
+    else this.#scheduleNext(kept, granted.sentAt, granted.ttl);
     return handle;
   }
 
@@ -154,6 +150,12 @@ export class LeaseKeeper {
     kept.stopTimer = after(delayMs, () => this.#renew(kept));
   }
 
+  /** After the one that was sent at `sentAt` and gave `ttl` seconds. */
+  #scheduleNext(kept: Kept, sentAt: number, ttl: number): void {
+    kept.ttl = ttl;
+    this.#schedule(kept, sentAt + intervalMs(ttl) - monotonicMs());
+  }
+
   #renew(kept: Kept): void {
     if (kept.state === 'sent' || kept.state === 'overdue') return this.#unanswered(kept);
     kept.state = 'due';
@@ -194,9 +196,9 @@ export class LeaseKeeper {
   }
 
   /** Of a lease whose TTL is not known there is no telling how soon it ends: who answers slowly is given more time. */
-  #patienceMs({ intervalMs, isKnown }: Kept): number {
-    const patienceMs = Math.max(intervalMs / 2, MIN_PATIENCE_MS);
-    return isKnown ? patienceMs : Math.min(patienceMs * 2 ** this.#failures, MAX_FIRST_PATIENCE_MS);
+  #patienceMs({ ttl }: Kept): number {
+    if (ttl === undefined) return Math.min(MIN_PATIENCE_MS * 2 ** this.#failures, MAX_FIRST_PATIENCE_MS);
+    return Math.max(intervalMs(ttl) / 2, MIN_PATIENCE_MS);
   }
 
   #open(): OutgoingStream<LeaseKeepAliveRequest> {
@@ -237,13 +239,7 @@ export class LeaseKeeper {
     for (const handle of kept.handles) handle.acknowledged(kept.sentAt, ttl);
     // The answer came too late for every one of them.
     if (this.#kept.get(kept.id) !== kept) return;
-    this.#setTtl(kept, ttl);
-    this.#schedule(kept, kept.sentAt + kept.intervalMs - monotonicMs());
-  }
-
-  #setTtl(kept: Kept, ttl: number): void {
-    kept.intervalMs = (ttl * 1000) / RENEWALS_PER_TTL;
-    kept.isKnown = true;
+    this.#scheduleNext(kept, kept.sentAt, ttl);
   }
 
   /** Whether no new stream would do better. */
@@ -292,6 +288,11 @@ export class LeaseKeeper {
     this.#oneByOne = true;
     this.#sendDue();
   }
+}
+
+/** Between two renewals of a lease of so many seconds. */
+function intervalMs(ttl: number): number {
+  return (ttl * 1000) / RENEWALS_PER_TTL;
 }
 
 export function lostWithClient(id: bigint): EtcdError {

@@ -1,11 +1,7 @@
-import { type IncrementalHash, Sha256 } from '../../sha256.js';
 import type { OpenByteStream } from '../byte-stream.js';
 
+export { createSha256 } from '../../sha256.js';
 export { silentChannel as diagnosticsChannel } from '../diagnostics-channel.js';
-
-export function createSha256(): IncrementalHash {
-  return new Sha256();
-}
 
 /** For hosts without sockets, such as browsers: every connection fails, and says what there is instead. */
 export const openByteStream: OpenByteStream = (_, __, events) => {

@@ -1,20 +1,16 @@
 import { connect } from 'cloudflare:sockets';
 import { concatBytes } from '../../bytes.js';
-import { type IncrementalHash, Sha256 } from '../../sha256.js';
 import { settledWithin } from '../../time.js';
 import type { ByteStream, ByteStreamEvents, OpenByteStream } from '../byte-stream.js';
 import type { TlsOptions } from '../tls.js';
 
+export { createSha256 } from '../../sha256.js';
 export { silentChannel as diagnosticsChannel } from '../diagnostics-channel.js';
 
 /** More than this waiting to be sent is long. */
 const LONG_BYTES = 262_144;
 /** For the last words of a connection to be sent. */
 const FLUSH_TIMEOUT_MS = 1_000;
-
-export function createSha256(): IncrementalHash {
-  return new Sha256();
-}
 
 /** Byte streams on `cloudflare:sockets`: https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/. */
 export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
