@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { Seat } from '../../src/concurrency/seat.js';
-import { EtcdError } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
+import { answerLost } from '../support/transactions.js';
 
 vi.mock('../../src/concurrency/strays.js', async (original) => ({ ...(await original<object>()), GUARD_MS: 100 }));
 
@@ -16,7 +16,7 @@ test('a lock that was held for longer than its key is guarded has one holder aft
           const response = await next(call);
           if (!losesAnswer || !call.method.path.endsWith('/Txn')) return response;
           losesAnswer = false;
-          throw new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
+          throw answerLost();
         },
       },
     ],

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { RWMutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
-import { type Client, EtcdError, type UnaryCall } from '../../src/index.js';
+import type { Client, UnaryCall } from '../../src/index.js';
 import { pause, settledWithin } from '../../src/time.js';
 import { openClient, unique } from '../support/client.js';
+import { answerLost } from '../support/transactions.js';
 
 // Puts whose answers are lost may come through late, and their keys are cleared away then: but for what is in use again.
 
@@ -17,9 +18,6 @@ interface Network {
   /** What is held up goes on. */
   goOn(): void;
 }
-
-const lost = (): EtcdError =>
-  new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
 
 function open(): { readonly etcd: Client; readonly network: Network } {
   let goOn = (): void => {};
@@ -42,12 +40,12 @@ function open(): { readonly etcd: Client; readonly network: Network } {
       network.delaysPut = false;
       const { signal: _, ...late } = call;
       void held.then(() => next({ ...late, deadline: Number.POSITIVE_INFINITY })).catch(() => {});
-      throw lost();
+      throw answerLost();
     }
     const response = await next(call);
     if (!network.losesAnswer) return response;
     network.losesAnswer = false;
-    throw lost();
+    throw answerLost();
   };
   const look = async <Q, R>(call: UnaryCall<Q, R>, next: (call: UnaryCall<Q, R>) => Promise<R>): Promise<R> => {
     const delay = network.delaysLook;

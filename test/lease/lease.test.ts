@@ -6,6 +6,7 @@ import { defaultTransport } from '../../src/transport/default-transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
+import { answerLost } from '../support/transactions.js';
 
 test('a lease is granted, described, listed and revoked', async () => {
   const { lease } = openClient();
@@ -100,7 +101,7 @@ test('a grant that is found when its lease is over is no lease', async () => {
           const response = await next(call);
           if (!call.method.path.endsWith('/LeaseGrant')) return response;
           grants += 1;
-          throw new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
+          throw answerLost();
         },
       },
       {

@@ -1,18 +1,16 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import type { ClientOptions } from '../../src/index.js';
-import type { Init } from '../../src/protobuf/codec.js';
+import type { Client } from '../../src/index.js';
 import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { ROOT } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 import { deafRpc } from '../support/deaf-rpc.js';
-import { type ScriptedStream, scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
+import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
+import { clientOf, createdId, creation, header, put, type WatchedStream } from '../support/scripted-watch.js';
 
-type Stream = ScriptedStream<WatchRequest, WatchResponse>;
 const NO_LEADER = 'rpc error: code = Unavailable desc = etcdserver: no leader';
 const INVALID_TOKEN = 'rpc error: code = Unauthenticated desc = etcdserver: invalid auth token';
 
@@ -75,67 +73,37 @@ test('part of a revision is dropped when the server ends the watch for want of a
 
 test('part of a revision is dropped when the stream is given up for its token', async () => {
   let streams = 0;
-  const endpoint = await scriptedServer(
-    scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
-    scriptedStream(methods.watch.watch, async (stream) => {
-      streams += 1;
-      const [a, b] = [await creation(stream), await creation(stream)];
-      stream.send({ ...header(10n), watchId: a.watchId, created: true });
-      stream.send({ ...header(10n), watchId: b.watchId, created: true });
-      stream.send({ ...header(11n), watchId: a.watchId, events: [put('a', 11n)], fragment: streams === 1 });
-      if (streams === 1)
-        stream.send({ ...header(11n), watchId: b.watchId, canceled: true, cancelReason: INVALID_TOKEN });
-    }),
-  );
-  const etcd = openClient({ endpoints: [endpoint], auth: ROOT });
+  const etcd = await loggedInClientOf(async (stream) => {
+    streams += 1;
+    const [a, b] = [await creation(stream), await creation(stream)];
+    stream.send({ ...header(10n), watchId: a.watchId, created: true });
+    stream.send({ ...header(10n), watchId: b.watchId, created: true });
+    stream.send({ ...header(11n), watchId: a.watchId, events: [put('a', 11n)], fragment: streams === 1 });
+    if (streams === 1) stream.send({ ...header(11n), watchId: b.watchId, canceled: true, cancelReason: INVALID_TOKEN });
+  });
   const batches = etcd.watch('a').batches();
   etcd.watch('b');
   expect((await batches.next()).value).toMatchObject({ revision: 11n, events: { length: 1 } });
 });
 
 test('a watch is refused for its token any number of times, as long as it is created in between', async () => {
-  let streams = 0;
-  const endpoint = await scriptedServer(
-    scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
-    scriptedStream(methods.watch.watch, async (stream) => {
-      streams += 1;
-      const { watchId } = await creation(stream);
-      stream.send({ ...header(10n), watchId, created: true });
-      if (streams < 8) stream.send({ ...header(10n), watchId, canceled: true, cancelReason: INVALID_TOKEN });
-      else stream.send({ ...header(11n), watchId, events: [put('a', 11n)] });
-    }),
+  const etcd = await loggedInClientOf(
+    refusing(7, (stream, watchId) =>
+      stream.send({ ...header(10n), watchId, canceled: true, cancelReason: INVALID_TOKEN }),
+    ),
   );
-  const etcd = openClient({ endpoints: [endpoint], auth: ROOT });
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
 test('a stream ends for its token any number of times, as long as a watch is created in between', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(0);
   onTestFinished(() => void vi.restoreAllMocks());
-  let streams = 0;
-  const endpoint = await scriptedServer(
-    scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
-    scriptedStream(methods.watch.watch, async (stream) => {
-      streams += 1;
-      const { watchId } = await creation(stream);
-      stream.send({ ...header(10n), watchId, created: true });
-      if (streams < 8) stream.fail(16, 'etcdserver: invalid auth token');
-      else stream.send({ ...header(11n), watchId, events: [put('a', 11n)] });
-    }),
-  );
-  const etcd = openClient({ endpoints: [endpoint], auth: ROOT });
+  const etcd = await loggedInClientOf(refusing(7, (stream) => stream.fail(16, 'etcdserver: invalid auth token')));
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
 test('watches go on over a new stream after any number of ends by a peer that has enough for now', async () => {
-  let streams = 0;
-  const etcd = await clientOf(async (stream) => {
-    streams += 1;
-    const { watchId } = await creation(stream);
-    stream.send({ ...header(10n), watchId, created: true });
-    if (streams < 6) stream.fail(8, 'slow down');
-    else stream.send({ ...header(11n), watchId, events: [put('a', 11n)] });
-  });
+  const etcd = await clientOf(refusing(5, (stream) => stream.fail(8, 'slow down')));
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
@@ -148,23 +116,25 @@ test('the watches of a namespace leave no listener on the life of the client', a
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-async function clientOf(
-  play: (stream: Stream) => Promise<void>,
-  options: Partial<ClientOptions> = {},
-): Promise<ReturnType<typeof openClient>> {
-  return openClient({ ...options, endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
+/** Creates the one watch of each stream; refuses it so on the first ones, and then has an event for it. */
+function refusing(
+  streams: number,
+  refuse: (stream: WatchedStream, watchId: bigint) => void,
+): (stream: WatchedStream) => Promise<void> {
+  let left = streams;
+  return async (stream) => {
+    const watchId = await createdId(stream);
+    stream.send({ ...header(10n), watchId, created: true });
+    if (left-- > 0) refuse(stream, watchId);
+    else stream.send({ ...header(11n), watchId, events: [put('a', 11n)] });
+  };
 }
 
-async function creation(stream: Stream): Promise<{ watchId: bigint; startRevision: bigint; fragment: boolean }> {
-  const { requestUnion } = await stream.receive();
-  if (requestUnion?.case !== 'createRequest') throw new Error(`expected a create, got ${requestUnion?.case}`);
-  return requestUnion.value;
-}
-
-function header(revision: bigint): Init<WatchResponse> {
-  return { header: { revision } };
-}
-
-function put(key: string, modRevision: bigint): { kv: { key: Uint8Array; modRevision: bigint } } {
-  return { kv: { key: new TextEncoder().encode(key), modRevision } };
+/** The same as `clientOf`, with a password, for which the server gives a token. */
+async function loggedInClientOf(play: (stream: WatchedStream) => Promise<void>): Promise<Client> {
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
+    scriptedStream(methods.watch.watch, play),
+  );
+  return openClient({ endpoints: [endpoint], auth: ROOT });
 }

@@ -1,15 +1,8 @@
 import { expect, test } from 'vitest';
-import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
-import { methods } from '../../src/gen/methods.js';
-import type { ClientOptions } from '../../src/index.js';
-import type { Init } from '../../src/protobuf/codec.js';
-import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
+import { clientOf, createdId, creation, header, put } from '../support/scripted-watch.js';
 
 // What a real server does only now and then, or only some versions do, played by a scripted one.
-
-type Stream = ScriptedStream<WatchRequest, WatchResponse>;
 
 test('creates are answered in order, and a refused one, which bears no id, ends the right watch (S1)', async () => {
   const etcd = await clientOf(async (stream) => {
@@ -181,28 +174,3 @@ test('a watch ended with the stream for a reason that stays ends with that reaso
   });
   expect(await errorOf(etcd.watch('a').batches().next())).toMatchObject({ reason: 'PermissionDenied' });
 });
-
-async function clientOf(
-  play: (stream: Stream) => Promise<void>,
-  options: Partial<ClientOptions> = {},
-): Promise<ReturnType<typeof openClient>> {
-  return openClient({ ...options, endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
-}
-
-async function creation(stream: Stream): Promise<{ watchId: bigint; startRevision: bigint; fragment: boolean }> {
-  const { requestUnion } = await stream.receive();
-  if (requestUnion?.case !== 'createRequest') throw new Error(`expected a create, got ${requestUnion?.case}`);
-  return requestUnion.value;
-}
-
-async function createdId(stream: Stream): Promise<bigint> {
-  return (await creation(stream)).watchId;
-}
-
-function header(revision: bigint): Init<WatchResponse> {
-  return { header: { revision } };
-}
-
-function put(key: string, modRevision: bigint): { kv: { key: Uint8Array; modRevision: bigint } } {
-  return { kv: { key: new TextEncoder().encode(key), modRevision } };
-}

@@ -1,0 +1,39 @@
+import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
+import type { Client, ClientOptions } from '../../src/index.js';
+import type { Init } from '../../src/protobuf/codec.js';
+import { openClient } from './client.js';
+import { type ScriptedStream, scriptedServer, scriptedStream } from './scripted-server.js';
+
+/** A stream of watches, as the server of a test sees it. */
+export type WatchedStream = ScriptedStream<WatchRequest, WatchResponse>;
+
+/** A client of a server that plays each stream of watches so. */
+export async function clientOf(
+  play: (stream: WatchedStream) => Promise<void>,
+  options: Partial<ClientOptions> = {},
+): Promise<Client> {
+  return openClient({ ...options, endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
+}
+
+/** The next message, which is to be a creation. */
+export async function creation(
+  stream: WatchedStream,
+): Promise<{ watchId: bigint; startRevision: bigint; fragment: boolean }> {
+  const { requestUnion } = await stream.receive();
+  if (requestUnion?.case !== 'createRequest') throw new Error(`expected a create, got ${requestUnion?.case}`);
+  return requestUnion.value;
+}
+
+export async function createdId(stream: WatchedStream): Promise<bigint> {
+  return (await creation(stream)).watchId;
+}
+
+export function header(revision: bigint): Init<WatchResponse> {
+  return { header: { revision } };
+}
+
+/** The event of a put. */
+export function put(key: string, modRevision: bigint): { kv: { key: Uint8Array; modRevision: bigint } } {
+  return { kv: { key: new TextEncoder().encode(key), modRevision } };
+}
