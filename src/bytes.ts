@@ -9,14 +9,18 @@ export const NO_BYTES: Uint8Array = new Uint8Array(0);
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** @throws EtcdError when a string has a lone surrogate: two such strings would become one key. */
+/**
+ * A copy of the caller's bytes, because the caller may write over its buffer while a call is repeated or a watch goes on.
+ *
+ * @throws EtcdError when a string has a lone surrogate: two such strings would become one key.
+ */
 export function toBytes(value: BytesLike, argument: string): Uint8Array {
   if (typeof value === 'string') {
     if (!isWellFormed(value))
       throw invalidInput(argument, 'a string with a lone surrogate', 'well-formed Unicode, or bytes');
     return value === '' ? NO_BYTES : encodeText(value);
   }
-  if (value instanceof Uint8Array) return plain(value);
+  if (value instanceof Uint8Array) return copyOf(plain(value), 0, value.length);
   throw invalidInput(argument, describeType(value), 'a string or a Uint8Array');
 }
 

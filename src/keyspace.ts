@@ -1,8 +1,7 @@
 import { checkCan } from './arguments.js';
 import type { BytesLike } from './bytes.js';
 import { type CallOptions, Rpc, type RpcSettings } from './channel/rpc.js';
-import { clientClosed } from './errors.js';
-import { checkKey, type Keys } from './kv/key-range.js';
+import { checkKey, type Keys, ownKeys } from './kv/key-range.js';
 import type { KeyValue } from './kv/key-value.js';
 import { type GetOptions, KV, type KVOptions, type ScanOptions } from './kv/kv.js';
 import { withCountOnly, withKeysOnly, withLimit, withMinModRev } from './kv/range-presets.js';
@@ -111,14 +110,15 @@ export class Keyspace implements AsyncDisposable {
       scanPages: this.#kv.scanPages.bind(this.#kv),
       watch: this.watch.bind(this),
     };
-    return new Mirror(source, keys, options);
+    return new Mirror(source, ownKeys(keys), options);
   }
 
   /** A range held in memory and kept up to date, from when it was read first. Close it. */
   async cachedRange(keys: Keys, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<CachedRange> {
-    const cached = new CachedRange(keys, {
-      mirror: (signal) => this.mirror(keys, { signal }),
-      look: (since, callOptions) => this.#look(keys, since, callOptions),
+    const own = ownKeys(keys);
+    const cached = new CachedRange(own, {
+      mirror: (signal) => this.mirror(own, { signal }),
+      look: (since, callOptions) => this.#look(own, since, callOptions),
     });
     try {
       await cached.waitForRevision(0n, options);
@@ -144,7 +144,7 @@ export class Keyspace implements AsyncDisposable {
    * it ends its own watches and keepalives alone. Leases are those of the whole cluster.
    */
   namespace(prefix: BytesLike): Keyspace {
-    const transport = new NamespaceTransport(this.#core.transport, checkKey(prefix, 'prefix').slice());
+    const transport = new NamespaceTransport(this.#core.transport, checkKey(prefix, 'prefix'));
     return new Keyspace({ ...this.#core, transport });
   }
 
@@ -169,7 +169,7 @@ export class Keyspace implements AsyncDisposable {
   protected async closeAfter(closers: Iterable<Closer>): Promise<void> {
     const done = closeAll(closers);
     this.lease.close();
-    this.#watchStream.end(clientClosed());
+    this.#watchStream.close();
     await settledWithin(CLOSERS_TIMEOUT_MS, done);
   }
 

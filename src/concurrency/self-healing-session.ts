@@ -76,7 +76,7 @@ export class SelfHealingSession implements AsyncDisposable {
    * `WaitOptions`.
    */
   async register(key: BytesLike, value: BytesLike, options: WaitOptions = {}): Promise<void> {
-    const registered = new RegisteredKey(checkKey(key, 'key').slice(), toBytes(value, 'value').slice());
+    const registered = new RegisteredKey(checkKey(key, 'key'), toBytes(value, 'value'));
     await this.#inTurn('register', options, async (signal) => {
       // What was put before may come late all the same.
       registered.doubtful = this.#registered.get(idOf(registered.key))?.doubtful ?? false;

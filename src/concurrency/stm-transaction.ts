@@ -92,13 +92,13 @@ export class StmTransaction {
 
   /** Puts a key, when the transaction is committed. */
   put(key: BytesLike, value: BytesLike, options: Pick<PutOptions, 'lease'> = {}): void {
-    const bytes = checkKey(key, 'key').slice();
-    this.#writes.set(idOf(bytes), { key: bytes, value: toBytes(value, 'value').slice(), options });
+    const bytes = checkKey(key, 'key');
+    this.#writes.set(idOf(bytes), { key: bytes, value: toBytes(value, 'value'), options });
   }
 
   /** Deletes a key, when the transaction is committed. */
   delete(key: BytesLike): void {
-    const bytes = checkKey(key, 'key').slice();
+    const bytes = checkKey(key, 'key');
     this.#writes.set(idOf(bytes), { key: bytes, value: undefined, options: {} });
   }
 
@@ -151,7 +151,7 @@ export class StmTransaction {
     const known = this.#reads.get(id);
     if (known !== undefined && this.#isolation.readsStand) return known;
     const prefetched = this.#prefetched.get(id);
-    const read = prefetched !== undefined && this.#isolation.readsStand ? prefetched : await this.#fetch(key.slice());
+    const read = prefetched !== undefined && this.#isolation.readsStand ? prefetched : await this.#fetch(key);
     // Two reads of a key at the same time: the first to come in stands.
     const first = this.#reads.get(id);
     if (first !== undefined && this.#isolation.readsStand) return first;

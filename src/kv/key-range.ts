@@ -57,6 +57,11 @@ export function resolveKeys(keys: Keys, argument: string): WireRange {
   return { key: start, rangeEnd: end };
 }
 
+/** The same keys, in memory of their own: the caller may write over its buffers. */
+export function ownKeys(keys: Keys): Keys {
+  return keysOf(resolveKeys(keys, 'keys'));
+}
+
 /** What a range on the wire stands for. */
 export function keysOf({ key, rangeEnd }: WireRange): Keys {
   if (rangeEnd.length === 0) return key;

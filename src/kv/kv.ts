@@ -8,7 +8,7 @@ import { methods } from '../gen/methods.js';
 import { checkTxn } from '../txn/check-txn.js';
 import type { Op, Txn, TxnResult } from '../txn/op.js';
 import { txnRequest, txnResult } from '../txn/txn.js';
-import { checkKey, type Keys } from './key-range.js';
+import { checkKey, type Keys, ownKeys } from './key-range.js';
 import { KeyValue } from './key-value.js';
 import { rangePage } from './range-page.js';
 import {
@@ -87,7 +87,7 @@ export class KV {
     refuse(options, ['countOnly', 'limit', 'sort'], 'scan');
     rangeRequest(keys, options);
     const { maxReceiveBytes } = this.#options;
-    return scanPages(keys, options, {
+    return scanPages(ownKeys(keys), options, {
       maxReceiveBytes,
       page: (page, pageOptions) => {
         const callOptions = { ...options, ...pageOptions };

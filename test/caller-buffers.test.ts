@@ -1,0 +1,73 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { Election, Session } from '../src/concurrency/index.js';
+import { compare, type KeyValue, op } from '../src/index.js';
+import { openClient, unique } from './support/client.js';
+
+// Callers reuse their buffers as soon as a method has returned. What a call or a watch sends later is what they gave.
+
+/** Calls leave one turn of the event loop late, as they do where a token is fetched or a connection is made. */
+function lateClient() {
+  return openClient({
+    interceptors: [
+      {
+        unary: async (call, next) => {
+          await turn();
+          return next(call);
+        },
+      },
+    ],
+  });
+}
+
+/** Gives `action` a buffer of this text, and writes over it as soon as `action` has returned. */
+function withBuffer<T>(text: string, action: (buffer: Uint8Array) => T): T {
+  const buffer = new Uint8Array(Buffer.from(text));
+  const result = action(buffer);
+  buffer.fill(0x2e);
+  return result;
+}
+
+test('calls send the keys and values that they were given', async () => {
+  const [etcd, key] = [lateClient(), unique()];
+  await withBuffer(key, (bytes) => withBuffer('value', (value) => etcd.put(bytes, value)));
+  expect((await withBuffer(key, (bytes) => etcd.get(bytes)))?.text()).toBe('value');
+  const { succeeded } = await withBuffer(key, (bytes) =>
+    etcd.txn({ if: [compare.exists(bytes)], then: [op.get(bytes)], else: [] }),
+  );
+  expect(succeeded).toBe(true);
+  expect((await withBuffer(key, (bytes) => etcd.range({ prefix: bytes }))).count).toBe(1n);
+  const scanned: KeyValue[] = [];
+  for await (const kv of withBuffer(key, (bytes) => etcd.scan({ prefix: bytes }))) scanned.push(kv);
+  expect(scanned.map((kv) => kv.keyText())).toEqual([key]);
+  expect((await withBuffer(key, (bytes) => etcd.delete(bytes))).deleted).toBe(1n);
+});
+
+test.each(['key', 'prefix', 'start and end'] as const)(
+  'a watch, a mirror and a cached range of a %s follow the keys that they were given',
+  async (form) => {
+    const [etcd, name] = [lateClient(), unique()];
+    const keysOf = (bytes: Uint8Array) => {
+      if (form === 'key') return bytes;
+      return form === 'prefix' ? { prefix: bytes } : { start: bytes, end: new Uint8Array(Buffer.from(`${name}\xff`)) };
+    };
+    await etcd.put(name, 'first');
+    const watch = withBuffer(name, (bytes) => etcd.watch(keysOf(bytes)));
+    const mirror = withBuffer(name, (bytes) => etcd.mirror(keysOf(bytes)))[Symbol.asyncIterator]();
+    const cached = await withBuffer(name, (bytes) => etcd.cachedRange(keysOf(bytes)));
+    await watch.created();
+    expect((await mirror.next()).value).toMatchObject({ type: 'keys', kvs: { length: 1 } });
+    const { header } = await etcd.put(name, 'second');
+    await cached.waitForRevision(header.revision);
+    expect(cached.get(name)?.text()).toBe('second');
+    expect((await watch.batches().next()).value).toMatchObject({ revision: header.revision });
+    await Promise.all([watch.close(), cached.close(), mirror.return?.(undefined as never)]);
+  },
+);
+
+test('an election proclaims the value that it was given', async () => {
+  const etcd = lateClient();
+  const election = new Election(await Session.open(etcd), unique('election'));
+  await using _leadership = await withBuffer('me', (value) => election.campaign(value));
+  expect((await election.leader())?.text()).toBe('me');
+});
