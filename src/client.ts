@@ -127,10 +127,11 @@ export class Client extends Keyspace {
       renewsTokens: authenticated?.renewsTokens ?? false,
       closed: closing.signal,
       logger: options.logger,
+      cluster: channel.cluster,
     };
     const ordered = options.orderedReads ?? false;
     const direct = authenticated ?? reached;
-    const inner = ordered ? new OrderedReads(direct, () => channel.endpoints) : direct;
+    const inner = ordered ? new OrderedReads(direct, () => channel.endpoints, channel.cluster) : direct;
     const memberSync = new MemberSync(new Rpc(inner, settings), channel, endpoints, allowEndpoint);
     const transport =
       autoSyncIntervalMs === undefined ? inner : new AutoSync(inner, () => memberSync.sync(), autoSyncIntervalMs);

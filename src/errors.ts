@@ -19,6 +19,8 @@ import type { StatusCode } from './status.js';
  * - `KeepAliveClosed`: The keepalive was closed by its owner; nobody renews the lease here any more.
  * - `LockLost`: The lock is not held, or not any more: released, or its key is gone.
  * - `SnapshotCorrupt`: A snapshot lacks bytes, or they are not those that the member sent.
+ * - `ClusterChanged`: Another cluster answered, or the store went back to an older revision because the cluster was restored
+ *   from a backup.
  * - `StaleRead`: No member at hand has come as far as what was read before; see `orderedReads`.
  * - `TxnConflict`: Others changed what a transaction read, as often as it was tried.
  * - `BarrierFull`: As many as the barrier is for have entered already.
@@ -41,6 +43,7 @@ export type ClientReason =
   | 'KeepAliveClosed'
   | 'LockLost'
   | 'SnapshotCorrupt'
+  | 'ClusterChanged'
   | 'StaleRead'
   | 'TxnConflict'
   | 'BarrierFull'

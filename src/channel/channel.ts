@@ -4,6 +4,7 @@ import { monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { forwardStream } from '../transport/forward-stream.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
+import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { type Peer, Peers } from './peers.js';
 import { isEndpointFailure, mayRetry } from './retry.js';
 
@@ -26,6 +27,8 @@ export class Channel implements Transport {
   #endpoints: readonly Endpoint[];
   readonly #closed = new AbortController();
   readonly #logger: Logger | undefined;
+  /** Which cluster answers, and how far its store has come. */
+  readonly cluster = new ClusterIdentity();
 
   constructor(endpoints: readonly Endpoint[], transportOf: (endpoint: Endpoint) => Transport, logger?: Logger) {
     this.#configured = endpoints;
@@ -55,6 +58,7 @@ export class Channel implements Transport {
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     let outcome: Outcome = 'not-sent';
     let last: EtcdError | undefined;
+    const seenBefore = this.cluster.revision;
     for (let attempt = 0; ; attempt += 1) {
       const peer = this.#peers.pick(call.endpoint);
       peer.users += 1;
@@ -70,12 +74,14 @@ export class Channel implements Transport {
         call.onAttempt?.(peer.endpoint.url);
         try {
           const response = await peer.transport.unary(call);
+          const header = headerOf(response);
+          if (header !== undefined) this.cluster.answered(call, header, seenBefore, peer.endpoint.url);
           this.#works(peer, startedAt);
           return response;
         } catch (error) {
           if (!(error instanceof EtcdError)) throw error;
           const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
-          if (silent || isEndpointFailure(error)) this.#fails(peer, error.reason);
+          if (silent || isEndpointFailure(error) || error.reason === 'ClusterChanged') this.#fails(peer, error.reason);
           if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
           if (this.#isVain(call, attempt) || this.#isStuck(call, error) || !mayRetry(call.method, error)) {
             throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
@@ -106,6 +112,18 @@ export class Channel implements Transport {
     };
     const stream = peer.transport.stream<Request, Response>(call, {
       message: (message) => {
+        if (over) return;
+        try {
+          const header = headerOf(message);
+          const isCreated = (message as { readonly created?: boolean }).created === true;
+          if (header !== undefined) this.cluster.streamed(call.method.path, header, peer.endpoint.url, isCreated);
+        } catch (error) {
+          // The peer belongs to another cluster.
+          stream.cancel();
+          this.#fails(peer, 'ClusterChanged');
+          left();
+          return handler.end(error as EtcdError);
+        }
         if (peer.failures > 0) this.#works(peer, startedAt);
         handler.message(message);
       },

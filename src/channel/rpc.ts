@@ -5,6 +5,7 @@ import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
 import { monotonicMs } from '../time.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport } from '../transport/transport.js';
+import type { ClusterIdentity } from './cluster-identity.js';
 
 /** A member cut off from its leader would leave a stream hanging: with this it ends it instead, and another is tried. */
 export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
@@ -28,6 +29,8 @@ export interface RpcSettings {
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
   readonly logger?: Logger | undefined;
+  /** Tells when the cluster is no longer the one that it was. */
+  readonly cluster?: ClusterIdentity | undefined;
 }
 
 /** Makes calls out of requests: the client's defaults, the deadline, the metadata. */

@@ -1,7 +1,7 @@
 import { checkName as checkNotEmpty } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
-import { EtcdError } from '../errors.js';
+import { clientClosed, EtcdError } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -228,10 +228,10 @@ async function entryDeleted(client: Keyspace, entry: QueueEntry, signal: AbortSi
   let startRevision = entry.seenAt + 1n;
   for (;;) {
     try {
-      await client
-        .watch(entry.key, { filters: ['noPut'], startRevision, signal })
-        .batches()
-        .next();
+      const deletion = client.watch(entry.key, { filters: ['noPut'], startRevision, signal });
+      const { done } = await deletion.batches().next();
+      // A watch that is closed with its client tells nothing of the key, and the session ends by itself.
+      if (done) throw clientClosed();
       return;
     } catch (error) {
       if (!isPassing(error)) throw error;

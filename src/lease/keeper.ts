@@ -48,7 +48,7 @@ export class LeaseKeeper {
   /** Of this stream: when it last answered, and when the latest request that it answered was sent. */
   #answer = NO_ANSWER;
   #stopReopening: () => void = () => {};
-  #offClosed: () => void = () => {};
+  #unsubscribe: () => void = () => {};
   #reopening = false;
   #closed = false;
   #failures = 0;
@@ -69,7 +69,7 @@ export class LeaseKeeper {
       return handle;
     }
     // Only as long as there is one kept: a namespace is made for a moment, and the client lasts.
-    if (this.#kept.size === 0) this.#offClosed = onAbort(closed, () => this.close());
+    if (this.#kept.size === 0) this.#subscribe(closed);
     handle.signal.addEventListener('abort', () => this.#lost(handle));
     const kept: Kept = this.#kept.get(id) ?? {
       id,
@@ -103,6 +103,19 @@ export class LeaseKeeper {
     for (const id of [...this.#kept.keys()]) this.lose(id, lostWithClient(id));
   }
 
+  #subscribe(closed: AbortSignal): void {
+    const offClosed = onAbort(closed, () => this.close());
+    const offChange = this.#rpc.settings.cluster?.onChange((error) => this.#loseAll(error));
+    this.#unsubscribe = () => {
+      offClosed();
+      offChange?.();
+    };
+  }
+
+  #loseAll(reason: EtcdError): void {
+    for (const id of [...this.#kept.keys()]) this.lose(id, reason);
+  }
+
   #lost(handle: KeepAlive): void {
     const { reason } = handle.signal.reason as EtcdError;
     if (!EXPECTED.has(reason))
@@ -121,7 +134,7 @@ export class LeaseKeeper {
     this.#kept.delete(kept.id);
     if (kept.state === 'sent' || kept.state === 'overdue') this.#owed.set(kept.id, (this.#owed.get(kept.id) ?? 0) + 1);
     if (this.#kept.size > 0) return this.#goOnWithout(kept);
-    this.#offClosed();
+    this.#unsubscribe();
     this.#stopReopening();
     this.#reopening = false;
     this.#stream?.cancel();
@@ -245,7 +258,7 @@ export class LeaseKeeper {
   /** Whether no new stream would do better. */
   #isForbidden(error: EtcdError): boolean {
     if (isTokenRefused(error)) return !this.#rpc.settings.renewsTokens || this.#renewals++ === MAX_RENEWALS;
-    return error.reason === 'AuthFailed';
+    return error.reason === 'AuthFailed' || error.reason === 'ClusterChanged';
   }
 
   /** A request went unanswered: the stream leads nowhere. */
@@ -258,10 +271,7 @@ export class LeaseKeeper {
     this.#forgetStream();
     if (error?.reason === 'ClientClosed') return this.close();
     if (error?.reason === 'PermissionDenied') return this.#refused(error);
-    if (error !== undefined && this.#isForbidden(error)) {
-      for (const id of [...this.#kept.keys()]) this.lose(id, error);
-      return;
-    }
+    if (error !== undefined && this.#isForbidden(error)) return this.#loseAll(error);
     for (const kept of this.#kept.values()) {
       if (kept.state === 'idle') continue;
       kept.state = 'due';

@@ -1,7 +1,7 @@
 import { checkInt64 } from '../arguments.js';
 import { type BytesLike, compareBytes } from '../bytes.js';
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
-import { canceled, EtcdError, invalidInput, timedOut } from '../errors.js';
+import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../errors.js';
 import { checkKey, type Keys, resolveKeys, type WireRange } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { onAbort } from '../on-abort.js';
@@ -154,9 +154,8 @@ export class CachedRange implements AsyncDisposable {
   async #follow(): Promise<void> {
     try {
       for await (const message of this.#source.mirror(this.#stop.signal)) this.#take(message);
-      this.#end(
-        new EtcdError('the watch was closed', { code: 'Canceled', reason: 'WatchClosed', outcome: 'rejected' }),
-      );
+      // A mirror ends without an error only together with its client.
+      this.#end(clientClosed('rejected'));
     } catch (error) {
       this.#end(error as EtcdError);
     }
@@ -173,6 +172,8 @@ export class CachedRange implements AsyncDisposable {
       case 'synced':
         this.#keys = this.#next;
         this.#next = new SortedKeys();
+        // It may have gone back: the cluster may have been restored from an older copy.
+        this.#revision = message.revision;
         return this.#advance(message.revision);
       case 'events':
         for (const { type, kv } of message.events) {

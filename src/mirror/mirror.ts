@@ -81,7 +81,12 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   }
 }
 
-/** To be answered by reading all keys again: history was compacted, or no server was to be had for a while. */
+/**
+ * Whether reading all keys again helps: history was compacted, the cluster was restored from an older copy, or no server
+ * answered for a while.
+ */
 function isPassing({ code, reason }: EtcdError): boolean {
-  return reason === 'Compacted' || code === 'Unavailable' || reason === 'DeadlineExceeded';
+  return (
+    reason === 'Compacted' || reason === 'ClusterChanged' || code === 'Unavailable' || reason === 'DeadlineExceeded'
+  );
 }

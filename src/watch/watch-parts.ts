@@ -93,6 +93,7 @@ export class WatchParts {
         this.#stream.remove(part);
         if (error !== undefined || part.until === undefined) this.#end(error);
       },
+      closed: () => this.discard(),
     });
     return part;
   }

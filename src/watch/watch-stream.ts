@@ -8,7 +8,7 @@ import { log } from '../log.js';
 import { onAbort } from '../on-abort.js';
 import type { StatusCode } from '../status.js';
 import { errorFromText } from '../status-error.js';
-import { after, backoffMs, monotonicMs } from '../time.js';
+import { after, backoffMs, monotonicMs, pause } from '../time.js';
 import type { OutgoingStream } from '../transport/transport.js';
 import type { Watcher } from './watcher.js';
 
@@ -39,18 +39,42 @@ const MAX_TOO_LARGE = 4;
 
 const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage', 'ResponseTooLarge']);
 
+/** How long the client waits for the version of the member that serves a stream. */
+const VERSION_TIMEOUT_MS = 5_000;
+/** Attempts to find out whether the cluster was restored while no stream was open. */
+const MAX_CLUSTER_CHECKS = 5;
+
 /**
  * All watches over one stream. This object alone owns the stream and decides what goes over it; after a break it opens
  * the next one and creates every watch again from where it stands.
+ *
+ * An answer to a creation bears an id. etcd 3.4 and later use the id that the client asks for, and so the client knows
+ * which creation was answered. `etcd grpc-proxy` and older servers choose ids of their own, and the proxy answers in any
+ * order. So the first creation of each stream goes out alone: its answer tells which kind of server it is, and on a
+ * stream with ids of the server's choice all others go out one at a time, too.
  */
 export class WatchStream {
   readonly #rpc: Rpc;
   readonly #watchers = new Set<Watcher>();
   readonly #byId = new Map<bigint, Watcher>();
   readonly #ids = new Map<Watcher, bigint>();
-  /** Created but not answered yet. Creates are answered in order, also those that fail, which bear no id. */
-  #creating: Watcher[] = [];
+  /** Watches to be created on this stream, whose requests have not been sent. */
+  readonly #queued = new Set<Watcher>();
+  /** Creations that were sent and not answered, by the id that the client asked for, in the order of sending. */
+  readonly #requested = new Map<bigint, Watcher>();
+  /** Of each watch the latest entry in `#requested`: a watch may be removed and added again before the first answer. */
+  readonly #requestedId = new Map<Watcher, bigint>();
+  /** Whether the server uses the ids that the client asks for. Undefined until the stream's first creation is answered. */
+  #keepsIds: boolean | undefined;
+  /** A refused creation bears no id. While several are under way, the client does not know which one it answers. */
+  #refusals: WatchResponse[] = [];
+  /** Refusals could not be told apart: the creations that are left go out one at a time. */
+  #oneByOne = false;
   #stream: OutgoingStream<WatchRequest> | undefined;
+  /** Where the stream was opened. */
+  #endpoint: string | undefined;
+  /** Whether the member answers a request for progress only after the events before it; see `requestProgress`. */
+  #ordersProgress: Promise<boolean> | undefined;
   /** Never used twice, so that a late response cannot concern another watch. */
   #nextId = 1n;
   #failures = 0;
@@ -58,9 +82,11 @@ export class WatchStream {
   #renewals = 0;
   /** On the monotonic clock. */
   #openedAt = 0;
+  /** Whether a stream was open before: the cluster may have been restored since. */
+  #wasOpen = false;
   #stopReopening: () => void = () => {};
   #stopLingering: () => void = () => {};
-  #offClosed: () => void = () => {};
+  #unsubscribe: () => void = () => {};
   #reopening = false;
   /** Streams that ended for a response that was too large: from the first on, fragments are asked for. */
   #tooLarge = 0;
@@ -70,37 +96,65 @@ export class WatchStream {
   }
 
   add(watcher: Watcher): void {
+    const { closed } = this.#rpc.settings;
+    if (closed.aborted) return watcher.end(clientClosed());
     this.#stopLingering();
     // Only as long as there is one: a namespace is made for a moment, and the client lasts.
-    if (this.#watchers.size === 0) this.#offClosed = onAbort(this.#rpc.settings.closed, () => this.end(clientClosed()));
+    if (this.#watchers.size === 0) this.#subscribe(closed);
     this.#watchers.add(watcher);
-    if (this.#stream !== undefined) this.#create(watcher, this.#stream);
+    if (this.#stream !== undefined) this.#create(watcher);
     else if (!this.#reopening) this.#open();
   }
 
   /** The watch is over, or has to wait for its consumer. */
   remove(watcher: Watcher): void {
     if (!this.#watchers.delete(watcher)) return;
+    this.#queued.delete(watcher);
     const watchId = this.#ids.get(watcher);
     if (watchId !== undefined) this.#cancel(watchId);
     if (this.#watchers.size > 0) return;
-    this.#offClosed();
+    this.#unsubscribe();
     this.#stopLingering();
-    this.#stopLingering = after(LINGER_MS, () => this.#close());
+    this.#stopLingering = after(LINGER_MS, () => this.#close(), 'background');
   }
 
-  /** Asks the server how far the stream's watches are; the answer moves their cursors. */
+  /**
+   * Asks the server how far the stream's watches are. The answer concerns all of them, and moves their resume points
+   * only where the member is known to send it after the events: etcd before 3.4.25 and 3.5.8 may send it ahead of them
+   * (etcd issue 15220).
+   */
   requestProgress(): void {
-    this.#stream?.send({ requestUnion: { case: 'progressRequest', value: {} } });
+    if (this.#stream === undefined) return;
+    this.#stream.send({ requestUnion: { case: 'progressRequest', value: {} } });
+    this.#ordersProgress ??= this.#askOrdersProgress();
   }
 
   /** Ends every watch with this error. */
   end(error: EtcdError): void {
-    for (const watcher of this.#watchers) watcher.end(error);
+    this.#endAll((watcher) => watcher.end(error));
+  }
+
+  /** Ends every watch because its owner closes the client: iterations end, and do not throw. */
+  close(): void {
+    this.#endAll((watcher) => watcher.close(clientClosed()));
+  }
+
+  #endAll(end: (watcher: Watcher) => void): void {
+    for (const watcher of this.#watchers) end(watcher);
     this.#watchers.clear();
-    this.#offClosed();
+    this.#unsubscribe();
     this.#stopLingering();
     this.#close();
+  }
+
+  #subscribe(closed: AbortSignal): void {
+    const undos = [
+      onAbort(closed, () => this.close()),
+      this.#rpc.settings.cluster?.onChange((error) => this.end(error)),
+    ];
+    this.#unsubscribe = () => {
+      for (const undo of undos) undo?.();
+    };
   }
 
   /** By RST_STREAM: on some servers a half-close leaks the stream's watches. */
@@ -114,7 +168,13 @@ export class WatchStream {
 
   #forgetStream(): void {
     this.#stream = undefined;
-    this.#creating = [];
+    this.#keepsIds = undefined;
+    this.#ordersProgress = undefined;
+    this.#oneByOne = false;
+    this.#refusals = [];
+    this.#queued.clear();
+    this.#requested.clear();
+    this.#requestedId.clear();
     this.#byId.clear();
     this.#ids.clear();
   }
@@ -141,28 +201,49 @@ export class WatchStream {
           this.#ended(undefined);
         },
       },
-      { metadata: REQUIRE_LEADER, maxReceiveBytes: this.#tooLarge > 0 ? undefined : WHOLE_RESPONSE_BYTES },
+      {
+        metadata: REQUIRE_LEADER,
+        maxReceiveBytes: this.#tooLarge > 0 ? undefined : WHOLE_RESPONSE_BYTES,
+        onAttempt: (endpoint) => {
+          this.#endpoint = endpoint;
+        },
+      },
     );
     this.#stream = stream;
     this.#openedAt = monotonicMs();
-    for (const watcher of [...this.#watchers]) this.#create(watcher, stream);
+    for (const watcher of this.#watchers) this.#queued.add(watcher);
+    this.#sendCreations();
+    if (this.#wasOpen) void this.#checkCluster(stream);
+    this.#wasOpen = true;
   }
 
-  #create(watcher: Watcher, stream: OutgoingStream<WatchRequest>): void {
-    const watchId = this.#nextId++;
-    try {
-      stream.send({
-        requestUnion: { case: 'createRequest', value: watcher.createRequest(watchId, this.#tooLarge > 0) },
-      });
-      this.#creating.push(watcher);
-    } catch (error) {
-      // The request is too long: the trouble of this watch alone.
-      this.remove(watcher);
-      watcher.end(error as EtcdError);
+  #create(watcher: Watcher): void {
+    this.#queued.add(watcher);
+    this.#sendCreations();
+  }
+
+  /** Sends as many creations as can be told apart by their answers. */
+  #sendCreations(): void {
+    for (const watcher of this.#queued) {
+      const stream = this.#stream;
+      if (stream === undefined) return;
+      if (this.#requested.size > 0 && (this.#keepsIds !== true || this.#oneByOne)) return;
+      this.#queued.delete(watcher);
+      const watchId = this.#nextId++;
+      try {
+        const value = watcher.createRequest(watchId, this.#tooLarge > 0);
+        stream.send({ requestUnion: { case: 'createRequest', value } });
+        this.#requested.set(watchId, watcher);
+        this.#requestedId.set(watcher, watchId);
+      } catch (error) {
+        // The request is too long: the trouble of this watch alone.
+        this.remove(watcher);
+        watcher.end(error as EtcdError);
+      }
     }
   }
 
-  /** Events still on their way for this id find nobody. */
+  /** Events still on their way for this id find no watch. */
   #cancel(watchId: bigint): void {
     this.#detach(watchId);
     this.#stream?.send({ requestUnion: { case: 'cancelRequest', value: { watchId } } });
@@ -171,30 +252,116 @@ export class WatchStream {
   #receive(response: WatchResponse): void {
     const { watchId } = response;
     const revision = response.header?.revision ?? 0n;
-    if (response.created) return this.#created(response, revision);
-    if (watchId === NO_WATCH_ID) {
-      for (const watcher of this.#byId.values()) watcher.progressed(revision);
-      return;
-    }
+    if (response.created) return this.#answered(response, revision);
+    if (watchId === NO_WATCH_ID) return this.#progressed(revision);
     const watcher = this.#byId.get(watchId);
     if (watcher === undefined) return;
     if (response.canceled) {
       this.#detach(watchId);
       this.#refused(watcher, response);
     } else if (response.events.length > 0) watcher.receive(response);
-    else watcher.progressed(revision);
+    else watcher.progressed(revision, true);
   }
 
-  #created(response: WatchResponse, revision: bigint): void {
-    const watcher = this.#creating.shift();
-    if (watcher === undefined) return;
-    if (response.canceled) return this.#refused(watcher, response);
-    this.#renewals = 0;
-    // Two entries of one watch: it was taken off the stream and put back before the first was answered.
-    if (!this.#watchers.has(watcher) || this.#creating.includes(watcher)) return this.#cancel(response.watchId);
-    this.#byId.set(response.watchId, watcher);
-    this.#ids.set(watcher, response.watchId);
-    watcher.created(revision);
+  /** The server has answered a creation. */
+  #answered(response: WatchResponse, revision: bigint): void {
+    if (response.watchId === NO_WATCH_ID) {
+      this.#refusals.push(response);
+      return this.#assignRefusals();
+    }
+    const requestId = this.#requestAnswered(response.watchId);
+    if (requestId === undefined) return;
+    const watcher = this.#requested.get(requestId) as Watcher;
+    const isLatest = this.#takeRequest(requestId);
+    if (response.canceled) this.#refused(watcher, response);
+    else {
+      this.#renewals = 0;
+      if (!isLatest || !this.#watchers.has(watcher)) this.#cancel(response.watchId);
+      else {
+        this.#byId.set(response.watchId, watcher);
+        this.#ids.set(watcher, response.watchId);
+        watcher.created(revision);
+      }
+    }
+    this.#assignRefusals();
+    this.#sendCreations();
+  }
+
+  /** The creation that this id answers. Undefined for an answer that is none, or that comes a second time. */
+  #requestAnswered(watchId: bigint): bigint | undefined {
+    if (this.#byId.has(watchId)) return undefined;
+    const [first] = this.#requested.keys();
+    if (first === undefined) return undefined;
+    this.#keepsIds ??= watchId === first;
+    if (!this.#keepsIds) return first;
+    return this.#requested.has(watchId) ? watchId : undefined;
+  }
+
+  /** Takes an answered creation off the list. Tells whether it is the latest one of its watch. */
+  #takeRequest(requestId: bigint): boolean {
+    const watcher = this.#requested.get(requestId) as Watcher;
+    this.#requested.delete(requestId);
+    if (this.#requestedId.get(watcher) !== requestId || this.#queued.has(watcher)) return false;
+    this.#requestedId.delete(watcher);
+    return true;
+  }
+
+  /** Once nothing but refused creations is under way: one is the refused one, several are sent again one at a time. */
+  #assignRefusals(): void {
+    if (this.#refusals.length === 0 || this.#refusals.length < this.#requested.size) return;
+    const refused = [...this.#requested];
+    const refusals = this.#refusals;
+    this.#refusals = [];
+    this.#requested.clear();
+    this.#requestedId.clear();
+    const [only] = refused;
+    if (only !== undefined && refused.length === 1) this.#refused(only[1], refusals[0] as WatchResponse);
+    else {
+      this.#oneByOne = true;
+      for (const [, watcher] of refused) if (this.#watchers.has(watcher)) this.#queued.add(watcher);
+    }
+    this.#sendCreations();
+    if (this.#queued.size === 0 && this.#requested.size === 0) this.#oneByOne = false;
+  }
+
+  /** An answer to a request for progress. */
+  #progressed(revision: bigint): void {
+    const watchers = [...this.#byId.values()];
+    for (const watcher of watchers) watcher.progressed(revision, false);
+    const stream = this.#stream;
+    void this.#ordersProgress?.then((inOrder) => {
+      if (!inOrder || this.#stream !== stream) return;
+      for (const watcher of watchers) if (this.#ids.has(watcher)) watcher.resumeAfter(revision);
+    });
+  }
+
+  async #askOrdersProgress(): Promise<boolean> {
+    const options = { endpoint: this.#endpoint, timeoutMs: VERSION_TIMEOUT_MS };
+    // Where the member does not tell its version, nothing is certain.
+    return this.#rpc
+      .call(methods.maintenance.status, {}, options)
+      .then(({ version }) => ordersProgress(version))
+      .catch(() => false);
+  }
+
+  /**
+   * While no stream was open the cluster may have been restored from a backup. Then a watch that goes on after the last
+   * revision it has seen would miss what happens until the store is there again. A linearizable read tells: the channel
+   * compares its revision with what was seen before, and ends the watches where the store went back.
+   */
+  async #checkCluster(stream: OutgoingStream<WatchRequest>): Promise<void> {
+    if (this.#rpc.settings.cluster === undefined) return;
+    for (let attempt = 0; attempt < MAX_CLUSTER_CHECKS && this.#stream === stream; attempt += 1) {
+      const [watcher] = this.#watchers;
+      if (watcher === undefined) return;
+      const { key } = watcher.createRequest(0n, false);
+      const error = await this.#rpc.call(methods.kv.range, { key, countOnly: true }).then(
+        () => undefined,
+        (failed: EtcdError) => failed,
+      );
+      if (error === undefined || !isResumable(error)) return;
+      await pause(backoffMs(attempt), this.#rpc.settings.closed);
+    }
   }
 
   #refused(watcher: Watcher, response: WatchResponse): void {
@@ -212,7 +379,7 @@ export class WatchStream {
       watcher.detached();
       const again = (): void => {
         if (!this.#watchers.has(watcher) || this.#stream === undefined || this.#isOnStream(watcher)) return;
-        this.#create(watcher, this.#stream);
+        this.#create(watcher);
       };
       // The stream holds the process as long as there is one.
       return void after(backoffMs(this.#failures++), again, 'background');
@@ -238,7 +405,7 @@ export class WatchStream {
       this.remove(watcher);
       watcher.end(refusedWith);
     } else if (this.#stream !== undefined && this.#stream === stream) this.#renew();
-    else if (this.#stream !== undefined && !this.#isOnStream(watcher)) this.#create(watcher, this.#stream);
+    else if (this.#stream !== undefined && !this.#isOnStream(watcher)) this.#create(watcher);
   }
 
   /** Whether a new stream, with a new token, may do better after this refusal, of which there were some before. */
@@ -255,13 +422,14 @@ export class WatchStream {
   }
 
   #isOnStream(watcher: Watcher): boolean {
-    return this.#ids.has(watcher) || this.#creating.includes(watcher);
+    return this.#ids.has(watcher) || this.#requestedId.has(watcher) || this.#queued.has(watcher);
   }
 
   #ended(error: EtcdError | undefined): void {
     this.#forgetStream();
     for (const watcher of this.#watchers) watcher.detached();
     if (error !== undefined && isTooLarge(error) && ++this.#tooLarge < MAX_TOO_LARGE) return this.#open();
+    if (error?.reason === 'ClientClosed') return this.close();
     if (error !== undefined && !isResumable(error) && !this.#renews(error, this.#renewals++)) return this.end(error);
     const reason = error?.reason ?? 'the server ended it';
     log(this.#rpc.settings.logger, 'info', 'watches go on over a new stream', { reason, watches: this.#watchers.size });
@@ -272,6 +440,13 @@ export class WatchStream {
       if (this.#watchers.size > 0) this.#open();
     });
   }
+}
+
+/** Whether a server of this version answers a request for progress only after the events before it. */
+function ordersProgress(version: string): boolean {
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map((part) => Number.parseInt(part, 10));
+  if (major !== 3 || minor > 5) return major >= 3;
+  return (minor === 5 && patch >= 8) || (minor === 4 && patch >= 25);
 }
 
 function isResumable({ code, reason, outcome }: EtcdError): boolean {

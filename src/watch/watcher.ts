@@ -20,8 +20,10 @@ export interface WatcherOptions {
   readonly behind: (division: Division) => void;
   /** The consumer has caught up: put the watch back, from where it stands. */
   readonly resume: () => void;
-  /** The watch is over: closed, refused, or it has all that is its own. */
+  /** The watch is over: refused, or it has all that is its own. */
   readonly ended: (error: EtcdError | undefined) => void;
+  /** The owner of the client has closed it: the watch and all its parts are over. */
+  readonly closed: () => void;
 }
 
 /**
@@ -79,11 +81,20 @@ export class Watcher {
     for (const { resolve } of this.#awaitingCreation.splice(0)) resolve(this.#createdAt);
   }
 
-  progressed(headerRevision: bigint): void {
+  /**
+   * The server says that there are no more events up to this revision. `isCertain` is false where the server may have
+   * said so ahead of events that are on their way: then the watch does not resume from there.
+   */
+  progressed(headerRevision: bigint, isCertain: boolean): void {
     // The rest of a torn revision is still to come, whatever the header says.
     if (this.#assembler.partial || this.#cursor.isRepeat(headerRevision + 1n)) return;
-    this.#cursor.progressed(headerRevision);
+    if (isCertain) this.#cursor.progressed(headerRevision);
     if (this.#options.progress) this.batches.push({ revision: headerRevision, events: [] }, 0);
+  }
+
+  /** It is certain that there are no more events up to this revision. */
+  resumeAfter(headerRevision: bigint): void {
+    if (!this.#assembler.partial) this.#cursor.progressed(headerRevision);
   }
 
   receive(response: WatchResponse): void {
@@ -121,7 +132,23 @@ export class Watcher {
     this.#endedWith = error;
     this.batches.end(error);
     this.#options.ended(error);
-    for (const { reject } of this.#awaitingCreation.splice(0)) reject(error ?? closed());
+    this.#rejectCreation(error);
+  }
+
+  /**
+   * The owner of the client has closed it, which says why to those who wait for the creation. An iteration ends without
+   * an error, as it does when the watch itself is closed.
+   */
+  close(why: EtcdError): void {
+    if (this.ended) return;
+    this.#endedWith = why;
+    this.batches.discard();
+    this.#options.closed();
+    this.#rejectCreation(why);
+  }
+
+  #rejectCreation(why: EtcdError = closed()): void {
+    for (const { reject } of this.#awaitingCreation.splice(0)) reject(why);
   }
 
   #taken(): void {

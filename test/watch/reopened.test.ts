@@ -34,8 +34,9 @@ test('a watch that waits to be created again is created once by the stream that 
   const created: unknown[] = [];
   const etcd = await clientOf(
     async (stream) => {
-      const [a, b] = [await creation(stream), await creation(stream)];
+      const a = await creation(stream);
       stream.send({ ...header(10n), watchId: a.watchId, created: true });
+      const b = await creation(stream);
       stream.send({ ...header(10n), watchId: b.watchId, created: true });
       created.push(a.watchId, b.watchId);
       if (created.length > 2) return void created.push((await creation(stream)).watchId);
@@ -75,8 +76,9 @@ test('part of a revision is dropped when the stream is given up for its token', 
   let streams = 0;
   const etcd = await loggedInClientOf(async (stream) => {
     streams += 1;
-    const [a, b] = [await creation(stream), await creation(stream)];
+    const a = await creation(stream);
     stream.send({ ...header(10n), watchId: a.watchId, created: true });
+    const b = await creation(stream);
     stream.send({ ...header(10n), watchId: b.watchId, created: true });
     stream.send({ ...header(11n), watchId: a.watchId, events: [put('a', 11n)], fragment: streams === 1 });
     if (streams === 1) stream.send({ ...header(11n), watchId: b.watchId, canceled: true, cancelReason: INVALID_TOKEN });

@@ -1,13 +1,16 @@
 import { expect, test } from 'vitest';
+import { methods } from '../../src/gen/methods.js';
+import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { clientOf, createdId, creation, header, put } from '../support/scripted-watch.js';
 
 // What a real server does only now and then, or only some versions do, played by a scripted one.
 
 test('creates are answered in order, and a refused one, which bears no id, ends the right watch (S1)', async () => {
   const etcd = await clientOf(async (stream) => {
-    const ids = [await createdId(stream), await createdId(stream), await createdId(stream)];
-    stream.send({ ...header(10n), watchId: ids[0], created: true });
+    stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
+    const ids = [await createdId(stream), await createdId(stream)];
     stream.send({
       ...header(10n),
       watchId: -1n,
@@ -15,8 +18,8 @@ test('creates are answered in order, and a refused one, which bears no id, ends 
       canceled: true,
       cancelReason: 'etcdserver: permission denied',
     });
-    stream.send({ ...header(10n), watchId: ids[2], created: true });
-    stream.send({ ...header(11n), watchId: ids[2], events: [put('c', 11n)] });
+    stream.send({ ...header(10n), watchId: ids[1], created: true });
+    stream.send({ ...header(11n), watchId: ids[1], events: [put('c', 11n)] });
   });
   const [a, b, c] = [etcd.watch('a'), etcd.watch('b'), etcd.watch('c')];
   expect(await errorOf(b.created())).toMatchObject({ reason: 'PermissionDenied', code: 'PermissionDenied' });
@@ -24,24 +27,62 @@ test('creates are answered in order, and a refused one, which bears no id, ends 
   expect((await c.batches().next()).value).toMatchObject({ revision: 11n });
 });
 
-test('a progress reply with id -1 moves every watch of the stream, and a torn revision keeps its place (S2, S8)', async () => {
-  const resumed: bigint[] = [];
-  let streams = 0;
-  const etcd = await clientOf(async (stream) => {
-    streams += 1;
-    const first = await creation(stream);
-    const second = await creation(stream);
-    if (streams === 2) return void resumed.push(first.startRevision as bigint, second.startRevision as bigint);
-    stream.send({ ...header(10n), watchId: first.watchId, created: true });
-    stream.send({ ...header(10n), watchId: second.watchId, created: true });
-    stream.send({ ...header(12n), watchId: second.watchId, events: [put('b', 12n)], fragment: true });
-    stream.send({ ...header(50n), watchId: -1n });
-    stream.fail(14, 'gone');
-  });
-  etcd.watch('a');
-  etcd.watch('b');
-  await expect.poll(() => resumed).toEqual([51n, 11n]);
-});
+test.each([
+  ['3.4.24', 11n],
+  ['3.4.25', 51n],
+  ['3.5.7', 11n],
+  ['3.5.8', 51n],
+  ['3.6.0', 51n],
+  ['3.10.1', 51n],
+  ['', 11n],
+])(
+  'a progress reply of etcd %s with id -1 lets a quiet watch resume at %d, and a torn revision keeps its place (S2, S8)',
+  async (version, expected) => {
+    const resumed: bigint[] = [];
+    let streams = 0;
+    const endpoint = await scriptedServer(
+      scriptedUnary(methods.maintenance.status, () => ({ version })),
+      scriptedStream(methods.watch.watch, async (stream) => {
+        streams += 1;
+        const first = await creation(stream);
+        stream.send({ ...header(10n), watchId: first.watchId, created: true });
+        const second = await creation(stream);
+        if (streams === 2) return void resumed.push(first.startRevision, second.startRevision);
+        stream.send({ ...header(10n), watchId: second.watchId, created: true });
+        stream.send({ ...header(12n), watchId: second.watchId, events: [put('b', 12n)], fragment: true });
+        const { requestUnion } = await stream.receive();
+        if (requestUnion?.case !== 'progressRequest')
+          throw new Error(`expected a progress request, got ${requestUnion?.case}`);
+        stream.send({ ...header(50n), watchId: -1n });
+        // The client asks the member for its version; the stream ends once it has been told.
+        await expect.poll(() => toldProgress).toBe(true);
+        stream.fail(14, 'gone');
+      }),
+    );
+    const statusAnswered: string[] = [];
+    const etcd = openClient({
+      endpoints: [endpoint],
+      interceptors: [
+        {
+          unary: async (call, next) => {
+            const response = await next(call);
+            statusAnswered.push(call.method.path);
+            return response;
+          },
+        },
+      ],
+    });
+    let toldProgress = false;
+    const quiet = etcd.watch('a', { progress: true });
+    const torn = etcd.watch('b');
+    await Promise.all([quiet.created(), torn.created()]);
+    quiet.requestProgress();
+    expect((await quiet.batches().next()).value).toMatchObject({ revision: 50n, events: [] });
+    await expect.poll(() => statusAnswered).toEqual([methods.maintenance.status.path]);
+    toldProgress = true;
+    await expect.poll(() => resumed).toEqual([expected, 11n]);
+  },
+);
 
 test('a response that comes whole though fragments were asked for is asked for again, but not for ever (S4)', async () => {
   const large = (revision: bigint) => ({
@@ -110,8 +151,9 @@ test('part of a revision is dropped when the stream breaks, and comes whole from
 test('a cancel is sent once, and what still comes for its id is ignored (S9)', async () => {
   const cancelled: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
-    const [a, b] = [await createdId(stream), await createdId(stream)];
+    const a = await createdId(stream);
     stream.send({ ...header(10n), watchId: a, created: true });
+    const b = await createdId(stream);
     stream.send({ ...header(10n), watchId: b, created: true });
     const { requestUnion } = await stream.receive();
     if (requestUnion?.case === 'cancelRequest') cancelled.push(requestUnion.value.watchId);
@@ -173,4 +215,60 @@ test('a watch ended with the stream for a reason that stays ends with that reaso
     stream.fail(7, 'etcdserver: permission denied');
   });
   expect(await errorOf(etcd.watch('a').batches().next())).toMatchObject({ reason: 'PermissionDenied' });
+});
+
+test('creations that a proxy answers out of order, with ids of its own, each get their own events (S1)', async () => {
+  const keys = ['config', 'jobs-1', 'jobs-2', 'jobs-3', 'jobs-4'];
+  let streams = 0;
+  const etcd = await clientOf(async (stream) => {
+    streams += 1;
+    const pending: { readonly id: bigint; readonly key: string }[] = [];
+    let answered = 0;
+    // The proxy chooses ids from 0 on, and answers what it has in reverse.
+    for (let id = 0n; answered < keys.length; id += 1n) {
+      const { key } = (await creation(stream)) as { key?: Uint8Array };
+      pending.push({ id, key: new TextDecoder().decode(key) });
+      await new Promise((resolve) => setImmediate(resolve));
+      for (const watch of pending.splice(0).reverse()) {
+        answered += 1;
+        stream.send({ ...header(10n), watchId: watch.id, created: true });
+        stream.send({ ...header(11n), watchId: watch.id, events: [put(watch.key, BigInt(10 + streams))] });
+      }
+    }
+    if (streams === 1) stream.fail(14, 'gone');
+  });
+  const batches = keys.map((key) => etcd.watch(key).batches());
+  for (const revision of [11n, 12n]) {
+    const delivered = await Promise.all(batches.map((each) => each.next()));
+    expect(delivered.map(({ value }) => [value?.revision, value?.events[0]?.kv.keyText()])).toEqual(
+      keys.map((key) => [revision, key]),
+    );
+  }
+});
+
+test('refused creations that bear no id and come before the others end the right watches (S1)', async () => {
+  const refused = { created: true, canceled: true, watchId: -1n };
+  const etcd = await clientOf(async (stream) => {
+    stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
+    const ids = [await createdId(stream), await createdId(stream), await createdId(stream), await createdId(stream)];
+    // The second and the third of these four are refused, for different reasons, and nothing says which is which.
+    stream.send({ ...header(10n), ...refused, cancelReason: 'etcdserver: permission denied' });
+    stream.send({ ...header(10n), ...refused, cancelReason: 'etcdserver: mvcc: required revision has been compacted' });
+    stream.send({ ...header(10n), watchId: ids[3] as bigint, created: true });
+    stream.send({ ...header(10n), watchId: ids[0] as bigint, created: true });
+    for (const cancelReason of [
+      'etcdserver: permission denied',
+      'etcdserver: mvcc: required revision has been compacted',
+    ]) {
+      await createdId(stream);
+      stream.send({ ...header(10n), ...refused, cancelReason });
+    }
+    stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
+  });
+  const [first, a, b, c, d] = ['first', 'a', 'b', 'c', 'd'].map((key) => etcd.watch(key));
+  expect(await Promise.all([first, a, d].map((watch) => watch?.created()))).toEqual([10n, 10n, 10n]);
+  expect(await errorOf(b?.created() as Promise<bigint>)).toMatchObject({ reason: 'PermissionDenied' });
+  expect(await errorOf(c?.created() as Promise<bigint>)).toMatchObject({ reason: 'Compacted' });
+  // The stream goes on for watches that come later.
+  expect(await etcd.watch('later').created()).toBe(10n);
 });

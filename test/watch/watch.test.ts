@@ -83,23 +83,41 @@ describe('a watch', () => {
     expect(await errorOf(next)).toMatchObject({ reason: 'Canceled', cause: { message: 'enough' } });
   });
 
-  test('ends with ClientClosed when the client is closed', async () => {
+  test('ends its iteration without an error when the client is closed', async () => {
     const etcd = openClient();
     const watch = etcd.watch(unique());
     await watch.created();
-    const next = watch.batches().next();
+    const background = (async () => {
+      for await (const _event of watch);
+      return 'ended';
+    })();
     await etcd.close();
-    expect(await errorOf(next)).toMatchObject({ reason: 'ClientClosed' });
+    expect(await background).toBe('ended');
+  });
+
+  test('rejects created() with ClientClosed when the client is closed before', async () => {
+    const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
+    const created = errorOf(etcd.watch('k').created());
+    await etcd.close();
+    expect(await created).toMatchObject({ reason: 'ClientClosed' });
+  });
+
+  test('throws ClientClosed when it is created after the client was closed', async () => {
+    const etcd = openClient();
+    await etcd.close();
+    const watch = etcd.watch('k');
+    expect(await errorOf(watch.created())).toMatchObject({ reason: 'ClientClosed' });
+    expect(await errorOf(watch.batches().next())).toMatchObject({ reason: 'ClientClosed' });
   });
 
   test('of a namespace ends with its client, also while no server is to be found', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const watches = Array.from({ length: 20 }, (_, index) => etcd.namespace(`${index}/`).watch('k'));
-    const ends = watches.map((watch) => errorOf(watch.batches().next()));
+    const ends = watches.map((watch) => watch.batches().next());
     await errorOf(etcd.get('k', { timeoutMs: 300 }));
     await etcd.close();
     const soon = await Promise.race([Promise.all(ends), new Promise((resolve) => setImmediate(resolve, 'still open'))]);
-    expect(soon).toMatchObject(watches.map(() => ({ reason: 'ClientClosed' })));
+    expect(soon).toMatchObject(watches.map(() => ({ done: true })));
   });
 
   test('whose revision is compacted ends with a typed error that carries compactRevision (S6)', async () => {

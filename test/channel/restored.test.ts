@@ -1,0 +1,152 @@
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { prefix } from '../../src/index.js';
+import type { EtcdMember } from '../../src/testing/index.js';
+import { defaultTransport } from '../../src/transport/default-transport.js';
+import { parseEndpoint } from '../../src/transport/endpoint.js';
+import type { Transport } from '../../src/transport/transport.js';
+import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+
+interface Restorable {
+  readonly endpoints: readonly string[];
+  /** Keeps a copy of the data as it is now. The member is restarted for that. */
+  backup(): Promise<void>;
+  /** Replaces the data by the copy, or by nothing where there is none, and starts the member again. */
+  restore(): Promise<void>;
+}
+
+/** One member, whose data the test can put back to an older state. The cluster id stays the same. */
+async function restorableEtcd(): Promise<Restorable> {
+  const folder = temporaryFolder();
+  const [data, copy] = [join(folder, 'data'), join(folder, 'copy')];
+  const { endpoints, processes } = await ownEtcd({ args: [`--data-dir=${data}`] });
+  const [member] = processes as readonly [EtcdMember];
+  const replace = async (action: () => void): Promise<void> => {
+    await member.stop();
+    action();
+    await member.start();
+  };
+  return {
+    endpoints,
+    backup: () => replace(() => cpSync(data, copy, { recursive: true })),
+    restore: () =>
+      replace(() => {
+        rmSync(data, { recursive: true });
+        cpSync(copy, data, { recursive: true });
+      }),
+  };
+}
+
+describe('a cluster that is restored from an older copy', () => {
+  test('ends watches with ClusterChanged, and new watches see what is written from then on', async () => {
+    const etcd = await restorableEtcd();
+    const client = openClient({ endpoints: etcd.endpoints });
+    await client.put('k', 'before');
+    await etcd.backup();
+    for (let write = 0; write < 5; write += 1) await client.put('k', 'lost');
+    const watch = client.watch('k');
+    await watch.created();
+    await client.put('k', 'seen');
+    const batches = watch.batches();
+    expect((await batches.next()).value?.events[0]?.kv.text()).toBe('seen');
+    const ended = errorOf(batches.next());
+    await etcd.restore();
+    expect(await ended).toMatchObject({ reason: 'ClusterChanged', code: 'FailedPrecondition' });
+    expect((await client.get('k'))?.text()).toBe('before');
+    const again = client.watch('k');
+    await again.created();
+    await client.put('k', 'after');
+    expect((await again.batches().next()).value?.events[0]?.kv.text()).toBe('after');
+  });
+
+  test('makes a cached range read all keys again', async () => {
+    const etcd = await restorableEtcd();
+    const client = openClient({ endpoints: etcd.endpoints });
+    await client.put('k/kept', 'before');
+    await etcd.backup();
+    const cached = await client.cachedRange(prefix('k/'));
+    const { header } = await client.put('k/lost', 'x');
+    await cached.waitForRevision(header.revision);
+    await etcd.restore();
+    await expect.poll(() => cached.range().map((kv) => kv.keyText())).toEqual(['k/kept']);
+    expect(cached.revision).toBeLessThan(header.revision);
+    const added = await client.put('k/added', 'y');
+    await cached.waitForRevision(added.header.revision);
+    expect(cached.range().map((kv) => kv.keyText())).toEqual(['k/added', 'k/kept']);
+  });
+
+  test('loses a lock whose key is not in the copy, although its lease is', async () => {
+    const etcd = await restorableEtcd();
+    const client = openClient({ endpoints: etcd.endpoints });
+    const session = await Session.open(client, { ttl: 60 });
+    await etcd.backup();
+    const held = await new Mutex(session, 'lock').lock();
+    expect(held.valid()).toBe(true);
+    await etcd.restore();
+    await expect.poll(() => held.signal.aborted).toBe(true);
+    expect(held.signal.reason).toMatchObject({ reason: 'ClusterChanged' });
+    expect(session.valid()).toBe(false);
+    expect(await client.get(held.key)).toBeUndefined();
+  });
+
+  test('fails one ordered read with ClusterChanged, and orders those after it among themselves', async () => {
+    const etcd = await restorableEtcd();
+    const client = openClient({ endpoints: etcd.endpoints, orderedReads: true });
+    await client.put('k', 'before');
+    await etcd.backup();
+    await client.put('k', 'lost');
+    await etcd.restore();
+    expect(await errorOf(client.get('k', { serializable: true }))).toMatchObject({
+      reason: 'ClusterChanged',
+      outcome: 'rejected',
+    });
+    expect((await client.get('k', { serializable: true }))?.text()).toBe('before');
+    await client.put('k', 'after');
+    expect((await client.get('k', { serializable: true }))?.text()).toBe('after');
+  });
+});
+
+describe('another cluster behind the endpoint', () => {
+  test('is refused: calls, watches and leases end with ClusterChanged', async () => {
+    const [first, second] = [await ownEtcd(), await ownEtcd({ args: ['--initial-cluster-token=another'] })];
+    const [before, after] = [first.endpoints[0] as string, second.endpoints[0] as string];
+    let current = before;
+    // An address whose server is replaced by one of another cluster.
+    const client = openClient({
+      endpoints: [before],
+      transport: (_endpoint, options) => {
+        const transports = new Map<string, Transport>();
+        const inner = (): Transport => {
+          let transport = transports.get(current);
+          if (transport === undefined) {
+            transport = defaultTransport(parseEndpoint(current, 'endpoint'), options);
+            transports.set(current, transport);
+          }
+          return transport;
+        };
+        return {
+          unary: (call) => inner().unary(call),
+          stream: (call, handler) => inner().stream(call, handler),
+          close: async () => void (await Promise.all([...transports.values()].map((each) => each.close()))),
+        };
+      },
+    });
+    const session = await Session.open(client, { ttl: 5 });
+    const watch = client.watch('k');
+    await watch.created();
+    const batches = watch.batches();
+    current = after;
+    expect(await errorOf(client.get('k'))).toMatchObject({ reason: 'ClusterChanged', endpoint: before });
+    expect(await errorOf(client.put('k', 'v'))).toMatchObject({ reason: 'ClusterChanged', outcome: 'unknown' });
+    const ended = errorOf(batches.next());
+    await first.stop();
+    expect(await ended).toMatchObject({ reason: 'ClusterChanged' });
+    await expect.poll(() => session.signal.aborted).toBe(true);
+    expect(session.signal.reason).toMatchObject({ reason: 'ClusterChanged' });
+  });
+});
