@@ -1,3 +1,7 @@
+import { checkSignal } from './arguments.js';
+import { invalidInput } from './errors.js';
+import { onAbort } from './on-abort.js';
+
 const readAborted = getterOf('aborted') as (this: AbortSignal) => boolean;
 const readReason = getterOf('reason') as (this: AbortSignal) => unknown;
 
@@ -41,6 +45,27 @@ export class CheckedSignal {
     this.#aborting = true;
     this.#controller.abort(reason);
   }
+}
+
+/**
+ * A signal that aborts with the first of `checked` and `others` that is aborted, each asked when `aborted` is read. It is
+ * for signals that live no longer than `checked`, whose end takes the listeners back.
+ *
+ * @throws EtcdError, reason `InvalidInput`, where one of them is no AbortSignal.
+ */
+export function checkedSignalOf(checked: AbortSignal, others: readonly AbortSignal[]): AbortSignal {
+  for (const other of others) if (other === undefined) throw invalidInput('signal', 'undefined', 'an AbortSignal');
+  for (const other of others) checkSignal(other);
+  const sources = [checked, ...others];
+  const combined = new CheckedSignal(() => sources.find(({ aborted }) => aborted)?.reason);
+  const undos = sources.map((source) =>
+    onAbort(source, () => {
+      for (const undo of undos) undo();
+      if (!combined.aborted) combined.abort(source.reason);
+    }),
+  );
+  if (combined.aborted) for (const undo of undos) undo();
+  return combined.signal;
 }
 
 function getterOf(property: 'aborted' | 'reason'): unknown {

@@ -17,7 +17,8 @@ import type { StatusCode } from './status.js';
  * - `LeaseRevoked`: This client revoked the lease.
  * - `LeaseUnreachable`: No renewal was acknowledged before the lease's deadline on the local monotonic clock.
  * - `KeepAliveClosed`: The keepalive was closed by its owner; nobody renews the lease here any more.
- * - `LockLost`: The lock is not held, or not any more: released, or its key is gone.
+ * - `LockLost`: The lock is not held, or not any more: its key is gone.
+ * - `LockReleased`: The holder itself has released the lock, or resigned.
  * - `SnapshotCorrupt`: A snapshot lacks bytes, or they are not those that the member sent.
  * - `ClusterChanged`: Another cluster answered, or the store went back to an older revision because the cluster was restored
  *   from a backup.
@@ -42,6 +43,7 @@ export type ClientReason =
   | 'LeaseUnreachable'
   | 'KeepAliveClosed'
   | 'LockLost'
+  | 'LockReleased'
   | 'SnapshotCorrupt'
   | 'ClusterChanged'
   | 'StaleRead'
@@ -139,22 +141,31 @@ export function canceled(signal: AbortSignal, outcome: Outcome, method?: string)
   });
 }
 
-/** The caller's `timeoutMs` passed. What failed last, if anything did, says why. */
+/**
+ * The caller's `timeoutMs` passed. The cause is the latest failure, if there was one. `endpoint` has not answered yet.
+ */
 export function timedOut(
   what: string,
   timeoutMs: number,
   outcome: Outcome,
   method?: string,
   last?: EtcdError,
+  endpoint?: string,
 ): EtcdError {
-  const why = last === undefined ? '' : `; last failure: ${last.problem}`;
-  return new EtcdError(`${what} not done within timeoutMs = ${timeoutMs}${why}`, {
+  return new EtcdError(`${what} not done within timeoutMs = ${timeoutMs}${whyLate(last, endpoint)}`, {
     code: 'DeadlineExceeded',
     reason: 'DeadlineExceeded',
     outcome,
     method,
+    endpoint: last?.endpoint ?? endpoint,
     cause: last,
   });
+}
+
+function whyLate(last: EtcdError | undefined, endpoint: string | undefined): string {
+  if (last === undefined) return endpoint === undefined ? '' : `; no answer from ${endpoint} so far`;
+  const isNamed = last.endpoint === undefined || last.problem.includes(last.endpoint);
+  return `; last failure: ${last.problem}${isNamed ? '' : ` at ${last.endpoint}`}`;
 }
 
 /** The same of a call, whose time ran out between attempts. */

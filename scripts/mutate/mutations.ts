@@ -156,7 +156,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/concurrency/turn.ts',
     find: '    await seat.localQueue.left(signal);\n',
     replace:
-      '    await seat.localQueue.left(signal);\n    const again = seat.localQueue.tryEnter();\n    if (again !== undefined) return placeIn(seat, again);\n',
+      '    await seat.localQueue.left(signal);\n    const again = seat.localQueue.tryEnter();\n    if (again !== undefined) return placeIn(session, key, seat, again);\n',
     tests: ['test/concurrency/guarded-seat'],
   },
   {

@@ -4,6 +4,7 @@ import { monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
 import { forwardStream } from '../transport/forward-stream.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
+import { traceOf } from './call-trace.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { type Peer, Peers } from './peers.js';
 import { isEndpointFailure, mayRetry } from './retry.js';
@@ -59,6 +60,7 @@ export class Channel implements Transport {
     let outcome: Outcome = 'not-sent';
     let last: EtcdError | undefined;
     const seenBefore = this.cluster.revision;
+    const trace = traceOf(call.signal);
     for (let attempt = 0; ; attempt += 1) {
       const peer = this.#peers.pick(call.endpoint);
       peer.users += 1;
@@ -72,14 +74,21 @@ export class Channel implements Transport {
         const startedAt = monotonicMs();
         if (call.deadline <= startedAt) throw outOfTime(call, outcome, last);
         call.onAttempt?.(peer.endpoint.url);
+        if (trace !== undefined) trace.endpoint = peer.endpoint.url;
         try {
           const response = await peer.transport.unary(call);
           const header = headerOf(response);
           if (header !== undefined) this.cluster.answered(call, header, seenBefore, peer.endpoint.url);
           this.#works(peer, startedAt);
+          if (trace !== undefined) Object.assign(trace, { endpoint: undefined, failure: undefined, reached: true });
           return response;
         } catch (error) {
           if (!(error instanceof EtcdError)) throw error;
+          if (trace !== undefined) {
+            trace.reached ||= error.outcome !== 'not-sent';
+            // The end of the wait is no failure, and the endpoint still owes its answer.
+            if (!call.signal?.aborted) Object.assign(trace, { endpoint: undefined, failure: error });
+          }
           const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
           if (silent || isEndpointFailure(error) || error.reason === 'ClusterChanged') this.#fails(peer, error.reason);
           if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;

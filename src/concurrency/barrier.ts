@@ -2,19 +2,28 @@ import type { CallOptions } from '../channel/rpc.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
+import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { checkName } from './queue-entry.js';
 import { type WaitOptions, waitLimit } from './wait-limit.js';
 import { watchUntil } from './watch-until.js';
 
-/** Holds everybody up while one key exists: the `Barrier` of Go's recipes. */
+/**
+ * Holds everybody up while one key exists: the `Barrier` of Go's recipes. `hold` and `release` also use a key in the same
+ * folder, under the name with "__" before its last part: the barrier "app/gate" uses "app/__gate/". A user needs
+ * readwrite permission for it.
+ */
 export class Barrier {
   readonly name: string;
   readonly #client: Keyspace;
+  readonly #helpers: string;
+  readonly #generation: Generation;
 
   /** The name is the key. @throws EtcdError, reason `InvalidInput`. */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
+    this.#helpers = helperPrefix(name);
+    this.#generation = new Generation(this.#helpers);
   }
 
   /**
@@ -23,14 +32,32 @@ export class Barrier {
    */
   async hold(options: { readonly lease?: bigint | undefined } & CallOptions = {}): Promise<boolean> {
     const { lease, ...callOptions } = options;
-    const absent = [compare.missing(this.name)];
-    const { succeeded } = await this.#client.txn({ if: absent, then: [op.put(this.name, '', { lease })] }, callOptions);
-    return succeeded;
+    for (;;) {
+      const holding = this.#client.txn(
+        {
+          if: [compare.missing(this.name), this.#generation.isUnchanged],
+          then: [op.put(this.name, '', { lease })],
+          else: [op.get(this.name)],
+        },
+        callOptions,
+      );
+      const { header, succeeded, responses } = await withHelperKeys('a barrier', this.#helpers, holding);
+      this.#generation.saw(header.revision);
+      if (succeeded) return true;
+      if (responses[0] !== undefined) return false;
+    }
   }
 
   /** Takes the barrier down, whoever put it up; false where it was down. */
   async release(options?: CallOptions): Promise<boolean> {
-    return (await this.#client.delete(this.name, options)).deleted > 0n;
+    for (;;) {
+      const held = await this.#client.get(this.name, options);
+      if (held === undefined) return false;
+      // A copy of the request that arrives late finds another barrier, and leaves it up.
+      const isSame = [compare.createRevision(this.name, '==', held.createRevision)];
+      const releasing = this.#client.txn({ if: isSame, then: [op.delete(this.name), this.#generation.next] }, options);
+      if ((await withHelperKeys('a barrier', this.#helpers, releasing)).succeeded) return true;
+    }
   }
 
   /** Waits until the barrier is down. @throws EtcdError, see `WaitOptions`. */
@@ -47,7 +74,7 @@ export class Barrier {
         return held === undefined || held !== first ? true : undefined;
       });
     } catch (error) {
-      throw limit.signal.aborted ? limit.signal.reason : error;
+      throw limit.endedBy(error);
     } finally {
       limit.dispose();
     }

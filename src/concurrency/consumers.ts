@@ -7,6 +7,7 @@ import { onAbort } from '../on-abort.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import type { Held } from './held.js';
+import { type Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { Line } from './line.js';
 import type { Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
@@ -14,27 +15,32 @@ import { watchUntil } from './watch-until.js';
 
 /**
  * Those who take from a queue: they stand in line, so that a new item wakes one, and they get items in the order in
- * which they asked. The line's keys begin with "__", as do the other keys beside the items in Go's layout.
+ * which they asked. The line's keys lie beside the items: see `helperPrefix`.
  */
 export class Consumers {
   readonly #session: Session;
   readonly #items: string;
   readonly #order: RangeOptions;
   readonly #line: Line;
+  readonly #helpers: string;
+  readonly #generation: Generation | undefined;
 
-  /** `order` picks the item that comes first. */
-  constructor(session: Session, name: string, order: RangeOptions) {
+  /** `order` picks the item that comes first. A `generation` is told of each item that is taken. */
+  constructor(session: Session, name: string, order: RangeOptions, generation?: Generation) {
     this.#session = session;
     this.#items = `${name}/`;
     this.#order = order;
-    this.#line = new Line(session, `__${name}/consumers`);
+    this.#helpers = helperPrefix(name);
+    this.#generation = generation;
+    this.#line = new Line(session, `${this.#helpers}consumers`);
   }
 
   /** Waits for an item and takes it. */
   async take(options: WaitOptions): Promise<KeyValue> {
     const limit = waitLimit('dequeue', options, this.#session.signal);
     try {
-      const turn = await this.#line.enter('dequeue', { signal: limit.signal });
+      const entering = this.#line.enter('dequeue', { signal: limit.signal });
+      const turn = await withHelperKeys('dequeue', this.#helpers, entering);
       try {
         for (;;) {
           const item = await this.#first(turn, limit);
@@ -47,7 +53,8 @@ export class Consumers {
     } catch (error) {
       if (error instanceof UncertainClaim) throw error.cause;
       // Nothing was taken, whatever may have become of the session.
-      throw withoutEffect(limit.signal.aborted ? limit.signal.reason : error);
+      limit.settle('rejected');
+      throw withoutEffect(limit.endedBy(error));
     } finally {
       limit.dispose();
     }
@@ -69,6 +76,7 @@ export class Consumers {
    */
   async #claim(turn: Held, item: KeyValue): Promise<boolean> {
     const { leaseId: lease, signal } = this.#session;
+    const next = this.#generation === undefined ? [] : [this.#generation.next];
     let doubtful = false;
     try {
       const result = await untilAnswered(
@@ -77,7 +85,7 @@ export class Consumers {
           turn.txn(
             {
               if: [compare.modRevision(item.key, '==', item.modRevision)],
-              then: [op.delete(item.key), op.put(turn.key, item.key, { lease })],
+              then: [op.delete(item.key), op.put(turn.key, item.key, { lease }), ...next],
               else: [op.get(turn.key)],
             },
             options,

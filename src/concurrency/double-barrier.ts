@@ -38,7 +38,7 @@ interface State {
  * again once all have left; who comes earlier waits for that.
  *
  * A round begins with the put of `NAME/ready`, under the condition that nobody has withdrawn since the participants were
- * counted: each withdrawal changes the epoch, `__NAME/epoch`, which every put is compared with. So whoever gave up is
+ * counted: each withdrawal changes the epoch, `NAME/epoch`, which every put is compared with. So whoever gave up is
  * not counted, and a put or a beginning that comes late has no effect.
  */
 export class DoubleBarrier {
@@ -60,7 +60,7 @@ export class DoubleBarrier {
     this.#session = checkSession(session);
     this.#waiters = `${name}/waiters/`;
     this.#ready = `${name}/ready`;
-    this.#epoch = `__${name}/epoch`;
+    this.#epoch = `${name}/epoch`;
   }
 
   /**
@@ -85,7 +85,7 @@ export class DoubleBarrier {
       limit.signal.throwIfAborted();
       this.#participant = await this.#wait(key, limit).catch(async (error: unknown) => {
         const entered = await this.#withdraw(key);
-        if (entered === undefined) throw limit.signal.aborted ? limit.signal.reason : error;
+        if (entered === undefined) throw limit.endedBy(error);
         return entered;
       });
     } finally {
@@ -94,7 +94,7 @@ export class DoubleBarrier {
   }
 
   async #wait(key: string, limit: WaitLimit): Promise<Participant> {
-    const { client, leaseId: lease } = this.#session;
+    const { client } = this.#session;
     const state = await this.#put(key, limit.signal);
     const { createRevision: revision } = state.own as KeyValue;
     if (state.ready !== undefined) {
@@ -104,8 +104,7 @@ export class DoubleBarrier {
       return { key, revision, round };
     }
     if (!this.#isCounted(state.waiters, key)) throw full(this.count);
-    const entry = { key, prefix: this.#waiters, lease, revision, seenAt: state.seenAt };
-    const stopWatching = watchEntry(client, entry, (gone) => limit.end(gone));
+    const stopWatching = watchEntry(client, { key, revision, seenAt: state.seenAt }, (gone) => limit.end(gone));
     try {
       const beginning = { keys: this.#ready, wake: 'put' } as const;
       const round = await watchUntil(client, beginning, limit.signal, async (callOptions) => {
@@ -248,7 +247,7 @@ export class DoubleBarrier {
       await untilAnswered(limit.signal, (callOptions) => this.#sweep(round, callOptions));
       this.#participant = undefined;
     } catch (error) {
-      throw limit.signal.aborted ? limit.signal.reason : error;
+      throw limit.endedBy(error);
     } finally {
       limit.dispose();
     }
@@ -269,7 +268,9 @@ export class DoubleBarrier {
   /** Ends a round in which nobody is any more, also one whose participants all died. */
   async #sweep(round: bigint, options: CallOptions): Promise<void> {
     const empty = [compare.missing(prefix(this.#waiters)), compare.createRevision(this.#ready, '==', round)];
-    await this.#session.client.txn({ if: empty, then: [op.delete(this.#ready)] }, options);
+    // A put that belongs to this round, and arrives later, finds another epoch.
+    const ending = [op.delete(this.#ready), op.put(this.#epoch, '')] as const;
+    await this.#session.client.txn({ if: empty, then: ending }, options);
   }
 
   async #alone(what: string, allowed: boolean, action: () => Promise<void>): Promise<void> {

@@ -5,22 +5,49 @@ import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { withFirstCreate } from '../kv/range-presets.js';
 import type { WithHeader } from '../kv/results.js';
+import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Held } from './held.js';
-import { checkName, entryGone, type QueueKey, queueKey, readTurn } from './queue-entry.js';
+import { checkName, entryGone, type QueueEntry, type QueueKey, queueKey, readTurn } from './queue-entry.js';
 import { checkSession, type Session } from './session.js';
 import { takeTurn } from './turn.js';
 import { type WaitOptions, waitLimit } from './wait-limit.js';
 
 /** Being the leader. Its `key` bears the value proclaimed, its `token` fences writes; `resign` gives it up. */
 export class Leadership extends Held {
-  /** Gives the leader a new value. @throws EtcdError, reason `LockLost`, where it does not lead any more. */
-  async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.txn({ then: [op.put(this.key, value, { lease: this.session.leaseId })] }, options);
-    return { header };
+  /** Revision of the key's latest put that is known here. */
+  #modRevision: bigint;
+
+  /** @internal */
+  constructor(session: Session, name: string, entry: QueueEntry, leave: () => void) {
+    super(session, name, entry, leave);
+    this.#modRevision = entry.modRevision;
   }
 
-  /** As `unlock`. */
+  /**
+   * Gives the leader a new value. The put compares the revision of the value before, so that a copy of the request that
+   * arrives late cannot bring an old value back.
+   *
+   * @throws EtcdError, reason `LockLost`, where it does not lead any more.
+   */
+  async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
+    for (;;) {
+      const put = op.put(this.key, value, { lease: this.session.leaseId });
+      const isUnchanged = [compare.modRevision(this.key, '==', this.#modRevision)];
+      const { header, succeeded, responses } = await this.txn(
+        { if: isUnchanged, then: [put], else: [op.get(this.key)] },
+        options,
+      );
+      if (succeeded) {
+        this.#modRevision = header.revision;
+        return { header };
+      }
+      // An earlier proclamation came through without an answer, or somebody else put the key.
+      this.#modRevision = responses[0]?.modRevision ?? 0n;
+    }
+  }
+
+  /** As `unlock`: `signal` aborts with reason `LockReleased`. */
   resign(options?: { readonly timeoutMs?: number | undefined }): Promise<void> {
     return this.unlock(options);
   }
@@ -70,6 +97,8 @@ export class Election {
         leave();
         throw error;
       }
+    } catch (error) {
+      throw limit.endedBy(error);
     } finally {
       limit.dispose();
     }

@@ -1,5 +1,5 @@
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
-import { CheckedSignal } from '../checked-signal.js';
+import { CheckedSignal, checkedSignalOf } from '../checked-signal.js';
 import { EtcdError, timedOut } from '../errors.js';
 import type { WithHeader } from '../kv/results.js';
 import { onAbort } from '../on-abort.js';
@@ -67,6 +67,18 @@ export class Held implements AsyncDisposable {
     return this.#over.signal;
   }
 
+  /**
+   * A signal that aborts when the lock is not held any more or one of `others` aborts. Its `aborted` compares clocks when
+   * read, as `signal.aborted` does. `AbortSignal.any` does not: after a blocked event loop it is not aborted yet,
+   * although the lock may be another's already.
+   *
+   * @example
+   * await work({ signal: held.signalWith(stop.signal) });
+   */
+  signalWith(...others: readonly AbortSignal[]): AbortSignal {
+    return checkedSignalOf(this.signal, others);
+  }
+
   /** Whether the lock is certain to be held now. Compares clocks. */
   valid(): boolean {
     return !this.#over.aborted;
@@ -76,7 +88,8 @@ export class Held implements AsyncDisposable {
    * A transaction that does nothing unless the lock is still held: the comparison with the token is part of it, so a
    * holder that was paused for too long cannot write.
    *
-   * @throws EtcdError, reason `LockLost`, where the lock is not held; nothing was done then.
+   * @throws EtcdError, reason `LockLost`, or `LockReleased` after `unlock`, where the lock is not held; nothing was done
+   * then.
    */
   async txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
     txn: Txn<Then, Else>,
@@ -98,7 +111,9 @@ export class Held implements AsyncDisposable {
    */
   async unlock({ timeoutMs = UNLOCK_TIMEOUT_MS }: { readonly timeoutMs?: number | undefined } = {}): Promise<void> {
     checkTimeout(timeoutMs, 'timeoutMs');
-    this.#lose(new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockLost', outcome: 'rejected' }));
+    this.#lose(
+      new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' }),
+    );
     const released = await settledWithin(timeoutMs, this.#releasing as Promise<void>);
     if (!released) throw timedOut('unlock', timeoutMs, 'unknown');
   }
@@ -129,9 +144,10 @@ export class Held implements AsyncDisposable {
 }
 
 function notHeld(cause: unknown): EtcdError {
+  const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
   return new EtcdError('the lock is not held any more; nothing was written', {
     code: 'Aborted',
-    reason: 'LockLost',
+    reason: isReleased ? 'LockReleased' : 'LockLost',
     outcome: 'rejected',
     cause,
   });

@@ -9,6 +9,7 @@ import { backoffMs, pause } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Consumers } from './consumers.js';
+import { withHelperKeys } from './helper-keys.js';
 import { checkName } from './queue-entry.js';
 import { checkSession, type Session } from './session.js';
 import type { WaitOptions } from './wait-limit.js';
@@ -17,7 +18,9 @@ const MAX_PRIORITY = 65_535;
 
 /**
  * Smaller priorities first, and first in, first out among equals, on the key layout of the `PriorityQueue` of Go's
- * recipes. Every item is taken by one consumer.
+ * recipes. Every item is taken by one consumer. Besides the items, `enqueue` uses the keys that begin with "__" and the
+ * name, as Go's does, and `dequeue` keys in the folder of the queue: the queue "app/jobs" uses "__app/jobs/" and
+ * "app/__jobs/". A user needs readwrite permission for all of them.
  */
 export class PriorityQueue {
   readonly name: string;
@@ -45,13 +48,14 @@ export class PriorityQueue {
     for (let attempt = 0; ; attempt += 1) {
       const { header, kvs } = await client.range(prefix(`${equals}/`), { ...options, ...withLastKey() });
       const key = `${equals}/${String(numberAfter(kvs[0])).padStart(16, '0')}`;
-      const { succeeded } = await client.txn(
+      const enqueueing = client.txn(
         {
           if: [compare.modRevision(base, '<', header.revision + 1n)],
           then: [op.put(base, ''), op.put(key, value)],
         },
         options,
       );
+      const { succeeded } = await withHelperKeys('a priority queue', `__${this.name}/`, enqueueing);
       if (succeeded) return key;
       await pause(backoffMs(attempt), options.signal);
     }

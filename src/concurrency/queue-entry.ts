@@ -1,5 +1,5 @@
 import { checkName as checkNotEmpty } from '../arguments.js';
-import { type BytesLike, toBytes } from '../bytes.js';
+import { type BytesLike, compareBytes, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
 import { clientClosed, EtcdError } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
@@ -28,9 +28,14 @@ export interface QueueKey {
 export interface QueueEntry extends QueueKey {
   /** Create revision of the own key. */
   readonly revision: bigint;
+  /** Revision of its latest put. */
+  readonly modRevision: bigint;
   /** Store revision of the answer that showed the entry. */
   readonly seenAt: bigint;
 }
+
+/** What of an entry its watch needs. */
+type WatchedKey = Pick<QueueEntry, 'key' | 'revision' | 'seenAt'>;
 
 /** @throws EtcdError, reason `InvalidInput`, unless it is well-formed text, and not empty. */
 export function checkName(name: string): string {
@@ -50,75 +55,115 @@ export function uniqueKey(prefix: string, lease: bigint): string {
 }
 
 /**
- * Enters the queue, and tells who is right ahead. Repeating it is safe: only one locker at a time uses the key, and
+ * Enters the queue, and tells which key is right ahead. Repeating it is safe: only one locker at a time uses the key, and
  * where an earlier attempt came through the next finds the key and leaves it alone. An attempt whose outcome is unknown
- * may come through later still, when the key is gone again: `onUnknown` is told.
+ * may come through later still, when the key is gone again: `onUnknown` hears of it.
  */
 export async function enqueue(
   client: Keyspace,
-  { key, prefix: queue, lease }: QueueKey,
+  queueKey: QueueKey,
   value: BytesLike,
   signal: AbortSignal,
   onUnknown: () => void,
 ): Promise<{ readonly entry: QueueEntry; readonly ahead: KeyValue | undefined }> {
+  const { key, prefix: queue, lease } = queueKey;
   const enter = (options: CallOptions) =>
     client.txn(
       {
         if: [compare.createRevision(key, '==', 0n)],
         then: [op.range(prefix(queue), { ...withLastCreate(), keysOnly: true }), op.put(key, value, { lease })],
-        else: entered(key, queue, value, lease),
+        else: entered(key, queue),
       },
       options,
     );
   const result = await untilAnswered(signal, enter, onUnknown);
   const seenAt = result.header.revision;
-  if (result.succeeded) {
-    return { entry: { key, prefix: queue, lease, revision: seenAt, seenAt }, ahead: result.responses[0].kvs[0] };
-  }
+  if (result.succeeded) return { entry: newEntry(queueKey, seenAt), ahead: result.responses[0].kvs[0] };
   const [own, { kvs }] = result.responses;
   if (own === undefined) throw entryGone();
   const first = kvs[0];
   const ahead = first !== undefined && first.createRevision < own.createRevision ? first : undefined;
-  return { entry: { key, prefix: queue, lease, revision: own.createRevision, seenAt }, ahead };
+  return { entry: await withValue(client, entryOf(queueKey, own, seenAt), own, value, signal, onUnknown), ahead };
 }
 
-/** The own key, if it is there, and who is first. What an earlier attempt put may have another value. */
-function entered(key: string, queue: string, value: BytesLike, lease: bigint) {
-  const isOther = [compare.createRevision(key, '>', 0n), compare.value(key, '!=', value)];
-  return [
-    op.get(key),
-    op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true }),
-    op.txn({ if: isOther, then: [op.put(key, value, { lease })] }),
-  ] as const;
+/** The own key, if it is there, and the first of the queue. */
+function entered(key: string, queue: string) {
+  return [op.get(key), op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true })] as const;
+}
+
+function newEntry(queueKey: QueueKey, revision: bigint): QueueEntry {
+  return { ...queueKey, revision, modRevision: revision, seenAt: revision };
+}
+
+function entryOf(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, seenAt: bigint): QueueEntry {
+  return { ...queueKey, revision: createRevision, modRevision, seenAt };
+}
+
+/**
+ * Gives a key that an earlier attempt put the value that is wanted now. The put compares the revision that was read: a
+ * copy of the request that arrives late finds another one, and does not bring an old value back.
+ */
+async function withValue(
+  client: Keyspace,
+  entry: QueueEntry,
+  own: KeyValue,
+  value: BytesLike,
+  signal: AbortSignal,
+  onUnknown: () => void,
+): Promise<QueueEntry> {
+  const wanted = toBytes(value, 'value');
+  const { key, lease, revision } = entry;
+  let seen = own;
+  // The key is there: whatever becomes of the calls below, it has to be withdrawn where the wait ends.
+  if (compareBytes(seen.value, wanted) !== 0) onUnknown();
+  while (compareBytes(seen.value, wanted) !== 0) {
+    const { modRevision } = seen;
+    const change = (options: CallOptions) =>
+      client.txn(
+        {
+          if: [compare.modRevision(key, '==', modRevision)],
+          then: [op.put(key, wanted, { lease })],
+          else: [op.get(key)],
+        },
+        options,
+      );
+    const { header, succeeded, responses } = await untilAnswered(signal, change, onUnknown);
+    if (succeeded) return { ...entry, modRevision: header.revision };
+    const there = responses[0];
+    if (there?.createRevision !== revision) throw entryGone();
+    seen = there;
+  }
+  return { ...entry, modRevision: seen.modRevision };
 }
 
 /** Enters the queue only where it is empty. Undefined: it was not. As to repeating, see `enqueue`. */
 export async function enqueueIfEmpty(
   client: Keyspace,
-  { key, prefix: queue, lease }: QueueKey,
+  queueKey: QueueKey,
   value: BytesLike,
   signal: AbortSignal,
   onUnknown: () => void,
 ): Promise<QueueEntry | undefined> {
+  const { key, prefix: queue, lease } = queueKey;
   const enter = (options: CallOptions) =>
     client.txn(
       {
         // A range without keys counts as one missing key, whose create revision is 0.
         if: [compare.createRevision(prefix(queue), '==', 0n)],
         then: [op.put(key, value, { lease })],
-        else: entered(key, queue, value, lease),
+        else: entered(key, queue),
       },
       options,
     );
   const result = await untilAnswered(signal, enter, onUnknown);
   const seenAt = result.header.revision;
-  if (result.succeeded) return { key, prefix: queue, lease, revision: seenAt, seenAt };
+  if (result.succeeded) return newEntry(queueKey, seenAt);
   const [own, { kvs }] = result.responses;
   if (own === undefined) return undefined;
-  const entry = { key, prefix: queue, lease, revision: own.createRevision, seenAt };
   const first = kvs[0];
-  if (first === undefined || first.createRevision >= own.createRevision) return entry;
-  // A place in the queue that an attempt of some time ago took, and nobody waits in.
+  if (first === undefined || first.createRevision >= own.createRevision)
+    return withValue(client, entryOf(queueKey, own, seenAt), own, value, signal, onUnknown);
+  // An earlier attempt took this place in the queue, and no contender waits in it.
   await leaveQueue(client, key, own.createRevision, signal);
   return undefined;
 }
@@ -172,16 +217,16 @@ async function readAhead(client: Keyspace, entry: QueueEntry, signal: AbortSigna
 /** The own entry, if it is there and has its turn. */
 export async function readTurn(
   client: Keyspace,
-  { key, prefix: queue, lease }: QueueKey,
+  queueKey: QueueKey,
   signal: AbortSignal,
 ): Promise<QueueEntry | undefined> {
   const first = { ...withFirstCreate(), keysOnly: true };
   const { header, responses } = await untilAnswered(signal, (options) =>
-    client.txn({ then: [op.get(key), op.range(prefix(queue), first)] }, options),
+    client.txn({ then: [op.get(queueKey.key), op.range(prefix(queueKey.prefix), first)] }, options),
   );
   const [own, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
   if (own === undefined || range.kvs[0]?.createRevision !== own.createRevision) return undefined;
-  return { key, prefix: queue, lease, revision: own.createRevision, seenAt: header.revision };
+  return entryOf(queueKey, own, header.revision);
 }
 
 /**
@@ -199,17 +244,27 @@ export async function leaveQueue(
   );
 }
 
-/** Leaves the queue where it is not known whether it was entered, because the answer was lost. */
-export async function leaveQueueIfEntered(client: Keyspace, key: BytesLike, lifetime: AbortSignal): Promise<void> {
+/**
+ * Deletes a key where it is there under this lease: a put of it may have come through without an answer, or late. Under
+ * another lease it is another contender's.
+ */
+export async function deleteLatePut(
+  client: Keyspace,
+  key: BytesLike,
+  lease: bigint,
+  lifetime: AbortSignal,
+): Promise<void> {
   const own = await untilDone(lifetime, (options) => client.get(key, options));
-  if (own !== undefined) await leaveQueue(client, key, own.createRevision, lifetime);
+  if (own?.lease !== lease) return;
+  const isOwn = [compare.createRevision(key, '==', own.createRevision), compare.lease(key, '==', lease)];
+  await untilDone(lifetime, (options) => client.txn({ if: isOwn, then: [op.delete(key)] }, options));
 }
 
 /**
  * Calls `gone` when the entry's key is deleted, by whomever, until the function returned is called. The watch covers
  * all since the entry was seen, but begins only after a moment: most waits and holds are over before.
  */
-export function watchEntry(client: Keyspace, entry: QueueEntry, gone: (error: EtcdError) => void): () => void {
+export function watchEntry(client: Keyspace, entry: WatchedKey, gone: (error: EtcdError) => void): () => void {
   const stop = new AbortController();
   const report = (cause?: unknown): void => {
     if (!stop.signal.aborted) gone(entryGone(cause));
@@ -224,7 +279,7 @@ export function watchEntry(client: Keyspace, entry: QueueEntry, gone: (error: Et
   };
 }
 
-async function entryDeleted(client: Keyspace, entry: QueueEntry, signal: AbortSignal): Promise<void> {
+async function entryDeleted(client: Keyspace, entry: WatchedKey, signal: AbortSignal): Promise<void> {
   let startRevision = entry.seenAt + 1n;
   for (;;) {
     try {

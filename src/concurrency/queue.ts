@@ -5,21 +5,30 @@ import { withFirstRev } from '../kv/range-presets.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Consumers } from './consumers.js';
+import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { checkName } from './queue-entry.js';
 import { checkSession, type Session } from './session.js';
 import type { WaitOptions } from './wait-limit.js';
 
-/** First in, first out, on the key layout of the `Queue` of Go's recipes. Every item is taken by one consumer. */
+/**
+ * First in, first out, on the key layout of the `Queue` of Go's recipes. Every item is taken by one consumer. Besides the
+ * items it uses keys in the same folder, under the name with "__" before its last part: the queue "app/jobs" uses
+ * "app/__jobs/". A user needs readwrite permission for both.
+ */
 export class Queue {
   readonly name: string;
   readonly #session: Session;
   readonly #consumers: Consumers;
+  readonly #helpers: string;
+  readonly #generation: Generation;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#session = checkSession(session);
-    this.#consumers = new Consumers(session, name, withFirstRev());
+    this.#helpers = helperPrefix(name);
+    this.#generation = new Generation(this.#helpers);
+    this.#consumers = new Consumers(session, name, withFirstRev(), this.#generation);
   }
 
   /**
@@ -29,10 +38,12 @@ export class Queue {
   async enqueue(value: BytesLike, options?: CallOptions): Promise<string> {
     for (;;) {
       const key = `${this.name}/${nanoseconds()}`;
-      const { succeeded } = await this.#session.client.txn(
-        { if: [compare.missing(key)], then: [op.put(key, value)] },
+      const enqueueing = this.#session.client.txn(
+        { if: [compare.missing(key), this.#generation.isUnchanged], then: [op.put(key, value)] },
         options,
       );
+      const { header, succeeded } = await withHelperKeys('a queue', this.#helpers, enqueueing);
+      this.#generation.saw(header.revision);
       if (succeeded) return key;
     }
   }

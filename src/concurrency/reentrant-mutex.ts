@@ -59,6 +59,8 @@ export class ReentrantMutex {
         if (held?.valid() && this.#owners.get(owner) === ownership) return this.#handle(owner, ownership, held);
         if (this.#owners.get(owner) === ownership) this.#owners.delete(owner);
       }
+    } catch (error) {
+      throw limit.endedBy(error);
     } finally {
       limit.dispose();
     }

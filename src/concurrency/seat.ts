@@ -1,8 +1,8 @@
 import type { Keyspace } from '../keyspace.js';
 import { after } from '../time.js';
+import { GUARD_MS } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
-import { leaveQueueIfEntered } from './queue-entry.js';
-import { GUARD_MS } from './strays.js';
+import { deleteLatePut } from './queue-entry.js';
 import { watchPuts } from './watch-puts.js';
 
 /**
@@ -13,6 +13,7 @@ export class Seat {
   readonly localQueue: LocalQueue;
   readonly #client: Keyspace;
   readonly #key: string;
+  readonly #lease: bigint;
   readonly #lifetime: AbortSignal;
   /** Greatest create revision that a locker knows to be its own. */
   #claimed = 0n;
@@ -20,9 +21,10 @@ export class Seat {
   #stopTimer: () => void = () => {};
 
   /** `vacant` is called when nobody uses the seat any more. */
-  constructor(client: Keyspace, key: string, lifetime: AbortSignal, vacant: () => void) {
+  constructor(client: Keyspace, key: string, lease: bigint, lifetime: AbortSignal, vacant: () => void) {
     this.#client = client;
     this.#key = key;
+    this.#lease = lease;
     this.#lifetime = lifetime;
     this.localQueue = new LocalQueue(() => {
       if (this.#guarding === undefined) vacant();
@@ -32,6 +34,11 @@ export class Seat {
   /** A locker found the key to be its own, at this create revision. */
   claim(revision: bigint): void {
     if (revision > this.#claimed) this.#claimed = revision;
+  }
+
+  /** Deletes the key if it is there and no locker uses it. */
+  async clear(): Promise<void> {
+    if (this.localQueue.occupant === undefined) await this.#clear();
   }
 
   /** A put of the key has an unknown outcome: it may come through at any time, as long as the lease lives. */
@@ -72,7 +79,7 @@ export class Seat {
     const leave = await this.localQueue.enter(this.#lifetime, 'guard');
     try {
       if (revision !== undefined && revision <= this.#claimed) return;
-      await leaveQueueIfEntered(this.#client, this.#key, this.#lifetime);
+      await deleteLatePut(this.#client, this.#key, this.#lease, this.#lifetime);
     } finally {
       leave();
     }

@@ -6,6 +6,7 @@ import type { Keyspace } from '../keyspace.js';
 import { checkKey } from '../kv/key-range.js';
 import { onAbort } from '../on-abort.js';
 import { LocalQueue } from './local-queue.js';
+import { deleteLatePut } from './queue-entry.js';
 import { RegisteredKey } from './registered-key.js';
 import { Session } from './session.js';
 import { orAborted, untilSpace, type WaitOptions, waitLimit } from './wait-limit.js';
@@ -83,6 +84,7 @@ export class SelfHealingSession implements AsyncDisposable {
       for (;;) {
         const session = await orAborted(this.#whole, signal);
         const losses = this.#losses;
+        session.latePuts.inUse(registered.key);
         await orAborted(session.strays(registered.key).delete(registered.key), signal);
         try {
           await registered.put(this.client, session.leaseId, () => true, signal);
@@ -111,6 +113,9 @@ export class SelfHealingSession implements AsyncDisposable {
       const session = await orAborted(this.#whole, signal);
       await registered.delete(this.client, signal);
       this.#registered.delete(id);
+      session.latePuts.released(registered.key, () =>
+        deleteLatePut(this.client, registered.key, session.leaseId, session.signal),
+      );
       if (registered.doubtful) session.strays(registered.key).add(registered.key);
     });
   }
@@ -203,7 +208,7 @@ export class SelfHealingSession implements AsyncDisposable {
       leave = await this.#turns.enter(limit.signal);
       await action(limit.signal);
     } catch (error) {
-      throw limit.signal.aborted ? limit.signal.reason : error;
+      throw limit.endedBy(error);
     } finally {
       leave();
       limit.dispose();

@@ -8,7 +8,7 @@ import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Held } from './held.js';
 import { Line } from './line.js';
-import { checkName, leaveQueueIfEntered, type QueueEntry, uniqueKey } from './queue-entry.js';
+import { checkName, deleteLatePut, type QueueEntry, uniqueKey } from './queue-entry.js';
 import { checkSession, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 import { watchUntil } from './watch-until.js';
@@ -42,7 +42,7 @@ export class Semaphore {
       const gate = await this.#gate.enter('acquire', { signal: limit.signal });
       return (await this.#enter(gate, limit, () => this.#room(limit.signal))) as Held;
     } catch (error) {
-      throw limit.signal.aborted ? limit.signal.reason : error;
+      throw limit.endedBy(error);
     } finally {
       limit.dispose();
     }
@@ -59,7 +59,7 @@ export class Semaphore {
       gate ??= await this.#gate.enter('tryAcquire', { signal });
       return await this.#enter(gate, limit, () => this.#hasRoom({ signal }));
     } catch (error) {
-      throw limit.signal.aborted ? limit.signal.reason : error;
+      throw limit.endedBy(error);
     } finally {
       limit.dispose();
     }
@@ -92,13 +92,20 @@ export class Semaphore {
       const { createRevision: revision } = responses[1] as KeyValue;
       // Without the gate's key no second put comes through, however late: not after the permit was given back either.
       if (doubtful) await gate.unlock({ timeoutMs: Number.POSITIVE_INFINITY });
-      const entry: QueueEntry = { key, prefix: permits, lease, revision, seenAt: header.revision };
+      const entry: QueueEntry = {
+        key,
+        prefix: permits,
+        lease,
+        revision,
+        modRevision: revision,
+        seenAt: header.revision,
+      };
       return Held.begin(this.#session, this.name, entry, () => {});
     } catch (error) {
       // First the gate: without its key a permit that is still on its way cannot come through.
       const withdrawn = gate
         .unlock({ timeoutMs: Number.POSITIVE_INFINITY })
-        .then(() => leaveQueueIfEntered(client, key, lifetime));
+        .then(() => deleteLatePut(client, key, lease, lifetime));
       await settledWithin(
         CLEANUP_WAIT_MS,
         withdrawn.catch(() => {}),

@@ -1,6 +1,7 @@
 import { checkCan } from '../arguments.js';
 import { type BytesLike, idOf, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
+import { checkedSignalOf } from '../checked-signal.js';
 import { EtcdError, invalidInput } from '../errors.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
@@ -8,6 +9,7 @@ import type { KeepAlive } from '../lease/keep-alive.js';
 import { lostWithClient } from '../lease/keeper.js';
 import { onAbort } from '../on-abort.js';
 import { once } from '../once.js';
+import { FIRST_LOOK_MS, LatePuts } from './late-puts.js';
 import { Seat } from './seat.js';
 import { Strays } from './strays.js';
 import { untilAnswered, waitLimit } from './wait-limit.js';
@@ -35,11 +37,14 @@ export class Session implements AsyncDisposable {
   readonly #keepAlive: KeepAlive;
   readonly #seats = new Map<string, Seat>();
   readonly #strays = new Map<string, Strays>();
+  /** @internal Keys of this session that were released: a second copy of their put may yet arrive. */
+  readonly latePuts: LatePuts;
   readonly #end: (loseLease: () => void) => Promise<void>;
 
   private constructor(client: Keyspace, keepAlive: KeepAlive) {
     this.client = client;
     this.#keepAlive = keepAlive;
+    this.latePuts = new LatePuts(client, keepAlive.id, keepAlive.signal, FIRST_LOOK_MS);
     let ending = false;
     const offClose = client.beforeClose(() => this.#end(() => keepAlive.lose(lostWithClient(keepAlive.id))));
     this.#end = once((loseLease) => {
@@ -78,6 +83,17 @@ export class Session implements AsyncDisposable {
     return this.#keepAlive.signal;
   }
 
+  /**
+   * A signal that aborts when the session is over or one of `others` aborts. Its `aborted` compares clocks when read, as
+   * `signal.aborted` does. `AbortSignal.any` does not: after a blocked event loop it is late.
+   *
+   * @example
+   * await work({ signal: session.signalWith(stop.signal, AbortSignal.timeout(5_000)) });
+   */
+  signalWith(...others: readonly AbortSignal[]): AbortSignal {
+    return checkedSignalOf(this.signal, others);
+  }
+
   /** Whether the lease is certain to be alive now. Compares clocks. */
   valid(): boolean {
     return this.#keepAlive.valid();
@@ -85,13 +101,17 @@ export class Session implements AsyncDisposable {
 
   /** @internal The seat of a key. Enter its queue in the same turn: a seat that nobody uses is forgotten. */
   seat(key: string): Seat {
-    return remembered(this.#seats, key, (forget) => new Seat(this.client, key, this.signal, forget));
+    return remembered(this.#seats, key, (forget) => new Seat(this.client, key, this.leaseId, this.signal, forget));
   }
 
   /** @internal Keys under this prefix that a lost put may yet bring. */
   strays(own: BytesLike): Strays {
     const id = idOf(toBytes(own, 'own'));
-    return remembered(this.#strays, id, (forget) => new Strays(this.client, prefix(own), this.signal, forget));
+    return remembered(
+      this.#strays,
+      id,
+      (forget) => new Strays(this.client, prefix(own), this.leaseId, this.signal, forget),
+    );
   }
 
   /** @internal Whether a call failed because the lease is gone: then the session is over. */
@@ -133,7 +153,7 @@ export class Session implements AsyncDisposable {
       // Safe to repeat: the lease's number is random, nobody else can have it.
       await untilAnswered(limit.signal, (options) => client.lease.revoke(leaseId, options));
     } catch (error) {
-      if (!isOverAnyway(error, lifetimeMs)) throw error;
+      if (!isOverAnyway(error, lifetimeMs)) throw limit.endedBy(error);
     } finally {
       limit.dispose();
     }

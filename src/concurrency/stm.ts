@@ -1,5 +1,5 @@
 import { checkChoice, checkCount, checkFunction } from '../arguments.js';
-import { amended, EtcdError } from '../errors.js';
+import { EtcdError } from '../errors.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
 import { backoffMs, pause } from '../time.js';
 import { ISOLATIONS, type Isolation, StmTransaction } from './stm-transaction.js';
@@ -48,7 +48,8 @@ export async function stm<T>(
     if (!limit.signal.aborted || !(error instanceof EtcdError)) throw error;
     // Of what was going on when time was up only the commit can have had an effect.
     const uncertain = tx.committing && error.outcome === 'unknown';
-    throw uncertain ? amended(limit.signal.reason, { outcome: 'unknown' }) : limit.signal.reason;
+    if (uncertain) limit.settle('unknown');
+    throw limit.endedBy(error);
   } finally {
     limit.dispose();
   }

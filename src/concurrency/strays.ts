@@ -2,11 +2,9 @@ import { type BytesLike, idOf, toBytes } from '../bytes.js';
 import type { Keyspace } from '../keyspace.js';
 import type { Keys } from '../kv/key-range.js';
 import { after } from '../time.js';
-import { leaveQueue, leaveQueueIfEntered } from './queue-entry.js';
+import { GUARD_MS } from './late-puts.js';
+import { deleteLatePut } from './queue-entry.js';
 import { watchPuts } from './watch-puts.js';
-
-/** A request held up for longer, by a member paused in the middle of it, say, is not reckoned with. */
-export const GUARD_MS = 300_000;
 
 /**
  * Keys of which a put may still be on its way although nobody uses them any more. Should one appear it is deleted. One
@@ -15,6 +13,7 @@ export const GUARD_MS = 300_000;
 export class Strays {
   readonly #client: Keyspace;
   readonly #range: Keys;
+  readonly #lease: bigint;
   readonly #lifetime: AbortSignal;
   readonly #gone: () => void;
   readonly #keys = new Map<string, { readonly key: Uint8Array; readonly stopTimer: () => void }>();
@@ -23,9 +22,10 @@ export class Strays {
   #clearing: Promise<unknown> = Promise.resolve();
 
   /** `lifetime` ends it: with the lease the keys go. `gone` is called when nothing is left to do. */
-  constructor(client: Keyspace, range: Keys, lifetime: AbortSignal, gone: () => void) {
+  constructor(client: Keyspace, range: Keys, lease: bigint, lifetime: AbortSignal, gone: () => void) {
     this.#client = client;
     this.#range = range;
+    this.#lease = lease;
     this.#lifetime = lifetime;
     this.#gone = gone;
   }
@@ -75,10 +75,13 @@ export class Strays {
       { lifetime, over },
       {
         stands: async () => {
-          for (const { key } of this.#keys.values()) await this.#clear(leaveQueueIfEntered(client, key, lifetime));
+          for (const { key } of this.#keys.values())
+            await this.#clear(deleteLatePut(client, key, this.#lease, lifetime));
         },
-        put: async ({ key, createRevision }) => {
-          if (this.#keys.has(idOf(key))) await this.#clear(leaveQueue(client, key, createRevision, lifetime));
+        put: async ({ key, lease }) => {
+          // Under another lease it is another client's key.
+          if (lease !== this.#lease || !this.#keys.has(idOf(key))) return;
+          await this.#clear(deleteLatePut(client, key, lease, lifetime));
         },
       },
     );

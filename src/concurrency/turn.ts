@@ -2,10 +2,10 @@ import type { BytesLike } from '../bytes.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { settledWithin } from '../time.js';
 import {
+  deleteLatePut,
   enqueue,
   enqueueIfEmpty,
   leaveQueue,
-  leaveQueueIfEntered,
   type QueueEntry,
   type QueueKey,
   uniqueKey,
@@ -50,7 +50,7 @@ export async function takeTurn<T>(what: string, contender: Contender, options: W
   try {
     limit.signal.throwIfAborted();
     const place = contender.own === undefined ? await sharedPlace(session, key.key, limit.signal) : ownPlace(contender);
-    const attempt = begin(session, key.key, place);
+    const attempt = begin(session, key.key, place, limit);
     const entering = enqueue(session.client, key, value, limit.signal, attempt.onUnknown);
     const { entry, ahead } = await attempt.step(entering);
     attempt.entry = entry;
@@ -58,7 +58,7 @@ export async function takeTurn<T>(what: string, contender: Contender, options: W
     if (ahead !== undefined) await attempt.step(wait(session, entry, ahead, limit));
     return hold(entry, place.leave);
   } catch (error) {
-    throw limit.signal.aborted ? limit.signal.reason : error;
+    throw limit.endedBy(error);
   } finally {
     limit.dispose();
   }
@@ -78,7 +78,7 @@ export async function tryTurn<T>(
     const place =
       contender.own === undefined ? await trySharedPlace(session, key.key, limit.signal) : ownPlace(contender);
     if (place === undefined) return undefined;
-    const attempt = begin(session, key.key, place);
+    const attempt = begin(session, key.key, place, limit);
     const entry = await attempt.step(enqueueIfEmpty(session.client, key, value, limit.signal, attempt.onUnknown));
     if (entry === undefined) {
       place.leave();
@@ -87,7 +87,7 @@ export async function tryTurn<T>(
     place.claim(entry.revision);
     return hold(entry, place.leave);
   } catch (error) {
-    throw limit.signal.aborted ? limit.signal.reason : error;
+    throw limit.endedBy(error);
   } finally {
     limit.dispose();
   }
@@ -110,7 +110,7 @@ interface Place {
 
 async function sharedPlace(session: Session, key: string, signal: AbortSignal): Promise<Place> {
   const seat = session.seat(key);
-  return placeIn(seat, await seat.localQueue.enter(signal));
+  return placeIn(session, key, seat, await seat.localQueue.enter(signal));
 }
 
 async function trySharedPlace(session: Session, key: string, signal: AbortSignal): Promise<Place | undefined> {
@@ -118,18 +118,28 @@ async function trySharedPlace(session: Session, key: string, signal: AbortSignal
     // Anew each time: one that was empty for a moment is forgotten, and others may have another.
     const seat = session.seat(key);
     const leave = seat.localQueue.tryEnter();
-    if (leave !== undefined) return placeIn(seat, leave);
+    if (leave !== undefined) return placeIn(session, key, seat, leave);
     if (seat.localQueue.occupant !== 'guard') return undefined;
     await seat.localQueue.left(signal);
     signal.throwIfAborted();
   }
 }
 
-function placeIn(seat: Seat, leave: () => void): Place {
-  return { claim: (revision) => seat.claim(revision), doubt: () => seat.guard(), leave };
+function placeIn(session: Session, key: string, seat: Seat, leave: () => void): Place {
+  session.latePuts.inUse(key);
+  return {
+    claim: (revision) => seat.claim(revision),
+    doubt: () => seat.guard(),
+    leave: () => {
+      // Another locker of the session may take the key as soon as it is left.
+      session.latePuts.released(key, () => session.seat(key).clear());
+      leave();
+    },
+  };
 }
 
 function ownPlace({ session, key: { key, lease }, own }: Contender): Place {
+  const { client, signal, latePuts } = session;
   let doubtful = false;
   return {
     claim: () => {},
@@ -137,7 +147,9 @@ function ownPlace({ session, key: { key, lease }, own }: Contender): Place {
       doubtful = true;
     },
     leave: () => {
-      if (doubtful && !session.signal.aborted) session.strays(`${own}${lease.toString(16)}-`).add(key);
+      if (signal.aborted) return;
+      latePuts.released(key, () => deleteLatePut(client, key, session.leaseId, signal));
+      if (doubtful) session.strays(`${own}${lease.toString(16)}-`).add(key);
     },
   };
 }
@@ -154,12 +166,12 @@ interface Attempt {
  * The steps towards the turn. Where one fails the own key is deleted, by a path that what ended the wait does not stop;
  * only then may the next contender of the session use the key.
  */
-function begin(session: Session, key: string, place: Place): Attempt {
+function begin(session: Session, key: string, place: Place, limit: WaitLimit): Attempt {
   const { client, signal } = session;
   let doubtful = false;
   const withdraw = async (entry: QueueEntry | undefined): Promise<void> => {
     if (entry !== undefined) await leaveQueue(client, key, entry.revision, signal);
-    else if (doubtful) await leaveQueueIfEntered(client, key, signal);
+    else if (doubtful) await deleteLatePut(client, key, session.leaseId, signal);
   };
   const attempt: Attempt = {
     entry: undefined,
@@ -175,7 +187,8 @@ function begin(session: Session, key: string, place: Place): Attempt {
         session.losesWith(error);
         // Fails only with the session, and then the key goes with the lease.
         const withdrawn = withdraw(attempt.entry).catch(() => {});
-        await settledWithin(CLEANUP_WAIT_MS, withdrawn.finally(place.leave));
+        const isWithdrawn = await settledWithin(CLEANUP_WAIT_MS, withdrawn.finally(place.leave));
+        if (attempt.entry !== undefined || doubtful) limit.settle(isWithdrawn ? 'rejected' : 'unknown');
         throw error;
       }
     },

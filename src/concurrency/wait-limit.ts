@@ -1,6 +1,7 @@
 import { checkSignal } from '../arguments.js';
+import { traceCalls, traceOf } from '../channel/call-trace.js';
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
-import { canceled, EtcdError, type Reason, timedOut } from '../errors.js';
+import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors.js';
 import { onAbort } from '../on-abort.js';
 import { after, backoffMs, pause } from '../time.js';
 
@@ -16,13 +17,14 @@ export interface WaitOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** Why what is being repeated until a signal aborts does not come through; a time limit that ends it says so. */
-const failures = new WeakMap<AbortSignal, EtcdError>();
-
 /** Everything that may end a wait, as one signal with one reason, an `EtcdError`. */
 export interface WaitLimit {
   readonly signal: AbortSignal;
+  /** Says what became of the writes of the wait, for its error. Default: by what became of its calls. */
+  settle(outcome: Outcome): void;
   end(reason: EtcdError): void;
+  /** The error to reject with: that of the end of the wait, where it has ended, and else the one that is given. */
+  endedBy(error: unknown): unknown;
   /** Takes back the timer and the listeners. */
   dispose(): void;
 }
@@ -33,20 +35,39 @@ export function waitLimit(what: string, options: WaitOptions, lifetime?: AbortSi
   const controller = new AbortController();
   const { signal } = options;
   checkSignal(signal);
-  const end = (reason: EtcdError): void => controller.abort(reason);
-  const undos = [
-    after(timeoutMs, () => end(timedOut(what, timeoutMs, 'rejected', undefined, failures.get(controller.signal)))),
-  ];
-  const endWith = (source: AbortSignal | undefined, reasonOf: (source: AbortSignal) => EtcdError): void => {
-    if (source === undefined) return;
-    undos.push(onAbort(source, () => end(reasonOf(source))));
-    if (source.aborted) end(reasonOf(source));
+  const trace = traceCalls(controller.signal, signal);
+  let endedFor: 'timeout' | 'signal' | 'other' = 'other';
+  const end = (reason: EtcdError, why: typeof endedFor = 'other'): void => {
+    if (controller.signal.aborted) return;
+    endedFor = why;
+    controller.abort(reason);
   };
-  endWith(lifetime, ({ reason }) => reason);
-  endWith(signal, (source) => canceled(source, 'rejected'));
+  const late = (outcome: Outcome): EtcdError =>
+    timedOut(what, timeoutMs, outcome, undefined, trace.failure, trace.endpoint);
+  const undos = [after(timeoutMs, () => end(late('rejected'), 'timeout'))];
+  const endWith = (source: AbortSignal | undefined, action: (source: AbortSignal) => void): void => {
+    if (source === undefined) return;
+    undos.push(onAbort(source, () => action(source)));
+    if (source.aborted) action(source);
+  };
+  endWith(lifetime, ({ reason }) => end(reason));
+  // The reason of an outer wait is that one's to complete.
+  endWith(signal, (source) =>
+    end(canceled(source, 'rejected'), source.reason instanceof EtcdError ? 'other' : 'signal'),
+  );
   return {
     signal: controller.signal,
+    settle: (outcome) => {
+      trace.outcome = outcome;
+    },
     end,
+    endedBy: (error) => {
+      if (!controller.signal.aborted) return error;
+      const outcome = trace.outcome ?? (trace.reached ? 'rejected' : 'not-sent');
+      if (endedFor === 'timeout') return late(outcome);
+      const { reason } = controller.signal;
+      return endedFor === 'signal' ? amended(reason, { outcome }) : reason;
+    },
     dispose: () => {
       for (const undo of undos) undo();
     },
@@ -101,14 +122,14 @@ async function repeat<T>(
   for (let attempt = 0; ; attempt += 1) {
     signal.throwIfAborted();
     try {
-      const result = await call({ signal });
-      failures.delete(signal);
-      return result;
+      return await call({ signal });
     } catch (error) {
       if (error instanceof EtcdError && error.outcome === 'unknown') onUnknown();
       signal.throwIfAborted();
       if (!(error instanceof EtcdError) || !again(error)) throw error;
-      failures.set(signal, error);
+      // Interceptors and the exchange of a password fail above the channel, which notes the other failures.
+      const trace = traceOf(signal);
+      if (trace !== undefined) Object.assign(trace, { endpoint: undefined, failure: error });
       await pause(backoffMs(attempt), signal);
     }
   }

@@ -4,7 +4,7 @@ import { settledWithin } from '../time.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import { Session } from './session.js';
-import { type WaitOptions, waitLimit } from './wait-limit.js';
+import { untilAnswered, type WaitOptions, waitLimit } from './wait-limit.js';
 
 const CLOSE_WAIT_MS = 1_000;
 
@@ -32,14 +32,16 @@ export async function withLock<T>(
   let session: Session | undefined;
   let held: Held | undefined;
   try {
-    session = await Session.open(client, { ttl, signal });
+    // Without a time limit this waits for a server as long as for the lock.
+    session = await untilAnswered(signal, (options) => Session.open(client, { ...options, ttl }));
     held = await new Mutex(session, name).lock({ signal });
     limit.dispose();
     const result = await action(held);
-    held.signal.throwIfAborted();
+    if (held.signal.aborted && held.signal.reason.reason !== 'LockReleased') throw held.signal.reason;
     return result;
   } catch (error) {
-    throw held === undefined && signal.aborted ? signal.reason : error;
+    if (held !== undefined) throw error;
+    throw limit.endedBy(error);
   } finally {
     limit.dispose();
     // Where these fail the lease runs out by itself; that must not hide what became of the action.

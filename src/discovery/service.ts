@@ -1,13 +1,14 @@
 import { show } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
+import { deleteLatePut } from '../concurrency/queue-entry.js';
+import { RegisteredKey } from '../concurrency/registered-key.js';
 import { SelfHealingSession } from '../concurrency/self-healing-session.js';
 import type { Session } from '../concurrency/session.js';
+import { waitLimit } from '../concurrency/wait-limit.js';
 import { invalidInput } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
-import { compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
 import { decodeEndpoint, type Endpoint, encodeEndpoint } from './endpoint.js';
 
 /** What became of one endpoint. */
@@ -130,10 +131,26 @@ export class Service {
     value: BytesLike,
     options: CallOptions,
   ): Promise<() => Promise<void>> {
-    const { leaseId: lease } = session;
-    await this.#client.put(key, value, { ...options, lease });
+    const registered = new RegisteredKey(toBytes(key, 'id'), toBytes(value, 'endpoint'));
+    const within = async (what: string, limits: CallOptions, action: (signal: AbortSignal) => Promise<unknown>) => {
+      const limit = waitLimit(what, this.#client.lease.bounded(limits), session.signal);
+      try {
+        await action(limit.signal);
+      } catch (error) {
+        session.losesWith(error);
+        throw limit.endedBy(error);
+      } finally {
+        limit.dispose();
+      }
+    };
+    session.latePuts.inUse(key);
+    await within('register', options, (signal) => registered.put(this.#client, session.leaseId, () => true, signal));
     return async () => {
-      await this.#client.txn({ if: [compare.lease(key, '==', lease)], then: [op.delete(key)] });
+      // With the lease the key goes by itself.
+      if (session.signal.aborted) return;
+      await within('close', {}, (signal) => registered.delete(this.#client, signal));
+      if (session.client === this.#client)
+        session.latePuts.released(key, () => deleteLatePut(this.#client, key, session.leaseId, session.signal));
     };
   }
 }

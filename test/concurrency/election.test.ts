@@ -41,7 +41,7 @@ test('the leader is who came first; its key bears what it proclaims (S17, S23)',
   await leadership.resign();
   const next = await later;
   expect((await a.leader())?.text()).toBe('b');
-  expect(await errorOf(leadership.proclaim('too late'))).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
+  expect(await errorOf(leadership.proclaim('too late'))).toMatchObject({ reason: 'LockReleased', outcome: 'rejected' });
   expect((await a.leader())?.text()).toBe('b');
   await next.resign();
   expect(await a.leader()).toBeUndefined();

@@ -5,7 +5,7 @@ import { Seat } from '../../src/concurrency/seat.js';
 import { openClient, unique } from '../support/client.js';
 import { answerLost } from '../support/transactions.js';
 
-vi.mock('../../src/concurrency/strays.js', async (original) => ({ ...(await original<object>()), GUARD_MS: 100 }));
+vi.mock('../../src/concurrency/late-puts.js', async (original) => ({ ...(await original<object>()), GUARD_MS: 100 }));
 
 test('a lock that was held for longer than its key is guarded has one holder after it, and no second', async () => {
   let losesAnswer = true;
@@ -37,7 +37,7 @@ test('a lock that was held for longer than its key is guarded has one holder aft
 test('a seat that nobody uses is forgotten when it is guarded no longer', async () => {
   const lifetime = new AbortController();
   let vacant = 0;
-  const seat = new Seat(openClient(), unique('lock'), lifetime.signal, () => {
+  const seat = new Seat(openClient(), unique('lock'), 1n, lifetime.signal, () => {
     vacant += 1;
   });
   seat.guard();

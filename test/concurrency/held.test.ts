@@ -103,7 +103,7 @@ test('a lock whose session was lost on the way is not handed out', async () => {
   const [lease, key] = [session.leaseId, `${name}/k`];
   await session.close();
   let left = 0;
-  const entry = { key, prefix: `${name}/`, lease, revision: 5n, seenAt: 5n };
+  const entry = { key, prefix: `${name}/`, lease, revision: 5n, modRevision: 5n, seenAt: 5n };
   const begun = errorOf(() =>
     Held.begin(session, name, entry, () => {
       left += 1;

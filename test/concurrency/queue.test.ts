@@ -46,7 +46,7 @@ describe('Queue', () => {
     const waiting = [];
     for (let index = 0; index < 20; index += 1) {
       waiting.push((await queue(etcd, name)).dequeue());
-      await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(BigInt(index + 1));
+      await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(BigInt(index + 1));
     }
     const before = await eventsSent(endpoints);
     const producer = await queue(etcd, name);
@@ -57,7 +57,7 @@ describe('Queue', () => {
     // The item, the one behind in the line, and perhaps one's own key. Were all woken it would be more than 210.
     expect((await eventsSent(endpoints)) - before).toBeLessThanOrEqual(20 * 4);
     expect(await errorOf(producer.dequeue({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
-    await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(0n);
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(0n);
   });
 
   test('does not lose an item whose claim was applied while its answer was lost', async () => {
@@ -74,12 +74,12 @@ describe('Queue', () => {
   test('tells a consumer at once that its place is gone, whose loss is that of nothing', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const waiting = errorOf((await queue(etcd, name)).dequeue());
-    await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(1n);
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1n);
     await etcd.delete(prefix(`__${name}/`));
     expect(await waiting).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
     const session = await Session.open(etcd);
     const ending = errorOf(new Queue(session, name).dequeue());
-    await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(1n);
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1n);
     await session.close();
     expect((await ending).outcome).toBe('rejected');
   });
@@ -89,7 +89,7 @@ describe('Queue', () => {
     const dying = await Session.open(etcd);
     const dead = errorOf(new Queue(dying, name).dequeue());
     const next = (await queue(etcd, name)).dequeue();
-    await expect.poll(async () => (await etcd.range(prefix(`__${name}/`))).count).toBe(2n);
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(2n);
     await dying.close();
     await dead;
     await (await queue(etcd, name)).enqueue('x');

@@ -27,7 +27,15 @@ describe('withLock', () => {
   test('gives up in time where no server answers', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const error = await errorOf(withLock(etcd, 'x', () => {}, { timeoutMs: 200 }));
-    expect(error).toMatchObject({ reason: 'DeadlineExceeded', problem: 'withLock not done within timeoutMs = 200' });
+    expect(error).toMatchObject({
+      reason: 'DeadlineExceeded',
+      outcome: 'not-sent',
+      endpoint: 'http://127.0.0.1:1',
+      cause: { reason: 'ConnectFailed' },
+    });
+    expect(error.message).toMatch(
+      /^withLock not done within timeoutMs = 200; last failure: cannot connect to http:\/\/127\.0\.0\.1:1: .*ECONNREFUSED/,
+    );
   });
 
   test('gives up in time where the servers fall silent', async () => {

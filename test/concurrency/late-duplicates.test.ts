@@ -1,0 +1,313 @@
+import { describe, expect, test, vi } from 'vitest';
+import * as concurrency from '../../src/concurrency/index.js';
+import * as discovery from '../../src/discovery/index.js';
+import type { RequestOp, TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
+import { type Client, prefix } from '../../src/index.js';
+import type { Init } from '../../src/protobuf/codec.js';
+import { openClient, unique } from '../support/client.js';
+
+// A paused member, a proxy or a host may deliver a copy of any write at any later time (S25). Here each write that a
+// primitive sends is delivered once more after every later step of a history, and what is in the store is compared with a
+// run without copies.
+
+vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
+  ...(await original<object>()),
+  FIRST_LOOK_MS: 50,
+}));
+
+const { Barrier, DoubleBarrier, Election, Mutex, PriorityQueue, Queue, ReentrantMutex, RWMutex } = concurrency;
+const { Semaphore, SelfHealingSession, Session, stm, withLock } = concurrency;
+
+type Step = () => Promise<unknown>;
+
+/** The steps of one run. The writes of `etcd` are copied, those of `other` are not. */
+type History = (etcd: Client, other: Client, name: string) => Promise<readonly Step[]>;
+
+/** A history for each class and function of the packages. A new one without a history fails a test below. */
+const HISTORIES: Readonly<Record<string, History>> = {
+  Session: async (etcd, other, name) => {
+    const session = await Session.open(etcd);
+    return [() => other.put(name, 'x', { lease: session.leaseId }), () => session.close()];
+  },
+  Mutex: async (etcd, other, name) => {
+    const [own, others] = [new Mutex(await Session.open(etcd), name), new Mutex(await Session.open(other), name)];
+    let held: concurrency.Held | undefined;
+    let waiting: Promise<concurrency.Held> | undefined;
+    return [
+      async () => (held = await own.lock()),
+      () => unlock(held),
+      async () => (held = await others.lock()),
+      async () => {
+        waiting = own.lock();
+        await expect.poll(async () => (await other.range(prefix(`${name}/`))).count).toBe(2n);
+      },
+      async () => {
+        await unlock(held);
+        held = await waiting;
+      },
+      () => unlock(held),
+      async () => (held = await own.tryLock()),
+      () => unlock(held),
+      async () => (held = await others.lock()),
+    ];
+  },
+  withLock: async (etcd, other, name) => [
+    () => withLock(etcd, name, () => {}),
+    async () => new Mutex(await Session.open(other), name).lock(),
+  ],
+  ReentrantMutex: async (etcd, other, name) => {
+    const [own, others] = [
+      new ReentrantMutex(await Session.open(etcd), name),
+      new Mutex(await Session.open(other), name),
+    ];
+    const holds: concurrency.ReentrantHeld[] = [];
+    return [
+      async () => holds.push(await own.lock('owner')),
+      async () => holds.push(await own.lock('owner')),
+      async () => holds.pop()?.unlock(),
+      async () => holds.pop()?.unlock(),
+      () => others.lock(),
+    ];
+  },
+  RWMutex: async (etcd, other, name) => {
+    const [own, others] = [new RWMutex(await Session.open(etcd), name), new RWMutex(await Session.open(other), name)];
+    const holds: concurrency.Held[] = [];
+    return [
+      async () => holds.push(await own.readLock()),
+      async () => holds.push(await own.readLock()),
+      () => unlock(holds.pop()),
+      () => unlock(holds.pop()),
+      async () => holds.push(await own.lock()),
+      () => unlock(holds.pop()),
+      () => others.lock(),
+    ];
+  },
+  Election: async (etcd, other, name) => {
+    const [own, others] = [new Election(await Session.open(etcd), name), new Election(await Session.open(other), name)];
+    let leadership: concurrency.Leadership | undefined;
+    return [
+      async () => (leadership = await own.campaign('A')),
+      () => leadership?.proclaim('B') as Promise<unknown>,
+      () => leadership?.proclaim('C') as Promise<unknown>,
+      () => leadership?.resign() as Promise<unknown>,
+      async () => (leadership = await own.campaign('D')),
+      () => leadership?.proclaim('E') as Promise<unknown>,
+      () => leadership?.resign() as Promise<unknown>,
+      () => others.campaign('F'),
+    ];
+  },
+  Semaphore: async (etcd, other, name) => {
+    const own = new Semaphore(await Session.open(etcd), name, 2);
+    const others = new Semaphore(await Session.open(other), name, 2);
+    const permits: concurrency.Held[] = [];
+    // The gate opens in the background.
+    const acquire = async (semaphore: concurrency.Semaphore): Promise<void> => {
+      permits.push(await semaphore.acquire());
+      await expect.poll(async () => (await other.range(prefix(`${name}/gate/`))).count).toBe(0n);
+    };
+    return [
+      () => acquire(own),
+      () => acquire(own),
+      () => unlock(permits.pop()),
+      () => unlock(permits.pop()),
+      () => acquire(others),
+      () => acquire(others),
+    ];
+  },
+  Barrier: async (etcd, other, name) => {
+    const [own, others] = [new Barrier(etcd, name), new Barrier(other, name)];
+    return [
+      () => own.hold(),
+      () => own.release(),
+      () => others.hold(),
+      () => others.release(),
+      () => own.hold(),
+      () => others.release(),
+    ];
+  },
+  DoubleBarrier: async (etcd, other, name) => {
+    const both = [
+      new DoubleBarrier(await Session.open(etcd), name, 2),
+      new DoubleBarrier(await Session.open(other), name, 2),
+    ];
+    const all = (action: (barrier: concurrency.DoubleBarrier) => Promise<void>) => Promise.all(both.map(action));
+    return [
+      () => both[0]?.enter({ timeoutMs: 100 }).catch(() => {}) as Promise<unknown>,
+      () => all((barrier) => barrier.enter()),
+      () => all((barrier) => barrier.leave()),
+      () => all((barrier) => barrier.enter()),
+      () => all((barrier) => barrier.leave()),
+    ];
+  },
+  Queue: async (etcd, other, name) => {
+    const [own, others] = [new Queue(await Session.open(etcd), name), new Queue(await Session.open(other), name)];
+    return [
+      () => own.enqueue('a'),
+      () => own.enqueue('b'),
+      () => others.dequeue(),
+      () => own.dequeue(),
+      () => others.enqueue('c'),
+    ];
+  },
+  PriorityQueue: async (etcd, other, name) => {
+    const [own, others] = [
+      new PriorityQueue(await Session.open(etcd), name),
+      new PriorityQueue(await Session.open(other), name),
+    ];
+    return [
+      () => own.enqueue('a', 2),
+      () => own.enqueue('b', 1),
+      () => others.dequeue(),
+      () => own.dequeue(),
+      () => others.enqueue('c', 1),
+    ];
+  },
+  stm: async (etcd, other, name) => {
+    await other.put(name, '0');
+    const increment = (client: Client): Promise<void> =>
+      stm(client, async (tx) => tx.put(name, String(Number(await tx.text(name)) + 1)));
+    return [() => increment(etcd), () => increment(etcd), () => increment(other), () => increment(etcd)];
+  },
+  SelfHealingSession: async (etcd, other, name) => {
+    const session = await SelfHealingSession.open(etcd);
+    return [
+      () => session.register(name, 'first'),
+      () => session.register(name, 'second'),
+      () => session.unregister(name),
+      () => session.register(name, 'third'),
+      () => session.unregister(name),
+      async () => (await SelfHealingSession.open(other)).register(name, 'of another'),
+    ];
+  },
+  Service: async (etcd, other, name) => {
+    const session = await Session.open(etcd);
+    const service = new discovery.Service(etcd, name);
+    let registration: discovery.Registration | undefined;
+    const register = async (address: string): Promise<void> => {
+      registration = await service.register(session, 'id', { address });
+    };
+    return [
+      () => register('first:1'),
+      () => register('second:2'),
+      () => registration?.close() as Promise<void>,
+      () => register('third:3'),
+      () => registration?.close() as Promise<void>,
+      async () =>
+        new discovery.Service(other, name).register(await Session.open(other), 'id', { address: 'of-another:4' }),
+    ];
+  },
+};
+
+async function unlock(held: concurrency.Held | undefined): Promise<void> {
+  await held?.unlock();
+}
+
+interface Write {
+  /** After how many steps it was sent. */
+  readonly step: number;
+  readonly path: string;
+  readonly sendAgain: () => Promise<unknown>;
+}
+
+/** A client, and the writes that it has sent so far. */
+function recordedClient(stepsDone: () => number): { readonly etcd: Client; readonly writes: Write[] } {
+  const writes: Write[] = [];
+  const etcd = openClient({
+    interceptors: [
+      {
+        unary: (call, next) => {
+          if (isWrite(call.method.path, call.request)) {
+            const { signal: _, ...copy } = call;
+            writes.push({
+              step: stepsDone(),
+              path: call.method.path,
+              sendAgain: () => next({ ...copy, deadline: Number.POSITIVE_INFINITY }),
+            });
+          }
+          return next(call);
+        },
+      },
+    ],
+  });
+  return { etcd, writes };
+}
+
+function isWrite(path: string, request: unknown): boolean {
+  if (path === methods.kv.txn.path) return writesKeys(request as Init<TxnRequest>);
+  return ([methods.kv.put, methods.kv.deleteRange, methods.lease.leaseRevoke] as { path: string }[]).some(
+    (method) => method.path === path,
+  );
+}
+
+function writesKeys({ success = [], failure = [] }: Init<TxnRequest>): boolean {
+  return [...success, ...failure].some(({ request }: Init<RequestOp>) => {
+    if (request?.case === 'requestTxn') return writesKeys(request.value);
+    return request?.case === 'requestPut' || request?.case === 'requestDeleteRange';
+  });
+}
+
+/** What a reader finds: keys, values, whether there is a lease, and how often each was put. Random names become equal. */
+async function contents(reader: Client, name: string): Promise<readonly string[]> {
+  const keys: string[] = [];
+  for (const start of [name, `__${name}`]) {
+    for (const kv of (await reader.range(prefix(start))).kvs) {
+      const key = kv
+        .keyText()
+        .replace(name, 'NAME')
+        .replace(/[0-9a-f]{13,}/g, 'X');
+      // These count what happened. How often they were put does not matter.
+      const isCounter = /\/(?:epoch|generation)$/.test(key);
+      const value = kv
+        .text()
+        .replace(name, 'NAME')
+        .replace(/[0-9a-f]{13,}/g, 'X');
+      keys.push(
+        isCounter ? key : `${key} = ${value}, ${kv.lease === 0n ? 'no lease' : 'lease'}, put ${kv.version} times`,
+      );
+    }
+  }
+  return keys.sort();
+}
+
+/** Plays a history, and gives what the store holds after each step. `copied` is sent again after each later step. */
+async function play(
+  history: History,
+  copied: number | undefined,
+  expected?: readonly (readonly string[])[],
+): Promise<{ readonly states: readonly (readonly string[])[]; readonly writes: readonly Write[] }> {
+  const [name, reader] = [unique('late'), openClient()];
+  let done = 0;
+  const { etcd, writes } = recordedClient(() => done);
+  const states: (readonly string[])[] = [];
+  const steps = await history(etcd, openClient(), name);
+  for (const [index, step] of steps.entries()) {
+    await step();
+    done += 1;
+    const write = copied === undefined ? undefined : writes[copied];
+    // Whatever the server says to a copy.
+    await write?.sendAgain().catch(() => {});
+    if (expected === undefined) states.push(await contents(reader, name));
+    else
+      await expect
+        .poll(() => contents(reader, name), {
+          message: `after step ${index + 1}, with a copy of ${write?.path} of step ${write?.step}`,
+        })
+        .toEqual(expected[index]);
+  }
+  await etcd.close();
+  return { states, writes };
+}
+
+describe('a copy of a write that arrives after any later step', () => {
+  test.for(Object.entries(HISTORIES))('changes nothing that %s has left in the store', async ([, history]) => {
+    const { states, writes } = await play(history, undefined);
+    expect(writes.length).toBeGreaterThan(0);
+    await Promise.all(writes.map((_, copied) => play(history, copied, states)));
+  });
+
+  test('is tried for everything that the packages export', () => {
+    const exported = [...Object.keys(concurrency), ...Object.keys(discovery)];
+    expect(exported.filter((name) => !(name in HISTORIES))).toEqual([]);
+  });
+});
