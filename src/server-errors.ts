@@ -76,8 +76,12 @@ const SERVER_ERRORS = {
   DeadlineExceeded: ['DeadlineExceeded', 'etcdserver: context deadline exceeded'],
 } as const satisfies Record<string, readonly [StatusCode, string]>;
 
-/** The name of a server error, as in Go's `rpctypes` less the prefix `Err`. */
-export type ServerReason = keyof typeof SERVER_ERRORS;
+/**
+ * The name of a server error, as in Go's `rpctypes` less the prefix `Err`; and `ProposalDropped`, which `rpctypes` does not
+ * name: raft on the member that got the request dropped it, because there was no leader, the leader was being changed, or
+ * too many proposals were waiting.
+ */
+export type ServerReason = keyof typeof SERVER_ERRORS | 'ProposalDropped';
 
 const byMessage = new Map<string, ServerReason>(
   Object.entries(SERVER_ERRORS).map(([name, [, message]]) => [message, name as ServerReason]),
@@ -86,6 +90,7 @@ const byMessage = new Map<string, ServerReason>(
 /** Messages without a name of their own in etcd, by what they amount to. */
 const UNNAMED: ReadonlyMap<string, ServerReason> = new Map([
   ['auth: authentication failed, password was given for no password user', 'AuthFailed'],
+  ['raft proposal dropped', 'ProposalDropped'],
 ]);
 
 export function serverReason(message: string): ServerReason | undefined {
@@ -93,5 +98,5 @@ export function serverReason(message: string): ServerReason | undefined {
 }
 
 export function statusOfReason(reason: ServerReason): StatusCode {
-  return SERVER_ERRORS[reason][0];
+  return reason === 'ProposalDropped' ? 'Unknown' : SERVER_ERRORS[reason][0];
 }

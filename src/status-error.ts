@@ -11,8 +11,12 @@ const INCONCLUSIVE: ReadonlySet<StatusCode> = new Set(['Canceled', 'DeadlineExce
 /** etcd looks at the quota again when it applies a write: beyond it, the write is done, and refused all the same. */
 const DONE_ALL_THE_SAME: ReadonlySet<ServerReason> = new Set(['NoSpace']);
 
-/** A learner looks at no request; before etcd 3.6 it says so with Unavailable. */
-const REFUSED_UNSEEN: ReadonlySet<ServerReason> = new Set(['NotSupportedForLearner']);
+/**
+ * Refusals that prove that nothing was done, whatever status they come with. A learner looks at no request; before etcd
+ * 3.6 it says so with Unavailable. Raft drops a proposal before it appends it to its log (`ErrProposalDropped` in
+ * raft.go), and etcd passes that on with status Unknown.
+ */
+const REFUSED_UNSEEN: ReadonlySet<ServerReason> = new Set(['NotSupportedForLearner', 'ProposalDropped']);
 
 /** As much as header fields may hold; a watch may be told more. */
 const LONGEST_TEXT_CHARS = 65_536;

@@ -7,10 +7,13 @@ import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } 
 import { traceOf } from './call-trace.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { type Peer, Peers } from './peers.js';
-import { isEndpointFailure, mayRetry } from './retry.js';
+import { isEndpointFailure, isPassing, mayRetry } from './retry.js';
 
 /** A call that got no answer for this long says something about the endpoint, not only about the caller's patience. */
 const SILENCE_MS = 1_000;
+
+/** How often in a row a member that is well may refuse for a moment, before another one is asked. */
+const MAX_PASSING = 5;
 
 /** Repetitions of a call that has all the time in the world and one endpoint to go to: some seconds. */
 const MAX_VAIN = 5;
@@ -59,13 +62,14 @@ export class Channel implements Transport {
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     let outcome: Outcome = 'not-sent';
     let last: EtcdError | undefined;
+    let passing = 0;
     const seenBefore = this.cluster.revision;
     const trace = traceOf(call.signal);
     for (let attempt = 0; ; attempt += 1) {
       const peer = this.#peers.pick(call.endpoint);
       peer.users += 1;
       try {
-        if (last !== undefined && peer.parkedUntil > monotonicMs()) {
+        if (last !== undefined && (isPassing(last) || peer.parkedUntil > monotonicMs())) {
           const leftMs = call.deadline - monotonicMs();
           await pause(Math.min(this.#peers.pauseMs(peer, attempt), leftMs), call.signal, this.#closed.signal);
           if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
@@ -90,9 +94,12 @@ export class Channel implements Transport {
             if (!call.signal?.aborted) Object.assign(trace, { endpoint: undefined, failure: error });
           }
           const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
-          if (silent || isEndpointFailure(error) || error.reason === 'ClusterChanged') this.#fails(peer, error.reason);
+          const isWell = isPassing(error) && ++passing <= MAX_PASSING;
+          if (silent || (isEndpointFailure(error) && !isWell) || error.reason === 'ClusterChanged')
+            this.#fails(peer, error.reason);
           if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
           if (this.#isVain(call, attempt) || this.#isStuck(call, error) || !mayRetry(call.method, error)) {
+            if (isServersTimeout(call, error)) throw outOfTime(call, outcome, error);
             throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
           }
           last = error;
@@ -137,7 +144,7 @@ export class Channel implements Transport {
         handler.message(message);
       },
       end: (error) => {
-        if (error !== undefined && isEndpointFailure(error)) this.#fails(peer, error.reason);
+        if (error !== undefined && isEndpointFailure(error) && !isPassing(error)) this.#fails(peer, error.reason);
         left();
         // Whatever code its version has for it: whoever owns the stream opens the next where that may do better.
         if (error?.reason === 'NotSupportedForLearner')
@@ -217,4 +224,9 @@ export class Channel implements Transport {
     }
     return peer;
   }
+}
+
+/** The server heard of the caller's deadline, and was the first to act on it. */
+function isServersTimeout({ deadline }: { readonly deadline: number }, { reason }: EtcdError): boolean {
+  return reason === 'Timeout' && monotonicMs() >= deadline;
 }

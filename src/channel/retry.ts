@@ -2,9 +2,20 @@ import type { EtcdError, Reason } from '../errors.js';
 
 const ENDED_HERE: ReadonlySet<Reason> = new Set(['InvalidInput', 'ClientClosed', 'Canceled', 'DeadlineExceeded']);
 
+/**
+ * A member that is well says so for a moment: its cluster has just changed the leader, or it is behind with its work.
+ * Another member may know less: while the old leader is paused, a follower that has heard of the new one answers sooner.
+ */
+const PASSING: ReadonlySet<Reason> = new Set(['LeaderChanged', 'ProposalDropped', 'TimeoutWaitAppliedIndex']);
+
+/** The same member had better be asked again. */
+export function isPassing({ reason }: EtcdError): boolean {
+  return PASSING.has(reason);
+}
+
 /** The endpoint, not the request, is the trouble: another one may do better. */
 export function isEndpointFailure({ code, reason }: EtcdError): boolean {
-  if (reason === 'NotSupportedForLearner' || reason === 'ConnectionLost') return true;
+  if (reason === 'NotSupportedForLearner' || reason === 'ConnectionLost' || reason === 'ProposalDropped') return true;
   return code === 'Unavailable' && !ENDED_HERE.has(reason);
 }
 

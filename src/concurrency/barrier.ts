@@ -15,15 +15,13 @@ import { watchUntil } from './watch-until.js';
 export class Barrier {
   readonly name: string;
   readonly #client: Keyspace;
-  readonly #helpers: string;
   readonly #generation: Generation;
 
   /** The name is the key. @throws EtcdError, reason `InvalidInput`. */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
-    this.#helpers = helperPrefix(name);
-    this.#generation = new Generation(this.#helpers);
+    this.#generation = new Generation(helperPrefix(name));
   }
 
   /**
@@ -41,7 +39,7 @@ export class Barrier {
         },
         callOptions,
       );
-      const { header, succeeded, responses } = await withHelperKeys('a barrier', this.#helpers, holding);
+      const { header, succeeded, responses } = await withHelperKeys('a barrier', holding);
       this.#generation.saw(header.revision);
       if (succeeded) return true;
       if (responses[0] !== undefined) return false;
@@ -56,7 +54,7 @@ export class Barrier {
       // A copy of the request that arrives late finds another barrier, and leaves it up.
       const isSame = [compare.createRevision(this.name, '==', held.createRevision)];
       const releasing = this.#client.txn({ if: isSame, then: [op.delete(this.name), this.#generation.next] }, options);
-      if ((await withHelperKeys('a barrier', this.#helpers, releasing)).succeeded) return true;
+      if ((await withHelperKeys('a barrier', releasing)).succeeded) return true;
     }
   }
 

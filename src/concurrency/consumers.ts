@@ -22,7 +22,6 @@ export class Consumers {
   readonly #items: string;
   readonly #order: RangeOptions;
   readonly #line: Line;
-  readonly #helpers: string;
   readonly #generation: Generation | undefined;
 
   /** `order` picks the item that comes first. A `generation` is told of each item that is taken. */
@@ -30,9 +29,8 @@ export class Consumers {
     this.#session = session;
     this.#items = `${name}/`;
     this.#order = order;
-    this.#helpers = helperPrefix(name);
     this.#generation = generation;
-    this.#line = new Line(session, `${this.#helpers}consumers`);
+    this.#line = new Line(session, `${helperPrefix(name)}consumers`);
   }
 
   /** Waits for an item and takes it. */
@@ -40,7 +38,7 @@ export class Consumers {
     const limit = waitLimit('dequeue', options, this.#session.signal);
     try {
       const entering = this.#line.enter('dequeue', { signal: limit.signal });
-      const turn = await withHelperKeys('dequeue', this.#helpers, entering);
+      const turn = await withHelperKeys('a queue', entering);
       try {
         for (;;) {
           const item = await this.#first(turn, limit);

@@ -11,14 +11,19 @@ export function helperPrefix(name: string): string {
   return `${name.slice(0, at)}__${name.slice(at)}/`;
 }
 
-/** Passes on what becomes of a call; where permission is denied, the error names the helper keys that need it too. */
-export async function withHelperKeys<T>(what: string, prefix: string, call: Promise<T>): Promise<T> {
+/** Where `helperPrefix` lies, in words: names of keys stay out of errors. */
+const HELPER_KEYS = 'under its name with "__" before the last part ("app/jobs": "app/__jobs/")';
+
+/**
+ * Passes on what becomes of a call. Where permission is denied, the error says which helper keys of `what` need it too.
+ */
+export async function withHelperKeys<T>(what: string, call: Promise<T>, where = HELPER_KEYS): Promise<T> {
   try {
     return await call;
   } catch (error) {
     if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
     const { code, reason, outcome, method, endpoint } = error;
-    const problem = `${error.problem}; ${what} also uses keys that begin with ${JSON.stringify(prefix)}: grant readwrite on that prefix`;
+    const problem = `${error.problem}; ${what} also uses keys ${where}: grant readwrite on that prefix`;
     throw new EtcdError(problem, { code, reason, outcome, method, endpoint, cause: error });
   }
 }

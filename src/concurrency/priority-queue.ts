@@ -15,6 +15,8 @@ import { checkSession, type Session } from './session.js';
 import type { WaitOptions } from './wait-limit.js';
 
 const MAX_PRIORITY = 65_535;
+/** As in Go's recipes. */
+const BASE_KEYS = 'under its name with "__" before it ("app/jobs": "__app/jobs/")';
 
 /**
  * Smaller priorities first, and first in, first out among equals, on the key layout of the `PriorityQueue` of Go's
@@ -55,7 +57,7 @@ export class PriorityQueue {
         },
         options,
       );
-      const { succeeded } = await withHelperKeys('a priority queue', `__${this.name}/`, enqueueing);
+      const { succeeded } = await withHelperKeys('a priority queue', enqueueing, BASE_KEYS);
       if (succeeded) return key;
       await pause(backoffMs(attempt), options.signal);
     }

@@ -19,15 +19,13 @@ export class Queue {
   readonly name: string;
   readonly #session: Session;
   readonly #consumers: Consumers;
-  readonly #helpers: string;
   readonly #generation: Generation;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#session = checkSession(session);
-    this.#helpers = helperPrefix(name);
-    this.#generation = new Generation(this.#helpers);
+    this.#generation = new Generation(helperPrefix(name));
     this.#consumers = new Consumers(session, name, withFirstRev(), this.#generation);
   }
 
@@ -42,7 +40,7 @@ export class Queue {
         { if: [compare.missing(key), this.#generation.isUnchanged], then: [op.put(key, value)] },
         options,
       );
-      const { header, succeeded } = await withHelperKeys('a queue', this.#helpers, enqueueing);
+      const { header, succeeded } = await withHelperKeys('a queue', enqueueing);
       this.#generation.saw(header.revision);
       if (succeeded) return key;
     }

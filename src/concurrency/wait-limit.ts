@@ -140,6 +140,6 @@ const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
 
 function isTransient({ code, outcome, reason }: EtcdError): boolean {
   if (IN_VAIN.has(reason) || FINAL.has(reason)) return false;
-  if (reason === 'RequestTooManyRequests') return true;
+  if (reason === 'RequestTooManyRequests' || reason === 'ProposalDropped') return true;
   return code === 'Unavailable' || code === 'DeadlineExceeded' || outcome === 'unknown';
 }

@@ -213,7 +213,8 @@ export class WatchStream {
     this.#openedAt = monotonicMs();
     for (const watcher of this.#watchers) this.#queued.add(watcher);
     this.#sendCreations();
-    if (this.#wasOpen) void this.#checkCluster(stream);
+    // A watch that starts at a revision stands on what the client has seen before.
+    if (this.#wasOpen || [...this.#watchers].some(({ position }) => position > 0n)) void this.#checkCluster(stream);
     this.#wasOpen = true;
   }
 
@@ -345,7 +346,7 @@ export class WatchStream {
   }
 
   /**
-   * While no stream was open the cluster may have been restored from a backup. Then a watch that goes on after the last
+   * Since the client last heard of it the cluster may have been restored from a backup. Then a watch that goes on after the last
    * revision it has seen would miss what happens until the store is there again. A linearizable read tells: the channel
    * compares its revision with what was seen before, and ends the watches where the store went back.
    */

@@ -1,0 +1,98 @@
+import { expect, test } from 'vitest';
+import { Channel } from '../../src/channel/channel.js';
+import { methods } from '../../src/gen/methods.js';
+import type { StatusCode } from '../../src/status.js';
+import { errorFromStatus } from '../../src/status-error.js';
+import { monotonicMs } from '../../src/time.js';
+import { parseEndpoint } from '../../src/transport/endpoint.js';
+import type { Transport } from '../../src/transport/transport.js';
+import { errorOf } from '../support/errors.js';
+
+const LEADER_CHANGED = ['Unavailable', 'etcdserver: leader changed'] as const;
+const DROPPED = ['Unknown', 'raft proposal dropped'] as const;
+const BEHIND = ['Unavailable', 'etcdserver: request timed out, waiting for the applied index took too long'] as const;
+
+const [A, B] = ['http://a:1', 'http://b:1'] as const;
+const put = { method: methods.kv.put, request: { key: Buffer.from('k') } };
+const get = { method: methods.kv.range, request: { key: Buffer.from('k') } };
+
+/** A channel over two endpoints. The first one refuses so often with this status, and then answers as the second does. */
+function refusingChannel(refusal: readonly [StatusCode, string], refusals: number) {
+  const asked: string[] = [];
+  let left = refusals;
+  const channel = new Channel(
+    [A, B].map((url) => parseEndpoint(url, 'endpoints')),
+    ({ url }): Transport => ({
+      unary: async () => {
+        asked.push(url);
+        if (url === A && left-- > 0) throw errorFromStatus(...refusal);
+        return {} as never;
+      },
+      stream: () => {
+        throw new Error('no stream');
+      },
+      close: async () => {},
+    }),
+  );
+  const call = (what: typeof put | typeof get): Promise<unknown> =>
+    channel.unary<unknown, unknown>({ ...what, timeoutMs: 10_000, deadline: monotonicMs() + 10_000 });
+  return { asked, call };
+}
+
+test.each([
+  ['a read', get, LEADER_CHANGED],
+  ['a read', get, BEHIND],
+  ['a read', get, DROPPED],
+  ['a write', put, DROPPED],
+] as const)('%s is repeated at the same member when that refuses it for a moment: %3$s', async (_, what, refusal) => {
+  const { asked, call } = refusingChannel(refusal, 2);
+  await call(what);
+  expect(asked).toEqual([A, A, A]);
+  // The member is not parked either.
+  await call(what);
+  expect(asked.at(-1)).toBe(A);
+});
+
+test('a read goes on to another member when the first one does not stop refusing it', async () => {
+  const { asked, call } = refusingChannel(LEADER_CHANGED, Number.POSITIVE_INFINITY);
+  await call(get);
+  expect(asked.at(-1)).toBe(B);
+  expect(asked.filter((url) => url === A).length).toBeGreaterThan(2);
+});
+
+test('a write whose outcome is unknown is not repeated, although the leader has only changed', async () => {
+  const { asked, call } = refusingChannel(LEADER_CHANGED, 1);
+  expect(await errorOf(call(put))).toMatchObject({ reason: 'LeaderChanged', outcome: 'unknown' });
+  expect(asked).toEqual([A]);
+});
+
+test('a dropped proposal is rejected: raft has not appended it', () => {
+  expect(errorFromStatus(...DROPPED)).toMatchObject({
+    reason: 'ProposalDropped',
+    code: 'Unknown',
+    outcome: 'rejected',
+    message: 'raft proposal dropped',
+  });
+});
+
+test("the server's own time-out is DeadlineExceeded once the caller's time is up, and Timeout before", async () => {
+  const refusal = ['Unavailable', 'etcdserver: request timed out'] as const;
+  for (const [leftMs, reason] of [
+    [0, 'DeadlineExceeded'],
+    [60_000, 'Timeout'],
+  ] as const) {
+    const channel = new Channel([parseEndpoint(A, 'endpoints')], () => ({
+      unary: async ({ deadline }) => {
+        // The answer is read when the deadline has passed, and before the client's own timer has fired.
+        while (leftMs === 0 && monotonicMs() < deadline);
+        throw errorFromStatus(...refusal);
+      },
+      stream: () => {
+        throw new Error('no stream');
+      },
+      close: async () => {},
+    }));
+    const call = { ...put, timeoutMs: 20, deadline: monotonicMs() + 20 + leftMs };
+    expect(await errorOf(channel.unary(call))).toMatchObject({ reason, outcome: 'unknown' });
+  }
+});
