@@ -78,7 +78,7 @@ export async function hold(context: Context, { name, command, flags, value, take
       if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `${name} is another's`);
       try {
         if (command.length === 0) print(context, held, value);
-        return await whileHeld(context, held, command, flags);
+        return await whileHeld(context, session, held, command, flags);
       } finally {
         await givenBack(held.unlock());
       }
@@ -90,6 +90,7 @@ export async function hold(context: Context, { name, command, flags, value, take
 
 async function whileHeld(
   { io }: Context,
+  session: Session,
   held: Held,
   command: readonly string[],
   { ttl, grace = defaultGraceMs(ttl) }: HoldFlags,
@@ -99,7 +100,13 @@ async function whileHeld(
     if (held.signal.aborted) throw lost(held);
     throw interruptedBy(io);
   }
-  const code = await runChild(command, { environment: environmentOf(held), signal: held.signal, graceMs: grace });
+  const code = await runChild(command, {
+    environment: environmentOf(held),
+    signal: held.signal,
+    graceMs: grace,
+    remainingMs: () => session.remainingMs(),
+    warn: (problem) => void io.stderr.write(`etcdwire: ${problem}\n`),
+  });
   if (held.signal.aborted) throw lost(held, '; the command was ended');
   return code;
 }

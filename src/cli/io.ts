@@ -39,7 +39,7 @@ export async function readAll(io: Io): Promise<Uint8Array> {
 }
 
 /** The lines of standard input, as they come. */
-export async function* linesOf({ stdin }: Io): AsyncGenerator<string, void> {
+export async function* linesOf({ stdin }: Pick<Io, 'stdin'>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder();
   const lines = new Lines();
   for await (const chunk of stdin) yield* lines.push(decoder.decode(chunk, { stream: true }));

@@ -1,7 +1,15 @@
 import { constants } from 'node:os';
-import { FORWARDED } from './child.js';
+import { FORWARDED, STOPPING } from './child.js';
 import { ExitCode, SIGNALED } from './exit-code.js';
+import { GUARD, guard } from './guard.js';
 import { run } from './program.js';
+
+if (process.argv[2] === GUARD) {
+  // A manager of services sends its signals to all of a service's processes. The guard lasts as long as there is a command.
+  for (const signal of [...FORWARDED, ...STOPPING]) process.on(signal, () => {});
+  await guard(process.stdin);
+  process.exit();
+}
 
 // As etcdctl has it, and as compose files write it: what is empty is not given.
 for (const [name, value] of Object.entries(process.env))

@@ -99,6 +99,11 @@ export class Session implements AsyncDisposable {
     return this.#keepAlive.valid();
   }
 
+  /** @internal Milliseconds for which the lease is certain to be alive. Compares clocks. */
+  remainingMs(): number {
+    return this.#keepAlive.remainingMs();
+  }
+
   /** @internal The seat of a key. Enter its queue in the same turn: a seat that nobody uses is forgotten. */
   seat(key: string): Seat {
     return remembered(this.#seats, key, (forget) => new Seat(this.client, key, this.leaseId, this.signal, forget));

@@ -29,7 +29,8 @@ export class RunningCli {
   constructor(args: readonly string[], { stdin, environment = {}, under = [] }: CliOptions = {}) {
     const env = { ...process.env, ETCDCTL_ENDPOINTS: inject('endpoints').join(','), ...environment };
     const [program = '', ...all] = [...under, process.execPath, PROGRAM, ...args];
-    this.process = spawn(program, all, { env });
+    // Without a controlling terminal, wherever the tests run from: with one the program handles signals in another way.
+    this.process = spawn(program, all, { env, detached: true });
     onTestFinished(() => void this.process.kill('SIGKILL'));
     this.process.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text;
