@@ -20,10 +20,19 @@ export interface HoldFlags {
   readonly grace?: number;
 }
 
+/** For the help of every command that holds. */
+export const STOPPED_HELP = `
+Ctrl-Z stops the command too. A command whose etcdwire is stopped for longer than --ttl, or killed, is ended before
+another can take over. Only the fencing token protects while the whole machine or container is frozen: let what the
+command writes to refuse a token that is smaller than the greatest it has seen.`;
+
 export function addHoldFlags(command: Command): Command {
   return command
     .addOption(
-      new Option('--ttl <seconds>', 'after which it is free where this process died; its command may go on then')
+      new Option(
+        '--ttl <seconds>',
+        'after which it is free when this process has died or is stopped; its command ends before',
+      )
         .default(10)
         .argParser(seconds),
     )

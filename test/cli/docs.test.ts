@@ -7,7 +7,8 @@ import { PROGRAM } from '../support/cli.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-// The sessions in the documentation of the command line: what is typed after "$ " prints the lines below it.
+// The sessions in the documentation of the command line: what is typed after "$ ", and after "> " on the
+// lines below it, prints what follows.
 
 const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
 const SESSIONS = [...PAGE.matchAll(/^```console\n(.*?)^```$/gms)].map(([, text]) => text as string);
@@ -20,11 +21,12 @@ test.for(SESSIONS.map((session, index) => [index + 1, session] as const))(
     const program = join(folder, 'etcdwire');
     writeFileSync(program, `#!/bin/sh\nexec ${process.execPath} ${PROGRAM} "$@"\n`);
     chmodSync(program, 0o755);
-    const typed = [...session.matchAll(/^\$ (.*)\n/gm)].map(([, command]) => command as string);
+    const typed = [...session.matchAll(/^\$ (.*(?:\n> .*)*)\n/gm)].map(([, command]) => command as string);
     expect(typed.length).toBeGreaterThan(1);
     // In one shell, so that each sees the code of the one before.
     const script = typed.map(
-      (command) => `code=$?\necho '$ ${command.replaceAll("'", "'\\''")}'\n(exit $code)\n${command}`,
+      (command) =>
+        `code=$?\necho '$ ${command.replaceAll("'", "'\\''")}'\n(exit $code)\n${command.replaceAll('\n> ', '\n')}`,
     );
     const env = {
       ...process.env,

@@ -6,7 +6,7 @@ import { KeyValue } from '../../gen/mvccpb/kv.js';
 import { toJson } from '../../json/to-json.js';
 import { type Context, contextOf, tellsOfEndpoints, withClient } from '../context.js';
 import { CliError, type Ends, ExitCode } from '../exit-code.js';
-import { addHoldFlags, type HoldFlags, hold, wantBeforeDashes } from '../holding.js';
+import { addHoldFlags, type HoldFlags, hold, STOPPED_HELP, wantBeforeDashes } from '../holding.js';
 import type { Io } from '../io.js';
 import { readable } from '../output.js';
 
@@ -18,6 +18,13 @@ export function addElectCommand(program: Command, io: Io, ends: Ends): void {
   addHoldFlags(program.command('elect').argument('<name>').argument('[value]').argument('[command...]', 'after --'))
     .description('runs a command as the leader, with that value proclaimed; ends with its code')
     .option('-l, --listen', 'tells every leader, in order, in place of standing for election')
+    .addHelpText(
+      'after',
+      `
+The command finds the leader's key and its fencing token in ETCDWIRE_LOCK_KEY and ETCDWIRE_LOCK_TOKEN. When the
+leadership is lost the command is ended, and the code is ${ExitCode.LOST}.
+${STOPPED_HELP}`,
+    )
     .action(async (name: string, value: string | undefined, rest: string[], flags: ElectFlags, command: Command) => {
       const context = contextOf(io, command);
       if (flags.listen) {

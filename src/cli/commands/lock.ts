@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { Mutex } from '../../concurrency/mutex.js';
 import { contextOf } from '../context.js';
 import { type Ends, ExitCode } from '../exit-code.js';
-import { addHoldFlags, type HoldFlags, hold, wantBeforeDashes } from '../holding.js';
+import { addHoldFlags, type HoldFlags, hold, STOPPED_HELP, wantBeforeDashes } from '../holding.js';
 import type { Io } from '../io.js';
 
 interface LockFlags extends HoldFlags {
@@ -16,9 +16,10 @@ export function addLockCommand(program: Command, io: Io, ends: Ends): void {
     .addHelpText(
       'after',
       `
-The command finds the lock's key and its fencing token in ETCDWIRE_LOCK_KEY and ETCDWIRE_LOCK_TOKEN. Should the lock be
-lost it is ended, and the code is ${ExitCode.LOST}; where the lock was not to be had in time it is ${ExitCode.TRY_AGAIN}. Without a command
-the key is printed, and the lock held until this program is interrupted.`,
+The command finds the lock's key and its fencing token in ETCDWIRE_LOCK_KEY and ETCDWIRE_LOCK_TOKEN. When the lock is
+lost the command is ended, and the code is ${ExitCode.LOST}. When the lock was not free in time the code is ${ExitCode.TRY_AGAIN}. Without a command
+this program prints the key, and holds the lock until it is interrupted.
+${STOPPED_HELP}`,
     )
     .action(async (name: string, rest: string[], flags: LockFlags, command: Command) => {
       wantBeforeDashes(command, 1, 'name: got none; allowed: the name of the lock, before --');

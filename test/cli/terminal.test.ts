@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest';
+import { prefix } from '../../src/index.js';
+import { cli } from '../support/cli.js';
+import { openClient, unique } from '../support/client.js';
+import { SHORT_TTL, Steps, stateOf } from '../support/steps.js';
+import { CTRL_C, CTRL_Z, NO_TERMINAL, Terminal } from '../support/terminal.js';
+
+// What is typed is echoed by the terminal, and so the patterns do not match it: quotes that the shell takes away stand
+// within what the commands print.
+
+describe.skipIf(NO_TERMINAL !== undefined)(
+  `lock on a terminal${NO_TERMINAL ? ` (skipped: ${NO_TERMINAL})` : ''}`,
+  () => {
+    it.each([
+      ['a pipe', 'echo data | '],
+      ['the terminal', ''],
+    ])('lets the command open /dev/tty when standard input is %s', async (_, before) => {
+      const terminal = new Terminal();
+      terminal.type(`${before}etcdwire lock ${unique()} -- sh -c 'echo "h"ello > /dev/tty'; echo 'co'de=$?\n`);
+      await terminal.until(/hello/);
+      await terminal.until(/code=0/);
+    });
+
+    it('lets the command read the terminal before Ctrl-Z and after fg', async () => {
+      const terminal = new Terminal();
+      const script = 'echo "re"ady; read a; echo "fir"st=$a; read b; echo "seco"nd=$b';
+      terminal.type(`etcdwire lock ${unique()} -- sh -c '${script}'; echo 'co'de=$?\n`);
+      await terminal.until(/ready/);
+      terminal.type('one\n');
+      await terminal.until(/first=one/);
+      terminal.type(CTRL_Z);
+      await terminal.until(/Stopped/);
+      terminal.type('fg\n');
+      terminal.type('two\n');
+      await terminal.until(/second=two/);
+    });
+
+    it('lets the command go on in the background after Ctrl-Z and bg, and stops it when it reads the terminal', async () => {
+      const terminal = new Terminal();
+      const script = 'echo "re"ady; while [ ! -e go ]; do sleep 0.05; done; echo "wen"t on; read a; echo "go"t=$a';
+      terminal.type(`cd $(mktemp -d); etcdwire lock ${unique()} -- sh -c '${script}'\n`);
+      await terminal.until(/ready/);
+      terminal.type(CTRL_Z);
+      await terminal.until(/Stopped/);
+      terminal.type('bg\n');
+      terminal.type('touch go\n');
+      await terminal.until(/went on/);
+      terminal.type('while ! jobs | grep -q Stopped; do sleep 0.05; done; echo "stop"ped again; fg\n');
+      await terminal.until(/stopped again/);
+      terminal.type('line\n');
+      await terminal.until(/got=line/);
+    });
+
+    it.each([
+      ['a pipe', 'echo data | '],
+      ['the terminal', ''],
+    ])('ends the command when Ctrl-Z stops it for longer than the TTL, standard input being %s', async (_, before) => {
+      const steps = await Steps.begin();
+      const terminal = new Terminal();
+      const line = ['etcdwire', 'lock', steps.name, '--ttl', SHORT_TTL, '--', ...steps.command()].join(' ');
+      terminal.type(`${before}${line}; echo 'co'de=$?\n`);
+      const [, first] = await terminal.until(/\d+ \d+ (\d+)\r/);
+      terminal.type(CTRL_Z);
+      await terminal.until(/Stopped/);
+      const second = await steps.holder('lock', 20);
+      expect(await second.running.done).toMatchObject({ code: 0 });
+      terminal.type("fg; echo 'fg'=$?\n");
+      await terminal.until(/ was lost: /);
+      await terminal.until(/fg=76/);
+      expect(await steps.turns()).toEqual([Number(first), second.token]);
+    });
+
+    it.each([
+      ['a pipe', 'echo data | '],
+      ['the terminal', ''],
+    ])('lets the command hear of one Ctrl-C once when standard input is %s', async (_, before) => {
+      const terminal = new Terminal();
+      const script = 'trap "echo \\"to\\"ld" INT; trap "exit 5" TERM; echo "p"id=$$; while :; do sleep 0.05; done';
+      terminal.type(`${before}etcdwire lock ${unique()} -- sh -c '${script}'; echo 'co'de=$?\n`);
+      const [, pid] = await terminal.until(/pid=(\d+)/);
+      terminal.type(CTRL_C);
+      await terminal.until(/told/);
+      process.kill(Number(pid), 'SIGTERM');
+      const [output] = await terminal.until(/.*code=5/s);
+      expect(output).not.toContain('told');
+    });
+
+    it('ends what the command has started when the lock is lost, also what ignores SIGTERM and has lost its parent', async () => {
+      const name = unique('lock');
+      const terminal = new Terminal();
+      // The subshell that starts it ends at once, and process 1 becomes its parent.
+      const orphan = 'trap \\"\\" TERM; echo \\"orph\\"an=\\$\\$; while :; do sleep 0.05; done';
+      const script = `(sh -c "${orphan}" &); sleep 60`;
+      terminal.type(`etcdwire lock ${name} --grace 200ms -- sh -c '${script}'; echo 'co'de=$?\n`);
+      const [, pid] = await terminal.until(/orphan=(\d+)/);
+      await openClient().delete(prefix(`${name}/`));
+      await terminal.until(/code=76/);
+      expect(stateOf(Number(pid))).toBeUndefined();
+    });
+
+    it('ends the command and leaves the lock free when the terminal is closed', async () => {
+      const name = unique('lock');
+      const terminal = new Terminal();
+      terminal.type(`etcdwire lock ${name} --ttl 60 -- sh -c 'echo "p"id=$$; exec sleep 60'\n`);
+      const [, pid] = await terminal.until(/pid=(\d+)/);
+      terminal.process.kill('SIGKILL');
+      expect(await cli(['lock', name, '--', 'true'])).toMatchObject({ code: 0 });
+      expect(stateOf(Number(pid))).toBeUndefined();
+    });
+
+    it('ends the command and leaves the lock free when the terminal of a stopped one is closed', async () => {
+      const name = unique('lock');
+      const terminal = new Terminal();
+      terminal.type(`etcdwire lock ${name} --ttl 60 -- sh -c 'echo "p"id=$$; exec sleep 60'\n`);
+      const [, pid] = await terminal.until(/pid=(\d+)/);
+      terminal.type(CTRL_Z);
+      await terminal.until(/Stopped/);
+      terminal.process.kill('SIGKILL');
+      expect(await cli(['lock', name, '--', 'true'])).toMatchObject({ code: 0 });
+      expect(stateOf(Number(pid))).toBeUndefined();
+    });
+  },
+);

@@ -1,0 +1,98 @@
+import { readFileSync } from 'node:fs';
+import { expect, inject, onTestFinished } from 'vitest';
+import { RunningCli } from './cli.js';
+import { openClient, unique } from './client.js';
+import { compiled } from './compiled.js';
+
+const STEPPING = compiled(new URL('stepping-command.ts', import.meta.url));
+/** Seconds. The shortest lease after which a second locker gets its turn. */
+export const SHORT_TTL = '2';
+/**
+ * Runs a program in a process group of its own whose parent is in another group of the same session, as a shell does with
+ * a job. The default action of SIGTSTP does nothing in a group without such a parent.
+ */
+const AS_JOB = ['bash', '-c', 'set -m; "$@" & wait -f $!', 'bash'];
+
+interface Holder {
+  readonly running: RunningCli;
+  /** The process id of etcdwire. */
+  readonly etcdwire: number;
+  /** The process id of its command. */
+  readonly command: number;
+  readonly token: number;
+}
+
+/** The key to which commands write, and what they wrote. */
+export class Steps {
+  /** The lock that the commands run under. */
+  readonly name = unique('lock');
+  readonly #key = unique('steps');
+  readonly #etcd = openClient();
+  readonly #startRevision: bigint;
+
+  private constructor(startRevision: bigint) {
+    this.#startRevision = startRevision;
+  }
+
+  static async begin(): Promise<Steps> {
+    const { header } = await openClient().put(unique('begin'), '');
+    return new Steps(header.revision);
+  }
+
+  /** The program and its arguments that takes so many steps. */
+  command(count = Number.POSITIVE_INFINITY): readonly string[] {
+    return [process.execPath, STEPPING, inject('endpoints')[0] as string, this.#key, String(count)];
+  }
+
+  /** A locker whose command has taken its first step. */
+  async holder(verb: string, count = Number.POSITIVE_INFINITY, ttl = SHORT_TTL): Promise<Holder> {
+    const value = verb === 'elect' ? ['value'] : [];
+    const running = new RunningCli([verb, this.name, ...value, '--ttl', ttl, '--', ...this.command(count)], {
+      stdin: 'data',
+      under: AS_JOB,
+    });
+    const [line = ''] = await running.lines(1);
+    const [etcdwire = 0, commandPid = 0, token = 0] = line.split(' ').map(Number);
+    onTestFinished(() => {
+      for (const pid of [etcdwire, commandPid]) {
+        try {
+          process.kill(pid, 'SIGKILL');
+        } catch {
+          // It has ended.
+        }
+      }
+    });
+    return { running, etcdwire, command: commandPid, token };
+  }
+
+  /** The tokens of all steps so far, in the order of their revisions. */
+  async tokens(): Promise<number[]> {
+    const { header } = await this.#etcd.put(this.#key, 'end');
+    const tokens: number[] = [];
+    for await (const { kv } of this.#etcd.watch(this.#key, { startRevision: this.#startRevision })) {
+      if (kv.modRevision === header.revision) return tokens;
+      if (kv.text() !== 'end') tokens.push(Number(kv.text()));
+    }
+    throw new Error('the watch ended');
+  }
+
+  /** The tokens of the commands that took steps, with one entry for each time that a command took over from another. */
+  async turns(): Promise<number[]> {
+    const tokens = await this.tokens();
+    return tokens.filter((token, index) => token !== tokens[index - 1]);
+  }
+}
+
+export async function untilStopped(pid: number): Promise<void> {
+  await expect.poll(() => stateOf(pid)).toBe('T');
+}
+
+/** The state letter of a process, as ps prints it; undefined when there is none. */
+export function stateOf(pid: number): string | undefined {
+  try {
+    const state = /\) (\S)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1];
+    return state === 'Z' ? undefined : state;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,72 @@
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { inject, onTestFinished } from 'vitest';
+import { PROGRAM } from './cli.js';
+import { temporaryFolder } from './temporary-folder.js';
+
+/** Why there can be no terminal here; undefined where there can. */
+export const NO_TERMINAL = /util-linux/.test(String(spawnSync('script', ['--version']).stdout))
+  ? undefined
+  : 'util-linux script, which makes pseudo-terminals, is not on the PATH';
+
+/** What the keys send that a terminal turns into signals. */
+export const CTRL_C = '\x03';
+export const CTRL_Z = '\x1a';
+
+/** A bound for hangs, shorter than that of a test so that the output is shown. */
+const LIMIT_MS = 30_000;
+
+/** An interactive shell on a pseudo-terminal, to which `etcdwire` is a command. */
+export class Terminal {
+  readonly process: ChildProcessWithoutNullStreams;
+  readonly #ended: Promise<'ended'>;
+  #output = '';
+  /** What `until` has looked at. */
+  #seen = 0;
+  #changed: () => void = () => {};
+
+  constructor() {
+    const folder = temporaryFolder();
+    const program = join(folder, 'etcdwire');
+    writeFileSync(program, `#!/bin/sh\nexec ${process.execPath} ${PROGRAM} "$@"\n`);
+    chmodSync(program, 0o755);
+    this.process = spawn('script', ['-qec', 'bash --norc --noprofile --noediting -i', '/dev/null'], {
+      env: {
+        ...process.env,
+        PATH: `${folder}${delimiter}${process.env.PATH}`,
+        PS1: '$ ',
+        ETCDCTL_ENDPOINTS: inject('endpoints').join(','),
+      },
+    });
+    onTestFinished(() => void this.process.kill('SIGKILL'));
+    this.process.stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.#output += text;
+      this.#changed();
+    });
+    this.#ended = once(this.process, 'close').then(() => 'ended');
+  }
+
+  type(text: string): void {
+    this.process.stdin.write(text);
+  }
+
+  /** Waits for output after that of the last wait. What is typed is echoed, so the pattern must not match that. */
+  async until(pattern: RegExp): Promise<RegExpExecArray> {
+    const limit = pause(LIMIT_MS, 'timeout', { ref: false });
+    for (;;) {
+      const found = pattern.exec(this.#output.slice(this.#seen));
+      if (found !== null) {
+        this.#seen += found.index + found[0].length;
+        return found;
+      }
+      const changed = new Promise<void>((resolve) => {
+        this.#changed = resolve;
+      });
+      if ((await Promise.race([changed, this.#ended, limit])) === undefined) continue;
+      throw new Error(`the terminal did not show ${pattern}, but:\n${this.#output}`);
+    }
+  }
+}
