@@ -34,19 +34,19 @@ export const STOPPING = ['SIGTSTP', 'SIGTTIN', 'SIGTTOU'] as const;
 /** Sent by a terminal, to all of its foreground's group. */
 const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
 
-/** Runs a command to its end, with this process's input and output; gives the code that a shell would give. */
+/**
+ * Runs a command to its end, with this process's input and output; gives the code that a shell would give. Throws the
+ * reason of the signal where it aborts before the command is started.
+ */
 export async function runChild(argv: readonly string[], options: ChildOptions): Promise<ExitCode> {
   const { environment, signal, graceMs, remainingMs, warn } = options;
   const [program = '', ...args] = argv;
-  signal.throwIfAborted();
   // Without a terminal the command gets a process group, so that what it has started ends with it. With one it has to
   // stay in the session of the terminal, and in the process group that the shell puts into the foreground.
   const ownGroup = !hasTerminal();
-  const child = start(program, args, ownGroup, environment);
-  const exited = exitOf(child, program);
-  if (child.pid === undefined) return exited;
   const marks = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
-  const command: CommandProcesses = { pid: child.pid, ownGroup, session: ownSession(), marks };
+  let command: CommandProcesses = { pid: undefined, ownGroup, session: ownGroup ? undefined : ownSession(), marks };
+  // The guard and the listeners come before the command: this process may be stopped as soon as the command runs.
   using guard = new Guard({
     command,
     graceMs,
@@ -55,41 +55,56 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
       if (!signal.aborted) warn('the guard has ended: what stops or kills this process does not end the command now');
     },
   });
-  const forward = (name: NodeJS.Signals): void => {
-    if (ownGroup) signalCommand(command, name);
-    else if (!OF_TERMINAL.has(name) || !mayBeInForeground()) child.kill(name);
-  };
-  for (const name of FORWARDED) process.on(name, forward);
   let ended: Promise<void> | undefined;
   const offLost = onAbort(signal, () => {
     guard.asked();
     signalCommand(command, 'SIGTERM');
     ended = killCommandAfter(command, graceMs);
   });
-  const offStops = onStops(command, signal);
+  const offStops = onStops(() => command, signal);
+  let offForwarded = (): void => {};
   try {
+    signal.throwIfAborted();
+    const child = start(program, args, ownGroup, environment);
+    const exited = exitOf(child, program);
+    if (child.pid !== undefined) {
+      command = { ...command, pid: child.pid };
+      guard.started(command);
+    }
+    offForwarded = onForwarded((name) => {
+      if (ownGroup) signalCommand(command, name);
+      else if (!OF_TERMINAL.has(name) || !mayBeInForeground()) child.kill(name);
+    });
     const code = await exited;
     // Where this process was stopped, it learns of the loss here. What the command has started may outlive it.
     if (signal.aborted) await ended;
     return code;
   } finally {
+    offForwarded();
     offStops();
     offLost();
-    for (const name of FORWARDED) process.off(name, forward);
   }
+}
+
+function onForwarded(forward: (name: NodeJS.Signals) => void): () => void {
+  for (const name of FORWARDED) process.on(name, forward);
+  return () => {
+    for (const name of FORWARDED) process.off(name, forward);
+  };
 }
 
 /**
  * When this process is told to stop, stops the command first. When this process continues, it compares clocks before the
  * command continues. Returns what takes the listeners away.
  */
-function onStops(command: CommandProcesses, signal: AbortSignal): () => void {
+function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () => void {
   // A write to a terminal that refuses background output would raise SIGTTOU again and again if this process caught it.
-  const names = command.ownGroup ? STOPPING : STOPPING.filter((name) => name !== 'SIGTTOU');
+  const names = commandNow().ownGroup ? STOPPING : STOPPING.filter((name) => name !== 'SIGTTOU');
   let stopping = false;
   const stop = async (name: NodeJS.Signals): Promise<void> => {
     if (stopping) return;
     stopping = true;
+    const command = commandNow();
     await stopCommand(command);
     process.off(name, onStop);
     // The default action. It returns when this process continues, or at once where the system ignores the signal because

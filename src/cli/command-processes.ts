@@ -10,14 +10,14 @@ const STOPPING_MS = 200;
 
 /** Says which processes belong to a command. Plain data, because the guard is sent it. */
 export interface CommandProcesses {
-  /** The process that was started. */
-  readonly pid: number;
+  /** The process that was started; undefined before it is known. */
+  readonly pid: number | undefined;
   /**
    * Whether the command leads a session and a process group of its own. Otherwise it shares the session of this program,
    * and with it the controlling terminal.
    */
   readonly ownGroup: boolean;
-  /** The session of the command where it has no group of its own; undefined where the system has no /proc. */
+  /** The session of the command where it has no group of its own; undefined where it is not known. */
   readonly session: number | undefined;
   /** Entries of its environment, `NAME=value`, that no other command has. The processes that it starts inherit them. */
   readonly marks: readonly string[];
@@ -36,7 +36,7 @@ interface Process {
 
 /** Sends a signal to every process of the command; 0 only looks for them. Returns whether there was one. */
 export function signalCommand(command: CommandProcesses, name: NodeJS.Signals | 0): boolean {
-  if (command.ownGroup) return send(-command.pid, name);
+  if (command.pid !== undefined && command.ownGroup) return send(-command.pid, name);
   return processesOf(command).filter(({ pid }) => send(pid, name)).length > 0;
 }
 
@@ -101,8 +101,8 @@ function send(pid: number, name: NodeJS.Signals | 0): boolean {
 
 /** The live ones among the process that was started, its descendants, and those whose parents have ended. */
 function processesOf({ pid, session, marks }: CommandProcesses): readonly Process[] {
-  const all = listProcesses().filter((each) => each.session === session);
-  const members = new Set([pid]);
+  const all = listProcesses().filter((each) => session === undefined || each.session === session);
+  const members = new Set(pid === undefined ? [] : [pid]);
   for (const each of all) if (isMarked(each.pid, marks)) members.add(each.pid);
   for (let size = 0; size < members.size; ) {
     size = members.size;

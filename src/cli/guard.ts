@@ -23,6 +23,7 @@ interface Beat {
 }
 
 export interface GuardOptions {
+  /** What is known of the command before it is started. */
   readonly command: CommandProcesses;
   /** Between SIGTERM and SIGKILL. */
   readonly graceMs: number;
@@ -39,12 +40,14 @@ export interface GuardOptions {
  */
 export class Guard implements Disposable {
   readonly #options: GuardOptions;
+  #command: CommandProcesses;
   readonly #process: ChildProcess;
   #untilMs = Number.NEGATIVE_INFINITY;
   #stopBeating = (): void => {};
 
   constructor(options: GuardOptions) {
     this.#options = options;
+    this.#command = options.command;
     // An inspector of its own would want the port of this one's.
     const execArgv = process.execArgv.filter((each) => !each.startsWith('--inspect'));
     const args = [...execArgv, process.argv[1] as string, GUARD];
@@ -54,6 +57,12 @@ export class Guard implements Disposable {
     this.#process.once('exit', options.onEnd);
     this.#process.stdin?.on('error', () => {});
     this.#beat();
+  }
+
+  /** The command was started. */
+  started(command: CommandProcesses): void {
+    this.#command = command;
+    this.#send(this.#untilMs, false);
   }
 
   /** The command got its SIGTERM. */
@@ -86,8 +95,7 @@ export class Guard implements Disposable {
   }
 
   #send(untilMs: number, asked: boolean): void {
-    const { command, graceMs } = this.#options;
-    const beat: Beat = { command, graceMs, untilMs, asked };
+    const beat: Beat = { command: this.#command, graceMs: this.#options.graceMs, untilMs, asked };
     this.#process.stdin?.write(`${JSON.stringify(beat)}\n`);
   }
 }

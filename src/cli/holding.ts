@@ -115,6 +115,8 @@ async function whileHeld(
     graceMs: grace,
     remainingMs: () => session.remainingMs(),
     warn: (problem) => void io.stderr.write(`etcdwire: ${problem}\n`),
+  }).catch((error: unknown) => {
+    throw error === held.signal.reason ? lost(held, '; the command was not started') : error;
   });
   if (held.signal.aborted) throw lost(held, '; the command was ended');
   return code;

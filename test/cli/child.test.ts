@@ -1,0 +1,23 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { runChild } from '../../src/cli/child.js';
+import { PROGRAM } from '../support/cli.js';
+
+test('a command does not start when the start of its guard took so long that the lock was lost', async () => {
+  const [, script = ''] = process.argv;
+  process.argv[1] = PROGRAM;
+  onTestFinished(() => {
+    process.argv[1] = script;
+  });
+  const lost = new AbortController();
+  const running = runChild(['sh', '-c', 'exit 3'], {
+    environment: { ETCDWIRE_LOCK_KEY: 'key' },
+    signal: lost.signal,
+    graceMs: 1_000,
+    remainingMs: () => {
+      lost.abort();
+      return 0;
+    },
+    warn: () => {},
+  });
+  await expect(running).rejects.toBe(lost.signal.reason);
+});
