@@ -69,8 +69,9 @@ export interface ClientOptions {
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
   /**
-   * Told of what happens by itself: endpoints that fail and work again, calls that are repeated, watches that go on
-   * over a new stream, leases that are lost, endpoints that change. `console` is one. Default: none.
+   * Told of what happens by itself: endpoints that fail and work again, calls that are repeated, watches and keepalives
+   * that wait for a server and go on, leases that are lost, endpoints that change. `console` is one; `objectFirst` makes
+   * one of a logger such as pino. Default: none.
    */
   readonly logger?: Logger | undefined;
   /** Around every call, the first outermost. Default: none. */

@@ -25,7 +25,7 @@ export type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/resu
 export type { KeepAlive } from './lease/keep-alive.js';
 export type { GrantOptions, Lease, Leases, TimeToLive } from './lease/lease.js';
 export type { LockService } from './lock/lock-service.js';
-export type { LogDetails, Logger } from './log.js';
+export { type LogDetails, type Logger, type ObjectFirstLogger, objectFirst } from './log.js';
 export type { Alarm, Maintenance, Status } from './maintenance/maintenance.js';
 export type { Snapshot, SnapshotSink } from './maintenance/snapshot.js';
 export type { CachedRange } from './mirror/cached-range.js';

@@ -10,7 +10,7 @@ const README = readFileSync(new URL('README.md', ROOT), 'utf8');
 const PROGRAMS = [...README.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code as string);
 
 test('every program is run by one of the tests below', () => {
-  expect(PROGRAMS).toHaveLength(5);
+  expect(PROGRAMS).toHaveLength(6);
 });
 
 test('the first program gives the results that its comments say', async () => {
@@ -41,8 +41,13 @@ test('the fourth program prints what its comment says', async () => {
   expect(await run(PROGRAMS[3] as string)).toEqual(['red']);
 });
 
-test('the fifth program prints what its comment says', async () => {
-  expect(await run(PROGRAMS[4] as string)).toEqual(['violet']);
+test('the fifth program prints its last line', async () => {
+  const program = PROGRAMS[4] as string;
+  expect(await run(program)).toEqual([program.trimEnd().split('\n// ').at(-1)]);
+});
+
+test('the sixth program prints what its comment says', async () => {
+  expect(await run(PROGRAMS[5] as string)).toEqual(['violet']);
 });
 
 async function run(program: string): Promise<string[]> {

@@ -96,14 +96,20 @@ export class Channel implements Transport {
           const silent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
           const isWell = isPassing(error) && ++passing <= MAX_PASSING;
           if (silent || (isEndpointFailure(error) && !isWell) || error.reason === 'ClusterChanged')
-            this.#fails(peer, error.reason);
+            this.#fails(peer, error.reason, error.problem);
           if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
           if (this.#isVain(call, attempt) || this.#isStuck(call, error) || !mayRetry(call.method, error)) {
             if (isServersTimeout(call, error)) throw outOfTime(call, outcome, error);
             throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
           }
           last = error;
-          log(this.#logger, 'debug', 'call repeated', { method: call.method.path, reason: error.reason, attempt });
+          log(this.#logger, 'debug', 'call repeated', {
+            method: call.method.path,
+            reason: error.reason,
+            problem: error.problem,
+            endpoint: peer.endpoint.url,
+            attempt,
+          });
           call.onRetry?.(error);
         }
       } finally {
@@ -136,7 +142,7 @@ export class Channel implements Transport {
         } catch (error) {
           // The peer belongs to another cluster.
           stream.cancel();
-          this.#fails(peer, 'ClusterChanged');
+          this.#fails(peer, 'ClusterChanged', (error as EtcdError).problem);
           left();
           return handler.end(error as EtcdError);
         }
@@ -144,7 +150,8 @@ export class Channel implements Transport {
         handler.message(message);
       },
       end: (error) => {
-        if (error !== undefined && isEndpointFailure(error) && !isPassing(error)) this.#fails(peer, error.reason);
+        if (error !== undefined && isEndpointFailure(error) && !isPassing(error))
+          this.#fails(peer, error.reason, error.problem);
         left();
         // Whatever code its version has for it: whoever owns the stream opens the next where that may do better.
         if (error?.reason === 'NotSupportedForLearner')
@@ -152,13 +159,13 @@ export class Channel implements Transport {
         else handler.end(error);
       },
       leaving: () => {
-        this.#fails(peer, 'StreamRefused');
+        this.#fails(peer, 'StreamRefused', 'the server is about to end the connection');
         handler.leaving?.();
       },
     });
     return forwardStream(stream, {
       cancel: (why) => {
-        if (why === 'unresponsive') this.#fails(peer, 'DeadlineExceeded');
+        if (why === 'unresponsive') this.#fails(peer, 'DeadlineExceeded', 'the server did not answer in time');
         stream.cancel(why);
         left();
       },
@@ -190,10 +197,10 @@ export class Channel implements Transport {
       log(this.#logger, 'info', 'endpoint works again', { endpoint: peer.endpoint.url });
   }
 
-  #fails(peer: Peer, reason: Reason): void {
+  #fails(peer: Peer, reason: Reason, problem: string): void {
     const { failures } = peer;
     this.#peers.failed(peer, reason);
-    if (failures === 0) log(this.#logger, 'warn', 'endpoint fails', { endpoint: peer.endpoint.url, reason });
+    if (failures === 0) log(this.#logger, 'warn', 'endpoint fails', { endpoint: peer.endpoint.url, reason, problem });
   }
 
   #left(peer: Peer): void {

@@ -4,7 +4,7 @@ import { Client, type ClientOptions } from '../client.js';
 import type { LogDetails, Logger } from '../log.js';
 import { type ConnectionFlags, clientOptions } from './connection.js';
 import type { Io } from './io.js';
-import { type Format, Output } from './output.js';
+import { type Format, harmless, Output } from './output.js';
 
 interface GlobalFlags extends ConnectionFlags {
   readonly writeOut?: Format;
@@ -44,10 +44,13 @@ export async function withClient<T>(
 
 /** For what goes on for ever: endpoints that fail, and work again, are told of on standard error. */
 export function tellsOfEndpoints({ stderr }: Io): Logger {
-  const tell = (message: string, { endpoint, reason }: LogDetails): void => {
-    if (endpoint === undefined) return;
-    const more = reason === undefined ? '' : `: ${reason}; it is tried again`;
-    stderr.write(`etcdwire: ${message}: ${endpoint}${more}\n`);
+  const tell = (message: string, { endpoint, problem }: LogDetails): void => {
+    // Other lines tell what waits for an endpoint.
+    if (!message.startsWith('endpoint ')) return;
+    const cause = problem === undefined ? '' : `: ${harmless(String(problem))}; it is tried again`;
+    // The text of an error often names the endpoint itself.
+    const place = cause.includes(String(endpoint)) ? '' : `: ${endpoint}`;
+    stderr.write(`etcdwire: ${message}${place}${cause}\n`);
   };
   return { info: tell, warn: tell };
 }

@@ -3,7 +3,7 @@ import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
 import type { EtcdError, Reason } from '../errors.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
-import { log } from '../log.js';
+import { causeOf, log, WaitLog } from '../log.js';
 import { onAbort } from '../on-abort.js';
 import { after, backoffMs, monotonicMs } from '../time.js';
 import type { OutgoingStream } from '../transport/transport.js';
@@ -55,9 +55,11 @@ export class LeaseKeeper {
   #oneByOne = false;
   /** Streams in a row that ended for their token. */
   #renewals = 0;
+  readonly #waitLog: WaitLog;
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
+    this.#waitLog = new WaitLog(rpc.settings.logger, 'keepalives');
   }
 
   /** `granted` tells when the request that granted the lease was sent, and the TTL in seconds. */
@@ -117,9 +119,9 @@ export class LeaseKeeper {
   }
 
   #lost(handle: KeepAlive): void {
-    const { reason } = handle.signal.reason as EtcdError;
+    const { reason, problem } = handle.signal.reason as EtcdError;
     if (!EXPECTED.has(reason))
-      log(this.#rpc.settings.logger, 'warn', 'lease lost', { lease: handle.id.toString(16), reason });
+      log(this.#rpc.settings.logger, 'warn', 'lease lost', { lease: handle.id.toString(16), reason, problem });
     this.#release(handle);
   }
 
@@ -137,6 +139,7 @@ export class LeaseKeeper {
     this.#unsubscribe();
     this.#stopReopening();
     this.#reopening = false;
+    this.#waitLog.reset();
     this.#stream?.cancel();
     this.#forgetStream();
   }
@@ -237,6 +240,7 @@ export class LeaseKeeper {
   #receive({ id, ttl }: LeaseKeepAliveResponse): void {
     this.#failures = 0;
     this.#renewals = 0;
+    this.#waitLog.goOn({ leases: this.#kept.size });
     const owed = this.#owed.get(id) ?? 0;
     if (owed > 0) return void this.#owed.set(id, owed - 1);
     const kept = this.#kept.get(id);
@@ -264,6 +268,7 @@ export class LeaseKeeper {
   /** A request went unanswered: the stream leads nowhere. */
   #restart(): void {
     this.#stream?.cancel('unresponsive');
+    this.#waitLog.waits({ problem: 'the server did not answer in time', leases: this.#kept.size });
     this.#ended(undefined);
   }
 
@@ -272,6 +277,7 @@ export class LeaseKeeper {
     if (error?.reason === 'ClientClosed') return this.close();
     if (error?.reason === 'PermissionDenied') return this.#refused(error);
     if (error !== undefined && this.#isForbidden(error)) return this.#loseAll(error);
+    this.#waitLog.waits({ ...causeOf(error), leases: this.#kept.size });
     for (const kept of this.#kept.values()) {
       if (kept.state === 'idle') continue;
       kept.state = 'due';

@@ -4,7 +4,7 @@ import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
 import { clientClosed, EtcdError, type Reason } from '../errors.js';
 import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
-import { log } from '../log.js';
+import { causeOf, WaitLog } from '../log.js';
 import { onAbort } from '../on-abort.js';
 import type { StatusCode } from '../status.js';
 import { errorFromText } from '../status-error.js';
@@ -90,9 +90,11 @@ export class WatchStream {
   #reopening = false;
   /** Streams that ended for a response that was too large: from the first on, fragments are asked for. */
   #tooLarge = 0;
+  readonly #waitLog: WaitLog;
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
+    this.#waitLog = new WaitLog(rpc.settings.logger, 'watches');
   }
 
   add(watcher: Watcher): void {
@@ -162,6 +164,7 @@ export class WatchStream {
     this.#stopReopening();
     this.#reopening = false;
     this.#tooLarge = 0;
+    this.#waitLog.reset();
     this.#stream?.cancel();
     this.#forgetStream();
   }
@@ -276,6 +279,7 @@ export class WatchStream {
     const isLatest = this.#takeRequest(requestId);
     if (response.canceled) this.#refused(watcher, response);
     else {
+      this.#waitLog.goOn({ watches: this.#watchers.size });
       this.#renewals = 0;
       if (!isLatest || !this.#watchers.has(watcher)) this.#cancel(response.watchId);
       else {
@@ -377,6 +381,7 @@ export class WatchStream {
       return void this.#askWhetherForbidden(watcher, error);
     }
     if (error.code === 'Unavailable') {
+      this.#waitLog.waits({ ...causeOf(error), watches: this.#watchers.size });
       watcher.detached();
       const again = (): void => {
         if (!this.#watchers.has(watcher) || this.#stream === undefined || this.#isOnStream(watcher)) return;
@@ -432,8 +437,7 @@ export class WatchStream {
     if (error !== undefined && isTooLarge(error) && ++this.#tooLarge < MAX_TOO_LARGE) return this.#open();
     if (error?.reason === 'ClientClosed') return this.close();
     if (error !== undefined && !isResumable(error) && !this.#renews(error, this.#renewals++)) return this.end(error);
-    const reason = error?.reason ?? 'the server ended it';
-    log(this.#rpc.settings.logger, 'info', 'watches go on over a new stream', { reason, watches: this.#watchers.size });
+    this.#waitLog.waits({ ...causeOf(error), watches: this.#watchers.size });
     this.#reopening = true;
     if (monotonicMs() - this.#openedAt > STEADY_MS) this.#failures = 0;
     this.#stopReopening = after(backoffMs(this.#failures++), () => {

@@ -1,9 +1,12 @@
 import { expect, test } from 'vitest';
-import type { Logger } from '../../src/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { type Logger, objectFirst } from '../../src/index.js';
 import { freePorts } from '../../src/testing/free-ports.js';
 import { FaultProxy } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { scriptedServer, scriptedStream } from '../support/scripted-server.js';
+import { clientOf, creation, header } from '../support/scripted-watch.js';
 
 /** Notes each line with its level. */
 function notingLogger(): { readonly logger: Logger; readonly lines: string[] } {
@@ -11,7 +14,11 @@ function notingLogger(): { readonly logger: Logger; readonly lines: string[] } {
   const note =
     (level: string) =>
     (message: string, details: object): void =>
-      void lines.push(`${level}: ${message} ${Object.values(details).join(' ')}`);
+      void lines.push(
+        `${level}: ${message} ${Object.values(details)
+          .filter((value) => value !== undefined)
+          .join(' ')}`,
+      );
   return { logger: { debug: note('debug'), info: note('info'), warn: note('warn') }, lines };
 }
 
@@ -22,12 +29,12 @@ test('an endpoint that fails is told of, and the calls that are repeated elsewhe
   const { logger, lines } = notingLogger();
   await openClient({ endpoints: [nobody, ...endpoints], logger }).put('the-key', 'the-value');
   expect(lines).toEqual([
-    `warn: endpoint fails ${nobody} ConnectFailed`,
-    'debug: call repeated /etcdserverpb.KV/Put ConnectFailed 0',
+    expect.stringMatching(`^warn: endpoint fails ${nobody} ConnectFailed .*ECONNREFUSED`),
+    expect.stringMatching(`^debug: call repeated /etcdserverpb.KV/Put ConnectFailed .*ECONNREFUSED.* ${nobody} 0$`),
   ]);
 });
 
-test('watches that go on over a new stream are told of, and an endpoint that works again', async () => {
+test('a logger hears of watches that lose their stream and go on, and of an endpoint that works again', async () => {
   const { endpoints } = await ownEtcd();
   const proxy = await FaultProxy.start(endpoints[0] as string);
   try {
@@ -36,10 +43,12 @@ test('watches that go on over a new stream are told of, and an endpoint that wor
     const watch = etcd.watch('k');
     await watch.created();
     proxy.dropConnections();
-    await expect.poll(() => lines).toContain('info: watches go on over a new stream ConnectionLost 1');
+    const waits = /^warn: watches wait for a server ConnectionLost .+ 1$/;
+    await expect.poll(() => lines).toContainEqual(expect.stringMatching(waits));
     await openClient({ endpoints }).put('k', 'v');
     expect((await watch[Symbol.asyncIterator]().next()).value).toMatchObject({ type: 'put' });
-    expect(lines).toContain(`warn: endpoint fails ${proxy.endpoint} ConnectionLost`);
+    expect(lines).toContain('info: watches go on 1');
+    expect(lines).toContainEqual(expect.stringMatching(`^warn: endpoint fails ${proxy.endpoint} ConnectionLost .+`));
     expect(lines).toContain(`info: endpoint works again ${proxy.endpoint}`);
     await watch.close();
   } finally {
@@ -57,8 +66,108 @@ test('a lease that is lost is told of, and one that is given back is not', async
   await openClient().lease.revoke(lost.id);
   const gone = new Promise((resolve) => alive.signal.addEventListener('abort', resolve));
   await gone;
-  expect(lines).toEqual([`warn: lease lost ${lost.id.toString(16)} LeaseExpired`]);
+  const id = lost.id.toString(16);
+  const problem = `lease ${id}: the server does not know it any more`;
+  expect(lines).toEqual([`warn: lease lost ${id} LeaseExpired ${problem}`]);
 });
+
+test('watches that wait are logged once with the cause, and once when they go on, however many attempts fail', async () => {
+  const { logger, lines } = notingLogger();
+  let streams = 0;
+  const etcd = await clientOf(
+    async (stream) => {
+      streams += 1;
+      const { watchId } = await creation(stream);
+      if (streams < 4) return void stream.fail(14, `attempt ${streams}`);
+      stream.send({ ...header(1n), watchId, created: true });
+      if (streams === 4) return void stream.fail(14, 'later');
+    },
+    { logger },
+  );
+  await etcd.watch('k').created();
+  await expect.poll(() => streams).toBe(5);
+  await expect.poll(() => about(lines, 'watches')).toHaveLength(4);
+  expect(about(lines, 'watches')).toEqual([
+    expect.stringMatching(/^warn: watches wait for a server \w+ .*attempt 1.* http:\S+ 1$/),
+    'info: watches go on 1',
+    expect.stringMatching(/^warn: watches wait for a server \w+ .*later.* http:\S+ 1$/),
+    'info: watches go on 1',
+  ]);
+});
+
+test('a watch that its server refuses for now is logged once with the cause, and once when it goes on', async () => {
+  const { logger, lines } = notingLogger();
+  const cancelReason = 'rpc error: code = Unavailable desc = etcdserver: no leader';
+  const etcd = await clientOf(
+    async (stream) => {
+      for (let refusals = 0; refusals < 3; refusals += 1) {
+        const { watchId } = await creation(stream);
+        stream.send({ ...header(1n), watchId, created: true, canceled: true, cancelReason });
+      }
+      const { watchId } = await creation(stream);
+      stream.send({ ...header(1n), watchId, created: true });
+    },
+    { logger },
+  );
+  await etcd.watch('k').created();
+  expect(about(lines, 'watches')).toEqual([
+    expect.stringMatching(/^warn: watches wait for a server NoLeader .*no leader/),
+    'info: watches go on 1',
+  ]);
+});
+
+test('keepalives that wait are logged once with the cause, and once when they go on', async () => {
+  const { logger, lines } = notingLogger();
+  let streams = 0;
+  const server = await scriptedServer(
+    scriptedStream(methods.lease.leaseKeepAlive, async (stream) => {
+      streams += 1;
+      const { id } = await stream.receive();
+      if (streams < 4) return void stream.fail(14, `attempt ${streams}`);
+      stream.send({ id, ttl: 60n });
+    }),
+  );
+  const keepAlive = openClient({ endpoints: [server], logger }).lease.keepAlive(7n);
+  await keepAlive.renewed();
+  await keepAlive.close();
+  expect(about(lines, 'keepalives')).toEqual([
+    expect.stringMatching(/^warn: keepalives wait for a server \w+ .*attempt 1.* http:\S+ 1$/),
+    'info: keepalives go on 1',
+  ]);
+});
+
+/** Has the signature of pino, and what it does with its arguments: a message that comes first takes no details. */
+class PinoLike {
+  readonly lines: string[] = [];
+
+  warn(details: object, message?: string, ...values: unknown[]): void;
+  warn(message: string, ...values: unknown[]): void;
+  warn(first: object | string, message?: unknown): void {
+    const line = typeof first === 'string' ? { msg: first } : { ...first, msg: message };
+    this.lines.push(JSON.stringify(line));
+  }
+}
+
+test('objectFirst gives a logger such as pino the details and the message of each line', async () => {
+  const { endpoints } = await ownEtcd();
+  const [port] = await freePorts(1);
+  const pino = new PinoLike();
+  const nobody = `http://127.0.0.1:${port}`;
+  const etcd = openClient({ endpoints: [nobody, ...endpoints], logger: objectFirst(pino) });
+  await etcd.put(unique(), 'x');
+  expect(pino.lines.map((line) => JSON.parse(line))).toEqual([
+    {
+      endpoint: nobody,
+      reason: 'ConnectFailed',
+      problem: expect.stringContaining('ECONNREFUSED'),
+      msg: 'endpoint fails',
+    },
+  ]);
+});
+
+function about(lines: readonly string[], what: string): string[] {
+  return lines.filter((line) => line.includes(`: ${what} `));
+}
 
 test.each([
   [

@@ -110,7 +110,8 @@ it('watch tells of endpoints that fail, and goes on', async () => {
   const watch = new RunningCli(['watch', key, '--rev', String(header.revision), '--endpoints', endpoints]);
   await watch.lines(1);
   watch.process.kill('SIGINT');
-  const stderr = `etcdwire: endpoint fails: http://127.0.0.1:${gone}: ConnectFailed; it is tried again\n`;
+  const cause = `cannot connect to http://127.0.0.1:${gone}: connect ECONNREFUSED 127.0.0.1:${gone}`;
+  const stderr = `etcdwire: endpoint fails: ${cause}; it is tried again\n`;
   expect(await watch.done).toMatchObject({ code: 130, stderr });
 });
 
