@@ -8,17 +8,13 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { scriptedServer, scriptedStream } from '../support/scripted-server.js';
 import { clientOf, creation, header } from '../support/scripted-watch.js';
 
-/** Notes each line with its level. */
+/** Notes each line with its level, and with its details as JSON has them. */
 function notingLogger(): { readonly logger: Logger; readonly lines: string[] } {
   const lines: string[] = [];
   const note =
     (level: string) =>
     (message: string, details: object): void =>
-      void lines.push(
-        `${level}: ${message} ${Object.values(details)
-          .filter((value) => value !== undefined)
-          .join(' ')}`,
-      );
+      void lines.push(`${level}: ${message} ${Object.values(JSON.parse(JSON.stringify(details))).join(' ')}`);
   return { logger: { debug: note('debug'), info: note('info'), warn: note('warn') }, lines };
 }
 

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { prefix } from '../../src/index.js';
 import { cli, RunningCli } from '../support/cli.js';
@@ -45,6 +46,17 @@ it('a command ends when its etcdwire is killed, before another locker gets the l
   expect(await second.running.done).toMatchObject({ code: 0 });
   expect(stateOf(first.command)).toBeUndefined();
   expect(await steps.turns()).toEqual([first.token, second.token]);
+});
+
+it('etcdwire says that nothing guards its command when the guard was killed, and lets the command go on', async () => {
+  const steps = await Steps.begin();
+  const { running, etcdwire, command } = await steps.holder('lock', 200, '60');
+  const children = readFileSync(`/proc/${etcdwire}/task/${etcdwire}/children`, 'utf8').trim().split(' ').map(Number);
+  for (const pid of children) if (pid !== command) process.kill(pid, 'SIGKILL');
+  expect(await running.done).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/^etcdwire: the guard has ended: /m),
+  });
 });
 
 it('a lock without a command ends as lost when it was stopped for longer than the TTL', async () => {

@@ -98,6 +98,16 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       expect(stateOf(Number(pid))).toBeUndefined();
     });
 
+    it('ends what the command has started when etcdwire is killed', async () => {
+      const terminal = new Terminal();
+      const script = 'echo "p"ids=$PPID,$$,; sleep 60; echo "wen"t on';
+      terminal.type(`etcdwire lock ${unique()} -- sh -c '${script}'; echo 'co'de=$?\n`);
+      const [, etcdwire, command] = await terminal.until(/pids=(\d+),(\d+),/);
+      process.kill(Number(etcdwire), 'SIGKILL');
+      await terminal.until(/code=137/);
+      await expect.poll(() => stateOf(Number(command))).toBeUndefined();
+    });
+
     it('ends the command and leaves the lock free when the terminal is closed', async () => {
       const name = unique('lock');
       const terminal = new Terminal();

@@ -7,8 +7,10 @@ import { inject, onTestFinished } from 'vitest';
 import { PROGRAM } from './cli.js';
 import { temporaryFolder } from './temporary-folder.js';
 
+const SCRIPT = 'script';
+
 /** Why there can be no terminal here; undefined where there can. */
-export const NO_TERMINAL = /util-linux/.test(String(spawnSync('script', ['--version']).stdout))
+export const NO_TERMINAL = /util-linux/.test(String(spawnSync(SCRIPT, ['--version']).stdout))
   ? undefined
   : 'util-linux script, which makes pseudo-terminals, is not on the PATH';
 
@@ -33,7 +35,7 @@ export class Terminal {
     const program = join(folder, 'etcdwire');
     writeFileSync(program, `#!/bin/sh\nexec ${process.execPath} ${PROGRAM} "$@"\n`);
     chmodSync(program, 0o755);
-    this.process = spawn('script', ['-qec', 'bash --norc --noprofile --noediting -i', '/dev/null'], {
+    this.process = spawn(SCRIPT, ['-qec', 'bash --norc --noprofile --noediting -i', '/dev/null'], {
       env: {
         ...process.env,
         PATH: `${folder}${delimiter}${process.env.PATH}`,
