@@ -74,6 +74,12 @@ export interface ClientOptions {
    * one of a logger such as pino. Default: none.
    */
   readonly logger?: Logger | undefined;
+  /**
+   * Have the stack of each error show where its call was made, also where nobody awaits it: that is how to find a
+   * forgotten `await`. Costs several microseconds of CPU a call (`npm run bench -- --only hooks`), so it is meant for
+   * the search. The callers that await a call show in any case. Default false.
+   */
+  readonly callSites?: boolean | undefined;
   /** Around every call, the first outermost. Default: none. */
   readonly interceptors?: readonly Interceptor[] | undefined;
   /** What carries the calls. Default: HTTP/2 of this package's own; `grpcJs` of `etcdwire/grpc-js` is another. */
@@ -128,6 +134,7 @@ export class Client extends Keyspace {
       renewsTokens: authenticated?.renewsTokens ?? false,
       closed: closing.signal,
       logger: options.logger,
+      callSites: options.callSites,
       cluster: channel.cluster,
     };
     const ordered = options.orderedReads ?? false;

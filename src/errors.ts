@@ -120,6 +120,33 @@ export function amended(error: EtcdError, changes: Partial<EtcdErrorDetails>): E
   return new EtcdError(problem, { code, reason, outcome, method, endpoint, compactRevision, cause, ...changes });
 }
 
+interface StackCapture {
+  readonly captureStackTrace?: (target: object, below?: unknown) => void;
+}
+
+/**
+ * Has the stack of the error show the callers that await it. An error is made where an answer is read or a timer fires,
+ * and its stack ends there. In an async function that goes on after an `await`, V8 and Bun know who awaits it: the frames
+ * "at async". It costs nothing where nothing fails.
+ */
+export function withCallers<T>(error: T): T {
+  if (error instanceof EtcdError) (Error as StackCapture).captureStackTrace?.(error, withCallers);
+  return error;
+}
+
+/** Has the error that a call may reject with show, besides, where the call was made: the place where this is called. */
+export async function withCallSite<T>(call: Promise<T>): Promise<T> {
+  const site: { stack?: string } = {};
+  (Error as StackCapture).captureStackTrace?.(site, withCallSite);
+  try {
+    return await call;
+  } catch (error) {
+    if (error instanceof EtcdError && site.stack !== undefined)
+      error.stack = `${error.stack}\n  the call was made here:${site.stack.slice(site.stack.indexOf('\n'))}`;
+    throw error;
+  }
+}
+
 /** The refusal of an argument: nothing was sent. */
 export function invalidInput(argument: string, given: string, allowed: string): EtcdError {
   return new EtcdError(`${argument}: got ${given}; allowed: ${allowed}`, {

@@ -1,4 +1,13 @@
-import { amended, canceled, clientClosed, EtcdError, type Outcome, outOfTime, type Reason } from '../errors.js';
+import {
+  amended,
+  canceled,
+  clientClosed,
+  EtcdError,
+  type Outcome,
+  outOfTime,
+  type Reason,
+  withCallers,
+} from '../errors.js';
 import { type Logger, log } from '../log.js';
 import { monotonicMs, pause } from '../time.js';
 import type { Endpoint } from '../transport/endpoint.js';
@@ -100,7 +109,8 @@ export class Channel implements Transport {
           if (error.outcome !== 'not-sent' && outcome !== 'unknown') outcome = error.outcome;
           if (this.#isVain(call, attempt) || this.#isStuck(call, error) || !mayRetry(call.method, error)) {
             if (isServersTimeout(call, error)) throw outOfTime(call, outcome, error);
-            throw error.reason === 'DeadlineExceeded' && last !== undefined ? outOfTime(call, outcome, last) : error;
+            if (error.reason === 'DeadlineExceeded' && last !== undefined) throw outOfTime(call, outcome, last);
+            throw withCallers(error);
           }
           last = error;
           log(this.#logger, 'debug', 'call repeated', {

@@ -1,5 +1,5 @@
 import { checkSignal, show } from '../arguments.js';
-import { invalidInput } from '../errors.js';
+import { invalidInput, withCallSite } from '../errors.js';
 import type { Logger } from '../log.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
@@ -29,6 +29,8 @@ export interface RpcSettings {
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
   readonly logger?: Logger | undefined;
+  /** Whether errors show where their calls were made. */
+  readonly callSites?: boolean | undefined;
   /** Tells when the cluster is no longer the one that it was. */
   readonly cluster?: ClusterIdentity | undefined;
 }
@@ -54,7 +56,8 @@ export class Rpc {
     const deadline = monotonicMs() + timeoutMs;
     const { signal, endpoint } = options;
     checkSignal(signal);
-    return this.#transport.unary({ method, request, signal, timeoutMs, deadline, endpoint, onSent });
+    const answer = this.#transport.unary({ method, request, signal, timeoutMs, deadline, endpoint, onSent });
+    return this.settings.callSites ? withCallSite(answer) : answer;
   }
 
   /** With the client's time limit where there is none. */

@@ -1,4 +1,4 @@
-import type { EtcdError } from '../errors.js';
+import { type EtcdError, withCallers } from '../errors.js';
 import type { WatchCreateRequest } from '../gen/etcdserverpb/rpc.js';
 import { InTurn } from '../in-turn.js';
 import type { Init } from '../protobuf/codec.js';
@@ -54,11 +54,14 @@ export class WatchParts {
 
   async #take(): Promise<IteratorResult<WatchBatch, undefined>> {
     const head = this.#head;
-    const result = await head.batches.next().catch((error: unknown) => {
+    let result: IteratorResult<WatchBatch, undefined>;
+    try {
+      result = await head.batches.next();
+    } catch (error) {
       // Those after it ended with the same error, which is told once.
       this.#parts = [head];
-      throw error;
-    });
+      throw withCallers(error);
+    }
     if (!result.done || this.#parts.length === 1) return result;
     this.#parts.shift();
     this.#head.bufferBytes = this.#options.bufferBytes;
