@@ -26,7 +26,7 @@ const RANKS: readonly (readonly string[])[] = [
       'once',
       'log',
     ],
-    ...['checked-signal', 'on-abort', 'protobuf'],
+    ...['checked-signal', 'on-abort', 'protobuf', 'random-id'],
   ],
   ['gen', 'method-table'],
   ['json'],

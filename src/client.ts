@@ -113,10 +113,11 @@ export class Client extends Keyspace {
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(options: ClientOptions) {
     const endpoints = checkEndpoints(options.endpoints);
-    const transportOptions = checkTransportOptions(options);
+    const maxTxnOps = Number(checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1n));
+    const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
     const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
     const kv = {
-      maxTxnOps: Number(checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1n)),
+      maxTxnOps,
       maxReceiveBytes: transportOptions.maxReceiveBytes,
     };
     const { autoSyncIntervalMs, allowEndpoint } = options;

@@ -21,10 +21,13 @@ const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
   ...['ConnectionRefused', 'FailedToOpenSocket'],
 ]);
 
-/** `fetch` itself failed. Whether the request had left by then most hosts do not tell: then it may have. */
-export function fetchFailed(error: unknown, { method, endpoint }: Where): EtcdError {
+/**
+ * `fetch` itself failed. Whether the request had left by then most hosts do not tell: then it may have. What a host says
+ * that sends requests again concerns its last copy alone.
+ */
+export function fetchFailed(error: unknown, { method, endpoint }: Where, mayRepeat = false): EtcdError {
   const { code, cause } = error as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } };
-  const neverConnected = NEVER_CONNECTED.has(code) || NEVER_CONNECTED.has(cause?.code);
+  const neverConnected = !mayRepeat && (NEVER_CONNECTED.has(code) || NEVER_CONNECTED.has(cause?.code));
   const why = [cause, error].map((each) => (each as Error | undefined)?.message).find(Boolean) ?? 'fetch failed';
   return new EtcdError(neverConnected ? `cannot connect to ${endpoint}: ${why}` : `the connection was lost: ${why}`, {
     code: 'Unavailable',

@@ -28,6 +28,8 @@ export interface HttpOptions {
   readonly maxRequestBytes: number;
   /** Whether headers other than those that etcd's CORS allows may be sent. */
   readonly allHeaders: boolean;
+  /** Whether the host may send a request again by itself. */
+  readonly mayRepeat: boolean;
 }
 
 /**
@@ -55,13 +57,17 @@ export class GatewayHttp {
     this.#options = options;
   }
 
-  /** @throws EtcdError: reason `InvalidInput`; `NotInGateway`. */
-  body<Request>(method: Method<Request, unknown>, request: Init<Request>): string {
+  /** The whole message of a request. @throws EtcdError: reason `InvalidInput`; `NotInGateway`. */
+  message<Request>(method: Method<Request, unknown>, request: Init<Request>): unknown {
     if (gatewayPath(method) === undefined) throw notInGateway(method, this.endpoint);
     // By way of the bytes: what is refused elsewhere is refused here, and a codec of the caller's own is understood.
     const bytes = encodeRequest(method, request, this.#options.maxRequestBytes);
-    const codec = messagesOf(method).request;
-    return JSON.stringify(toJson(codec, decode(codec, bytes)));
+    return decode(messagesOf(method).request, bytes);
+  }
+
+  /** @throws EtcdError: reason `InvalidInput`; `NotInGateway`. */
+  body<Request>(method: Method<Request, unknown>, request: Init<Request>): string {
+    return bodyOf(method, this.message(method, request));
   }
 
   /** The answer, once its head is there. @throws EtcdError where it is none of etcd's, or an error. */
@@ -75,11 +81,11 @@ export class GatewayHttp {
       const headers = this.#headers(metadata);
       response = await this.#options.fetch(url, { method: 'POST', body, headers, signal, redirect });
     } catch (error) {
-      throw fetchFailed(error, where);
+      throw fetchFailed(error, where, this.#options.mayRepeat);
     }
     if (response.ok) return response;
     const text = await response.text().catch((error: unknown) => {
-      throw fetchFailed(error, where);
+      throw fetchFailed(error, where, this.#options.mayRepeat);
     });
     const json = errorJson(text);
     throw json === undefined ? errorFromHttp(response.status, where) : errorFromJson(json, where, response.status);
@@ -147,7 +153,7 @@ export class GatewayHttp {
         yield decoder.decode(read.value, { stream: true });
       }
     } catch (error) {
-      throw error instanceof EtcdError ? error : fetchFailed(error, this.where(method));
+      throw error instanceof EtcdError ? error : fetchFailed(error, this.where(method), this.#options.mayRepeat);
     } finally {
       reader.cancel().catch(() => {});
     }
@@ -176,6 +182,17 @@ export class GatewayHttp {
       for (const [name, value] of Object.entries(others)) headers[`grpc-metadata-${name}`] = value;
     return headers;
   }
+}
+
+/** A whole message as the gateway reads it. */
+export function bodyOf(method: { readonly path: string }, message: unknown): string {
+  return JSON.stringify(toJson(messagesOf(method).request, message));
+}
+
+/** What the interface has as the answer of a method, as the method's own codec has it. */
+export function answerFor<T>(method: Answers<T>, message: unknown): T {
+  const codec = messagesOf(method).response;
+  return codec === method.response ? (message as T) : decode(method.response, encode(codec, message as object));
 }
 
 /** The messages of a method as the interface has them: callers may bring codecs that make more of the same bytes. */

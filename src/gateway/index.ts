@@ -4,12 +4,17 @@
  * @module etcdwire/gateway
  */
 import { checkPositive } from '../arguments.js';
+import { type BytesLike, toBytes } from '../bytes.js';
 import { invalidInput } from '../errors.js';
-import type { TransportFactory } from '../transport/transport-options.js';
+import type { TransportFactory, TransportOptions } from '../transport/transport-options.js';
 import { type Fetch, GatewayHttp } from './http.js';
 import { GatewayTransport } from './transport.js';
+import { WriteGuards } from './write-guards.js';
 
 export type { Fetch };
+
+/** The server's own default. */
+const DEFAULT_MAX_TXN_OPS = 128;
 
 /** Of the gateway. */
 export interface GatewayOptions {
@@ -20,6 +25,36 @@ export interface GatewayOptions {
    * that has lost its leader. Default: everywhere but in browsers.
    */
   readonly allHeaders?: boolean | undefined;
+  /**
+   * Whether the host may send a POST again by itself, so that writes need a guard. Browsers and Deno do so when a
+   * kept-alive connection is reset before the headers of the answer; Node.js, Bun and workerd never do. Set it if `fetch`
+   * is your own, or if a proxy in front of etcd repeats requests. Default: false on Node.js, Bun and workerd, else true.
+   *
+   * A guarded put, deletion or transaction goes as one transaction with a key of the client's own, whose mod revision it
+   * compares and moves: however often the request arrives, and however late, it is applied once. This costs
+   *
+   * - one more key in the history for each write, also if the write itself changes nothing;
+   * - a lease and a key at first and every five minutes, and for each further write under way at the same time;
+   * - two operations of the `maxTxnOps` of each transaction.
+   *
+   * If the answer that arrives is that of a second copy, a put succeeds all the same, unless it asked for `prevKv`. Any
+   * other write rejects with outcome `unknown`. A request that acts again at each arrival, and that no key can guard, is
+   * refused: see `allowRepeatedWrites`.
+   */
+  readonly guardWrites?: boolean | undefined;
+  /**
+   * Prefix of the guard keys. With authentication, the user needs the permission `readwrite` on it. Keys under it are
+   * gone ten minutes after their client created them; a write rejects with outcome `unknown` if somebody deletes its
+   * guard key before. A `namespace` does not come before it. Default `etcdwire/gateway-guards/`.
+   */
+  readonly guardPrefix?: BytesLike | undefined;
+  /**
+   * Whether calls may be made that take effect each time the host sends their request, at any later time: changes of
+   * users, roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, alarms, downgrades, and those of the server's
+   * own locks and elections but `resign`, `leader` and `observe`. Such a copy can undo what happened in between, such as
+   * restore an old password. Without `guardWrites` it has no effect. Default false: refused with reason `NotInGateway`.
+   */
+  readonly allowRepeatedWrites?: boolean | undefined;
   /**
    * Milliseconds after which a watch that has said nothing is opened anew, from where it was: over `fetch` nothing else
    * tells that its connection is dead. Default 60,000.
@@ -36,10 +71,17 @@ export interface GatewayOptions {
 export function gateway({
   fetch,
   allHeaders = !isBrowser(),
+  guardWrites = !sendsOnce(),
+  guardPrefix = 'etcdwire/gateway-guards/',
+  allowRepeatedWrites = false,
   silenceMs = 60_000,
 }: GatewayOptions = {}): TransportFactory {
   checkPositive(silenceMs, 'silenceMs', 'milliseconds');
-  return (endpoint, { tls, maxRequestBytes, maxReceiveBytes }) => {
+  const prefix = toBytes(guardPrefix, 'guardPrefix');
+  /** One for each client: its endpoints lead to the same keys, and an attempt may follow another elsewhere. */
+  const guardsOf = new WeakMap<TransportOptions, WriteGuards>();
+  return (endpoint, clientOptions) => {
+    const { tls, maxRequestBytes, maxReceiveBytes, maxTxnOps = DEFAULT_MAX_TXN_OPS } = clientOptions;
     if (!('host' in endpoint.address))
       throw invalidInput('endpoints', 'a Unix socket', 'http: and https: for the gateway');
     if (tls !== undefined) throw invalidInput('tls', 'some', 'none for the gateway: fetch trusts whom the host trusts');
@@ -47,9 +89,26 @@ export function gateway({
       fetch: fetch ?? ((url: string, init: RequestInit) => globalThis.fetch(url, init)),
       maxRequestBytes,
       allHeaders,
+      mayRepeat: guardWrites,
     };
-    return new GatewayTransport(new GatewayHttp(endpoint.url, options), { maxReceiveBytes, silenceMs });
+    const http = new GatewayHttp(endpoint.url, options);
+    if (!guardWrites) return new GatewayTransport(http, { maxReceiveBytes, silenceMs });
+    const guards = guardsOf.get(clientOptions) ?? new WriteGuards(prefix, maxTxnOps);
+    guardsOf.set(clientOptions, guards);
+    const repetitions = { guards, allowHarmful: allowRepeatedWrites };
+    return new GatewayTransport(http, { maxReceiveBytes, silenceMs }, repetitions);
   };
+}
+
+/** Hosts whose `fetch` never sends a request again, by the names that they give themselves; Node.js 20 gives none. */
+function sendsOnce(): boolean {
+  const { navigator, process } = globalThis as {
+    readonly navigator?: { readonly userAgent?: string };
+    readonly process?: { readonly release?: { readonly name?: string } };
+  };
+  const agent = navigator?.userAgent;
+  if (agent !== undefined) return /^(?:Node\.js\/|Bun\/|Cloudflare-Workers$)/.test(agent);
+  return process?.release?.name === 'node' && !('Deno' in globalThis);
 }
 
 /** Workers of servers have the globals of a browser's, but say who they are. */

@@ -1,5 +1,8 @@
-import { canceled, clientClosed, type EtcdError, type Outcome, timedOut } from '../errors.js';
+import { amended, canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../errors.js';
+import type { DeleteRangeRequest, LeaseGrantRequest, PutRequest, TxnRequest } from '../gen/etcdserverpb/rpc.js';
+import { methods } from '../gen/methods.js';
 import { onAbort } from '../on-abort.js';
+import { randomId } from '../random-id.js';
 import { after, monotonicMs } from '../time.js';
 import type {
   Metadata,
@@ -9,25 +12,38 @@ import type {
   Transport,
   UnaryCall,
 } from '../transport/transport.js';
-import type { GatewayHttp } from './http.js';
+import { refusal } from './failures.js';
+import type { Ask } from './guard-pool.js';
+import { answerFor, type GatewayHttp } from './http.js';
+import { repetitionOf } from './repetition.js';
 import { GatewayStream, type StreamLimits } from './stream.js';
+import type { GuardedWrite, WriteGuards } from './write-guards.js';
+
+/** What to do on a host that may send a request again by itself. */
+export interface Repetitions {
+  readonly guards: WriteGuards;
+  /** Whether requests may be sent whose second copy would act again, and which nothing can guard. */
+  readonly allowHarmful: boolean;
+}
 
 /** Calls over the JSON gateway of one member. */
 export class GatewayTransport implements Transport {
   readonly #http: GatewayHttp;
   readonly #limits: StreamLimits;
+  /** Undefined: the host sends each request once. */
+  readonly #repetitions: Repetitions | undefined;
   /** How to end each call under way. */
   readonly #live = new Set<(error: EtcdError) => void>();
   #closed = false;
 
-  constructor(http: GatewayHttp, limits: StreamLimits) {
+  constructor(http: GatewayHttp, limits: StreamLimits, repetitions?: Repetitions) {
     this.#http = http;
     this.#limits = limits;
+    this.#repetitions = repetitions;
   }
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     const { method, signal, metadata = {} } = call;
-    const body = this.#http.body(method, call.request);
     let outcome: Outcome = 'not-sent';
     const ended = new AbortController();
     let why: EtcdError | undefined;
@@ -43,11 +59,19 @@ export class GatewayTransport implements Transport {
       end(timedOut('call', call.timeoutMs, outcome, method.path)),
     );
     this.#live.add(end);
-    try {
+    const onSent = (): void => {
       call.onSent?.();
       outcome = 'unknown';
-      const response = await this.#http.post(method, body, metadata, ended.signal);
-      return await this.#http.answer(response, method, this.#limits.maxReceiveBytes);
+    };
+    const ask: Ask = async (asked, request, leaving) => {
+      const body = this.#http.body(asked, request);
+      leaving?.();
+      const response = await this.#http.post(asked, body, metadata, ended.signal);
+      return this.#http.answer(response, asked, this.#limits.maxReceiveBytes);
+    };
+    try {
+      if (this.#repetitions === undefined) return await ask(method, call.request, onSent);
+      return await this.#onceOver(this.#repetitions, call, ask, onSent, ended.signal);
     } catch (error) {
       throw why ?? error;
     } finally {
@@ -55,6 +79,35 @@ export class GatewayTransport implements Transport {
       stopTimer();
       this.#live.delete(end);
     }
+  }
+
+  /** Makes a call whose requests the host may send again. */
+  async #onceOver<Request, Response>(
+    { guards, allowHarmful }: Repetitions,
+    { method, request }: UnaryCall<Request, Response>,
+    ask: Ask,
+    onSent: () => void,
+    signal: AbortSignal,
+  ): Promise<Response> {
+    const message = this.#http.message(method, request);
+    const repetition = repetitionOf(method, message);
+    switch (repetition) {
+      case 'harmless':
+        return ask(method, request, onSent);
+      case 'guarded': {
+        const operation = operationOf(method, message);
+        const { endpoint } = this.#http;
+        const write = { method: method.path, endpoint, operation, source: request as object, signal, onSent };
+        return answerFor(method, await guards.write(write, ask));
+      }
+      case 'lease-grant':
+        return answerFor(method, await grant(message as LeaseGrantRequest, ask, onSent));
+      case 'harmful':
+        if (!allowHarmful) throw refusedAsHarmful(method, this.#http.endpoint);
+    }
+    return ask(method, request, onSent).catch((error: unknown) => {
+      throw unsettled(error);
+    });
   }
 
   stream<Request, Response>(
@@ -87,4 +140,38 @@ export class GatewayTransport implements Transport {
     this.#closed = true;
     for (const end of [...this.#live]) end(clientClosed());
   }
+}
+
+function operationOf({ path }: { readonly path: string }, message: unknown): GuardedWrite['operation'] {
+  if (path === methods.kv.put.path) return { case: 'requestPut', value: message as PutRequest };
+  if (path === methods.kv.deleteRange.path) return { case: 'requestDeleteRange', value: message as DeleteRangeRequest };
+  return { case: 'requestTxn', value: message as TxnRequest };
+}
+
+/** With an ID of the client's own choice: that such a lease exists already is the answer to a second copy. */
+async function grant(request: LeaseGrantRequest, ask: Ask, onSent: () => void): Promise<unknown> {
+  const id = request.id || randomId();
+  try {
+    return await ask(methods.lease.leaseGrant, { ...request, id }, onSent);
+  } catch (error) {
+    const isOwn = request.id === 0n && error instanceof EtcdError && error.reason === 'LeaseExist';
+    if (!isOwn) throw unsettled(error);
+    const { header, grantedTtl } = await ask(methods.lease.leaseTimeToLive, { id }).catch(() => {
+      throw unsettled(error);
+    });
+    if (grantedTtl === 0n) throw unsettled(error);
+    return { header, id, ttl: grantedTtl, error: '' };
+  }
+}
+
+/** The server refused the copy whose answer has come, and may have done what an earlier copy said. */
+function unsettled(error: unknown): unknown {
+  return error instanceof EtcdError && error.outcome === 'rejected' ? amended(error, { outcome: 'unknown' }) : error;
+}
+
+function refusedAsHarmful({ path }: { readonly path: string }, endpoint: string): EtcdError {
+  const problem =
+    `this host may send ${path.slice(1)} a second time, at any later time, and nothing can guard it; ` +
+    'gateway({ allowRepeatedWrites: true }) sends it all the same';
+  return refusal(problem, path, endpoint);
 }

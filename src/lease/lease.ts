@@ -4,6 +4,7 @@ import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { amended, EtcdError, invalidInput } from '../errors.js';
 import { methods } from '../gen/methods.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
+import { randomId } from '../random-id.js';
 import { backoffMs, monotonicMs, pause } from '../time.js';
 import { type KeepAlive, leaseLost } from './keep-alive.js';
 import { LeaseKeeper } from './keeper.js';
@@ -54,7 +55,7 @@ export class Leases {
    */
   async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
     const ttl = checkTtl(options.ttl);
-    const id = options.id === undefined ? randomLeaseId() : checkInt64(options.id, 'id', 1n);
+    const id = options.id === undefined ? randomId() : checkInt64(options.id, 'id', 1n);
     // The server counts from some time after the request was handed to a connection: the first that may have counted.
     let sentAt = 0;
     const onSent = (): void => {
@@ -68,7 +69,9 @@ export class Leases {
         return withHeader(response.header, { id: response.id, ttl: Number(response.ttl), sentAt });
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
-        if (attempt > 0 && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
+        // Nobody else draws this ID, so an earlier copy of the request came through: of an earlier attempt, or one that
+        // the host sent by itself.
+        if (options.id === undefined && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
         // An earlier attempt may have been granted, whatever became of this one.
         if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
         doubtful = error.outcome === 'unknown';
@@ -162,10 +165,4 @@ function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
 function checkTtl(ttl: number): number {
   if (Number.isInteger(ttl) && ttl >= 1 && ttl <= MAX_TTL) return ttl;
   throw invalidInput('ttl', show(ttl), `whole seconds from 1 to ${MAX_TTL}`);
-}
-
-/** 63 random bits, never 0: lease numbers are positive. */
-function randomLeaseId(): bigint {
-  const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));
-  return BigInt.asUintN(63, random) || 1n;
 }

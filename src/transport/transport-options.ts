@@ -15,6 +15,8 @@ export interface TransportOptions {
   readonly maxRequestBytes: number;
   /** Longest response taken, in bytes. */
   readonly maxReceiveBytes: number;
+  /** Operations that a transaction may have, for a transport that adds some of its own. Default 128. */
+  readonly maxTxnOps?: number | undefined;
 }
 
 /** What holds where the caller says nothing else. */
@@ -24,7 +26,7 @@ export const TRANSPORT_DEFAULTS = {
   pingTimeoutMs: 4_000,
   maxRequestBytes: 1_572_864,
   maxReceiveBytes: 2 ** 31 - 1,
-} as const satisfies Omit<TransportOptions, 'tls'>;
+} as const satisfies Omit<TransportOptions, 'tls' | 'maxTxnOps'>;
 
 /** Makes the transport of one endpoint. Nothing is dialled before the first call. */
 export type TransportFactory = (endpoint: Endpoint, options: TransportOptions) => Transport;

@@ -1,0 +1,88 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { toBytes } from '../../src/bytes.js';
+import { EtcdError } from '../../src/errors.js';
+import { type Ask, GuardPool } from '../../src/gateway/guard-pool.js';
+import { methods } from '../../src/gen/methods.js';
+import { errorOf } from '../support/errors.js';
+import { VirtualClock } from '../support/virtual-clock.js';
+
+let clock: VirtualClock;
+let wallMs: number;
+let created: number;
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  wallMs = 1_700_000_000_000;
+  created = 0;
+  vi.spyOn(Date, 'now').mockImplementation(() => wallMs);
+});
+afterEach(() => {
+  clock.restore();
+  vi.restoreAllMocks();
+});
+
+const header = { clusterId: 1n, memberId: 1n, revision: 7n, raftTerm: 1n };
+
+/** A server that grants and puts. */
+const ask: Ask = async (method) => {
+  if (method.path === methods.lease.leaseGrant.path) return { header, id: 1n, ttl: 600n, error: '' } as never;
+  created += 1;
+  return { header, succeeded: true, responses: [{ response: undefined }] } as never;
+};
+const { signal } = new AbortController();
+
+test('a guard is used again for five minutes', async () => {
+  const pool = new GuardPool(toBytes('guards/', 'prefix'));
+  pool.putBack(await pool.take(ask, signal));
+  for (const [passes, expected] of [
+    [299_999, 1],
+    [1, 2],
+  ]) {
+    await clock.pass(passes as number);
+    wallMs += passes as number;
+    pool.putBack(await pool.take(ask, signal));
+    expect(created).toBe(expected);
+  }
+});
+
+test.each([300_000, -1])('a guard is not used after the wall clock has jumped by %d ms', async (jump) => {
+  const pool = new GuardPool(toBytes('guards/', 'prefix'));
+  pool.putBack(await pool.take(ask, signal));
+  wallMs += jump;
+  await pool.take(ask, signal);
+  expect(created).toBe(2);
+});
+
+test('a guard is created once, although its lease and its key are there already', async () => {
+  const pool = new GuardPool(toBytes('guards/', 'prefix'));
+  const second: Ask = async (method) => {
+    if (method.path === methods.lease.leaseGrant.path)
+      throw new EtcdError('', { code: 'FailedPrecondition', reason: 'LeaseExist', outcome: 'rejected' });
+    const kv = { key: toBytes('k', 'k'), value: toBytes('0', 'v'), modRevision: 5n };
+    const response = { case: 'responseRange', value: { kvs: [kv] } };
+    return { header, succeeded: false, responses: [{ response }] } as never;
+  };
+  expect((await pool.take(second, signal)).revision).toBe(5n);
+});
+
+test('a guard that somebody deleted before it was used means that the write was not sent', async () => {
+  const pool = new GuardPool(toBytes('guards/', 'prefix'));
+  const deleted: Ask = async (method) => {
+    if (method.path === methods.lease.leaseGrant.path) return { header, id: 1n, ttl: 600n, error: '' } as never;
+    const response = { case: 'responseRange', value: { kvs: [] } };
+    return { header, succeeded: false, responses: [{ response }] } as never;
+  };
+  expect(await errorOf(pool.take(deleted, signal))).toMatchObject({ outcome: 'not-sent', code: 'Unavailable' });
+});
+
+test('guards that could not be created take no place in the pool', async () => {
+  const pool = new GuardPool(toBytes('guards/', 'prefix'));
+  const failing: Ask = () => {
+    const lost = { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' } as const;
+    return Promise.reject(new EtcdError('', lost));
+  };
+  for (let count = 0; count < 40; count += 1)
+    expect(await errorOf(pool.take(failing, signal))).toMatchObject({ outcome: 'not-sent' });
+  await Promise.all(Array.from({ length: 32 }, () => pool.take(ask, signal)));
+  expect(created).toBe(32);
+});

@@ -1,0 +1,483 @@
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { NO_BYTES, textOf } from '../../src/bytes.js';
+import { Election, Mutex, Session, stm, withLock } from '../../src/concurrency/index.js';
+import { type GatewayOptions, gateway } from '../../src/gateway/index.js';
+import { repetitionOf } from '../../src/gateway/repetition.js';
+import { methods } from '../../src/gen/methods.js';
+import { type Client, compare, EtcdError, op, prefix } from '../../src/index.js';
+import { allMethods } from '../../src/method-table.js';
+import { authEtcd, USER } from '../support/auth-etcd.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { openGateway } from '../support/gateway.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { RESENDINGS, type Resending, ResendingFetch } from '../support/resending-fetch.js';
+
+const GUARDS = prefix('etcdwire/gateway-guards/');
+
+interface Opened {
+  readonly etcd: Client;
+  readonly host: ResendingFetch;
+}
+
+/** A client on a host that sends requests again. */
+function resending(
+  how: Resending,
+  options: GatewayOptions = {},
+  client: Parameters<typeof openGateway>[0] = {},
+): Opened {
+  const host = new ResendingFetch(how);
+  const transport = gateway({ guardWrites: true, ...options, fetch: host.fetch });
+  return { etcd: openGateway({ transport, ...client }), host };
+}
+
+/** Every value that the keys had since `from`, in order; undefined for a deletion. */
+async function history(name: string, from: bigint): Promise<(string | undefined)[]> {
+  const etcd = openClient();
+  const values: (string | undefined)[] = [];
+  const last = `${name}~`;
+  const watch = etcd.watch(prefix(name), { startRevision: from });
+  await etcd.put(last, '');
+  for await (const { type, kv } of watch) {
+    if (kv.keyText() === last) return values;
+    values.push(type === 'put' ? kv.text() : undefined);
+  }
+  throw new Error('the watch ended');
+}
+
+async function revision(): Promise<bigint> {
+  return (await openClient().range('k', { countOnly: true })).header.revision + 1n;
+}
+
+/** The write may say that its answer is lost. */
+async function attempted(writing: Promise<unknown>): Promise<EtcdError | undefined> {
+  const error = await writing.then(
+    () => undefined,
+    (reason: EtcdError) => reason,
+  );
+  if (error !== undefined) expect(error).toMatchObject({ outcome: 'unknown', reason: 'ConnectionLost' });
+  return error;
+}
+
+const WRITES: readonly [what: string, write: (etcd: Client, key: string) => Promise<unknown>, value?: string][] = [
+  ['a put', (etcd, key) => etcd.put(key, 'mine'), 'mine'],
+  ['a put that asks for the previous value', (etcd, key) => etcd.put(key, 'mine', { prevKv: true }), 'mine'],
+  ['a deletion', (etcd, key) => etcd.delete(key)],
+  ['a transaction', (etcd, key) => etcd.txn({ then: [op.put(key, 'mine')] }), 'mine'],
+  [
+    'a nested transaction',
+    (etcd, key) =>
+      etcd.txn({ if: [compare.version('none', '>', 0n)], else: [op.txn({ then: [op.put(key, 'mine')] })] }),
+    'mine',
+  ],
+];
+
+describe.each(RESENDINGS)('over a host that sends each request twice, %s', (how) => {
+  test.each(WRITES)('%s is applied once', async (_, write, value) => {
+    const key = unique();
+    await openClient().put(key, 'before');
+    const from = await revision();
+    const { etcd, host } = resending(how);
+    let others = 0;
+    host.key = key;
+    host.meanwhile = async () => {
+      others += 1;
+      await openClient().put(key, 'theirs');
+    };
+    await attempted(write(etcd, key));
+    if (how === 'late') {
+      await openClient().put(key, 'theirs');
+      await host.sendLate();
+    }
+    const theirs = others > 0 || how === 'late' ? ['theirs'] : [];
+    expect(await history(key, from)).toEqual([value, ...theirs]);
+  });
+
+  test('two increments make two', async () => {
+    const key = unique();
+    const { etcd, host } = resending(how);
+    for (let count = 0; count < 2; count += 1)
+      await attempted(
+        stm(etcd, async (tx) => tx.put(key, String(Number(textOf((await tx.get(key)) ?? NO_BYTES)) + 1))),
+      );
+    await host.sendLate();
+    expect((await openClient().get(key))?.text()).toBe('2');
+  });
+
+  test('a lease is granted once, with and without an ID of its own, and revoked', async () => {
+    const { etcd, host } = resending(how);
+    const granted = await etcd.lease.grant({ ttl: 60 });
+    const raw = await etcd.raw.lease.leaseGrant({ ttl: 60n });
+    expect(raw).toMatchObject({ ttl: 60n, error: '' });
+    expect(raw.header?.revision).toBeGreaterThan(0n);
+    const key = unique();
+    await attempted(etcd.put(key, 'leased', { lease: granted.id }));
+    const [existing, own] = [await openClient().lease.grant({ ttl: 60 }), 987_654_321n + (await revision())];
+    // The server's refusal may be the answer to a second copy.
+    expect(await errorOf(etcd.lease.grant({ ttl: 60, id: existing.id }))).toMatchObject({
+      reason: 'LeaseExist',
+      outcome: 'unknown',
+    });
+    const byOwnId = await etcd.lease.grant({ ttl: 60, id: own }).catch((error: EtcdError) => error);
+    if (byOwnId instanceof EtcdError) expect(byOwnId).toMatchObject({ reason: 'LeaseExist', outcome: 'unknown' });
+    else expect(how).toMatch(/late|both/);
+    for (const id of [granted.id, raw.id, own]) {
+      const revoked = await etcd.lease.revoke(id).catch((error: EtcdError) => error);
+      // The server's refusal may be the answer to a second copy.
+      if (revoked instanceof EtcdError) expect(revoked).toMatchObject({ reason: 'LeaseNotFound', outcome: 'unknown' });
+      else expect(how).toMatch(/late|both/);
+      expect((await openClient().lease.timeToLive(id)).ttl).toBe(-1);
+    }
+    expect(await openClient().get(key)).toBeUndefined();
+    await host.sendLate();
+    expect(await openClient().get(key)).toBeUndefined();
+  });
+});
+
+describe('without the guard, over a host that sends each request twice', () => {
+  test('a put overwrites what another client wrote in between', async () => {
+    const key = unique();
+    const from = await revision();
+    const { etcd, host } = resending('after another write', { guardWrites: false });
+    host.key = key;
+    host.meanwhile = () => openClient().put(key, 'theirs');
+    await etcd.put(key, 'mine');
+    expect(await history(key, from)).toEqual(['mine', 'theirs', 'mine']);
+  });
+
+  test('two increments make three', async () => {
+    const key = unique();
+    const { etcd, host } = resending('at once', { guardWrites: false });
+    host.resends = (url) => {
+      const isFirst = url.endsWith('/kv/txn');
+      if (isFirst) host.resends = () => false;
+      return isFirst;
+    };
+    for (let count = 0; count < 2; count += 1)
+      await stm(etcd, async (tx) => tx.put(key, String(Number(textOf((await tx.get(key)) ?? NO_BYTES)) + 1)));
+    expect((await openClient().get(key))?.text()).toBe('3');
+  });
+});
+
+describe('over a host that may send requests again', () => {
+  const once = (): ResendingFetch => {
+    const host = new ResendingFetch('at once');
+    host.resends = () => false;
+    return host;
+  };
+  const guarded = (options: GatewayOptions = {}, client: Parameters<typeof openGateway>[0] = {}): Client =>
+    openGateway({ transport: gateway({ guardWrites: true, fetch: once().fetch, ...options }), ...client });
+
+  test('a write answers as it does elsewhere', async () => {
+    const [etcd, plain] = [guarded(), openClient()];
+    const [key, other] = [unique(), unique()];
+    const run = async (client: Client, name: string): Promise<unknown> => {
+      const answers = [
+        await client.put(`${name}/a`, '1'),
+        await client.put(`${name}/a`, '2', { prevKv: true }),
+        await client.put(`${name}/b`, '3'),
+        await client.delete(prefix(`${name}/`), { prevKv: true }),
+        await client.delete(`${name}/a`),
+        await client.txn({
+          if: [compare.version(`${name}/a`, '==', 0n)],
+          then: [op.put(`${name}/a`, '4'), op.get(`${name}/a`), op.txn({ then: [op.put(`${name}/c`, '5')] })],
+        }),
+        await client.txn({
+          if: [compare.version(`${name}/a`, '==', 0n)],
+          then: [op.put(`${name}/a`, '6')],
+          else: [op.range(prefix(`${name}/`))],
+        }),
+      ];
+      // Which revision it is and which key differ from run to run.
+      return JSON.parse(
+        JSON.stringify(answers, (field, value) => {
+          if (/[rR]evision$/.test(field) || field === 'raftTerm') return typeof value;
+          return typeof value === 'bigint' ? String(value) : value instanceof Uint8Array ? 'bytes' : value;
+        }),
+      );
+    };
+    expect(await run(etcd, key)).toEqual(await run(plain, other));
+    const { header } = await etcd.put(key, 'v');
+    expect((await plain.get(key))?.modRevision).toBe(header.revision);
+  });
+
+  test('a put whose answer is lost succeeds with the revision at which it was applied', async () => {
+    const key = unique();
+    const { etcd, host } = resending('after another write');
+    host.key = key;
+    host.meanwhile = () => openClient().put(key, 'theirs');
+    const { header } = await etcd.put(key, 'mine');
+    const { createRevision, modRevision } = (await openClient().get(key)) ?? {};
+    expect(header.revision).toBe(createRevision);
+    expect(modRevision).toBeGreaterThan(header.revision);
+  });
+
+  test.each(WRITES.slice(1))('%s whose answer is lost says so', async (_, write) => {
+    const key = unique('secret');
+    const { etcd } = resending('at once');
+    const error = await errorOf(write(etcd, key));
+    expect(error).toMatchObject({ outcome: 'unknown', reason: 'ConnectionLost', endpoint: inject('endpoints')[0] });
+    expect(error.message).toMatch(/sent the request again.*applied once.*answer is lost/);
+    expect(error.method).toMatch(/KV\/(?:Put|DeleteRange|Txn)$/);
+    expect(error.message).not.toMatch(/secret/);
+  });
+
+  test('locks exclude each other', async () => {
+    const name = unique('lock');
+    let [inside, holds] = [0, 0];
+    const contend = async (etcd: Client): Promise<void> => {
+      for (let count = 0; count < 4; ) {
+        const held = await withLock(etcd, name, async () => {
+          expect(++inside).toBe(1);
+          await openClient().get(name);
+          inside -= 1;
+          holds += 1;
+        }).then(
+          () => true,
+          (error: EtcdError) => expect(error).toMatchObject({ outcome: 'unknown' }),
+        );
+        if (held !== undefined) count += 1;
+      }
+    };
+    const late = Array.from({ length: 3 }, () => resending('late'));
+    const replaying = setInterval(() => late.map(({ host }) => host.sendLate()), 20);
+    onTestFinished(() => clearInterval(replaying));
+    await Promise.all([...late.map(({ etcd }) => contend(etcd)), contend(openClient())]);
+    expect(holds).toBe(16);
+  });
+
+  test('an election has one leader at a time, whose last word stands', async () => {
+    const name = unique('election');
+    const { etcd, host } = resending('late');
+    const session = await Session.open(etcd, { ttl: 10 });
+    const election = new Election(session, name);
+    const leadership = await election.campaign('first');
+    await leadership.proclaim('second');
+    await leadership.proclaim('third');
+    await host.sendLate();
+    expect((await election.leader())?.text()).toBe('third');
+    await leadership.resign();
+    await host.sendLate();
+    expect(await election.leader()).toBeUndefined();
+    await session.close();
+  });
+
+  test('a lock is not taken again by a request that arrives late', async () => {
+    const name = unique('lock');
+    const { etcd, host } = resending('late');
+    const session = await Session.open(etcd, { ttl: 10 });
+    const held = await new Mutex(session, name).lock();
+    await held.unlock();
+    await host.sendLate();
+    expect((await openClient().range(prefix(name))).kvs).toHaveLength(0);
+    await session.close();
+  });
+
+  test('a write that a restarted server refuses for its token is not applied again with a new one', async () => {
+    const { endpoints } = await authEtcd();
+    const { etcd, host } = resending('at once', { guardPrefix: 'app/guards/' }, { endpoints, auth: USER });
+    await attempted(etcd.put('app/k', 'first'));
+    host.secondHeaders = { authorization: 'forgotten.1' };
+    host.resends = (url) => {
+      const isWrite = url.endsWith('/kv/txn');
+      if (isWrite) host.resends = () => false;
+      return isWrite;
+    };
+    await attempted(etcd.put('app/k', 'second'));
+    expect((await openClient({ endpoints, auth: USER }).get('app/k'))?.version).toBe(2n);
+  });
+
+  test('a write whose token expired is applied with a new one', async () => {
+    const { endpoints } = await authEtcd();
+    const headers: { authorization?: string } = {};
+    const transport = gateway({
+      guardWrites: true,
+      guardPrefix: 'app/guards/',
+      fetch: (url, init) => {
+        const given = { ...(init.headers as Record<string, string>), ...headers };
+        if (url.endsWith('/auth/authenticate')) delete headers.authorization;
+        return fetch(url, { ...init, headers: given });
+      },
+    });
+    const etcd = openGateway({ endpoints, auth: USER, transport });
+    await etcd.put('app/k', 'first');
+    headers.authorization = 'expired.1';
+    await etcd.put('app/k', 'second');
+    expect((await etcd.get('app/k'))?.version).toBe(2n);
+  });
+
+  test('a write that the server refuses is refused, and its guard serves the next', async () => {
+    const { endpoints, root } = await authEtcd();
+    const etcd = guarded({ guardPrefix: 'app/guards/' }, { endpoints, auth: USER });
+    for (let count = 0; count < 3; count += 1) {
+      expect(await errorOf(etcd.put('other', ''))).toMatchObject({ reason: 'PermissionDenied', outcome: 'rejected' });
+      expect(await errorOf(etcd.put('app/k', '', { lease: 5n }))).toMatchObject({
+        reason: 'LeaseNotFound',
+        outcome: 'rejected',
+      });
+      await etcd.put('app/k', '');
+    }
+    expect((await root.range(prefix('app/guards/'))).count).toBe(1n);
+  });
+
+  test('a user without permission on the guard keys is told which one to ask for', async () => {
+    const { endpoints } = await authEtcd();
+    const error = await errorOf(guarded({}, { endpoints, auth: USER }).put('app/k', 'v'));
+    expect(error).toMatchObject({ reason: 'PermissionDenied', outcome: 'not-sent' });
+    expect(error.message).toMatch(/"etcdwire\/gateway-guards\/".*readwrite.*guardPrefix/);
+  });
+
+  test('guard keys are leased, lie outside of a namespace, and are used again', async () => {
+    const { endpoints } = await ownEtcd();
+    const plain = openClient({ endpoints });
+    const etcd = guarded({}, { endpoints }).namespace('space/');
+    for (let count = 0; count < 5; count += 1) await etcd.put('k', String(count));
+    const { kvs } = await plain.range(prefix(''));
+    expect(kvs.map((kv) => kv.keyText().replace(/[0-9a-f]{16}$/, '*'))).toEqual([
+      'etcdwire/gateway-guards/*',
+      'space/k',
+    ]);
+    const { grantedTtl } = await plain.lease.timeToLive(kvs[0]?.lease ?? 0n);
+    expect(grantedTtl).toBe(600);
+  });
+
+  test('many writes at a time share a bounded number of guards', async () => {
+    const { endpoints } = await ownEtcd();
+    const etcd = guarded({}, { endpoints });
+    await Promise.all(Array.from({ length: 100 }, (_, index) => etcd.put(`k/${index}`, '')));
+    expect((await etcd.range(prefix('k/'))).count).toBe(100n);
+    expect(Number((await etcd.range(GUARDS)).count)).toBeLessThanOrEqual(32);
+  });
+
+  test('a write that waits for a guard ends by its signal, and leaves its turn to the next', async () => {
+    let release = (): void => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const etcd = guarded({
+      fetch: async (url, init) => {
+        await released;
+        return fetch(url, init);
+      },
+    });
+    const name = unique();
+    const first = Array.from({ length: 32 }, (_, index) => etcd.put(`${name}/${index}`, ''));
+    const giveUp = new AbortController();
+    const given = errorOf(etcd.put(`${name}/given-up`, '', { signal: giveUp.signal }));
+    const last = etcd.put(`${name}/last`, '');
+    giveUp.abort();
+    expect(await given).toMatchObject({ reason: 'Canceled', outcome: 'not-sent' });
+    release();
+    await Promise.all([...first, last]);
+    expect((await openClient().range(prefix(`${name}/`))).count).toBe(33n);
+  });
+
+  test('a write that deletes the guard keys is applied once, and writes go on', async () => {
+    const { endpoints } = await ownEtcd();
+    const etcd = guarded({}, { endpoints });
+    const all = prefix('');
+    await Promise.all(['a', 'b', 'c'].map((key) => etcd.put(key, '')));
+    // The guard keys are among them.
+    expect((await etcd.delete(all)).deleted).toBeGreaterThan(3n);
+    await etcd.put('a', '');
+    const result = await etcd
+      .txn({
+        if: [compare.version('a', '==', 1n)],
+        then: [op.delete(all), op.put('z', '')],
+        else: [op.put('x', '')],
+      })
+      .catch((error: EtcdError) => error);
+    // The server refuses a transaction that puts a key in a range that it deletes.
+    expect(result).toMatchObject({ reason: 'InvalidInput' });
+    const removed = await etcd.txn({
+      if: [compare.version('a', '==', 1n)],
+      then: [op.delete(all)],
+      else: [op.put('x', '')],
+    });
+    expect(removed.succeeded).toBe(true);
+    expect(removed.responses).toHaveLength(1);
+    const kept = await etcd.txn({
+      if: [compare.version('a', '==', 1n)],
+      then: [op.delete(all)],
+      else: [op.put('x', '')],
+    });
+    expect(kept).toMatchObject({ succeeded: false });
+    expect(kept.responses).toHaveLength(1);
+    await etcd.put('b', '');
+    expect((await etcd.range(keysBelow('e'))).count).toBe(1n);
+    const nested = etcd.txn({ then: [op.txn({ then: [op.delete(all)] })] });
+    expect(await errorOf(nested)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+  });
+
+  test('a write whose guard key somebody deleted may have been applied, and the next goes on', async () => {
+    const { endpoints } = await ownEtcd();
+    const etcd = guarded({}, { endpoints });
+    await Promise.all(['a', 'b', 'c'].map((key) => etcd.put(key, '')));
+    await openClient({ endpoints }).delete(GUARDS);
+    expect(await errorOf(etcd.put('a', ''))).toMatchObject({ outcome: 'unknown', reason: 'ConnectionLost' });
+    for (const key of ['a', 'b', 'c', 'd']) await etcd.put(key, '');
+  });
+
+  test('a transaction leaves two operations to the guard', async () => {
+    const etcd = guarded();
+    const puts = (count: number, name: string): ReturnType<typeof op.put>[] =>
+      Array.from({ length: count }, (_, index) => op.put(`${name}/${index}`, ''));
+    expect((await etcd.txn({ then: puts(126, unique()) })).succeeded).toBe(true);
+    const error = await errorOf(etcd.txn({ then: puts(127, unique()) }));
+    expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+    expect(error.message).toMatch(/127 operations.*at most 126.*maxTxnOps/);
+    const small = guarded({}, { maxTxnOps: 2 });
+    await small.put(unique(), '');
+    expect(await errorOf(small.txn({ then: puts(1, unique()) }))).toMatchObject({ reason: 'InvalidInput' });
+  });
+
+  test('a connection that could not be made says nothing of an earlier copy', async () => {
+    let refuses = false;
+    const etcd = guarded({
+      fetch: (url, init) => {
+        const code = 'ECONNREFUSED';
+        if (refuses) throw new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) });
+        return fetch(url, init);
+      },
+    });
+    await etcd.put(unique(), '');
+    refuses = true;
+    expect(await errorOf(etcd.put(unique(), ''))).toMatchObject({ outcome: 'unknown' });
+  });
+
+  test('a call that acts again each time it arrives is refused, unless the caller allows it', async () => {
+    const { endpoints } = await ownEtcd();
+    const etcd = guarded({}, { endpoints });
+    const error = await errorOf(etcd.auth.userAdd('user', { password: 'secret' }));
+    expect(error).toMatchObject({ reason: 'NotInGateway', outcome: 'not-sent', code: 'Unimplemented' });
+    expect(error.message).toMatch(/allowRepeatedWrites/);
+    expect((await etcd.auth.userList()).users).toEqual([]);
+    const { etcd: allowed } = resending('at once', { allowRepeatedWrites: true }, { endpoints });
+    expect(await errorOf(allowed.auth.userAdd('user', { password: 'secret' }))).toMatchObject({
+      reason: 'UserAlreadyExist',
+      outcome: 'unknown',
+    });
+    expect((await etcd.auth.userList()).users).toEqual(['user']);
+    expect(await etcd.maintenance.alarms()).toBeDefined();
+    expect(await errorOf(etcd.raw.maintenance.alarm({ action: 2 }))).toMatchObject({ reason: 'NotInGateway' });
+  });
+});
+
+test('every RPC has a place in the table of repetitions', () => {
+  const empty = { success: [], failure: [], action: 0 };
+  const counts: Record<string, number> = {};
+  for (const method of allMethods) {
+    const repetition = repetitionOf(method, empty);
+    counts[repetition] = (counts[repetition] ?? 0) + 1;
+  }
+  expect(allMethods).toHaveLength(49);
+  // Of an empty transaction, a list of alarms and the validation of a downgrade nothing is written.
+  expect(counts).toEqual({ harmless: 23, guarded: 2, spent: 5, 'lease-grant': 1, harmful: 18 });
+  for (const method of allMethods) if (method.repeatable) expect(repetitionOf(method, empty)).toBe('harmless');
+  expect(repetitionOf({ path: '/etcdserverpb.KV/Future' }, {})).toBe('harmful');
+  expect(repetitionOf(methods.maintenance.alarm, { action: 1 })).toBe('harmful');
+});
+
+function keysBelow(end: string): { readonly start: string; readonly end: string } {
+  return { start: '\u0000', end };
+}
