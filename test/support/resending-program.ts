@@ -1,0 +1,47 @@
+import { textOf } from '../../src/bytes.js';
+import { stm } from '../../src/concurrency/index.js';
+import { gateway } from '../../src/gateway/index.js';
+import { Client, type EtcdError } from '../../src/index.js';
+
+// Writes over the gateway, on a page or as a program of Deno. Imports nothing of any host.
+
+export interface Task {
+  readonly endpoint: string;
+  readonly key: string;
+  /** `put`: once. `increments`: two by `stm`. */
+  readonly what: 'put' | 'increments';
+  /** Undefined: as the host has it by default. */
+  readonly guardWrites?: boolean | undefined;
+}
+
+/** How each write ended. */
+export type Ends = readonly ('resolved' | { readonly outcome: string; readonly problem: string })[];
+
+async function perform({ endpoint, key, what, guardWrites }: Task): Promise<Ends> {
+  const etcd = new Client({ endpoints: [endpoint], transport: gateway({ guardWrites }) });
+  const ends: Ends[number][] = [];
+  const end = (writing: Promise<unknown>): Promise<unknown> =>
+    writing.then(
+      () => ends.push('resolved'),
+      ({ outcome, problem }: EtcdError) => ends.push({ outcome, problem }),
+    );
+  // A connection that has served a request before is reused.
+  for (let count = 0; count < 3; count += 1) await etcd.get('warm');
+  if (what === 'put') await end(etcd.put(key, 'mine'));
+  else
+    for (let count = 0; count < 2; count += 1)
+      await end(
+        stm(etcd, async (tx) => {
+          const value = await tx.get(key);
+          tx.put(key, String((value === undefined ? 0 : Number(textOf(value))) + 1));
+        }),
+      );
+  await etcd.close();
+  return ends;
+}
+
+const { process } = globalThis as { readonly process?: { readonly argv: readonly string[] } };
+Object.assign(globalThis, { perform });
+// Deno: node:process stands for the program's arguments.
+const task = process?.argv[2];
+if (task !== undefined) console.log(JSON.stringify(await perform(JSON.parse(task) as Task)));
