@@ -25,7 +25,8 @@ import type { StatusCode } from './status.js';
  * - `StaleRead`: No member at hand has come as far as what was read before; see `orderedReads`.
  * - `TxnConflict`: Others changed what a transaction read, as often as it was tried.
  * - `BarrierFull`: As many as the barrier is for have entered already.
- * - `NotInGateway`: etcd's JSON gateway, over which the client goes, has no such call, or cannot do this with it.
+ * - `NotInGateway`: etcd's JSON gateway, over which the client goes, has no such call, or cannot do this with it; or the
+ *   host may send the request again, and nothing can keep it from acting twice: see `guardWrites`.
  * - `WatchClosed`: The watch was closed by its owner.
  * - `Other`: An error with a message that is not in etcd's table.
  */
@@ -156,10 +157,11 @@ export function invalidInput(argument: string, given: string, allowed: string): 
   });
 }
 
-/** The caller's own signal ended the call. */
-export function canceled(signal: AbortSignal, outcome: Outcome, method?: string): EtcdError {
+/** The caller's own signal ended the call. `last`, if given, is what failed last before that. */
+export function canceled(signal: AbortSignal, outcome: Outcome, method?: string, last?: EtcdError): EtcdError {
   if (signal.reason instanceof EtcdError && method === undefined) return signal.reason;
-  return new EtcdError("ended by the caller's signal", {
+  const why = last === undefined ? '' : `; last failure: ${last.problem}`;
+  return new EtcdError(`ended by the caller's signal${why}`, {
     code: 'Canceled',
     reason: 'Canceled',
     outcome,

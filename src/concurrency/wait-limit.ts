@@ -53,7 +53,10 @@ export function waitLimit(what: string, options: WaitOptions, lifetime?: AbortSi
   endWith(lifetime, ({ reason }) => end(reason));
   // The reason of an outer wait is that one's to complete.
   endWith(signal, (source) =>
-    end(canceled(source, 'rejected'), source.reason instanceof EtcdError ? 'other' : 'signal'),
+    end(
+      canceled(source, 'rejected', undefined, trace.failure),
+      source.reason instanceof EtcdError ? 'other' : 'signal',
+    ),
   );
   return {
     signal: controller.signal,

@@ -165,6 +165,15 @@ export class GatewayHttp {
     throw responseTooLarge(`more than ${most} characters of JSON`, maxBytes, this.where(method));
   }
 
+  /** Nothing came in answer to the creation of a watch for so long. */
+  notCreated(method: { readonly path: string }, creationMs: number): EtcdError {
+    const problem =
+      `no answer to the creation of a watch within ${creationMs} ms: a proxy in front of etcd may hold back the ` +
+      'streamed answer (nginx: proxy_buffering off), or the host has no connection left for it (browsers have six to ' +
+      'one host)';
+    return connectionLost(problem, this.where(method));
+  }
+
   /** Nothing was heard of a stream for so long. */
   silent(method: { readonly path: string }, silenceMs: number): EtcdError {
     return connectionLost(`nothing was heard for ${silenceMs} ms`, this.where(method));

@@ -9,6 +9,9 @@ import { notInGateway, refusal } from './failures.js';
 import type { GatewayHttp } from './http.js';
 import { gatewayPath } from './paths.js';
 
+/** Milliseconds for the answer to the creation of a watch, which servers give at once. */
+const CREATION_MS = 10_000;
+
 export interface StreamLimits {
   readonly maxReceiveBytes: number;
   /** Milliseconds for which a watch may say nothing. */
@@ -170,10 +173,18 @@ export class GatewayStream<Request, Response> implements OutgoingStream<Request>
       if (isWatch)
         stopTimer = after(this.#silenceMs, () => this.fail(this.#http.silent(this.#method, this.#silenceMs)));
     };
+    const awaitCreation = (): void => {
+      stopTimer();
+      const creationMs = Math.min(CREATION_MS, this.#silenceMs);
+      if (isWatch) stopTimer = after(creationMs, () => this.fail(this.#http.notCreated(this.#method, creationMs)));
+    };
     try {
       if (this.#over || request.signal.aborted) return;
       listen();
-      const response = await this.#http.post(this.#method, body, await this.#metadata, request.signal);
+      const metadata = await this.#metadata;
+      if (this.#over || request.signal.aborted) return;
+      awaitCreation();
+      const response = await this.#http.post(this.#method, body, metadata, request.signal);
       for await (const message of this.#http.messages(response, this.#method, this.#maxReceiveBytes)) {
         // What is not taken yet is no silence of the server's.
         stopTimer();

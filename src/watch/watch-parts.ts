@@ -1,3 +1,4 @@
+import type { CallTrace } from '../channel/call-trace.js';
 import { type EtcdError, withCallers } from '../errors.js';
 import type { WatchCreateRequest } from '../gen/etcdserverpb/rpc.js';
 import { InTurn } from '../in-turn.js';
@@ -11,6 +12,8 @@ export interface WatchPartsOptions {
   readonly request: Init<WatchCreateRequest>;
   readonly bufferBytes: number;
   readonly progress: boolean;
+  /** What became of the watch's streams. */
+  readonly trace: CallTrace | undefined;
   /** There is nothing more to come but what lies here. */
   readonly ended: () => void;
 }
@@ -80,11 +83,12 @@ export class WatchParts {
   }
 
   #part(startRevision: bigint, bufferBytes: number): Watcher {
-    const { request, progress } = this.#options;
+    const { request, progress, trace } = this.#options;
     const part: Watcher = new Watcher({
       request: { ...request, startRevision },
       bufferBytes,
       progress,
+      trace,
       suspend: () => this.#stream.remove(part),
       resume: () => this.#stream.add(part),
       // Only the last part tells of that: the others have an end.

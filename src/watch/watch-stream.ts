@@ -433,7 +433,7 @@ export class WatchStream {
 
   #ended(error: EtcdError | undefined): void {
     this.#forgetStream();
-    for (const watcher of this.#watchers) watcher.detached();
+    for (const watcher of this.#watchers) watcher.detached(error);
     if (error !== undefined && isTooLarge(error) && ++this.#tooLarge < MAX_TOO_LARGE) return this.#open();
     if (error?.reason === 'ClientClosed') return this.close();
     if (error !== undefined && !isResumable(error) && !this.#renews(error, this.#renewals++)) return this.end(error);

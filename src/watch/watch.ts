@@ -1,4 +1,5 @@
 import { checkChoice, checkInt64, checkList, checkPositive, checkSignal } from '../arguments.js';
+import { traceCalls, traceOf } from '../channel/call-trace.js';
 import { canceled } from '../errors.js';
 import { FlatIterator } from '../flat-iterator.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
@@ -56,10 +57,12 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     this.#stream = stream;
     let offAbort = (): void => {};
     const progress = options.progress ?? false;
-    const parts = new WatchParts(stream, { request, bufferBytes, progress, ended: () => offAbort() });
-    this.#parts = parts;
     const { signal } = options;
-    if (signal !== undefined) offAbort = onAbort(signal, () => parts.discard(canceled(signal, 'rejected')));
+    const trace = signal && (traceOf(signal) ?? traceCalls(signal, undefined));
+    const parts = new WatchParts(stream, { request, bufferBytes, progress, trace, ended: () => offAbort() });
+    this.#parts = parts;
+    if (signal !== undefined)
+      offAbort = onAbort(signal, () => parts.discard(canceled(signal, 'rejected', undefined, trace?.failure)));
     if (signal?.aborted) parts.discard(canceled(signal, 'rejected'));
     else parts.start();
   }

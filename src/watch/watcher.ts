@@ -1,4 +1,5 @@
 import { AsyncQueue } from '../async-queue.js';
+import type { CallTrace } from '../channel/call-trace.js';
 import { EtcdError } from '../errors.js';
 import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import type { Event as WireEvent } from '../gen/mvccpb/kv.js';
@@ -20,6 +21,8 @@ export interface WatcherOptions {
   readonly behind: (division: Division) => void;
   /** The consumer has caught up: put the watch back, from where it stands. */
   readonly resume: () => void;
+  /** What became of the watch's streams, so that the error of whoever ends it can say what failed last. */
+  readonly trace: CallTrace | undefined;
   /** The watch is over: refused, or it has all that is its own. */
   readonly ended: (error: EtcdError | undefined) => void;
   /** The owner of the client has closed it: the watch and all its parts are over. */
@@ -76,6 +79,8 @@ export class Watcher {
 
   created(headerRevision: bigint): void {
     this.renewals = 0;
+    const { trace } = this.#options;
+    if (trace !== undefined) trace.failure = undefined;
     this.#cursor.created(headerRevision);
     this.#createdAt ??= headerRevision;
     for (const { resolve } of this.#awaitingCreation.splice(0)) resolve(this.#createdAt);
@@ -122,7 +127,9 @@ export class Watcher {
   }
 
   /** The stream is gone; the next one starts at the cursor. */
-  detached(): void {
+  detached(error?: EtcdError): void {
+    const { trace } = this.#options;
+    if (trace !== undefined && error !== undefined) trace.failure = error;
     this.#assembler.reset();
   }
 

@@ -1,0 +1,102 @@
+import { expect, inject, onTestFinished, test } from 'vitest';
+import { withLock } from '../../src/concurrency/index.js';
+import type { EtcdError } from '../../src/errors.js';
+import { gateway } from '../../src/gateway/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { parseEndpoint } from '../../src/transport/endpoint.js';
+import type { TransportOptions } from '../../src/transport/transport-options.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { openGateway } from '../support/gateway.js';
+import { VirtualClock } from '../support/virtual-clock.js';
+
+/** A `fetch` that answers the first creations of watches no more than a proxy does that fills its buffer first. */
+function buffering(creations: number): { readonly fetch: typeof fetch; readonly count: () => number } {
+  let count = 0;
+  return {
+    count: () => count,
+    fetch: (url, init) => {
+      if (!String(url).endsWith('/v3/watch') || ++count > creations) return fetch(url, init);
+      return new Promise((_, reject) => {
+        init?.signal?.addEventListener('abort', () => reject(init.signal?.reason));
+      });
+    },
+  };
+}
+
+test('a watch whose creation is not answered ends its stream after 10 s, and names a proxy that buffers', async () => {
+  const clock = new VirtualClock();
+  onTestFinished(() => clock.restore());
+  const options = { maxRequestBytes: 1_000, maxReceiveBytes: 1_000 } as TransportOptions;
+  const transport = gateway({ fetch: () => new Promise(() => {}) })(
+    parseEndpoint('http://127.0.0.1:1', 'endpoint'),
+    options,
+  );
+  const ends: (EtcdError | undefined)[] = [];
+  const stream = transport.stream(
+    { method: methods.watch.watch },
+    { message: () => {}, end: (error) => ends.push(error) },
+  );
+  for (const key of ['a', 'b'])
+    stream.send({ requestUnion: { case: 'createRequest', value: { key: new TextEncoder().encode(key) } } });
+  await clock.pass(9_999);
+  expect(ends).toEqual([]);
+  await clock.pass(1);
+  expect(ends).toMatchObject([{ code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' }]);
+  expect(ends[0]?.problem).toMatch(/within 10000 ms.*proxy_buffering off/);
+  expect(clock.timers).toBe(0);
+});
+
+test('watches whose creation a proxy holds back are created once it lets answers through', async () => {
+  const proxy = buffering(2);
+  const lines: string[] = [];
+  const etcd = openGateway({
+    transport: gateway({ fetch: proxy.fetch, silenceMs: 200 }),
+    logger: { info: (message, { problem }) => void lines.push(`${message}: ${problem}`) },
+  });
+  const name = unique();
+  const watches = ['a', 'b', 'c'].map((key) => etcd.watch(`${name}/${key}`));
+  await Promise.all(watches.map((watch) => watch.created()));
+  expect(proxy.count()).toBeGreaterThanOrEqual(5);
+  // Later ones are silent watches that are opened again.
+  expect(lines.length).toBeGreaterThanOrEqual(2);
+  for (const line of lines.slice(0, 2)) expect(line).toMatch(/^watches go on over a new stream: .*proxy_buffering off/);
+  await openClient().put(`${name}/c`, 'v');
+  expect((await watches[2]?.[Symbol.asyncIterator]().next())?.value).toMatchObject({ type: 'put' });
+});
+
+test('a watch that its caller gives up says why it was not created', async () => {
+  const giveUp = new AbortController();
+  let streams = 0;
+  const etcd = openGateway({
+    transport: gateway({ fetch: buffering(Number.POSITIVE_INFINITY).fetch, silenceMs: 100 }),
+    logger: { info: () => void (++streams === 2 && giveUp.abort()) },
+  });
+  const watch = etcd.watch('k', { signal: giveUp.signal });
+  const error = await errorOf(watch.created());
+  expect(error).toMatchObject({ reason: 'Canceled' });
+  expect(error.message).toMatch(/caller's signal; last failure: .*proxy_buffering off/);
+});
+
+test('a wait for a lock that runs out of time says why its watch was not created', async () => {
+  const name = unique('lock');
+  const { fetch } = buffering(Number.POSITIVE_INFINITY);
+  const etcd = openGateway({ transport: gateway({ fetch, silenceMs: 100 }) });
+  await withLock(openClient(), name, async () => {
+    const error = await errorOf(withLock(etcd, name, () => {}, { timeoutMs: 1_500 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', cause: { reason: 'ConnectionLost' } });
+    expect(error.message).toMatch(/last failure: .*proxy_buffering off/);
+  });
+});
+
+test('a watch that was created and interrupted later does not tell of the first failure', async () => {
+  const giveUp = new AbortController();
+  const proxy = buffering(1);
+  const watch = openGateway({
+    endpoints: inject('endpoints'),
+    transport: gateway({ fetch: proxy.fetch, silenceMs: 200 }),
+  }).watch(unique(), { signal: giveUp.signal });
+  await watch.created();
+  giveUp.abort();
+  expect((await errorOf(watch.batches().next())).message).not.toMatch(/proxy_buffering/);
+});
