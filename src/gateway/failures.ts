@@ -1,4 +1,4 @@
-import { EtcdError } from '../errors.js';
+import { EtcdError, type Outcome } from '../errors.js';
 import { isJsonObject } from '../json/json-value.js';
 import { statusCode } from '../status.js';
 import { errorFromStatus } from '../status-error.js';
@@ -56,9 +56,35 @@ export function errorFromJson(json: unknown, where: Where, httpStatus?: number):
   return errorFromStatus(statusCode(number), typeof text === 'string' ? text : '', where);
 }
 
-/** An answer that is none of etcd's: of a proxy, or of a server without a gateway. */
-export function errorFromHttp(status: number, where: Where): EtcdError {
-  if (status === 404) return notInGateway({ path: where.method }, where.endpoint, 'rejected');
+/** What the mux of etcd's server says of a path that it does not have, and etcd 3.4's gateway. */
+const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
+
+/** Every version of the gateway that this client speaks to has them. */
+const IN_EVERY_GATEWAY = /^\/etcdserverpb\.(?:KV|Watch|Lease)\//;
+
+/**
+ * An answer whose HTTP status is not one of success. Where the gateway `isKnown` to be there, a proxy that finds no path
+ * to it for a while is no reason to give up.
+ */
+export function errorFromAnswer(status: number, text: string, where: Where, isKnown: boolean): EtcdError {
+  const isPassing = status === 404 && isKnown && IN_EVERY_GATEWAY.test(where.method);
+  const error = errorFromText(status, text, where);
+  return isPassing && error.reason === 'NotInGateway' ? errorFromProxy(status, where) : error;
+}
+
+function errorFromText(status: number, text: string, where: Where): EtcdError {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    // The page of a proxy, or of a server without a gateway.
+  }
+  if (isJsonObject(json) && ('code' in json || 'error' in json)) return errorFromJson(json, where, status);
+  if (status !== 404) return errorFromProxy(status, where);
+  return notInGateway({ path: where.method }, where.endpoint, NO_SUCH_PATH.test(text) ? 'rejected' : 'unknown');
+}
+
+function errorFromProxy(status: number, where: Where): EtcdError {
   // A browser does not tell the status of a redirection.
   const what = status === 0 ? 'a redirection' : `HTTP ${status}`;
   return connectionLost(`${what}, and nothing that etcd's gateway says`, where);
@@ -67,18 +93,13 @@ export function errorFromHttp(status: number, where: Where): EtcdError {
 export function notInGateway(
   { path }: { readonly path: string },
   endpoint: string,
-  outcome: 'not-sent' | 'rejected' = 'not-sent',
+  outcome: Outcome = 'not-sent',
 ): EtcdError {
   return refusal(`etcd's JSON gateway has no ${path.slice(1)}`, path, endpoint, outcome);
 }
 
 /** What the gateway cannot do, though it has the RPC. */
-export function refusal(
-  problem: string,
-  method: string,
-  endpoint: string,
-  outcome: 'not-sent' | 'rejected' = 'not-sent',
-): EtcdError {
+export function refusal(problem: string, method: string, endpoint: string, outcome: Outcome = 'not-sent'): EtcdError {
   return new EtcdError(problem, { code: 'Unimplemented', reason: 'NotInGateway', outcome, method, endpoint });
 }
 

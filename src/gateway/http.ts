@@ -1,4 +1,6 @@
 import { EtcdError } from '../errors.js';
+import { messageFields } from '../gen/descriptors.js';
+import { methods } from '../gen/methods.js';
 import { fromJson } from '../json/from-json.js';
 import { isJsonObject } from '../json/json-value.js';
 import { toJson } from '../json/to-json.js';
@@ -11,7 +13,7 @@ import { responseTooLarge } from '../transport/response-too-large.js';
 import type { Metadata } from '../transport/transport.js';
 import {
   connectionLost,
-  errorFromHttp,
+  errorFromAnswer,
   errorFromJson,
   fetchFailed,
   malformed,
@@ -41,8 +43,16 @@ const JSON_FACTOR = 10;
 /** Somewhat less than a string may have in V8, 2^29 - 24. */
 const MAX_CHARACTERS = 2 ** 29 - 2 ** 20;
 
-/** Of their answers each has a header, whatever etcd was asked. */
-const WITH_HEADER = /^\/etcdserverpb\.(?:KV|Lease|Watch)\//;
+/** An answer with an error is read up to here: etcd's are short, and a proxy may send a page of any length. */
+const MAX_ERROR_CHARACTERS = 65_536;
+
+/** Their answers have no header; that to Alarm has none before etcd 3.5. Every other answer of etcd's has one. */
+const WITHOUT_HEADER: ReadonlySet<string> = new Set([
+  methods.maintenance.alarm.path,
+  methods.maintenance.defragment.path,
+  methods.maintenance.moveLeader.path,
+  methods.maintenance.snapshot.path,
+]);
 
 /** A method, whatever it is asked. */
 type Answers<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
@@ -51,6 +61,8 @@ type Answers<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
 export class GatewayHttp {
   readonly endpoint: string;
   readonly #options: HttpOptions;
+  /** Whether etcd's gateway has answered here: then an answer of something else passes. */
+  #isKnown = false;
 
   constructor(endpoint: string, options: HttpOptions) {
     this.endpoint = endpoint;
@@ -84,11 +96,13 @@ export class GatewayHttp {
       throw fetchFailed(error, where, this.#options.mayRepeat);
     }
     if (response.ok) return response;
-    const text = await response.text().catch((error: unknown) => {
-      throw fetchFailed(error, where, this.#options.mayRepeat);
-    });
-    const json = errorJson(text);
-    throw json === undefined ? errorFromHttp(response.status, where) : errorFromJson(json, where, response.status);
+    let text = '';
+    if (response.body !== null)
+      for await (const chunk of this.#text(response, method)) {
+        text += chunk;
+        if (text.length > MAX_ERROR_CHARACTERS) break;
+      }
+    throw errorFromAnswer(response.status, text, where, this.#isKnown);
   }
 
   /** The answer to a unary call. @throws EtcdError */
@@ -98,30 +112,47 @@ export class GatewayHttp {
       text += chunk;
       this.#checkLength(text.length, maxBytes, method);
     }
-    return this.#message(method, text, this.#parsed(text, method), maxBytes);
+    const json = this.#parsed(text, method);
+    // A proxy may answer with status 200 and an error all the same.
+    if (isJsonObject(json) && !('header' in json) && ('code' in json || 'error' in json))
+      throw errorFromJson(json, this.where(method));
+    return this.#message(method, text, json, maxBytes);
   }
 
   /** The messages of a stream as they come: a line each, `{ result }` or `{ error }`. @throws EtcdError */
   async *messages<T>(response: Response, method: Answers<T>, maxBytes: number): AsyncGenerator<T, void> {
     const lines = new Lines();
     for await (const chunk of this.#text(response, method)) {
-      for (const line of lines.push(chunk)) if (line !== '') yield this.#streamed(line, method, maxBytes);
+      for (const line of lines.push(chunk)) if (line.trim() !== '') yield this.#streamed(line, method, maxBytes);
       this.#checkLength(lines.rest.length, maxBytes, method);
     }
-    if (lines.rest.trim() !== '') yield this.#streamed(lines.rest, method, maxBytes);
+    if (lines.rest.trim() !== '') yield this.#streamed(lines.rest, method, maxBytes, 'last');
   }
 
-  #streamed<T>(line: string, method: Answers<T>, maxBytes: number): T {
-    const json = this.#parsed(line, method);
-    if (!isJsonObject(json)) throw malformed('a line that is no object', this.where(method));
-    if ('error' in json) throw errorFromJson(json.error, this.where(method));
-    return this.#message(method, line, json.result, maxBytes);
+  #streamed<T>(line: string, method: Answers<T>, maxBytes: number, place?: 'last'): T {
+    const where = this.where(method);
+    let json: unknown;
+    try {
+      json = JSON.parse(line);
+    } catch {
+      // A connection that ends within a line, with a proxy that does not tell, or the page of a proxy.
+      const isCut = place === 'last' && line.startsWith('{');
+      if (isCut || (this.#isKnown && !line.startsWith('{')))
+        throw connectionLost('a line that is not whole JSON', where);
+      throw malformed('no JSON', where);
+    }
+    if (isJsonObject(json) && 'error' in json) throw errorFromJson(json.error, where);
+    if (isJsonObject(json) && 'result' in json) return this.#message(method, line, json.result, maxBytes);
+    if (this.#isKnown) throw connectionLost("a line that is not of etcd's gateway", where);
+    throw malformed('a line without result or error', where);
   }
 
   #parsed(text: string, method: Answers<unknown>): unknown {
     try {
       return JSON.parse(text);
     } catch {
+      // A proxy may end an answer that broke off as if it were whole.
+      if (text.startsWith('{')) throw connectionLost('the answer broke off', this.where(method));
       throw malformed('no JSON', this.where(method));
     }
   }
@@ -129,14 +160,14 @@ export class GatewayHttp {
   #message<T>(method: Answers<T>, text: string, json: unknown, maxBytes: number): T {
     const codec = messagesOf(method).response;
     // Of something between that says "all is well", and does not know of what.
-    if (WITH_HEADER.test(method.path) && !(isJsonObject(json) && 'header' in json))
-      throw malformed('no header', this.where(method));
+    if (!isFrom(json, method)) throw malformed("not an answer of etcd's", this.where(method));
     let message: object;
     try {
       message = fromJson(codec, json, { ignoreUnknown: true }) as object;
     } catch (error) {
       throw malformed((error as EtcdError).problem, this.where(method));
     }
+    this.#isKnown = true;
     // A message is shorter than its text.
     if (codec === method.response && text.length <= maxBytes) return message as T;
     const bytes = encode(codec, message);
@@ -209,12 +240,12 @@ function messagesOf({ path }: { readonly path: string }): Pick<AnyMethod, 'reque
   return methodByPath.get(path) as AnyMethod;
 }
 
-/** Undefined where the text is none of the gateway's errors. */
-function errorJson(text: string): unknown {
-  try {
-    const json: unknown = JSON.parse(text);
-    return isJsonObject(json) && ('code' in json || 'error' in json) ? json : undefined;
-  } catch {
-    return undefined;
-  }
+/** Whether the JSON can be etcd's answer to this method. */
+function isFrom(json: unknown, method: { readonly path: string }): boolean {
+  if (!isJsonObject(json)) return false;
+  if ('header' in json) return true;
+  if (!WITHOUT_HEADER.has(method.path)) return false;
+  const fields = messageFields[messagesOf(method).response.typeName] ?? [];
+  const names = Object.keys(json);
+  return names.length === 0 || names.some((name) => fields.some((field) => field.name === name));
 }

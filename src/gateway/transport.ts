@@ -66,8 +66,10 @@ export class GatewayTransport implements Transport {
     const ask: Ask = async (asked, request, leaving) => {
       const body = this.#http.body(asked, request);
       leaving?.();
-      const response = await this.#http.post(asked, body, metadata, ended.signal);
-      return this.#http.answer(response, asked, this.#limits.maxReceiveBytes);
+      return orEnded(ended.signal, async () => {
+        const response = await this.#http.post(asked, body, metadata, ended.signal);
+        return this.#http.answer(response, asked, this.#limits.maxReceiveBytes);
+      });
     };
     try {
       if (this.#repetitions === undefined) return await ask(method, call.request, onSent);
@@ -140,6 +142,15 @@ export class GatewayTransport implements Transport {
     this.#closed = true;
     for (const end of [...this.#live]) end(clientClosed());
   }
+}
+
+/** A `fetch` of the caller's own may take no notice of signals. What it gives after the end is dropped. */
+function orEnded<T>(signal: AbortSignal, action: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    signal.addEventListener('abort', () => reject(signal.reason));
+    action().then(resolve, reject);
+  });
 }
 
 function operationOf({ path }: { readonly path: string }, message: unknown): GuardedWrite['operation'] {

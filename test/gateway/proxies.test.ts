@@ -1,0 +1,176 @@
+import type { RequestListener } from 'node:http';
+import { gzipSync } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import { gateway } from '../../src/gateway/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { httpServer, openGateway } from '../support/gateway.js';
+
+const CREATED = '{"result":{"header":{"revision":"5"},"watch_id":"1","created":true}}';
+
+describe('an answer of a proxy', () => {
+  test('that is an error without end is not read to its end', async () => {
+    let closed = false;
+    const url = await httpServer((request, response) => {
+      request.resume();
+      response.on('close', () => {
+        closed = true;
+      });
+      response.writeHead(502);
+      const write = (): void => {
+        while (!closed && response.write('<html>'.repeat(10_000)));
+      };
+      response.on('drain', write);
+      write();
+    });
+    const error = await errorOf(openGateway({ endpoints: [url] }).put('k', 'v'));
+    expect(error).toMatchObject({ reason: 'ConnectionLost', outcome: 'unknown' });
+    await expect.poll(() => closed).toBe(true);
+  });
+
+  test.each([
+    ['{"code":3,"message":"etcdserver: key is not provided"}', { reason: 'EmptyKey', outcome: 'rejected' }],
+    ['{"error":"upstream failed","code":14,"message":"upstream failed"}', { code: 'Unavailable', outcome: 'unknown' }],
+    ['{"error":{"code":13,"message":"no"}}', { code: 'Internal', outcome: 'unknown' }],
+    ['{"status":"ok"}', { reason: 'MalformedMessage', outcome: 'unknown' }],
+    ['{}', { reason: 'MalformedMessage', outcome: 'unknown' }],
+    ['"ok"', { reason: 'MalformedMessage', outcome: 'unknown' }],
+  ])('with status 200 is no success of a put, of a user, or of a member: %s', async (text, expected) => {
+    const url = await httpServer((_, response) => void response.end(text));
+    const etcd = openGateway({ endpoints: [url] });
+    expect(await errorOf(etcd.put('k', 'v'))).toMatchObject(expected);
+    expect(await errorOf(etcd.auth.userAdd('user', { password: 'secret' }))).toMatchObject(expected);
+    expect(await errorOf(etcd.raw.cluster.memberPromote({ id: 1n }))).toMatchObject(expected);
+  });
+
+  test('with status 200 is no success of a call whose answer is empty, unless it is empty', async () => {
+    let text = '{"status":"ok"}';
+    const url = await httpServer((_, response) => void response.end(text));
+    const { maintenance } = openGateway({ endpoints: [url] }).raw;
+    expect(await errorOf(maintenance.defragment({}))).toMatchObject({ reason: 'MalformedMessage' });
+    text = '{}';
+    expect(await maintenance.defragment({})).toEqual({ header: undefined });
+  });
+
+  test('that is a page with status 404 leaves open whether a write was done', async () => {
+    const url = await httpServer((_, response) => void response.writeHead(404).end('<html>'));
+    expect(await errorOf(openGateway({ endpoints: [url] }).put('k', 'v'))).toMatchObject({
+      reason: 'NotInGateway',
+      outcome: 'unknown',
+    });
+  });
+
+  test.each<[string, RequestListener, object | undefined]>([
+    [
+      'in gzip',
+      (_, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('{"header":{}}')),
+      undefined,
+    ],
+    [
+      'in gzip that breaks off',
+      (_, response) =>
+        void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('{"header":{}}').subarray(0, 12)),
+      { reason: 'ConnectionLost', outcome: 'unknown' },
+    ],
+    [
+      'in gzip that is not',
+      (_, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end('{"header":{}}'),
+      { reason: 'ConnectionLost', outcome: 'unknown' },
+    ],
+  ])('%s is read, or says that the write may have been done', async (_, listener, expected) => {
+    const etcd = openGateway({ endpoints: [await httpServer(listener)] });
+    if (expected === undefined) expect(await etcd.put('k', 'v')).toBeDefined();
+    else expect(await errorOf(etcd.put('k', 'v'))).toMatchObject(expected);
+  });
+});
+
+describe('a watch that was served', () => {
+  test.each<[string, () => Response]>([
+    ['status 401', () => new Response('<html>', { status: 401 })],
+    ['status 403', () => new Response('<html>', { status: 403 })],
+    ['status 404', () => new Response('404 page not found', { status: 404 })],
+    ['status 404 as the gateway says it', () => Response.json({ code: 5, message: 'Not Found' }, { status: 404 })],
+    ['status 502', () => new Response('<html>', { status: 502 })],
+    ['a page with status 200', () => new Response('<html>\n<body>\n')],
+    ['other JSON with status 200', () => Response.json({ status: 'maintenance' })],
+    ['an answer that breaks off within a line', () => new Response(CREATED.slice(0, 40))],
+    ['nothing', () => new Response('')],
+    ['empty lines', () => new Response('\r\n\r\n')],
+  ])('goes on after a proxy has answered with %s', async (_, answer) => {
+    const key = unique();
+    let watches = 0;
+    const transport = gateway({
+      // So that the watch is opened again and again.
+      silenceMs: 200,
+      fetch: async (url, init) => {
+        if (!url.endsWith('/v3/watch')) return fetch(url, init);
+        watches += 1;
+        return watches === 1 || watches > 3 ? fetch(url, init) : answer();
+      },
+    });
+    const watch = openGateway({ transport }).watch(key);
+    await watch.created();
+    await expect.poll(() => watches).toBeGreaterThanOrEqual(3);
+    await openClient().put(key, 'v');
+    const { value } = await watch[Symbol.asyncIterator]().next();
+    expect(value).toMatchObject({ type: 'put' });
+    await watch.close();
+  });
+
+  test("ends when it is refused in the form of the gateway's errors", async () => {
+    let watches = 0;
+    const transport = gateway({
+      silenceMs: 200,
+      fetch: async (url, init) => {
+        if (!url.endsWith('/v3/watch') || ++watches === 1) return fetch(url, init);
+        return Response.json({ code: 7, message: 'denied by policy' }, { status: 403 });
+      },
+    });
+    const watch = openGateway({ transport }).watch(unique());
+    await watch.created();
+    expect(await errorOf(watch.batches().next())).toMatchObject({ code: 'PermissionDenied', reason: 'Other' });
+  });
+});
+
+test.each([
+  ['404 page not found', 404, 'NotInGateway'],
+  ['<html>', 404, 'NotInGateway'],
+  ['<html>', 200, 'MalformedMessage'],
+  ['{"status":"ok"}', 200, 'MalformedMessage'],
+])('a watch ends where no gateway has answered yet, but %s with status %d', async (text, status, reason) => {
+  const url = await httpServer((_, response) => void response.writeHead(status).end(text));
+  expect(
+    await errorOf(
+      openGateway({ endpoints: [url] })
+        .watch('k')
+        .created(),
+    ),
+  ).toMatchObject({ reason });
+});
+
+test('lines of a watch may end with CR LF', async () => {
+  const url = await httpServer((request, response) => {
+    request.resume();
+    response.write(`${CREATED}\r\n\r\n`);
+  });
+  const watch = openGateway({ endpoints: [url] }).watch('k');
+  expect(await watch.created()).toBe(5n);
+  await watch.close();
+});
+
+test('a call ends in time although fetch takes no notice of signals, and drops what comes later', async () => {
+  let answer = (_: Response): void => {};
+  const transport = gateway({
+    fetch: () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      }),
+  });
+  const etcd = openGateway({ transport });
+  expect(await errorOf(etcd.put('k', 'v', { timeoutMs: 100 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  answer(Response.json({ header: {} }));
+  const giveUp = new AbortController();
+  const writing = errorOf(etcd.put('k', 'v', { signal: giveUp.signal }));
+  giveUp.abort();
+  expect(await writing).toMatchObject({ reason: 'Canceled' });
+});
