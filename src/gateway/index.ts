@@ -35,7 +35,11 @@ export interface GatewayOptions {
    *
    * - one more key in the history for each write, also if the write itself changes nothing;
    * - a lease and a key at first and every five minutes, and for each further write under way at the same time;
-   * - two operations of the `maxTxnOps` of each transaction.
+   * - two operations of the `maxTxnOps` of each transaction;
+   * - time: measured on one machine with two cores, 520 puts a second in place of 570 with one in flight, and 830 in
+   *   place of 900 with 16 in flight.
+   *
+   * While the cluster has no space left (`NoSpace`), the server refuses guarded deletions, too.
    *
    * If the answer that arrives is that of a second copy, a put succeeds all the same, unless it asked for `prevKv`. Any
    * other write rejects with outcome `unknown`. A request that acts again at each arrival, and that no key can guard, is
@@ -57,7 +61,8 @@ export interface GatewayOptions {
   readonly allowRepeatedWrites?: boolean | undefined;
   /**
    * Milliseconds after which a watch that has said nothing is opened anew, from where it was: over `fetch` nothing else
-   * tells that its connection is dead. Default 60,000.
+   * tells that its connection is dead. A watch that is not even created is opened anew after 10,000, or after `silenceMs` if
+   * that is less. Default 60,000.
    */
   readonly silenceMs?: number | undefined;
 }
@@ -65,7 +70,8 @@ export interface GatewayOptions {
 /**
  * Carries calls over etcd's JSON gateway, by `fetch` alone, for hosts without sockets. Unary calls, watches and
  * keepalives work as elsewhere, but that each watch takes a connection of its own, of which browsers have six for one host;
- * what the gateway has not is refused with reason `NotInGateway`. TLS is the host's: `tls` of the client is refused. A
+ * what the gateway has not is refused with reason `NotInGateway`. Where the host may send a request again by itself, writes
+ * are guarded, and some calls are refused: see `guardWrites`. TLS is the host's: `tls` of the client is refused. A
  * browser asks etcd by CORS first: `etcd --cors`.
  */
 export function gateway({

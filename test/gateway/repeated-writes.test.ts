@@ -294,8 +294,8 @@ describe('over a host that may send requests again', () => {
       guardWrites: true,
       guardPrefix: 'app/guards/',
       fetch: (url, init) => {
-        const given = { ...(init.headers as Record<string, string>), ...headers };
         if (url.endsWith('/auth/authenticate')) delete headers.authorization;
+        const given = { ...(init.headers as Record<string, string>), ...headers };
         return fetch(url, { ...init, headers: given });
       },
     });
@@ -429,6 +429,17 @@ describe('over a host that may send requests again', () => {
     const small = guarded({}, { maxTxnOps: 2 });
     await small.put(unique(), '');
     expect(await errorOf(small.txn({ then: puts(1, unique()) }))).toMatchObject({ reason: 'InvalidInput' });
+  });
+
+  test('a guarded deletion is refused while the cluster has no space, and one without a guard is not', async () => {
+    const { endpoints } = await ownEtcd();
+    const [etcd, plain] = [guarded({}, { endpoints }), openClient({ endpoints })];
+    await etcd.put('k', '');
+    const { memberId = 0n } = (await plain.raw.maintenance.status({})).header ?? {};
+    await plain.raw.maintenance.alarm({ action: 1, alarm: 1, memberId });
+    expect(await errorOf(etcd.delete('k'))).toMatchObject({ reason: 'NoSpace', outcome: 'unknown' });
+    expect(await errorOf(etcd.delete('k'))).toMatchObject({ reason: 'NoSpace', outcome: 'not-sent' });
+    expect((await plain.delete('k')).deleted).toBe(1n);
   });
 
   test('a connection that could not be made says nothing of an earlier copy', async () => {
