@@ -19,8 +19,6 @@ export class ResendingFetch {
   /** Happens between the two copies of a request that names `key`. */
   meanwhile: () => Promise<unknown> = async () => {};
   key: string | undefined;
-  /** What the second copy bears. */
-  secondHeaders: Readonly<Record<string, string>> = {};
   /** Which requests are sent twice. */
   resends: (url: string) => boolean = () => true;
 
@@ -31,8 +29,7 @@ export class ResendingFetch {
   readonly fetch: Fetch = async (url, init) => {
     if (!this.resends(url)) return fetch(url, init);
     const first = (): Promise<unknown> => answered(url, { ...init, signal: null });
-    const headers = { ...(init.headers as Record<string, string>), ...this.secondHeaders };
-    const second = (): Promise<Response> => fetch(url, { ...init, headers });
+    const second = (): Promise<Response> => fetch(url, init);
     switch (this.#how) {
       case 'at once':
         await first();
