@@ -79,7 +79,7 @@ export class GatewayHttp {
 
   /** @throws EtcdError: reason `InvalidInput`; `NotInGateway`. */
   body<Request>(method: Method<Request, unknown>, request: Init<Request>): string {
-    return bodyOf(method, this.message(method, request));
+    return JSON.stringify(toJson(messagesOf(method).request, this.message(method, request)));
   }
 
   /** The answer, once its head is there. @throws EtcdError where it is none of etcd's, or an error. */
@@ -222,11 +222,6 @@ export class GatewayHttp {
       for (const [name, value] of Object.entries(others)) headers[`grpc-metadata-${name}`] = value;
     return headers;
   }
-}
-
-/** A whole message as the gateway reads it. */
-export function bodyOf(method: { readonly path: string }, message: unknown): string {
-  return JSON.stringify(toJson(messagesOf(method).request, message));
 }
 
 /** What the interface has as the answer of a method, as the method's own codec has it. */
