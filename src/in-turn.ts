@@ -1,3 +1,5 @@
+import { withCallers } from './errors.js';
+
 /** One action after the other, in the order in which they were asked for, whether those before succeed or fail. */
 export class InTurn {
   #waiting = 0;
@@ -12,7 +14,7 @@ export class InTurn {
     const result = this.#after(this.#last, action);
     // Not the result itself, which would be kept.
     this.#last = result.then(ignore, ignore);
-    return result;
+    return awaited(result);
   }
 
   async #after<T>(last: Promise<void>, action: () => Promise<T>): Promise<T> {
@@ -23,6 +25,15 @@ export class InTurn {
     } finally {
       this.#waiting -= 1;
     }
+  }
+}
+
+/** A promise that only the caller awaits: V8 shows no callers of one that has a second reaction. */
+async function awaited<T>(result: Promise<T>): Promise<T> {
+  try {
+    return await result;
+  } catch (error) {
+    throw withCallers(error);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { CallTrace } from '../channel/call-trace.js';
-import { type EtcdError, withCallers } from '../errors.js';
+import type { EtcdError } from '../errors.js';
 import type { WatchCreateRequest } from '../gen/etcdserverpb/rpc.js';
 import { InTurn } from '../in-turn.js';
 import type { Init } from '../protobuf/codec.js';
@@ -57,14 +57,11 @@ export class WatchParts {
 
   async #take(): Promise<IteratorResult<WatchBatch, undefined>> {
     const head = this.#head;
-    let result: IteratorResult<WatchBatch, undefined>;
-    try {
-      result = await head.batches.next();
-    } catch (error) {
+    const result = await head.batches.next().catch((error: unknown) => {
       // Those after it ended with the same error, which is told once.
       this.#parts = [head];
-      throw withCallers(error);
-    }
+      throw error;
+    });
     if (!result.done || this.#parts.length === 1) return result;
     this.#parts.shift();
     this.#head.bufferBytes = this.#options.bufferBytes;
