@@ -145,8 +145,8 @@ const HISTORIES: Readonly<Record<string, History>> = {
     return [
       () => own.enqueue('a'),
       () => own.enqueue('b'),
-      () => others.dequeue(),
-      () => own.dequeue(),
+      () => dequeue(others, other, name),
+      () => dequeue(own, other, name),
       () => others.enqueue('c'),
     ];
   },
@@ -158,8 +158,8 @@ const HISTORIES: Readonly<Record<string, History>> = {
     return [
       () => own.enqueue('a', 2),
       () => own.enqueue('b', 1),
-      () => others.dequeue(),
-      () => own.dequeue(),
+      () => dequeue(others, other, name),
+      () => dequeue(own, other, name),
       () => others.enqueue('c', 1),
     ];
   },
@@ -201,6 +201,16 @@ const HISTORIES: Readonly<Record<string, History>> = {
 
 async function unlock(held: concurrency.Held | undefined): Promise<void> {
   await held?.unlock();
+}
+
+/** Takes an item, and waits until the consumer has left its line, which it does in the background. */
+async function dequeue(
+  queue: concurrency.Queue | concurrency.PriorityQueue,
+  reader: Client,
+  name: string,
+): Promise<void> {
+  await queue.dequeue();
+  await expect.poll(async () => (await reader.range(prefix(`__${name}/consumers/`))).count).toBe(0n);
 }
 
 interface Write {

@@ -1,13 +1,16 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
+import { Channel } from '../../src/channel/channel.js';
 import { Rpc } from '../../src/channel/rpc.js';
+import { ResponseHeader } from '../../src/gen/etcdserverpb/rpc.js';
+import { parseEndpoint } from '../../src/transport/endpoint.js';
 import type { Transport } from '../../src/transport/transport.js';
 import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { fuzz } from '../support/fuzz.js';
 import { JudgedWatch } from '../support/judged-watch.js';
 import { type Play, playing, script } from '../support/script.js';
-import { SimulatedStore, SimulatedWatchStream } from '../support/simulated-watches.js';
+import { MEMBER, SimulatedStore, SimulatedWatchStream, type WatchServerKind } from '../support/simulated-watches.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
 // Watches on a server that is as it should be, over streams that are not: nothing is lost, repeated, reordered or torn,
@@ -20,6 +23,10 @@ const BUFFERS = [1, 700, 40_000, 8 * 1024 * 1024] as const;
 const LONGEST = 3_000n;
 
 type Step =
+  /** What kind of server it is; before all others. */
+  | ({ readonly do: 'server' } & WatchServerKind)
+  /** The server is restarted with the data of so many revisions ago. */
+  | { readonly do: 'restore'; readonly behind: number }
   /** Some of the keys, a bit each, at one revision; or a key again and again. */
   | { readonly do: 'put'; readonly keys: number }
   | { readonly do: 'put many'; readonly count: number }
@@ -66,6 +73,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
   fc.record({ do: fc.constant('put'), keys: fc.integer({ min: 1, max: 7 }) }),
   fc.record({ do: fc.constant('put many'), count: fc.constantFrom(20, 20, 1_001, 2_500) }),
   fc.record({ do: fc.constant('compact'), behind: few }),
+  fc.record({ do: fc.constant('restore'), behind: fc.integer({ min: 1, max: 4 }) }),
   fc.record({ do: fc.constantFrom('take', 'read'), watch: few, batches: fc.constantFrom(1, 3, 20, 2_000) }),
   fc.record({ do: fc.constantFrom('close', 'ask', 'ask'), watch: few }),
   fc.record({ do: fc.constant('serve'), count: fc.constantFrom(1, 2, 100) }),
@@ -83,10 +91,33 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
   fc.record({ do: fc.constant('pass'), ms: fc.constantFrom(1, 60, 1_100, 2_500) }),
 ];
 
+const server = fc.record({ do: fc.constant('server' as const), ownIds: fc.boolean(), earlyProgress: fc.boolean() });
+
 /** A watch; perhaps one that gets fragments, or one with a long way to go. */
 const beginning = fc.oneof(
   watch.map((step): Step[] => [step]),
   watch.map((step): Step[] => [step, { do: 'serve', count: 1 }, { do: 'exceed' }, { do: 'serve', count: 1 }]),
+  // One that hears how far the store is while events are on their way, and then loses its stream.
+  watch.map((step): Step[] => [
+    { ...step, from: 'now' },
+    { do: 'serve', count: 1 },
+    { do: 'deliver', count: 1 },
+    { do: 'put', keys: 7 },
+    { do: 'ask', watch: 0 },
+    { do: 'serve', count: 1 },
+    { do: 'deliver', count: 1 },
+    { do: 'break', how: 0 },
+  ]),
+  // One that has come further than the backup that its cluster is restored from.
+  watch.map((step): Step[] => [
+    { ...step, from: 'now' },
+    { do: 'serve', count: 1 },
+    { do: 'put many', count: 20 },
+    { do: 'sync', watch: 0, revisions: 1_000, fragment: 0, again: 0 },
+    { do: 'deliver', count: 2 },
+    { do: 'read', watch: 0, batches: 20 },
+    { do: 'restore', behind: 4 },
+  ]),
   watch.map((step): Step[] => [
     { do: 'put many', count: 2_500 },
     { ...step, from: 'first' },
@@ -97,8 +128,8 @@ const beginning = fc.oneof(
 fuzz<readonly Step[]>({
   target: 'watch',
   property: 'a watch delivers each revision once, whole and in order, whatever breaks',
-  inputs: fc.tuple(beginning, script(STEPS, 40)).map(([first, rest]) => [...first, ...rest]),
-  runs: 300,
+  inputs: fc.tuple(server, beginning, script(STEPS, 40)).map(([kind, first, rest]) => [kind, ...first, ...rest]),
+  runs: 500,
   parts: { delivered: 0.3 },
   check: playing((clock) => new Watching(clock)),
 });
@@ -111,6 +142,7 @@ class Watching implements Play<Step> {
   readonly #watched: JudgedWatch[] = [];
   readonly #closing = new AbortController();
   #stream: SimulatedWatchStream | undefined;
+  #kind: WatchServerKind = MEMBER;
   /** Tokens that were given out, and the first of them that is good. */
   #tokens = 0;
   #goodFrom = 0;
@@ -118,23 +150,39 @@ class Watching implements Play<Step> {
   constructor(clock: VirtualClock) {
     this.#clock = clock;
     const transport: Transport = {
-      // Who asks whether it may read these keys may: it was the token.
-      unary: async ({ method }) => method.response.create(),
+      // Every key may be read: where a watch was refused, it was for its token.
+      unary: async ({ method }) => {
+        const header = { ...ResponseHeader.create(), clusterId: 1n, revision: this.#store.revision };
+        return { ...method.response.create(), header, version: this.#kind.earlyProgress ? '3.5.7' : '3.6.0' };
+      },
       stream: (_call, handler) => {
         expect(this.#stream?.over ?? true, 'one stream at a time').toBe(true);
         const token = ++this.#tokens;
-        this.#stream = new SimulatedWatchStream(this.#store, handler as never, () => token > this.#goodFrom);
+        this.#stream = new SimulatedWatchStream(
+          this.#store,
+          handler as never,
+          () => token > this.#goodFrom,
+          this.#kind,
+        );
         return this.#stream as never;
       },
       close: async () => {},
     };
-    const settings = { timeoutMs: 1_000, renewsTokens: true, closed: this.#closing.signal };
-    this.#watchStream = new WatchStream(new Rpc(transport, settings));
+    const channel = new Channel([parseEndpoint('http://member:2379', 'endpoint')], () => transport);
+    const settings = { timeoutMs: 1_000, renewsTokens: true, closed: this.#closing.signal, cluster: channel.cluster };
+    this.#watchStream = new WatchStream(new Rpc(channel, settings));
   }
 
   async step(step: Step): Promise<void> {
     const stream = this.#stream;
     switch (step.do) {
+      case 'server':
+        this.#kind = step;
+        break;
+      case 'restore':
+        this.#store.restore(this.#store.revision - BigInt(step.behind));
+        stream?.break(0);
+        break;
       case 'put':
         this.#store.put(KEYS.filter((_, bit) => step.keys & (1 << bit)));
         break;
@@ -200,6 +248,8 @@ class Watching implements Play<Step> {
       this.#stream?.deliver(10_000);
       await this.#clock.pass(100);
     }
+    // A watch that has come further than the store is, and does not say so, misses all that is written up to there.
+    expect(this.#watched.filter((each) => each.isAheadOf(this.#store.revision))).toEqual([]);
     for (const { problems } of this.#watched) for (const problem of problems) throw problem;
     expect(missing().filter((each) => each !== undefined)).toEqual([]);
     const delivered = this.#watched.some(({ batches }) => batches > 0);
@@ -218,7 +268,13 @@ class Watching implements Play<Step> {
     const start = from === 'now' ? 0n : base + BigInt(offset) > 0n ? base + BigInt(offset) : 1n;
     const keys = RANGES[range % RANGES.length] as (typeof RANGES)[number];
     const bufferBytes = BUFFERS[buffer % BUFFERS.length];
-    const watch = new Watch(this.#watchStream, keys, { startRevision: start, bufferBytes, progress });
+    // What such a server says too early is handed on as it is.
+    const isTrusted = !this.#kind.earlyProgress;
+    const watch = new Watch(this.#watchStream, keys, {
+      startRevision: start,
+      bufferBytes,
+      progress: progress && isTrusted,
+    });
     const isJudgedWatch = (key: string): boolean => typeof keys !== 'string' || keys === key;
     this.#watched.push(new JudgedWatch(watch, this.#store, isJudgedWatch, start));
   }

@@ -15,6 +15,7 @@ export class JudgedWatch {
   #asked = 0;
   #toRead = 0;
   #over = false;
+  #isDelivered = false;
   batches = 0;
   readonly problems: unknown[] = [];
 
@@ -53,6 +54,11 @@ export class JudgedWatch {
     return this.#store.changes(this.#next, this.#isWatched).next().value?.revision;
   }
 
+  /** Whether it has delivered more than the store holds: the store was restored from an older copy. */
+  isAheadOf(revision: bigint): boolean {
+    return !this.#over && this.#isDelivered && (this.#next ?? 0n) > revision + 1n;
+  }
+
   async close(): Promise<void> {
     this.#over = true;
     await this.watch.close();
@@ -85,11 +91,14 @@ export class JudgedWatch {
       equal(delivered, expected.keys.map((key) => `${key} ${revision}`).join());
     }
     if (revision >= this.#next) this.#next = revision + 1n;
+    this.#isDelivered = true;
     this.batches += 1;
   }
 
   #ended(error: unknown): void {
     this.#over = true;
+    // The watch says that the store went back.
+    if (error instanceof EtcdError && error.reason === 'ClusterChanged') return;
     const isCompacted = error instanceof EtcdError && error.reason === 'Compacted';
     // Only what is gone may be missing.
     if (!isCompacted || (this.#next ?? 0n) >= this.#store.oldest) this.problems.push(error);

@@ -36,6 +36,13 @@ export class SimulatedStore {
     this.#changes.push({ revision: this.revision + 1n, keys });
   }
 
+  /** The cluster is restored from a backup of this revision: what came later never was. */
+  restore(revision: bigint): void {
+    if (revision < 1n) return;
+    this.#changes.splice(Number(revision) - 1);
+    if (this.oldest > this.revision) this.oldest = 0n;
+  }
+
   compact(oldest: bigint): void {
     if (oldest > this.oldest && oldest <= this.revision) this.oldest = oldest;
   }
@@ -72,18 +79,39 @@ const TOO_LARGE = new EtcdError('too large', {
   outcome: 'unknown',
 });
 
+/** What may differ between servers that the client has to do with. */
+export interface WatchServerKind {
+  /**
+   * Uses ids of its own, from 0 on, and answers creations in another order than they came in, as `etcd grpc-proxy` does.
+   */
+  readonly ownIds: boolean;
+  /** Answers requests for progress ahead of events that are on their way, as etcd before 3.4.25 and 3.5.8 does. */
+  readonly earlyProgress: boolean;
+}
+
+/** A member of the newest etcd. */
+export const MEMBER: WatchServerKind = { ownIds: false, earlyProgress: false };
+
 /** A watch stream from the server's side, and what is on its way. */
 export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   readonly #store: SimulatedStore;
   readonly #handler: StreamHandler<WatchResponse>;
   /** What holds of the token that the stream was opened with. */
   readonly #isTokenGood: () => boolean;
+  readonly #kind: WatchServerKind;
+  #nextId = 0n;
   readonly #watches = new Map<bigint, ServedWatch>();
   #requests: WatchRequest[] = [];
   #responses: WatchResponse[] = [];
   #over = false;
 
-  constructor(store: SimulatedStore, handler: StreamHandler<WatchResponse>, isTokenGood: () => boolean) {
+  constructor(
+    store: SimulatedStore,
+    handler: StreamHandler<WatchResponse>,
+    isTokenGood: () => boolean,
+    kind: WatchServerKind = MEMBER,
+  ) {
+    this.#kind = kind;
     this.#store = store;
     this.#handler = handler;
     this.#isTokenGood = isTokenGood;
@@ -113,10 +141,20 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
 
   /** Deals with the next requests. */
   serve(count: number): void {
+    const before = this.#responses.length;
+    this.#serve(count);
+    if (!this.#kind.ownIds) return;
+    const answers = this.#responses.splice(before);
+    this.#responses.push(...answers.filter(({ created }) => created).reverse());
+    this.#responses.push(...answers.filter(({ created }) => !created));
+  }
+
+  #serve(count: number): void {
     for (const { requestUnion } of this.#requests.splice(0, count)) {
       if (requestUnion?.case === 'createRequest') this.#create(requestUnion.value);
       else if (requestUnion?.case === 'cancelRequest') this.#cancel(requestUnion.value.watchId);
-      else if ([...this.#watches.values()].every((watch) => this.#hasAll(watch))) this.#respond({ watchId: -1n });
+      else if (this.#kind.earlyProgress || [...this.#watches.values()].every((watch) => this.#hasAll(watch)))
+        this.#respond({ watchId: -1n });
     }
   }
 
@@ -183,7 +221,8 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     this.#handler.end(TOO_LARGE);
   }
 
-  #create({ key, rangeEnd, startRevision, watchId, fragment }: WatchCreateRequest): void {
+  #create({ key, rangeEnd, startRevision, watchId: askedId, fragment }: WatchCreateRequest): void {
+    const watchId = this.#kind.ownIds ? this.#nextId++ : askedId;
     if (!this.#isTokenGood()) {
       const cancelReason = 'rpc error: code = PermissionDenied desc = etcdserver: permission denied';
       return this.#respond({ watchId: -1n, created: true, canceled: true, cancelReason });
@@ -212,7 +251,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   }
 
   #respond(response: Partial<WatchResponse>): void {
-    const header = { ...ResponseHeader.create(), revision: this.#store.revision };
+    const header = { ...ResponseHeader.create(), clusterId: 1n, revision: this.#store.revision };
     this.#responses.push({ ...WatchResponse.create(), ...response, header });
   }
 }
