@@ -28,6 +28,8 @@ interface Kept {
   readonly handles: Set<KeepAlive>;
   /** Seconds, as granted last; undefined while it is not known. */
   ttl: number | undefined;
+  /** Seconds that the grant itself gave, as the latest caller told; undefined where each gave the number alone. */
+  granted: number | undefined;
   /**
    * One request at a time, so that an answer needs no other correlation than the id. `due`: it waits for a stream.
    * `overdue`: it got no answer for half an interval, nor did those ahead of it.
@@ -77,13 +79,17 @@ export class LeaseKeeper {
       id,
       handles: new Set(),
       ttl: undefined,
+      granted: undefined,
       state: 'idle',
       sentAt: 0,
       stopTimer: () => {},
     };
     this.#kept.set(id, kept);
     kept.handles.add(handle);
-    if (granted !== undefined) handle.acknowledged(granted.sentAt, granted.ttl);
+    if (granted !== undefined) {
+      kept.granted = granted.ttl;
+      handle.acknowledged(granted.sentAt, granted.ttl);
+    }
     // A renewal under way serves this handle too.
     if (kept.state !== 'idle') return handle;
     if (granted === undefined) this.#schedule(kept, 0);
@@ -252,7 +258,12 @@ export class LeaseKeeper {
     if (this.#oneByOne) this.#sendDue();
   }
 
-  #renewed(kept: Kept, ttl: number): void {
+  /**
+   * etcd renews a lease by the TTL that it granted. A proxy or a confused server may answer with more, and a deadline that
+   * trusts it would lie behind the end of the lease.
+   */
+  #renewed(kept: Kept, answered: number): void {
+    const ttl = Math.min(answered, kept.granted ?? answered);
     for (const handle of kept.handles) handle.acknowledged(kept.sentAt, ttl);
     // The answer came too late for every one of them.
     if (this.#kept.get(kept.id) !== kept) return;

@@ -15,7 +15,7 @@ import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
 // A server that answers keepalives with anything at all: nothing is thrown, and no handle is valid for longer than the
-// answer to its last request allows, counted from when that was sent.
+// answer to its last request and the granted TTL allow, counted from when that request was sent.
 
 type Step =
   | { readonly do: 'keep'; readonly lease: number; readonly ttl: number }
@@ -56,7 +56,8 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 
 fuzz<readonly Step[]>({
   target: 'lease-hostile',
-  property: 'no handle is valid for longer than the answer to its last request allows, whatever a server says',
+  property:
+    'no handle is valid for longer than its grant and the answer to its last request allow, whatever a server says',
   inputs: script(STEPS, 40),
   runs: 5_000,
   parts: { valid: 0.05, lost: 0.1 },
@@ -77,6 +78,8 @@ class Keeping implements Play<Step> {
   readonly #kept: Kept[] = [];
   /** When the requests were sent that have no answer yet, by lease. */
   readonly #unanswered = new Map<bigint, number[]>();
+  /** Seconds, as the latest handle of each lease knows them from its grant. */
+  readonly #granted = new Map<bigint, number>();
   #handler: StreamHandler<LeaseKeepAliveResponse> | undefined;
   #streams = 0;
   #valid = false;
@@ -99,6 +102,7 @@ class Keeping implements Play<Step> {
         const granted = step.ttl === 0 ? undefined : { sentAt, ttl: step.ttl };
         const until = sentAt + step.ttl * 1_000;
         const handle = this.#keeper.keep(id, granted);
+        if (granted !== undefined) this.#granted.set(id, granted.ttl);
         this.#kept.push({ handle, sentAt: granted?.sentAt ?? 0, until, isLost: false });
         break;
       }
@@ -145,7 +149,7 @@ class Keeping implements Play<Step> {
       // An answer to nothing says nothing, nor does one to an older request.
       if (kept.handle.id !== id || sentAt < kept.sentAt) continue;
       kept.sentAt = sentAt;
-      kept.until = sentAt + Number(ttl) * 1_000;
+      kept.until = sentAt + Math.min(Number(ttl), this.#granted.get(id) ?? Number.POSITIVE_INFINITY) * 1_000;
     }
     this.#handler.message({ ...LeaseKeepAliveResponse.create(), id, ttl });
   }
@@ -170,6 +174,10 @@ class Keeping implements Play<Step> {
     // What was asked while it was kept by nobody any more is not asked for whoever keeps it next.
     for (const [id, sentAt] of this.#unanswered) {
       if (!this.#kept.some((each) => each.handle.id === id && !each.isLost)) sentAt.fill(LONG_AGO);
+    }
+    // The keeper forgets a lease with its last handle.
+    for (const id of this.#granted.keys()) {
+      if (!this.#kept.some((each) => each.handle.id === id && !each.isLost)) this.#granted.delete(id);
     }
   }
 

@@ -73,6 +73,24 @@ describe('the deadline of a lease (S14)', () => {
     expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
   });
 
+  test('counts the granted TTL when an answer promises more', async () => {
+    let requests = 0;
+    const etcd = await clientOf(async (stream) => {
+      for (;;) {
+        const { id } = await stream.receive();
+        requests += 1;
+        stream.send({ id, ttl: 600n });
+      }
+    });
+    const alive = etcd.lease.keepAlive({ id: 5n, ttl: 3, sentAt: monotonicMs() - 1_000 });
+    // The second request shows that the renewals go on at a third of the granted TTL.
+    await expect.poll(() => requests).toBe(2);
+    expect(alive.ttl).toBe(3);
+    expect(alive.remainingMs()).toBeLessThanOrEqual(3_000);
+    const byNumber = etcd.lease.keepAlive(5n);
+    await expect.poll(() => byNumber.ttl).toBe(3);
+  });
+
   test('of the longest TTL does not overflow the timers', () => {
     const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 9_000_000_000);
@@ -109,10 +127,10 @@ describe('the keepalive stream (S13)', () => {
     const etcd = await clientOf(async (stream) => {
       streams += 1;
       const { id } = await stream.receive();
-      if (streams > 1) stream.send({ id, ttl: 60n });
+      if (streams > 1) stream.send({ id, ttl: 2n });
     });
     const alive = etcd.lease.keepAlive({ id: 5n, ttl: 3, sentAt: monotonicMs() });
-    await expect.poll(() => alive.ttl).toBe(60);
+    await expect.poll(() => alive.ttl).toBe(2);
     expect(streams).toBe(2);
     expect(alive.valid()).toBe(true);
   });
@@ -124,13 +142,13 @@ describe('the keepalive stream (S13)', () => {
       for (;;) {
         const { id } = await stream.receive();
         await pause(100);
-        stream.send({ id, ttl: 60n });
+        stream.send({ id, ttl: 8n });
       }
     });
     const ids = Array.from({ length: 30 }, (_, index) => BigInt(index + 1));
     const due = { ttl: 9, sentAt: monotonicMs() - 3_000 };
     const kept = ids.map((id) => etcd.lease.keepAlive({ id, ...due }));
-    await expect.poll(() => kept.every(({ ttl }) => ttl === 60)).toBe(true);
+    await expect.poll(() => kept.every(({ ttl }) => ttl === 8)).toBe(true);
     expect(streams).toBe(1);
   });
 
@@ -141,12 +159,12 @@ describe('the keepalive stream (S13)', () => {
       const isFirst = streams === 1;
       for (;;) {
         const { id } = await stream.receive();
-        if (!isFirst || id !== 2n) stream.send({ id, ttl: isFirst ? 1n : 60n });
+        if (!isFirst || id !== 2n) stream.send({ id, ttl: isFirst ? 1n : 2n });
       }
     });
     const due = { ttl: 3, sentAt: monotonicMs() - 1_000 };
     const [, passedOver] = [1n, 2n, 3n].map((id) => etcd.lease.keepAlive({ id, ...due }));
-    await expect.poll(() => passedOver?.ttl).toBe(60);
+    await expect.poll(() => passedOver?.ttl).toBe(2);
     expect(streams).toBe(2);
   });
 
@@ -225,7 +243,7 @@ describe('the keepalive stream (S13)', () => {
       for (;;) {
         const { id } = await stream.receive();
         if (id === 1n) isTried = true;
-        else stream.send({ id, ttl: 60n });
+        else stream.send({ id, ttl: 2n });
       }
     });
     const [first, ...others] = [1n, 2n, 3n].map((id) =>
@@ -233,7 +251,7 @@ describe('the keepalive stream (S13)', () => {
     ) as [KeepAlive, ...KeepAlive[]];
     await expect.poll(() => isTried).toBe(true);
     await first.close();
-    await expect.poll(() => others.map(({ ttl }) => ttl)).toEqual([60, 60]);
+    await expect.poll(() => others.map(({ ttl }) => ttl)).toEqual([2, 2]);
     expect(others.every((alive) => alive.valid())).toBe(true);
   });
 
