@@ -5,11 +5,11 @@ import { cacheFolder } from '../../scripts/cache-folder.js';
 import { onPath } from '../../scripts/etcd/binary.js';
 import { run } from '../../scripts/etcd/run.js';
 
-const SOURCE = join(import.meta.dirname, '../interop/go');
+const INTEROP = join(import.meta.dirname, '../interop/go');
 
-/** The Go program of test/interop/go, built if need be; or the reason why there is none. */
-export async function goProgram(): Promise<{ readonly path: string } | { readonly missing: string }> {
-  const sources = ['main.go', 'go.mod', 'go.sum'].map((file) => readFileSync(join(SOURCE, file)));
+/** The Go program in this folder, built if need be; or the reason why there is none. Default: that of test/interop/go. */
+export async function goProgram(folder = INTEROP): Promise<{ readonly path: string } | { readonly missing: string }> {
+  const sources = ['main.go', 'go.mod', 'go.sum'].map((file) => readFileSync(join(folder, file)));
   const hash = createHash('sha256').update(Buffer.concat(sources)).digest('hex').slice(0, 16);
   const path = cacheFolder(`go-interop-${hash}`);
   if (existsSync(path)) return { path };
@@ -17,7 +17,7 @@ export async function goProgram(): Promise<{ readonly path: string } | { readonl
   try {
     mkdirSync(dirname(path), { recursive: true });
     const built = `${path}.${process.pid}`;
-    await run('go', ['build', '-o', built, '.'], SOURCE);
+    await run('go', ['build', '-o', built, '.'], folder);
     renameSync(built, path);
     return { path };
   } catch (error) {
