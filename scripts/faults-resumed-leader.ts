@@ -89,10 +89,8 @@ async function measure(client: string, open: OpenHolder, { locks, pauseMs, ...re
     await pause(AFTERWARDS_MS);
     const acks = holder.told.filter(({ type, ttl = 0 }) => type === 'ack' && ttl > 0);
     const newAcks = acks.filter(({ unixMs, member }) => member !== leaderId && unixMs > pausedAt && unixMs < resumedAt);
-    const staleAcks = acks.filter(({ unixMs, member, term }) => {
-      const term_ = Math.max(...newAcks.map((ack) => ack.term ?? 0));
-      return member === leaderId && unixMs >= resumedAt && (term ?? 0) < term_;
-    });
+    const newTerm = Math.max(...newAcks.map(({ term = 0 }) => term));
+    const staleAcks = acks.filter(({ unixMs, term = 0 }) => unixMs >= resumedAt && term < newTerm);
     const sinceAck: number[] = [];
     const toldAfter: number[] = [];
     for (const [lease, deletedAt] of deletions) {

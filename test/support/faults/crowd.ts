@@ -19,10 +19,10 @@ import { untilPut } from './until-put.js';
 
 export const LOCKS = 50;
 const WATCHES = 50;
-const WRITERS = 2;
+const WRITERS = 4;
 /** Between two writes of one holder, and between two puts of one writer. */
 const HOLDER_WRITES_MS = 500;
-const WRITER_PAUSE_MS = 40;
+const WRITER_PAUSE_MS = 20;
 /** Between two looks at all locks. */
 const LOOK_MS = 10;
 const CALL_TIMEOUT_MS = 5_000;

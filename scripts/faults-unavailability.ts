@@ -1,0 +1,234 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface, type Interface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { Mutex, Session } from '../src/concurrency/index.js';
+import { Client, EtcdError } from '../src/index.js';
+import type { EtcdCluster } from '../src/testing/index.js';
+import { moveLeader, pauseLeader, replaceMember, restartEach } from '../test/support/faults/cluster-faults.js';
+import { goProgram } from '../test/support/go-program.js';
+import { startEtcd } from './etcd.js';
+
+// Measures for how long puts, gets and locks are interrupted while a cluster of three changes, with this client and with
+// Go's clientv3 at the same time:
+//   npx tsx scripts/faults-unavailability.ts [--rounds 5]
+// Each call is made again and again with a limit of 5 s; the figure is the longest time between two successes. Without a
+// Go toolchain the columns of Go's clientv3 say so. ETCD_VERSION chooses the servers.
+
+const USAGE = 'npx tsx scripts/faults-unavailability.ts [--rounds N]\n';
+const GO_SOURCE = fileURLToPath(new URL('../test/support/faults/go', import.meta.url));
+const CALL_TIMEOUT_MS = 5_000;
+/** Between two calls of a kind. */
+const BETWEEN_MS = 5;
+/** Seconds, and a pause that is longer. */
+const TTL = 3;
+const PAUSED_MS = 5_000;
+const SYNC_INTERVAL_MS = 500;
+/** Before each fault and after it. */
+const CALM_MS = 2_000;
+const KINDS = ['put', 'get', 'lock'] as const;
+
+type Kind = (typeof KINDS)[number];
+/** Longest time between two successes, in milliseconds. */
+type Gaps = Readonly<Record<Kind, number>>;
+
+interface Load extends AsyncDisposable {
+  reset(): Promise<void>;
+  report(): Promise<Gaps>;
+}
+
+const FAULTS: readonly (readonly [string, (cluster: EtcdCluster) => Promise<unknown>])[] = [
+  ['members restarted one by one', restartEach],
+  ['leader moved three times', moveLeader],
+  ['a member added, and the leader removed', (cluster) => replaceMember(cluster, 'leader')],
+  ['a member added, and a follower removed', (cluster) => replaceMember(cluster, 'follower')],
+  [`leader paused for ${PAUSED_MS / 1_000} s`, (cluster) => pauseLeader(cluster, PAUSED_MS)],
+];
+
+const go = await goProgram(GO_SOURCE);
+let servers = '';
+
+/** One fault on new servers, under the loads of both clients. */
+async function measure(
+  makeFault: (cluster: EtcdCluster) => Promise<unknown>,
+): Promise<{ readonly ours: Gaps; readonly theirs: Gaps | undefined }> {
+  const { cluster, version, stop } = await startEtcd({ members: 3 });
+  if (cluster === undefined) throw new Error('the servers are not processes of ours: no fault can be made');
+  servers = `etcd ${version}`;
+  try {
+    await using ours = new OurLoad(cluster.endpoints);
+    await using theirs = 'path' in go ? new GoLoad(go.path, cluster.endpoints) : undefined;
+    await pause(CALM_MS);
+    await Promise.all([ours.reset(), theirs?.reset()]);
+    await makeFault(cluster);
+    await pause(CALM_MS);
+    return { ours: await ours.report(), theirs: await theirs?.report() };
+  } finally {
+    await stop();
+  }
+}
+
+class OurLoad implements Load {
+  readonly #client: Client;
+  readonly #over = new AbortController();
+  readonly #last: Record<Kind, number> = { put: 0, get: 0, lock: 0 };
+  readonly #most: Record<Kind, number> = { put: 0, get: 0, lock: 0 };
+  readonly #loops: Promise<unknown>;
+
+  constructor(endpoints: readonly string[]) {
+    this.#client = new Client({
+      endpoints: [...endpoints],
+      autoSyncIntervalMs: SYNC_INTERVAL_MS,
+      timeoutMs: CALL_TIMEOUT_MS,
+    });
+    this.#loops = Promise.all([
+      this.#repeat('put', () => this.#client.put('ours/put', 'x')),
+      this.#repeat('get', () => this.#client.get('ours/get')),
+      this.#lockAgainAndAgain(),
+    ]);
+    this.#loops.catch(() => {});
+  }
+
+  async reset(): Promise<void> {
+    for (const kind of KINDS) {
+      this.#last[kind] = performance.now();
+      this.#most[kind] = 0;
+    }
+  }
+
+  /** With the gaps that are not over yet. */
+  async report(): Promise<Gaps> {
+    const most = (kind: Kind): number => Math.max(this.#most[kind], performance.now() - this.#last[kind]);
+    return { put: most('put'), get: most('get'), lock: most('lock') };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#over.abort();
+    await this.#client.close();
+    await this.#loops;
+  }
+
+  #succeeded(kind: Kind): void {
+    const now = performance.now();
+    this.#most[kind] = Math.max(this.#most[kind], now - this.#last[kind]);
+    this.#last[kind] = now;
+  }
+
+  async #repeat(kind: Kind, call: () => Promise<unknown>): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      await ignoringEtcd(async () => {
+        await call();
+        this.#succeeded(kind);
+      });
+      await pause(BETWEEN_MS);
+    }
+  }
+
+  async #lockAgainAndAgain(): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      await ignoringEtcd(async () => {
+        await using session = await Session.open(this.#client, { ttl: TTL });
+        const mutex = new Mutex(session, 'ours/lock');
+        while (!session.signal.aborted && !this.#over.signal.aborted) {
+          await ignoringEtcd(async () => {
+            const held = await mutex.lock({ timeoutMs: CALL_TIMEOUT_MS });
+            this.#succeeded('lock');
+            await held.unlock();
+          });
+          await pause(BETWEEN_MS);
+        }
+      });
+    }
+  }
+}
+
+/** The program in test/support/faults/go. */
+class GoLoad implements Load {
+  readonly #child: ChildProcess;
+  readonly #lines: AsyncIterator<string>;
+
+  constructor(program: string, endpoints: readonly string[]) {
+    const hosts = endpoints.map((endpoint) => new URL(endpoint).host).join(',');
+    this.#child = spawn(program, ['load', hosts, 'theirs/', `${TTL}`], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const lines: Interface = createInterface({ input: this.#child.stdout as Readable });
+    this.#lines = lines[Symbol.asyncIterator]();
+  }
+
+  async reset(): Promise<void> {
+    this.#child.stdin?.write('reset\n');
+  }
+
+  async report(): Promise<Gaps> {
+    this.#child.stdin?.write('report\n');
+    const { value, done } = await this.#lines.next();
+    if (done) throw new Error('the Go program ended');
+    return JSON.parse(value) as Gaps;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill('SIGKILL');
+  }
+}
+
+async function ignoringEtcd(act: () => Promise<unknown>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    if (!(error instanceof EtcdError)) throw error;
+  }
+}
+
+function cells(all: readonly Gaps[]): string[] {
+  if (all.length === 0) return KINDS.map(() => 'no Go toolchain');
+  return KINDS.map((kind) => {
+    const values = all.map((gaps) => gaps[kind]).sort((a, b) => a - b);
+    return `${seconds(values[Math.floor(values.length / 2)])} (${seconds(values.at(-1))})`;
+  });
+}
+
+function text(all: readonly Gaps[]): string {
+  return cells(all)
+    .map((cell, index) => `${KINDS[index]} ${cell}`)
+    .join(', ');
+}
+
+function seconds(ms = Number.NaN): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
+function readRounds(): number {
+  try {
+    const { values } = parseArgs({ options: { rounds: { type: 'string', default: '5' } } });
+    if (!/^[1-9]\d*$/.test(values.rounds))
+      throw new Error(`--rounds: got "${values.rounds}"; allowed: whole numbers above 0`);
+    return Number(values.rounds);
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
+    process.exit(2);
+  }
+}
+
+async function main(): Promise<void> {
+  const rounds = readRounds();
+  const measured = new Map<string, { ours: Gaps[]; theirs: Gaps[] }>();
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [what, makeFault] of FAULTS) {
+      const found = measured.get(what) ?? { ours: [], theirs: [] };
+      measured.set(what, found);
+      const { ours, theirs } = await measure(makeFault);
+      found.ours.push(ours);
+      if (theirs !== undefined) found.theirs.push(theirs);
+      process.stderr.write(
+        `round ${round + 1}: ${what}: ${text([ours])}, Go's clientv3: ${text(theirs ? [theirs] : [])}\n`,
+      );
+    }
+  }
+  const HEADS = [servers, ...['etcdwire', "Go's clientv3"].flatMap((name) => KINDS.map((kind) => `${kind}, ${name}`))];
+  process.stdout.write(`| ${HEADS.join(' | ')} |\n| ${HEADS.map(() => '---').join(' | ')} |\n`);
+  for (const [what, { ours, theirs }] of measured)
+    process.stdout.write(`| ${[what, ...cells(ours), ...cells(theirs)].join(' | ')} |\n`);
+}
+
+await main();
