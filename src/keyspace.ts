@@ -108,6 +108,7 @@ export class Keyspace implements AsyncDisposable {
   mirror(keys: Keys, options: MirrorOptions = {}): Mirror {
     const source = {
       scanPages: this.#kv.scanPages.bind(this.#kv),
+      range: this.range.bind(this),
       watch: this.watch.bind(this),
     };
     return new Mirror(source, ownKeys(keys), options);

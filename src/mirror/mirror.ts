@@ -1,6 +1,8 @@
+import { isTooLarge } from '../channel/retry.js';
 import { EtcdError } from '../errors.js';
 import type { Keys } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
+import type { WithHeader } from '../kv/results.js';
 import type { ScanPage } from '../kv/scan.js';
 import { backoffMs, pause } from '../time.js';
 import type { WatchEvent } from '../watch/event.js';
@@ -30,7 +32,11 @@ export interface MirrorOptions {
 
 /** What a mirror needs of a client. */
 export interface MirrorSource {
-  scanPages(keys: Keys, options: { readonly signal?: AbortSignal | undefined }): AsyncIterable<ScanPage>;
+  scanPages(keys: Keys, options: { readonly signal?: AbortSignal | undefined }): AsyncGenerator<ScanPage, void>;
+  range(
+    keys: Keys,
+    options: { readonly signal?: AbortSignal | undefined },
+  ): Promise<WithHeader<{ readonly kvs: readonly KeyValue[] }>>;
   watch(keys: Keys, options: WatchOptions): Watch;
 }
 
@@ -52,32 +58,65 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
 
   /** @throws EtcdError where the first reading of the range fails, or the server ends the watch for good. */
   async *[Symbol.asyncIterator](): AsyncGenerator<MirrorMessage, void> {
-    const { signal } = this.#options;
+    const { signal, prevKv } = this.#options;
     let begun = false;
+    let isWhole = false;
     for (let failures = 0; ; failures += 1) {
+      // From "now", ahead of the keys: etcd serves such a watch at once, and no compaction reaches it. A watch from the
+      // revision of the keys is served at the next 100 ms, and fails where that revision is compacted by then.
+      const watch = this.#source.watch(this.#keys, { prevKv, signal });
+      let isReading = true;
       try {
         let revision = 0n;
-        for await (const page of this.#source.scanPages(this.#keys, { signal })) {
+        for await (const page of this.#pages(watch, isWhole)) {
           revision = page.revision;
           begun = true;
           yield { type: 'keys', ...page };
         }
+        isReading = false;
         yield { type: 'synced', revision };
         failures = 0;
-        yield* this.#changes(revision + 1n);
+        for await (const batch of watch.batches()) if (batch.revision > revision) yield { type: 'events', ...batch };
         return;
       } catch (error) {
         if (!(error instanceof EtcdError) || !begun || signal?.aborted || !isPassing(error)) throw error;
+        isWhole = isReading && !isWhole && error.reason === 'Compacted';
         yield { type: 'resync', cause: error };
+      } finally {
+        await watch.close();
       }
       await pause(backoffMs(failures), signal);
     }
   }
 
-  async *#changes(startRevision: bigint): AsyncGenerator<MirrorMessage, void> {
-    const { signal, prevKv } = this.#options;
-    const watch = this.#source.watch(this.#keys, { startRevision, prevKv, signal });
-    for await (const batch of watch.batches()) yield { type: 'events', ...batch };
+  /** All keys at one revision, which is that of the watch's creation or a later one: so the watch has every change since. */
+  async *#pages(watch: Watch, isWhole: boolean): AsyncGenerator<ScanPage, void> {
+    for (;;) {
+      const pages = isWhole ? this.#whole() : this.#source.scanPages(this.#keys, { signal: this.#options.signal });
+      const [first, createdAt] = await Promise.all([pages.next(), watch.created()]);
+      if (first.done) return;
+      if (first.value.revision >= createdAt) {
+        yield first.value;
+        return yield* pages;
+      }
+      // Read before the watch was created. What is read now is not.
+      await pages.return();
+    }
+  }
+
+  /**
+   * All keys in one answer: the server reads them at once, while pages need their revision until the last of them, and
+   * never come to an end where compactions are more frequent. In pages where the answer is too large for the client.
+   */
+  async *#whole(): AsyncGenerator<ScanPage, void> {
+    const { signal } = this.#options;
+    try {
+      const { header, kvs } = await this.#source.range(this.#keys, { signal });
+      yield { revision: header.revision, kvs };
+    } catch (error) {
+      if (!(error instanceof EtcdError && isTooLarge(error))) throw error;
+      yield* this.#source.scanPages(this.#keys, { signal });
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { type CachedRange, type Client, fromKey, keyRange, op, prefix } from '../../src/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
 import type { TransportFactory } from '../../src/transport/transport-options.js';
@@ -227,7 +228,7 @@ describe('a cached range is over', () => {
   });
 });
 
-/** The real transport, on which nothing of a watch arrives until it is released. */
+/** The real transport, on which a watch is created and none of its events arrive until they are released. */
 function holdingEvents(): { transport: TransportFactory; release: () => void; looks: () => number } {
   const held: (() => void)[] = [];
   let [holding, looked] = [true, 0];
@@ -236,7 +237,8 @@ function holdingEvents(): { transport: TransportFactory; release: () => void; lo
     const stream: typeof inner.stream = (call, handler) =>
       inner.stream(call, {
         message: (message) => {
-          if (holding && call.method.path === WATCH) held.push(() => handler.message(message));
+          const isHeld = holding && call.method.path === WATCH && !(message as unknown as WatchResponse).created;
+          if (isHeld) held.push(() => handler.message(message));
           else handler.message(message);
         },
         end: (error) => handler.end(error),

@@ -7,6 +7,11 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { Replica, rawEvents, stateAt, writeSome } from '../support/replica.js';
 
+/** Enough for some seconds of deletes. */
+const KEYS = 6_000;
+/** Changes that a mirror has to tell before all keys are deleted: the deletes of several compactions. */
+const FOLLOWED = 300;
+
 describe('a mirror', () => {
   test('gives all keys, and then each change once, while writers run before, meanwhile and after', async () => {
     const [etcd, start] = [openClient(), `${unique('mirror')}/`];
@@ -129,6 +134,45 @@ describe('a mirror over a connection that breaks', () => {
     expect(replica.types.filter((type) => type !== 'keys')).toEqual([
       ...['synced', 'events', 'resync', 'synced', 'events', 'events'],
     ]);
+  });
+});
+
+describe('a mirror of a range whose history is compacted after every 50 deletes', () => {
+  test('follows the deletes while they go on, and ends with the keys that are left', async () => {
+    const { endpoints } = await ownEtcd();
+    const [etcd, writer, start] = [openClient({ endpoints }), openClient({ endpoints }), 'a/'];
+    // So large that its pages take longer than the time between two compactions.
+    for (let at = 0; at < KEYS; at += 100)
+      await writer.txn({
+        then: Array.from({ length: 100 }, (_, index) => op.put(`${start}${at + index}`, 'x'.repeat(4_000))),
+      });
+    const keys = new Map<string, string>();
+    let followed = 0;
+    let deletes = 0;
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      while (next < KEYS && followed < FOLLOWED) {
+        const { header } = await writer.delete(`${start}${next++}`);
+        deletes += 1;
+        // Another lane may have compacted a later revision by now.
+        if (deletes % 50 === 0) await writer.compact(header.revision).catch(() => {});
+      }
+    };
+    const writing = Promise.all(Array.from({ length: 20 }, lane)).then(() => finish(writer, start));
+    for await (const message of etcd.mirror(prefix(start))) {
+      if (message.type === 'resync') keys.clear();
+      if (message.type === 'keys') for (const kv of message.kvs) keys.set(kv.keyText(), kv.text());
+      for (const { type, kv } of message.type === 'events' ? message.events : []) {
+        if (type === 'put') keys.set(kv.keyText(), kv.text());
+        else keys.delete(kv.keyText());
+      }
+      if (message.type === 'events') followed += 1;
+      if (keys.has(`${start}last`)) break;
+    }
+    await writing;
+    expect(followed).toBeGreaterThanOrEqual(FOLLOWED);
+    const left = await stateAt(writer, prefix(start), 0n);
+    expect([...keys].map(([key, value]) => `${key}=${value}`).sort()).toEqual(left);
   });
 });
 
