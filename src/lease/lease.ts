@@ -1,7 +1,7 @@
 import { checkInt64, show } from '../arguments.js';
 import { readStream } from '../channel/read-stream.js';
 import type { CallOptions, Rpc } from '../channel/rpc.js';
-import { amended, EtcdError, invalidInput } from '../errors.js';
+import { amended, EtcdError, invalidInput, timedOut } from '../errors.js';
 import { methods } from '../gen/methods.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
 import { randomId } from '../random-id.js';
@@ -62,13 +62,18 @@ export class Leases {
       sentAt ||= monotonicMs();
     };
     const left = this.#rpc.within(options);
+    const { timeoutMs } = this.#rpc.bounded(options);
+    const deadline = monotonicMs() + timeoutMs;
     let doubtful = false;
+    let last: EtcdError | undefined;
     for (let attempt = 0; ; attempt += 1) {
       try {
         const response = await this.#rpc.call(methods.lease.leaseGrant, { ttl: BigInt(ttl), id }, left(), onSent);
         return withHeader(response.header, { id: response.id, ttl: Number(response.ttl), sentAt });
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
+        // The last attempt had less time than the caller gave, and its error says so.
+        if (last !== undefined && error.reason === 'DeadlineExceeded') throw grantTimedOut(timeoutMs, last);
         // Nobody else draws this ID, so an earlier copy of the request came through: of an earlier attempt, or one that
         // the host sent by itself.
         if (options.id === undefined && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
@@ -76,8 +81,10 @@ export class Leases {
         if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
         doubtful = error.outcome === 'unknown';
         if (options.id !== undefined || error.outcome !== 'unknown' || error.code !== 'Unavailable') throw error;
-        await pause(backoffMs(attempt), options.signal);
+        last = error;
+        await pause(Math.min(backoffMs(attempt), deadline - monotonicMs()), options.signal);
         if (options.signal?.aborted) throw error;
+        if (monotonicMs() >= deadline) throw grantTimedOut(timeoutMs, error);
       }
     }
   }
@@ -153,6 +160,11 @@ export class Leases {
     if (grantedTtl === 0) throw leaseLost(id, 'LeaseExpired', 'it was granted, and had ended when the answer came');
     return withHeader(header, { id, ttl: grantedTtl, sentAt });
   }
+}
+
+/** An earlier attempt may have been granted. */
+function grantTimedOut(timeoutMs: number, last: EtcdError): EtcdError {
+  return timedOut('call', timeoutMs, 'unknown', methods.lease.leaseGrant.path, last);
 }
 
 /** Clocks of other threads begin elsewhere: by them the lease would seem to live for longer than it does. */

@@ -63,3 +63,23 @@ test('a lease that an attempt without an answer granted lives from that attempt 
   expect(ttl).toBe(10);
   expect(sentAt).toBeLessThanOrEqual(attempts[0] as number);
 });
+
+test('a grant that is refused at once, again and again, ends when the time of the caller is up', async () => {
+  const attempts: number[] = [];
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.lease.leaseGrant, () => {
+      attempts.push(performance.now());
+      throw { code: 14, details: 'no server is here' };
+    }),
+  );
+  const etcd = openClient({ endpoints: [endpoint] });
+  const startedAt = performance.now();
+  expect(await errorOf(etcd.lease.grant({ ttl: 10, timeoutMs: 400 }))).toMatchObject({
+    reason: 'DeadlineExceeded',
+    outcome: 'unknown',
+    problem: expect.stringMatching(/^call not done within timeoutMs = 400; last failure: .*no server is here/),
+  });
+  expect(attempts.length).toBeGreaterThan(1);
+  // One attempt may be under way when the time is up, and none begins afterwards.
+  expect(attempts.filter((at) => at > startedAt + 400).length).toBeLessThanOrEqual(1);
+});
