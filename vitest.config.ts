@@ -55,7 +55,7 @@ export default defineConfig({
           name: 'grpc-js',
           provide: { transport: 'grpc-js' },
           include: [...CARRIES_CALLS, 'test/{bad-input,namespace,raw,services}.test.ts'],
-          exclude: ['test/transport/http2/**', 'test/transport/proxies.test.ts', 'test/transport/node-http2.test.ts'],
+          exclude: ['test/transport/http2/**', 'test/transport/prox*.test.ts', 'test/transport/node-http2.test.ts'],
         },
       },
       {

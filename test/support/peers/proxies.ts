@@ -1,4 +1,6 @@
 import { userInfo } from 'node:os';
+import { debianProgram, type Program } from '../../../scripts/debian/program.js';
+import { findEtcd } from '../../../scripts/etcd/find.js';
 
 /** Where a proxy listens, what stands behind it, and which folder is its own. */
 interface ProxyPlace {
@@ -11,22 +13,23 @@ interface ProxyPlace {
 /** A proxy that speaks HTTP/2 on both sides. */
 export interface ProxyKind {
   readonly program: string;
-  /** Debian's package. */
-  readonly source: string;
+  /** Rejects with the reason where there is none. */
+  readonly find: () => Promise<Program>;
   /** Makes it end once what is under way is done. */
   readonly gracefulSignal: NodeJS.Signals;
-  /** The configuration file, with further settings: of nginx's server, of HAProxy's global section. */
+  /** The configuration file, with further settings: of nginx's server, of HAProxy's global section or its defaults. */
   readonly config: (place: ProxyPlace, settings: string) => string;
-  readonly args: (configFile: string, folder: string) => readonly string[];
+  /** The arguments; the settings are for programs without a configuration file. */
+  readonly args: (configFile: string, place: ProxyPlace, settings: string) => readonly string[];
 }
 
 /** With what their manuals say to set for long streams and large requests, and else as they come. */
 export const PROXIES = {
   nginx: {
     program: 'nginx',
-    source: 'nginx',
+    find: () => debianProgram('nginx', 'nginx'),
     gracefulSignal: 'SIGQUIT',
-    args: (file, folder) => ['-c', file, '-p', folder, '-e', `${folder}/error.log`, '-g', 'daemon off;'],
+    args: (file, { folder }) => ['-c', file, '-p', folder, '-e', `${folder}/error.log`, '-g', 'daemon off;'],
     config: ({ port, backend, folder }, settings) => `
       worker_processes 1;
       ${process.getuid?.() === 0 ? `user ${userInfo().username};` : ''}
@@ -46,7 +49,7 @@ export const PROXIES = {
   },
   nghttpx: {
     program: 'nghttpx',
-    source: 'nghttp2-proxy',
+    find: () => debianProgram('nghttpx', 'nghttp2-proxy'),
     gracefulSignal: 'SIGQUIT',
     args: (file) => [`--conf=${file}`],
     config: ({ port, backend, folder }, settings) =>
@@ -60,19 +63,20 @@ export const PROXIES = {
   },
   HAProxy: {
     program: 'haproxy',
-    source: 'haproxy',
+    find: () => debianProgram('haproxy', 'haproxy'),
     gracefulSignal: 'SIGUSR1',
     args: (file) => ['-db', '-f', file],
     config: ({ port, backend }, settings) =>
       [
         'global',
         '  maxconn 200',
-        settings,
+        ...settings.split('\n').filter((line) => !isOfDefaults(line)),
         'defaults',
         '  mode http',
         '  timeout connect 300ms',
         '  timeout client 1h',
         '  timeout server 1h',
+        ...settings.split('\n').filter(isOfDefaults),
         'frontend clients',
         `  bind 127.0.0.1:${port} proto h2`,
         '  default_backend etcd',
@@ -84,6 +88,39 @@ export const PROXIES = {
 } as const satisfies Record<string, ProxyKind>;
 
 export type ProxyName = keyof typeof PROXIES;
+
+/** etcd's own proxy, which joins watches of several clients, renews leases itself and answers some reads from a cache. */
+const GRPC_PROXY = {
+  program: 'etcd',
+  find: etcdProgram,
+  gracefulSignal: 'SIGTERM',
+  config: () => '',
+  args: (_file, { port, backend, folder }, settings) => [
+    'grpc-proxy',
+    'start',
+    `--endpoints=${backend}`,
+    `--listen-addr=127.0.0.1:${port}`,
+    `--advertise-client-url=127.0.0.1:${port}`,
+    `--data-dir=${folder}/data`,
+    ...settings.split(' ').filter((setting) => setting !== ''),
+  ],
+} as const satisfies ProxyKind;
+
+/** Proxies of HTTP/2, and etcd's own. */
+export const ALL_PROXIES = { ...PROXIES, 'grpc-proxy': GRPC_PROXY } as const satisfies Record<string, ProxyKind>;
+
+export type AnyProxyName = keyof typeof ALL_PROXIES;
+
+async function etcdProgram(): Promise<Program> {
+  const source = await findEtcd({ prefer: 'quick' });
+  if (source.kind !== 'binary') throw new Error('the servers are not processes of ours, and there is no program etcd');
+  return { path: source.etcd, environment: process.env };
+}
+
+/** Timeouts and options of HAProxy belong to its defaults, the rest to the global section. */
+function isOfDefaults(line: string): boolean {
+  return /^\s*(timeout|option) /.test(line);
+}
 
 /** nginx takes no directive twice. */
 function withDefaults(settings: string, defaults: readonly string[]): string {

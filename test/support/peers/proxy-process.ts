@@ -38,9 +38,10 @@ export class ProxyProcess {
     const folder = mkdtempSync(join(tmpdir(), `etcdwire-${kind.program}-`));
     const port = await freePort();
     const configFile = join(folder, 'config');
-    writeFileSync(configFile, kind.config({ port, backend: new URL(backend).host, folder }, settings));
+    const place = { port, backend: new URL(backend).host, folder };
+    writeFileSync(configFile, kind.config(place, settings));
     const output = openSync(join(folder, 'output.log'), 'a');
-    const child = spawn(program.path, kind.args(configFile, folder), {
+    const child = spawn(program.path, kind.args(configFile, place, settings), {
       cwd: folder,
       env: program.environment,
       stdio: ['ignore', output, output],

@@ -1,19 +1,19 @@
 import { beforeAll, beforeEach, inject, onTestFinished } from 'vitest';
-import { debianProgram, type Program } from '../../../scripts/debian/program.js';
-import { PROXIES, type ProxyName } from './proxies.js';
+import type { Program } from '../../../scripts/debian/program.js';
+import { ALL_PROXIES, type AnyProxyName } from './proxies.js';
 import { ProxyProcess } from './proxy-process.js';
 
 /** Packages are fetched, one after the other, the first time. */
 const FETCH_TIMEOUT_MS = 600_000;
 
-const found = new Map<ProxyName, Promise<{ readonly program: Program } | { readonly missing: string }>>();
+const found = new Map<AnyProxyName, Promise<{ readonly program: Program } | { readonly missing: string }>>();
 
 /** Starts the proxy in front of an http URL, by default that of the shared member; stopped when the test ends. */
 export type StartProxy = (options?: { backend?: string; settings?: string }) => Promise<ProxyProcess>;
 
 /** For the tests of a block: where the proxy cannot be had they are skipped, and the reason is printed. */
-export function useProxy(name: ProxyName): StartProxy {
-  const kind = PROXIES[name];
+export function useProxy(name: AnyProxyName): StartProxy {
+  const kind = ALL_PROXIES[name];
   let missing: string | undefined;
   let program: Program | undefined;
   beforeAll(async () => {
@@ -33,10 +33,9 @@ export function useProxy(name: ProxyName): StartProxy {
   };
 }
 
-async function find(name: ProxyName): Promise<{ readonly program: Program } | { readonly missing: string }> {
-  const { program, source } = PROXIES[name];
+async function find(name: AnyProxyName): Promise<{ readonly program: Program } | { readonly missing: string }> {
   try {
-    return { program: await debianProgram(program, source) };
+    return { program: await ALL_PROXIES[name].find() };
   } catch (error) {
     const missing = `no ${name}: ${error instanceof Error ? error.message : String(error)}`;
     process.stderr.write(`skipped: ${missing}\n`);

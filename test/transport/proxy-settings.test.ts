@@ -1,0 +1,249 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { type Client, EtcdError, prefix, type Watch } from '../../src/index.js';
+import { monotonicMs } from '../../src/time.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { faultProxy } from '../support/fault-proxy.js';
+import { queueLength } from '../support/locks.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { ALL_PROXIES, type AnyProxyName } from '../support/peers/proxies.js';
+import { expectAsTold, putMany } from '../support/peers/puts.js';
+import { useProxy } from '../support/peers/use-proxy.js';
+
+// Proxies set up as operators set them up: with short timeouts, few streams, small buffers, and pages of their own where
+// no server is behind them. Gets, puts, watches, leases and locks do behind each what they do without.
+
+const WATCHES = 9;
+const RECONNECTS = 15;
+/** Per watch, between two reconnects. */
+const PUTS = 2;
+/** Seconds: renewed three times within it. */
+const TTL = 3;
+/** For calls that no server answers. */
+const NO_ANSWER_MS = 3_000;
+const NAMES = Object.keys(ALL_PROXIES) as AnyProxyName[];
+
+interface Settings {
+  readonly what: string;
+  readonly of: Record<AnyProxyName, string>;
+  /** How long nothing is sent, now and then. */
+  readonly idleMs?: number;
+}
+
+const IDLE: Settings = {
+  what: 'that ends what is idle for a second',
+  idleMs: 1_500,
+  of: {
+    nginx: 'grpc_read_timeout 1s; grpc_send_timeout 1s; client_body_timeout 1s; keepalive_timeout 1s; send_timeout 1s;',
+    nghttpx: [
+      ...['frontend-http2-read-timeout=1s', 'stream-read-timeout=1s', 'stream-write-timeout=1s'],
+      ...['backend-read-timeout=1s', 'backend-write-timeout=1s', 'backend-keep-alive-timeout=1s'],
+    ].join('\n'),
+    HAProxy: ['client', 'server', 'http-keep-alive', 'tunnel'].map((side) => `  timeout ${side} 1s`).join('\n'),
+    // It ends nothing that is idle. It pings instead, and ends connections that do not answer.
+    'grpc-proxy': '--grpc-keepalive-interval=1s --grpc-keepalive-timeout=1s',
+  },
+};
+
+const SMALL_BUFFERS: Settings = {
+  what: 'with small buffers and windows',
+  of: {
+    nginx: 'http2_chunk_size 1k; grpc_buffer_size 4k; client_body_buffer_size 1k; postpone_output 1460;',
+    nghttpx: [
+      ...['frontend-http2-window-size=1023', 'backend-request-buffer=1K', 'backend-response-buffer=1K', 'padding=255'],
+      ...['frontend-http2-decoder-dynamic-table-size=0', 'frontend-http2-encoder-dynamic-table-size=64'],
+    ].join('\n'),
+    HAProxy: ['initial-window-size 1000', 'header-table-size 4096'].map((each) => `  tune.h2.${each}`).join('\n'),
+    'grpc-proxy': '--max-send-bytes=1000000 --max-recv-bytes=1000000',
+  },
+};
+
+function streams(limit: number): Settings {
+  return {
+    what: `with ${limit} streams a connection at most`,
+    of: {
+      nginx: `http2_max_concurrent_streams ${limit};`,
+      nghttpx: `frontend-http2-max-concurrent-streams=${limit}`,
+      HAProxy: `  tune.h2.max-concurrent-streams ${limit}`,
+      'grpc-proxy': `--max-concurrent-streams=${limit}`,
+    },
+  };
+}
+
+describe.each([IDLE, streams(10), streams(100), SMALL_BUFFERS])('through a proxy $what', ({ of, idleMs }) => {
+  describe.each(NAMES)('%s', (name) => {
+    const startProxy = useProxy(name);
+
+    test('gets, puts, watches, a lease and a lock come through 15 reconnects', { timeout: 90_000 }, async () => {
+      const { endpoint } = await startProxy({ settings: of[name] });
+      await expectExact(endpoint, idleMs);
+    });
+  });
+});
+
+describe.each(NAMES)('through %s', (name) => {
+  const startProxy = useProxy(name);
+
+  // A client has one connection to an endpoint: its watches share a stream there, its keepalives another.
+  test('with 1 stream a connection a client has watches, a lease or calls, and what needs two ends in time', async () => {
+    const { endpoint } = await startProxy({ settings: streams(1).of[name] });
+    const front = await faultProxy(endpoint);
+    const clients = Array.from({ length: 3 }, () => openClient({ endpoints: [front.endpoint] }));
+    const [watcher, keeper, caller] = clients as [Client, Client, Client];
+    const direct = openClient();
+    const key = unique('s');
+    const prefixes = Array.from({ length: WATCHES }, (_, index) => `${key}/${index}/`);
+    const seen = prefixes.map((each) => collect(watcher.watch(prefix(each))));
+    await Promise.all(seen.map(({ created }) => created));
+    const granted = await caller.lease.grant({ ttl: TTL });
+    const lease = keeper.lease.keepAlive(granted);
+    for (let round = 0; round < RECONNECTS; round += 1) {
+      const name = `${prefixes[round % WATCHES]}${round}`;
+      await expectAsTold(direct, name, await putMany(caller, name, { count: 5, lanes: 5 }));
+      front.dropConnections();
+    }
+    await expectAll(direct, prefixes, seen);
+    await expect.poll(() => monotonicMs() + lease.remainingMs()).toBeGreaterThan(granted.sentAt + 1_500 * TTL);
+    const opened = await Session.open(watcher, { timeoutMs: 500 }).catch((error: unknown) => error);
+    expect(opened instanceof Session || opened instanceof EtcdError).toBe(true);
+  });
+
+  test('every wait ends while no server is behind the proxy, and goes on where it was once there is one', async () => {
+    const { endpoints, processes } = await ownEtcd();
+    const [member] = processes;
+    if (member === undefined) throw new Error('the server is no process of ours');
+    const { endpoint } = await startProxy({ backend: endpoints[0] as string });
+    const etcd = openClient({ endpoints: [endpoint] });
+    const watch = etcd.watch(prefix('a/'));
+    await watch.created();
+    const lease = etcd.lease.keepAlive(await etcd.lease.grant({ ttl: 2 }));
+    const session = await Session.open(etcd, { ttl: 600 });
+    const held = await new Mutex(session, 'lock').lock();
+    await member.kill();
+    const refused = await Promise.all([
+      errorOf(etcd.get('a/1', { timeoutMs: NO_ANSWER_MS })),
+      errorOf(etcd.put('a/1', 'x', { timeoutMs: NO_ANSWER_MS })),
+      errorOf(Session.open(openClient({ endpoints: [endpoint] }), { timeoutMs: NO_ANSWER_MS })),
+      errorOf(new Mutex(session, 'other').lock({ timeoutMs: NO_ANSWER_MS })),
+      errorOf(
+        openClient({ endpoints: [endpoint] })
+          .watch('b', { signal: AbortSignal.timeout(NO_ANSWER_MS) })
+          .created(),
+      ),
+      new Promise((resolve) => lease.signal.addEventListener('abort', () => resolve(lease.signal.reason))),
+    ]);
+    expect(refused.filter((error) => !(error instanceof EtcdError))).toEqual([]);
+    expect(held.valid()).toBe(true);
+    await member.start();
+    // Whether the refused put was done is unknown: the key is another one.
+    await untilDone(() => etcd.put('a/2', 'y'));
+    const events = watch[Symbol.asyncIterator]();
+    for (;;) {
+      const { value } = await events.next();
+      if (value?.kv.keyText() === 'a/2') break;
+    }
+    await held.unlock();
+    expect(await etcd.get(held.key)).toBeUndefined();
+  });
+});
+
+describe('through HAProxy that waits for whole requests', () => {
+  const startProxy = useProxy('HAProxy');
+
+  // A stream of ours has no end, so that its first message never goes on to the server.
+  test('calls are answered, and what needs a stream ends with a typed error', async () => {
+    const { endpoint } = await startProxy({ settings: '  option http-buffer-request\n  timeout http-request 1s' });
+    const etcd = openClient({ endpoints: [endpoint] });
+    const key = unique();
+    const told = await putMany(etcd, key, { count: 50, lanes: 10 });
+    expect(await expectAsTold(openClient(), key, told)).toBe(0);
+    const signal = AbortSignal.timeout(NO_ANSWER_MS);
+    expect(await errorOf(etcd.watch(key, { signal }).created())).toMatchObject({ reason: 'Canceled' });
+    const kept = etcd.lease.keepAlive(await etcd.lease.grant({ ttl: 2 }));
+    await new Promise((resolve) => kept.signal.addEventListener('abort', resolve));
+    expect(kept.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
+  });
+});
+
+/** Gets, puts judged by what is there, watches by what happened, a lease and a lock, all through this endpoint. */
+async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
+  const front = await faultProxy(endpoint);
+  const [etcd, other, direct] = [[front.endpoint], [front.endpoint], inject('endpoints')].map((endpoints) =>
+    openClient({ endpoints }),
+  ) as [Client, Client, Client];
+  const [key, lockName] = [unique('p'), unique('lock')];
+  const prefixes = Array.from({ length: WATCHES }, (_, index) => `${key}/${index}/`);
+  // etcd's proxy joins watches of the same keys, and tells those who join that their watch is created before others that
+  // asked earlier: the watches of this client come and go, those of the neighbour stay.
+  const neighbour = openClient({ endpoints: [endpoint] });
+  const joined = prefixes.filter((_, index) => index % 2 === 1).map((each) => collect(neighbour.watch(prefix(each))));
+  await Promise.all(joined.map(({ created }) => created));
+  const seen = prefixes.map((each) => collect(etcd.watch(prefix(each))));
+  await Promise.all(seen.map(({ created }) => created));
+  const granted = await etcd.lease.grant({ ttl: TTL });
+  const lease = etcd.lease.keepAlive(granted);
+  const held = await new Mutex(await Session.open(etcd, { ttl: 60 }), lockName).lock();
+  const waiting = new Mutex(await Session.open(other, { ttl: 60 }), lockName).lock();
+  waiting.catch(() => {});
+  await queueLength(direct, lockName, 2);
+  for (let round = 0; round < RECONNECTS; round += 1) {
+    const puts = prefixes.map((each) => putMany(etcd, `${each}${round}`, { count: PUTS, lanes: 1 }));
+    if (round % 7 === 6) await pause(idleMs);
+    // Some of them are under way.
+    if (round % 2 === 0) front.dropConnections();
+    const told = await Promise.all(puts);
+    if (round % 2 === 1) front.dropConnections();
+    for (const [index, each] of told.entries()) await expectAsTold(direct, `${prefixes[index]}${round}`, each);
+    const [first] = (await direct.range(prefix(`${key}/`), { limit: 1 })).kvs;
+    expect((await untilDone(() => etcd.get(first?.key ?? key)))?.text()).toBe(first?.text());
+  }
+  await expectAll(direct, prefixes, seen);
+  // Renewed after the reconnects: it lives for longer than from its grant.
+  await expect.poll(() => monotonicMs() + lease.remainingMs()).toBeGreaterThan(granted.sentAt + 1_500 * TTL);
+  expect((await direct.lease.timeToLive(granted.id)).ttl).toBeGreaterThan(0);
+  expect(held.valid()).toBe(true);
+  await held.unlock();
+  const next = await waiting;
+  expect(next.token).toBeGreaterThan(held.token);
+  await next.unlock();
+}
+
+/** Each key was put once: so what a watch has to tell is the keys of its prefix, in the order of their revisions. */
+async function expectAll(direct: Client, prefixes: readonly string[], seen: readonly Collected[]): Promise<void> {
+  for (const each of prefixes) await direct.put(`${each}last`, 'x');
+  for (const [index, { events }] of seen.entries()) {
+    const { kvs } = await direct.range(prefix(prefixes[index] as string), { sort: { by: 'mod', order: 'ascend' } });
+    await expect.poll(() => events.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(kvs.length);
+    expect(events).toEqual(kvs.map((kv) => kv.keyText()));
+  }
+}
+
+interface Collected {
+  readonly created: Promise<bigint>;
+  readonly events: readonly string[];
+}
+
+/** The keys of a watch's events as they come. */
+function collect(watch: Watch): Collected {
+  const events: string[] = [];
+  const taking = (async () => {
+    for await (const { kv } of watch) events.push(kv.keyText());
+  })();
+  taking.catch(() => {});
+  onTestFinished(() => watch.close());
+  return { created: watch.created(), events };
+}
+
+/** Repeats a call that may be refused while a proxy finds its server again. */
+async function untilDone<T>(call: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!(error instanceof EtcdError)) throw error;
+      await pause(50);
+    }
+  }
+}
