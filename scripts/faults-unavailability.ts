@@ -26,8 +26,10 @@ const BETWEEN_MS = 5;
 const TTL = 3;
 const PAUSED_MS = 5_000;
 const SYNC_INTERVAL_MS = 500;
-/** Before each fault and after it. */
+/** Before each fault. */
 const CALM_MS = 2_000;
+/** After each fault, so that a call which got no answer has ended, and another has succeeded. */
+const AFTERWARDS_MS = CALL_TIMEOUT_MS + 2_000;
 const KINDS = ['put', 'get', 'lock'] as const;
 
 type Kind = (typeof KINDS)[number];
@@ -63,7 +65,7 @@ async function measure(
     await pause(CALM_MS);
     await Promise.all([ours.reset(), theirs?.reset()]);
     await makeFault(cluster);
-    await pause(CALM_MS);
+    await pause(AFTERWARDS_MS);
     return { ours: await ours.report(), theirs: await theirs?.report() };
   } finally {
     await stop();

@@ -91,8 +91,11 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
 
   /** All keys at one revision, which is that of the watch's creation or a later one: so the watch has every change since. */
   async *#pages(watch: Watch, isWhole: boolean): AsyncGenerator<ScanPage, void> {
-    for (;;) {
-      const pages = isWhole ? this.#whole() : this.#source.scanPages(this.#keys, { signal: this.#options.signal });
+    const { signal } = this.#options;
+    for (let reads = 0; ; reads += 1) {
+      // The second read is new enough, unless a proxy names a revision that the store does not have yet.
+      if (reads > 1) await pause(backoffMs(reads), signal);
+      const pages = isWhole ? this.#whole() : this.#source.scanPages(this.#keys, { signal });
       const [first, createdAt] = await Promise.all([pages.next(), watch.created()]);
       if (first.done) return;
       if (first.value.revision >= createdAt) {
