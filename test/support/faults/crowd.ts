@@ -17,7 +17,7 @@ import { type FaultyCluster, watchesExactly } from './cluster.js';
 import { branchOf } from './rounds.js';
 import { untilPut } from './until-put.js';
 
-export const LOCKS = 50;
+const LOCKS = 50;
 const WATCHES = 50;
 const WRITERS = 4;
 /** Between two writes of one holder, and between two puts of one writer. */
