@@ -6,8 +6,8 @@ import type { EtcdCluster, EtcdMember } from '../../../src/testing/index.js';
 
 /** Between two steps, so that a cluster and its clients settle. */
 const SETTLE_MS = 500;
-/** etcd gives up a request after 5 s and two election timeouts of 1 s, and a resumed leader revokes until then. */
-const LATE_REVOKES_MS = 7_500;
+/** etcd gives up a request after 5 s and two election timeouts of 1 s, and a resumed leader makes its last ones then. */
+const LATE_REVOKES_MS = 8_500;
 
 /** Stops each member in good time and starts it again, one after the other. Gives how many. */
 export async function restartEach({ members }: EtcdCluster): Promise<number> {
