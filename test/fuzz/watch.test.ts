@@ -248,6 +248,8 @@ class Watching implements Play<Step> {
       this.#stream?.deliver(10_000);
       await this.#clock.pass(100);
     }
+    // Time for the client to reconnect, and to look how far the store is.
+    await this.#clock.pass(5_000);
     // A watch that has come further than the store is, and does not say so, misses all that is written up to there.
     expect(this.#watched.filter((each) => each.isAheadOf(this.#store.revision))).toEqual([]);
     for (const { problems } of this.#watched) for (const problem of problems) throw problem;
