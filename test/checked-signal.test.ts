@@ -1,5 +1,10 @@
-import { expect, test, vi } from 'vitest';
+import { getEventListeners } from 'node:events';
+import { describe, expect, test, vi } from 'vitest';
 import { CheckedSignal } from '../src/checked-signal.js';
+import { Mutex, Session } from '../src/concurrency/index.js';
+import { blockEventLoop } from './support/block.js';
+import { openClient, unique } from './support/client.js';
+import { errorOf } from './support/errors.js';
 
 test('a signal aborts once, also where the host reads it while it aborts, as Deno does', () => {
   const { abort } = AbortController.prototype;
@@ -17,4 +22,47 @@ test('a signal aborts once, also where the host reads it while it aborts, as Den
   } finally {
     spy.mockRestore();
   }
+});
+
+describe('signalWith', () => {
+  test('is aborted when the lease ran out while the event loop was blocked, and AbortSignal.any is not', async () => {
+    const session = await Session.open(openClient(), { ttl: 1 });
+    const held = await new Mutex(session, unique('lock')).lock();
+    const stop = new AbortController();
+    const [checked, unchecked] = [held.signalWith(stop.signal), AbortSignal.any([held.signal, stop.signal])];
+    expect([checked.aborted, unchecked.aborted]).toEqual([false, false]);
+    blockEventLoop(session.remainingMs() + 100);
+    expect([checked.aborted, unchecked.aborted]).toEqual([true, false]);
+    expect(checked.reason).toBe(held.signal.reason);
+    expect(() => checked.throwIfAborted()).toThrow(expect.objectContaining({ reason: 'LeaseUnreachable' }));
+  });
+
+  test('aborts with the other signal, and tells its listeners', async () => {
+    const session = await Session.open(openClient());
+    const stop = new AbortController();
+    const combined = session.signalWith(stop.signal);
+    const listener = vi.fn();
+    combined.addEventListener('abort', listener);
+    stop.abort(new Error('stop'));
+    expect(listener).toHaveBeenCalledTimes(1);
+    expect(combined.reason).toMatchObject({ message: 'stop' });
+    expect(session.signal.aborted).toBe(false);
+  });
+
+  test('leaves no listener on the other signal once the lock is released', async () => {
+    const session = await Session.open(openClient());
+    const stop = new AbortController();
+    for (let round = 0; round < 3; round += 1) {
+      const held = await new Mutex(session, unique('lock')).lock();
+      held.signalWith(stop.signal);
+      await held.unlock();
+    }
+    expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
+  });
+
+  test('refuses what is no AbortSignal', async () => {
+    const session = await Session.open(openClient());
+    for (const other of [undefined, null, {}, 'stop'])
+      expect(await errorOf(() => session.signalWith(other as never))).toMatchObject({ reason: 'InvalidInput' });
+  });
 });

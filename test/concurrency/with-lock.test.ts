@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { withLock } from '../../src/concurrency/index.js';
+import { timedOut } from '../../src/errors.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -36,6 +37,36 @@ describe('withLock', () => {
     expect(error.message).toMatch(
       /^withLock not done within timeoutMs = 200; last failure: cannot connect to http:\/\/127\.0\.0\.1:1: .*ECONNREFUSED/,
     );
+  });
+
+  test('waits for a server beyond the time limit of a call where it has no time limit of its own', async () => {
+    let attempts = 0;
+    let isDown = true;
+    const etcd = openClient({
+      interceptors: [
+        {
+          unary: async (call, next) => {
+            if (!isDown) return next(call);
+            // Each attempt runs into the client's time limit, and the third one is the last that does.
+            attempts += 1;
+            isDown = attempts < 3;
+            throw timedOut('call', call.timeoutMs, 'not-sent', call.method.path);
+          },
+        },
+      ],
+    });
+    expect(await withLock(etcd, unique('lock'), () => 'done')).toBe('done');
+    expect(attempts).toBe(3);
+  });
+
+  test('gives back the result of an action that has released the lock itself', async () => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    const result = await withLock(etcd, name, async (held) => {
+      await held.unlock();
+      expect(held.signal.reason).toMatchObject({ reason: 'LockReleased' });
+      return 'done';
+    });
+    expect(result).toBe('done');
   });
 
   test('gives up in time where the servers fall silent', async () => {

@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import {
+  Barrier,
+  DoubleBarrier,
+  Election,
+  Mutex,
+  PriorityQueue,
+  Queue,
+  RWMutex,
+  Semaphore,
+  Session,
+} from '../../src/concurrency/index.js';
+import { prefix } from '../../src/index.js';
+import { authEtcd, USER } from '../support/auth-etcd.js';
+import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+
+// A user with permission for a folder can use every primitive whose name lies in it.
+
+test('a user with readwrite on "app/" uses every primitive under "app/", but for the priority queue of Go', async () => {
+  const { endpoints, root } = await authEtcd();
+  const etcd = openClient({ endpoints, auth: USER });
+  const [session, other] = [await Session.open(etcd), await Session.open(etcd)];
+
+  await (await new Mutex(session, 'app/lock').lock()).unlock();
+  await (await new RWMutex(session, 'app/rw').readLock()).unlock();
+  await (await new Election(session, 'app/election').campaign('me')).resign();
+  await (await new Semaphore(session, 'app/semaphore', 2).acquire()).unlock();
+
+  const queue = new Queue(session, 'app/queue');
+  await queue.enqueue('item');
+  expect((await queue.dequeue()).text()).toBe('item');
+
+  const barrier = new Barrier(etcd, 'app/barrier');
+  expect([await barrier.hold(), await barrier.release()]).toEqual([true, true]);
+
+  const both = [session, other].map((each) => new DoubleBarrier(each, 'app/double', 2));
+  await Promise.all(both.map((each) => each.enter()));
+  await Promise.all(both.map((each) => each.leave()));
+
+  // Go's layout has a key outside of the folder. The error names it.
+  const priorities = new PriorityQueue(session, 'app/priorities');
+  expect(await errorOf(priorities.enqueue('item', 1))).toMatchObject({
+    reason: 'PermissionDenied',
+    outcome: 'rejected',
+    problem: expect.stringContaining('"__app/jobs/"'),
+  });
+  await root.auth.roleGrantPermission('app', 'readwrite', prefix('__app/'));
+  await priorities.enqueue('item', 1);
+  expect((await priorities.dequeue()).text()).toBe('item');
+
+  // Without the folder around the name, the helper keys need a permission of their own.
+  await root.auth.roleGrantPermission('app', 'readwrite', prefix('jobs'));
+  const outside = new Queue(session, 'jobs');
+  const error = await errorOf(outside.enqueue('item'));
+  expect(error).toMatchObject({ reason: 'PermissionDenied' });
+  expect(error.problem).toContain('a queue also uses keys under its name with "__" before the last part');
+  await root.auth.roleGrantPermission('app', 'readwrite', prefix('__jobs/'));
+  await outside.enqueue('item');
+  expect((await outside.dequeue()).text()).toBe('item');
+});
