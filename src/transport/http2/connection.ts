@@ -50,6 +50,8 @@ export class Connection implements StreamConnection {
   readonly flow = new SendFlow(this.#settings);
   /** Undefined while it is not known what TLS is to use. */
   #bytes: ByteStream | undefined;
+  /** A microtask is queued that opens streams that wait. */
+  #opening = false;
   #state: State;
 
   constructor(
@@ -100,7 +102,7 @@ export class Connection implements StreamConnection {
 
   released(stream: Http2Stream): void {
     if (!this.#streams.delete(stream)) return;
-    this.#openWaiting();
+    this.#openWaitingSoon();
     if (this.#streams.size > 0 || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
     this.#state.pinger.busy(false);
     this.#bytes?.hold(false);
@@ -118,6 +120,19 @@ export class Connection implements StreamConnection {
     return this.#streams.size < this.#settings.maxConcurrentStreams && !this.flow.congested;
   }
 
+  /**
+   * Opens waiting streams after the current job has run to its end, because the same job may end them too: the client
+   * closes, a signal aborts many calls, or many calls time out together. A call that such a job ends was not sent.
+   */
+  #openWaitingSoon(): void {
+    if (this.#opening || !this.#streams.hasWaiting) return;
+    this.#opening = true;
+    queueMicrotask(() => {
+      this.#opening = false;
+      this.#openWaiting();
+    });
+  }
+
   #openWaiting(): void {
     while (this.#streams.hasWaiting && this.#state.name === 'open' && this.#hasRoom()) {
       this.#open(this.#streams.takeWaiting() as Http2Stream);
@@ -130,7 +145,9 @@ export class Connection implements StreamConnection {
       this.#streams.wait(stream);
       return this.#retire(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
     }
-    const timeout = grpcTimeout(deadline - monotonicMs());
+    const now = monotonicMs();
+    if (!stream.mayOpen(now)) return;
+    const timeout = grpcTimeout(deadline - now);
     const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.#settings;
     if (this.#requestHeaders.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
       const problem = `the headers are larger than the server takes (SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes})`;

@@ -127,7 +127,7 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
   expire(): void {}
 
   close(): void {
-    this.fail(clientClosed());
+    this.fail(clientClosed(this.#stream?.opened ? 'unknown' : 'not-sent'));
   }
 
   #receive(bytes: Uint8Array, start: number, end: number): void {

@@ -25,6 +25,11 @@ export interface StreamHead {
 
 /** What becomes of a stream. No call of it may throw. */
 export interface StreamReceiver {
+  /**
+   * The connection is about to open the stream; `now` is on the monotonic clock. Returns whether the call still wants
+   * that. A call whose deadline has passed or whose signal has aborted ends here, not sent, even if its timer is late.
+   */
+  mayOpen?(now: number): boolean;
   /** The stream is open: its HEADERS are on their way. */
   sent(): void;
   /** The bytes of a message are there for the time of the call only. */
@@ -130,6 +135,11 @@ export class Http2Stream {
   /** Its connection will open it when there is room. */
   attach(connection: StreamConnection): void {
     this.#connection = connection;
+  }
+
+  /** Whether the call still wants the stream; `now` is on the monotonic clock. */
+  mayOpen(now: number): boolean {
+    return this.#receiver.mayOpen?.(now) ?? true;
   }
 
   open(id: number, sendWindowBytes: number): void {

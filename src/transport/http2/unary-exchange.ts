@@ -82,6 +82,12 @@ export class UnaryExchange<Request, Response> implements StreamReceiver, Exchang
 
   // ——— what its stream tells ———
 
+  mayOpen(now: number): boolean {
+    if (this.#call.signal?.aborted) this.abort();
+    else if (now >= this.deadline) this.expire();
+    return !this.#over;
+  }
+
   sent(): void {
     this.#call.onSent?.();
   }

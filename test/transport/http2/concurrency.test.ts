@@ -145,6 +145,7 @@ describe('a call that waits for its turn', () => {
     await turn();
     expect(sent).toEqual(['first']);
     peer.connection.send(rangeAnswer(1));
+    await turn();
     expect(sent).toEqual(['first', 'second']);
   });
 
