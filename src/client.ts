@@ -40,9 +40,15 @@ export interface ClientOptions {
   readonly timeoutMs?: number | undefined;
   /** Milliseconds for a connection to come about. Default 3,000. */
   readonly connectTimeoutMs?: number | undefined;
-  /** Milliseconds between probes of a busy connection; at least 5,000, which etcd enforces. Default 6,000. */
+  /**
+   * Milliseconds between probes of a connection that has open calls or streams; at least 5,000, which etcd enforces.
+   * Default 6,000. A request that gets no byte of an answer for 1 s is followed by a probe sooner, as far as etcd allows.
+   */
   readonly pingIntervalMs?: number | undefined;
-  /** Milliseconds for a probe to be answered; after that the connection is given up. Default 4,000. */
+  /**
+   * Milliseconds for a probe to be answered; after that the connection is closed. Default 2,500. While other data keeps
+   * arriving, the answer may take up to three times as long, because it may be queued behind that data.
+   */
   readonly pingTimeoutMs?: number | undefined;
   /** Longest request in bytes. Default 1,572,864, as the server's `--max-request-bytes`. */
   readonly maxRequestBytes?: number | undefined;

@@ -59,11 +59,11 @@ export class Peers {
     for (let offset = 0; offset < peers.length; offset += 1) {
       const index = (this.#current + offset) % peers.length;
       const peer = peers[index] as Peer;
-      if (peer.parkedUntil > now) continue;
+      if (peer.parkedUntil > now || peer.transport.suspect) continue;
       this.#current = index;
       return peer;
     }
-    const spare = this.#spare.find((peer) => peer.parkedUntil <= now);
+    const spare = this.#spare.find((peer) => peer.parkedUntil <= now && !peer.transport.suspect);
     return spare ?? this.all().reduce((best, peer) => (peer.parkedUntil < best.parkedUntil ? peer : best));
   }
 

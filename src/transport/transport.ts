@@ -71,6 +71,8 @@ export interface OutgoingStream<Request> {
  * `outcome` tells whether the request may have been processed.
  */
 export interface Transport {
+  /** The peer has been silent for so long that new calls had better go to another endpoint, if there is one. */
+  readonly suspect?: boolean;
   /** Makes a call. Rejects with an `EtcdError`. */
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response>;
   /** Opens a stream of any kind; a server-streaming method gets one `send` and `end`. */

@@ -2,6 +2,12 @@ import { errorName, FLAG, type Frame, PREFACE, SETTING, settingPairs } from './h
 import { BlockReader, type Written } from './http2-hpack.js';
 
 const DEFAULT_WINDOW_BYTES = 65_535;
+/** etcd's `--grpc-keepalive-min-time`. */
+const MIN_PING_GAP_MS = 5_000;
+/** grpc-go's `defaultPingTimeout`, for pings without open streams. */
+const MIN_IDLE_PING_GAP_MS = 7_200_000;
+/** grpc-go's `maxPingStrikes`. */
+const MAX_PING_STRIKES = 2;
 
 /** One stream as the client's peer sees it. */
 export interface PeerRequest {
@@ -18,12 +24,39 @@ export interface PeerRequest {
 }
 
 /**
+ * How grpc-go judges a client's pings: `handlePing` in internal/transport/http2_server.go, with the settings of etcd. One
+ * strike more than the server tolerates ends the connection there.
+ */
+class PingPolicy {
+  #lastPingAt = Number.NEGATIVE_INFINITY;
+  #strikes = 0;
+  #reset = false;
+
+  /** The server has written HEADERS or DATA. */
+  wrote(): void {
+    this.#reset = true;
+  }
+
+  /** Whether the server tolerates this ping. */
+  allows(openStreams: number): boolean {
+    const now = performance.now();
+    const gapMs = now - this.#lastPingAt;
+    this.#lastPingAt = now;
+    if (this.#reset) this.#strikes = 0;
+    else if (gapMs < (openStreams === 0 ? MIN_IDLE_PING_GAP_MS : MIN_PING_GAP_MS)) this.#strikes += 1;
+    this.#reset = false;
+    return this.#strikes <= MAX_PING_STRIKES;
+  }
+}
+
+/**
  * What RFC 9113 asks of every client, checked on every frame it sends: windows, frame sizes, the number of streams, the
- * order of things. The peer's limits hold from the acknowledgement of its SETTINGS on.
+ * order of things; and what etcd asks of pings. The peer's limits hold from the acknowledgement of its SETTINGS on.
  */
 export class ClientRules {
   readonly breaches: string[] = [];
   readonly requests = new Map<number, PeerRequest>();
+  readonly #pings = new PingPolicy();
   readonly #blocks = new BlockReader();
   readonly #unacknowledged: [number, number][][] = [];
   readonly #endedByPeer = new Set<number>();
@@ -49,6 +82,7 @@ export class ClientRules {
       if (streamId === 0) this.#connectionWindow += increment;
       else this.#credit.set(streamId, (this.#credit.get(streamId) ?? 0) + increment);
     }
+    if (name === 'DATA' || name === 'HEADERS') this.#pings.wrote();
     const ends = (name === 'DATA' || name === 'HEADERS') && (flags & FLAG.END_STREAM) !== 0;
     if (ends) this.#endedByPeer.add(streamId);
     if (name === 'RST_STREAM') this.#resetByPeer.add(streamId);
@@ -85,6 +119,9 @@ export class ClientRules {
       case 'SETTINGS':
         if ((flags & FLAG.ACK) !== 0) this.#acknowledged();
         break;
+      case 'PING':
+        if ((flags & FLAG.ACK) === 0) this.#require(this.#pings.allows(this.#active), 'too many pings');
+        break;
       case 'WINDOW_UPDATE':
         this.#require(payload.readUInt32BE(0) > 0, 'WINDOW_UPDATE by 0');
         this.#require(streamId === 0 || request !== undefined, `WINDOW_UPDATE on stream ${streamId}, which is idle`);
@@ -97,7 +134,7 @@ export class ClientRules {
     this.#open = undefined;
     const last = Math.max(0, ...this.requests.keys());
     this.#require(streamId % 2 === 1 && streamId > last, `stream ${streamId} is opened after ${last}`);
-    const active = [...this.requests.values()].filter((request) => this.#isActive(request)).length;
+    const active = this.#active;
     this.#require(active < this.#maxStreams, `${active + 1} streams, where ${this.#maxStreams} are allowed`);
     let written: Written[] = [];
     try {
@@ -135,6 +172,10 @@ export class ClientRules {
       if (setting === SETTING.MAX_CONCURRENT_STREAMS) this.#maxStreams = value;
       if (setting === SETTING.HEADER_TABLE_SIZE) this.#blocks.announced(value);
     }
+  }
+
+  get #active(): number {
+    return [...this.requests.values()].filter((request) => this.#isActive(request)).length;
   }
 
   #isActive({ id, ended, reset }: PeerRequest): boolean {

@@ -94,6 +94,8 @@ export class PeerConnection implements ByteStream {
   givesBuffers = false;
   /** Called when a request is there as a whole. */
   onRequest: ((request: PeerRequest) => void) | undefined;
+  /** Called with the octets of each PING of the client. */
+  onPing: ((payload: Buffer) => void) | undefined;
   readonly #events: ByteStreamEvents;
   readonly #greeting: Settings | false;
   readonly #fromClient = new FrameCutter();
@@ -124,6 +126,7 @@ export class PeerConnection implements ByteStream {
     for (const frame of this.#fromClient.push(bytes)) {
       this.frames.push(frame);
       this.rules.check(frame);
+      if (frame.name === 'PING' && (frame.flags & FLAG.ACK) === 0) queueMicrotask(() => this.onPing?.(frame.payload));
       const request = this.rules.requests.get(frame.streamId);
       const isLast = frame.name !== 'WINDOW_UPDATE' && (frame.flags & FLAG.END_STREAM) !== 0;
       if (this.onRequest !== undefined && request?.ended && isLast) queueMicrotask(() => this.onRequest?.(request));

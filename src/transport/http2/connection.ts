@@ -32,14 +32,13 @@ export interface ConnectionEvents {
 
 type State =
   | { readonly name: 'connecting'; readonly stopTimer: () => void }
-  | { readonly name: 'open'; readonly pinger: Pinger }
-  /** By GOAWAY, or for want of stream identifiers: what is under way is finished. */
-  | { readonly name: 'draining'; readonly pinger: Pinger; readonly lastStreamId: number }
+  | { readonly name: 'open' }
+  /** By GOAWAY, for want of stream identifiers, or because the peer is silent: what is under way is finished. */
+  | { readonly name: 'draining'; readonly lastStreamId: number }
   | { readonly name: 'closed' };
 
 /** One HTTP/2 connection, client's side: RFC 9113. It owns the byte stream and every stream on it. */
 export class Connection implements StreamConnection {
-  readonly #options: TransportOptions;
   readonly #events: ConnectionEvents;
   readonly #settings = initialSettings();
   readonly #limits = new PeerLimits();
@@ -47,7 +46,8 @@ export class Connection implements StreamConnection {
   readonly #reader: FrameReader;
   readonly #streams: StreamTable;
   readonly writer = new FrameWriter((parts) => this.#send(parts));
-  readonly flow = new SendFlow(this.#settings);
+  readonly #pinger: Pinger;
+  readonly flow = new SendFlow(this.#settings, () => this.#pinger.sent());
   /** Undefined while it is not known what TLS is to use. */
   #bytes: ByteStream | undefined;
   /** A microtask is queued that opens streams that wait. */
@@ -61,9 +61,18 @@ export class Connection implements StreamConnection {
     events: ConnectionEvents,
     firstStreamId: number,
   ) {
-    this.#options = options;
     this.#events = events;
     this.#streams = new StreamTable(firstStreamId);
+    const { pingIntervalMs, pingTimeoutMs } = options;
+    this.#pinger = new Pinger({
+      intervalMs: pingIntervalMs,
+      timeoutMs: pingTimeoutMs,
+      ping: (opaque) => this.writer.ping(opaque),
+      awaiting: () => this.#streams.all().some(({ head }) => head.oneAnswer),
+      doubted: () => this.#drain(MAX_STREAM_ID, 'the peer is silent'),
+      answered: () => this.#closeIfDrained(),
+      lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
+    });
     const authority = 'path' in endpoint.address ? 'localhost' : endpoint.url.replace(/^https?:\/\//, '');
     this.#requestHeaders = new RequestHeaders(endpoint.tls ? 'https' : 'http', authority);
     const frames = new PeerFrames({
@@ -74,9 +83,7 @@ export class Connection implements StreamConnection {
       writer: this.writer,
       flow: this.flow,
       settled: () => this.#settled(),
-      pingAcknowledged: (opaque) => {
-        if (this.#state.name === 'open' || this.#state.name === 'draining') this.#state.pinger.acknowledged(opaque);
-      },
+      pinger: this.#pinger,
       retire: (lastStreamId, problem) => this.#retire(lastStreamId, problem),
     });
     this.#reader = new FrameReader(new FrameParser(frames));
@@ -104,9 +111,18 @@ export class Connection implements StreamConnection {
     if (!this.#streams.delete(stream)) return;
     this.#openWaitingSoon();
     if (this.#streams.size > 0 || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
-    this.#state.pinger.busy(false);
+    this.#pinger.busy(false);
     this.#bytes?.hold(false);
-    if (this.#state.name === 'draining') this.#close('the peer asked to have no more calls');
+    this.#closeIfDrained();
+  }
+
+  expired(stream: Http2Stream): void {
+    this.#pinger.expired(stream.openedAt);
+  }
+
+  /** The peer is probably gone: it has left a probe without an answer, and nothing has been read since. */
+  get doubtful(): boolean {
+    return this.#pinger.doubtful;
   }
 
   /** Ends it, and what is under way on it, at once. */
@@ -154,12 +170,13 @@ export class Connection implements StreamConnection {
       return stream.fail(headersTooLarge(problem, 'not-sent', stream.head));
     }
     const id = this.#streams.add(stream);
-    if (this.#streams.size === 1 && this.#state.name === 'open') {
-      this.#state.pinger.busy(true);
+    if (this.#streams.size === 1) {
+      this.#pinger.busy(true);
       this.#bytes?.hold(true);
     }
     this.writer.headers(id, this.#requestHeaders.block(method), timeout, metadata, maxFrameBytes);
-    stream.open(id, initialWindowBytes);
+    this.#pinger.sent();
+    stream.open(id, initialWindowBytes, now);
   }
 
   #send(parts: readonly Uint8Array[]): void {
@@ -177,6 +194,7 @@ export class Connection implements StreamConnection {
 
   #read(bytes: Uint8Array): void {
     if (this.#state.name === 'closed') return;
+    this.#pinger.heard();
     try {
       this.#reader.push(plain(bytes));
     } catch (error) {
@@ -198,14 +216,7 @@ export class Connection implements StreamConnection {
   #settled(): void {
     if (this.#state.name !== 'connecting') return this.#openWaiting();
     this.#state.stopTimer();
-    const { pingIntervalMs, pingTimeoutMs } = this.#options;
-    const pinger = new Pinger({
-      intervalMs: pingIntervalMs,
-      timeoutMs: pingTimeoutMs,
-      ping: (opaque) => this.writer.ping(opaque),
-      lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
-    });
-    this.#state = { name: 'open', pinger };
+    this.#state = { name: 'open' };
     this.#events.ready();
     if (this.#streams.size === 0) this.#bytes?.hold(false);
   }
@@ -216,9 +227,7 @@ export class Connection implements StreamConnection {
     if (before.name === 'connecting') return this.#close(problem);
     // Section 6.8: a later one may take back streams, and says nothing new else.
     if (before.name === 'draining' && lastStreamId >= before.lastStreamId) return;
-    this.#state = { name: 'draining', pinger: before.pinger, lastStreamId };
-    if (before.name === 'open') this.#events.retired();
-    this.#releaseWaiting(problem);
+    this.#drain(lastStreamId, problem);
     for (const stream of this.#streams.all()) {
       if (stream.id <= lastStreamId) {
         stream.leaving();
@@ -228,6 +237,21 @@ export class Connection implements StreamConnection {
       stream.unprocessed(notProcessed(problem, stream.head));
     }
     if (this.#streams.size === 0) this.#close(problem);
+  }
+
+  /** Takes no more streams. Those that wait for room go to another connection. */
+  #drain(lastStreamId: number, problem: string): void {
+    const before = this.#state.name;
+    this.#state = { name: 'draining', lastStreamId };
+    if (before === 'open') this.#events.retired();
+    this.#releaseWaiting(problem);
+    this.#closeIfDrained();
+  }
+
+  /** A doubtful connection without streams stays until its probe is answered or lost: it tells that the peer is suspect. */
+  #closeIfDrained(): void {
+    if (this.#state.name !== 'draining' || this.#streams.size > 0) return;
+    if (!this.#pinger.probing || !this.#pinger.doubtful) this.#close('the connection takes no more calls');
   }
 
   /** The peer broke a rule that makes all that follows meaningless. */
@@ -240,7 +264,7 @@ export class Connection implements StreamConnection {
     const state = this.#state;
     if (state.name === 'closed') return;
     if (state.name === 'connecting') state.stopTimer();
-    else state.pinger.stop();
+    this.#pinger.stop();
     this.#reader.stop();
     this.writer.flush();
     this.#state = { name: 'closed' };

@@ -108,6 +108,7 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
       metadata: this.#metadata,
       deadline: Number.POSITIVE_INFINITY,
       maxReceiveBytes: this.#maxReceiveBytes,
+      oneAnswer: false,
     };
     this.#stream ??= new Http2Stream(head, this.#receiver);
     return this.#stream;

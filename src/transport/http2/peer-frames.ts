@@ -2,6 +2,7 @@ import { ConnectionError, ErrorCode, errorCodeName, StreamError } from './error-
 import type { FrameEvents } from './frame-parser.js';
 import type { FrameWriter } from './frame-writer.js';
 import type { PeerLimits } from './peer-limits.js';
+import type { Pinger } from './pinger.js';
 import { ReceiveWindow } from './receive-window.js';
 import type { RequestHeaders } from './request-headers.js';
 import { ResponseHeaders } from './response-headers.js';
@@ -19,9 +20,9 @@ export interface FrameTargets {
   readonly requestHeaders: RequestHeaders;
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
+  readonly pinger: Pinger;
   /** The peer's settings hold from now on. */
   settled(): void;
-  pingAcknowledged(opaque: number): void;
   /** Takes no more streams; those above `lastStreamId` were not processed. */
   retire(lastStreamId: number, problem: string): void;
 }
@@ -38,6 +39,7 @@ export class PeerFrames implements FrameEvents {
 
   data(streamId: number, bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
     const stream = this.#targets.streams.find(streamId, 'DATA');
+    this.#targets.pinger.judgedAnew();
     if (!this.#window.receive(frameBytes)) {
       throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the connection allows');
     }
@@ -54,6 +56,7 @@ export class PeerFrames implements FrameEvents {
 
   headers(streamId: number, bytes: Uint8Array, start: number, end: number, endStream: boolean): void {
     const stream = this.#targets.streams.find(streamId, 'HEADERS');
+    this.#targets.pinger.judgedAnew();
     // Also where nobody wants them: they change the decoder's table.
     const fields = this.#responseHeaders.read(bytes, start, end);
     if (stream === undefined) return;
@@ -95,7 +98,7 @@ export class PeerFrames implements FrameEvents {
   }
 
   pingAck(_first: number, second: number): void {
-    this.#targets.pingAcknowledged(second);
+    this.#targets.pinger.acknowledged(second);
   }
 
   goAway(lastStreamId: number, code: number, debug: string): void {

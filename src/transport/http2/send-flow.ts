@@ -13,14 +13,17 @@ interface Sender {
 /** Who may send how much: the windows of the connection and of its streams, and what the byte stream takes. */
 export class SendFlow {
   readonly #settings: PeerSettings;
+  readonly #onSent: () => void;
   /** Streams with data that waits, in turn. */
   readonly #waiting = new Set<Sender>();
   #windowBytes = DEFAULT_WINDOW_BYTES;
   /** More waits to be written than the byte stream likes. */
   congested = false;
 
-  constructor(settings: PeerSettings) {
+  /** Calls `onSent` with each frame of data. */
+  constructor(settings: PeerSettings, onSent: () => void) {
     this.#settings = settings;
+    this.#onSent = onSent;
   }
 
   /** Bytes of data that the stream may put into a frame now. */
@@ -32,6 +35,7 @@ export class SendFlow {
   sent(stream: Sender, bytes: number): void {
     this.#windowBytes -= bytes;
     stream.sendWindowBytes -= bytes;
+    this.#onSent();
   }
 
   /** The stream has data that could not be sent. */

@@ -21,6 +21,8 @@ export interface StreamHead {
   /** On the monotonic clock. */
   readonly deadline: number;
   readonly maxReceiveBytes: number;
+  /** A unary call waits for its answer; a stream of messages may be silent for a long time. */
+  readonly oneAnswer: boolean;
 }
 
 /** What becomes of a stream. No call of it may throw. */
@@ -46,6 +48,8 @@ export interface StreamReceiver {
 export interface StreamConnection {
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
+  /** The call of an open stream times out now. */
+  expired(stream: Http2Stream): void;
   /** The stream is closed, or was never opened. */
   released(stream: Http2Stream): void;
 }
@@ -59,6 +63,8 @@ export class Http2Stream {
   #connection: StreamConnection | undefined;
   /** 0 until it is open. */
   id = 0;
+  /** On the monotonic clock; 0 until it is open. */
+  openedAt = 0;
   sendWindowBytes = 0;
   /** `local` and `remote`: that side has ended it. */
   #state: 'waiting' | 'open' | 'half-closed (local)' | 'closed' = 'waiting';
@@ -114,6 +120,11 @@ export class Http2Stream {
     this.#reset(ErrorCode.CANCEL);
   }
 
+  /** The call times out, and cancels the stream next. */
+  expired(): void {
+    if (this.opened && this.#state !== 'closed') this.#connection?.expired(this);
+  }
+
   pause(): void {
     this.#assembler.pause();
   }
@@ -142,8 +153,9 @@ export class Http2Stream {
     return this.#receiver.mayOpen?.(now) ?? true;
   }
 
-  open(id: number, sendWindowBytes: number): void {
+  open(id: number, sendWindowBytes: number, now: number): void {
     this.id = id;
+    this.openedAt = now;
     this.sendWindowBytes = sendWindowBytes;
     this.#state = 'open';
     this.#receiver.sent();

@@ -1,4 +1,5 @@
 import { amended, canceled, clientClosed, EtcdError } from '../../errors.js';
+import { monotonicMs } from '../../time.js';
 import type { OpenByteStream } from '../byte-stream.js';
 import { connectFailed } from '../connect-failed.js';
 import { encodeRequest } from '../encode-request.js';
@@ -21,10 +22,18 @@ export function http2(open: OpenByteStream, firstStreamId = 1): TransportFactory
   return (endpoint, options) => new Http2Transport(endpoint, options, open, firstStreamId);
 }
 
+/** A connection that takes longer than this to come about lets new calls prefer another endpoint. */
+const SLOW_DIAL_MS = 1_000;
+
 type State =
   /** The next call dials. */
   | { readonly name: 'idle' }
-  | { readonly name: 'connecting'; readonly connection: Connection; readonly waiting: Exchange[] }
+  | {
+      readonly name: 'connecting';
+      readonly connection: Connection;
+      readonly waiting: Exchange[];
+      readonly startedAt: number;
+    }
   | { readonly name: 'open'; readonly connection: Connection }
   | { readonly name: 'closed' };
 
@@ -48,6 +57,14 @@ class Http2Transport implements Transport, ExchangeOwner {
 
   get endpoint(): string {
     return this.#endpoint.url;
+  }
+
+  get suspect(): boolean {
+    const state = this.#state;
+    if (state.name === 'open') return false;
+    if (state.name === 'connecting' && monotonicMs() - state.startedAt >= SLOW_DIAL_MS) return true;
+    for (const connection of this.#connections) if (connection.doubtful) return true;
+    return false;
   }
 
   get maxReceiveBytes(): number {
@@ -146,7 +163,7 @@ class Http2Transport implements Transport, ExchangeOwner {
       this.#firstStreamId,
     );
     this.#connections.add(connection);
-    this.#state = { name: 'connecting', connection, waiting };
+    this.#state = { name: 'connecting', connection, waiting, startedAt: monotonicMs() };
   }
 }
 

@@ -45,7 +45,10 @@ export class UnaryExchange<Request, Response> implements StreamReceiver, Exchang
     if (this.#over) return undefined;
     const { method, metadata, deadline } = this.#call;
     const { endpoint, maxReceiveBytes } = this.#owner;
-    this.#stream = new Http2Stream({ method: method.path, endpoint, metadata, deadline, maxReceiveBytes }, this);
+    this.#stream = new Http2Stream(
+      { method: method.path, endpoint, metadata, deadline, maxReceiveBytes, oneAnswer: true },
+      this,
+    );
     return this.#stream;
   }
 
@@ -60,6 +63,7 @@ export class UnaryExchange<Request, Response> implements StreamReceiver, Exchang
   // ——— what ends it from this side ———
 
   expire(): void {
+    this.#stream?.expired();
     this.#cancel(timedOut('call', this.#call.timeoutMs, this.#outcome(), this.#call.method.path));
   }
 

@@ -1,6 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { errorOf } from '../../support/errors.js';
-import { answerAll, CREATE_WATCH, range, rangeAnswer, watch } from '../../support/http2-calls.js';
+import {
+  answerAll,
+  answerHeaders,
+  CREATE_WATCH,
+  range,
+  rangeAnswer,
+  trailers,
+  watch,
+} from '../../support/http2-calls.js';
 import { FLAG, ping, words } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
@@ -8,6 +16,8 @@ import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.j
 
 const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 3_000;
+/** After so long without a byte a request is followed by a probe. */
+const SILENCE_MS = 1_000;
 /** More than what the client grants for an answer that was there and not read yet. */
 const GRACE_MS = 1_000;
 const PINGING = { pingIntervalMs: INTERVAL_MS, pingTimeoutMs: TIMEOUT_MS };
@@ -59,7 +69,7 @@ describe('a connection with streams', () => {
     const peer = new Http2Peer({ ...PINGING, play: (each, index) => index > 0 && answerAll(each, 9) });
     const call = range(peer);
     await turn();
-    await passes(INTERVAL_MS + TIMEOUT_MS - 1);
+    await passes(SILENCE_MS + TIMEOUT_MS - 1);
     expect(peer.connection.closed).toBe(false);
     await passes(1 + GRACE_MS);
     const error = await errorOf(call);
@@ -99,8 +109,7 @@ describe('a connection without streams', () => {
     await range(peer);
     await passes(5 * INTERVAL_MS);
     peer.connection.onRequest = undefined;
-    void range(peer);
-    await turn();
+    await answeredWatch(peer);
     await passes(INTERVAL_MS - 1);
     expect(probes(peer.connection)).toBe(0);
     await passes(1);
@@ -110,16 +119,19 @@ describe('a connection without streams', () => {
   test('is probed no more often than in its interval, however streams come and go', async () => {
     const peer = new Http2Peer(PINGING);
     const times: number[] = [];
-    for (let call = 0; call < 100; call += 1) {
-      void range(peer);
-      await turn();
-      await passes(0.31 * INTERVAL_MS);
-      if (probes(peer.connection) > times.length) {
+    const passesAnswered = async (ms: number): Promise<void> => {
+      for (let left = ms; left > 0; left -= 100) {
+        await passes(Math.min(100, left));
+        if (probes(peer.connection) === times.length) continue;
         times.push(performance.now());
         answerProbe(peer.connection);
       }
-      peer.connection.send(rangeAnswer(2 * call + 1));
-      await passes(0.07 * INTERVAL_MS);
+    };
+    for (let call = 0; call < 100; call += 1) {
+      await answeredWatch(peer);
+      await passesAnswered(0.31 * INTERVAL_MS);
+      peer.connection.send(trailers(2 * call + 1));
+      await passesAnswered(0.07 * INTERVAL_MS);
     }
     expect(times.length).toBeGreaterThan(5);
     const gaps = times.slice(1).map((time, index) => time - (times[index] as number));
@@ -130,7 +142,7 @@ describe('a connection without streams', () => {
     const peer = new Http2Peer(PINGING);
     const call = range(peer);
     await turn();
-    await passes(INTERVAL_MS);
+    await passes(SILENCE_MS);
     peer.connection.send(rangeAnswer(1));
     await call;
     await passes(TIMEOUT_MS + GRACE_MS);
@@ -167,10 +179,17 @@ describe('a process', () => {
 
 async function busy(): Promise<{ peer: Http2Peer; connection: PeerConnection; open: ReturnType<typeof watch> }> {
   const peer = new Http2Peer(PINGING);
+  const open = await answeredWatch(peer);
+  return { peer, connection: peer.connection, open };
+}
+
+/** A watch stream whose request has got the headers of its answer: the peer owes nothing. */
+async function answeredWatch(peer: Http2Peer): Promise<ReturnType<typeof watch>> {
   const open = watch(peer);
   open.stream.send(CREATE_WATCH);
   await turn();
-  return { peer, connection: peer.connection, open };
+  peer.connection.send(answerHeaders(peer.connection.streamIds.at(-1) as number));
+  return open;
 }
 
 async function passes(ms: number): Promise<void> {
