@@ -5,6 +5,7 @@ import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
+import { startScript } from '../support/child.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { type NodeCall, nodePeer } from '../support/peers/node-peer.js';
@@ -45,6 +46,14 @@ describe('a server on node:http2', () => {
     );
     expect(values).toEqual(Array.from({ length: 50 }, (_, index) => `${index}`));
     expect(most).toBe(1);
+  });
+
+  test('that takes no call at all does not let a process end before its call does', async () => {
+    const { endpoint } = await nodeStore({ settings: { maxConcurrentStreams: 0 } });
+    const program = new URL('../support/waiting-program.ts', import.meta.url);
+    const child = startScript(program, [endpoint, '1000']);
+    expect(await child.rest()).toEqual(['DeadlineExceeded, not-sent']);
+    expect(await child.exited).toBe(0);
   });
 
   test('that comes to take more calls is given those that wait', async () => {

@@ -50,6 +50,8 @@ export class Connection implements StreamConnection {
   readonly flow = new SendFlow(this.#settings, () => this.#pinger.sent());
   /** Undefined while it is not known what TLS is to use. */
   #bytes: ByteStream | undefined;
+  /** The byte stream keeps the process alive; it does until the connection is open. */
+  #holding = true;
   /** A microtask is queued that opens streams that wait. */
   #opening = false;
   #state: State;
@@ -103,16 +105,17 @@ export class Connection implements StreamConnection {
     if (this.#state.name !== 'open')
       return stream.unprocessed(connectionLost('the connection takes no more calls', 'not-sent', stream.head));
     stream.attach(this);
-    if (this.#streams.hasWaiting || !this.#hasRoom()) this.#streams.wait(stream);
-    else this.#open(stream);
+    if (!this.#streams.hasWaiting && this.#hasRoom()) return this.#open(stream);
+    this.#streams.wait(stream);
+    this.#hold();
   }
 
   released(stream: Http2Stream): void {
-    if (!this.#streams.delete(stream)) return;
+    if (!this.#streams.delete(stream)) return this.#hold();
     this.#openWaitingSoon();
-    if (this.#streams.size > 0 || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
+    if (this.#streams.size > 0) return;
     this.#pinger.busy(false);
-    this.#bytes?.hold(false);
+    this.#hold();
     this.#closeIfDrained();
   }
 
@@ -129,6 +132,14 @@ export class Connection implements StreamConnection {
   close(problem: string): void {
     if (this.#state.name === 'open') this.writer.goAway(ErrorCode.NO_ERROR);
     this.#close(problem);
+  }
+
+  /** Keeps the process alive for open streams and for those that wait for room, whose calls still have to end. */
+  #hold(): void {
+    const busy = this.#streams.size > 0 || this.#streams.hasWaiting;
+    if (busy === this.#holding || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
+    this.#holding = busy;
+    this.#bytes?.hold(busy);
   }
 
   /** The peer allows one more, and the byte stream takes more. */
@@ -172,7 +183,7 @@ export class Connection implements StreamConnection {
     const id = this.#streams.add(stream);
     if (this.#streams.size === 1) {
       this.#pinger.busy(true);
-      this.#bytes?.hold(true);
+      this.#hold();
     }
     this.writer.headers(id, this.#requestHeaders.block(method), timeout, metadata, maxFrameBytes);
     this.#pinger.sent();
@@ -218,7 +229,7 @@ export class Connection implements StreamConnection {
     this.#state.stopTimer();
     this.#state = { name: 'open' };
     this.#events.ready();
-    if (this.#streams.size === 0) this.#bytes?.hold(false);
+    this.#hold();
   }
 
   #retire(lastStreamId: number, problem: string): void {

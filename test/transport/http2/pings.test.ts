@@ -167,6 +167,21 @@ describe('a process', () => {
     expect(peer.connection.held).toBe(false);
   });
 
+  test('is kept by a connection with calls that wait for a free stream', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 0 } });
+    const stop = new AbortController();
+    void range(peer, { signal: stop.signal });
+    const call = range(peer, { signal: stop.signal });
+    await turn();
+    expect(peer.connection.held).toBe(true);
+    stop.abort();
+    await errorOf(call);
+    expect(peer.connection.held).toBe(false);
+    void range(peer);
+    await turn();
+    expect(peer.connection.held).toBe(true);
+  });
+
   test('is not kept by a connection whose call was given up before it stood', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();

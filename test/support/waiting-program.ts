@@ -1,0 +1,13 @@
+import { Client, EtcdError } from '../../src/index.js';
+
+// Makes one call, whose end it tells, and leaves the client open: waiting-program.ts ENDPOINT TIMEOUT_MS
+
+const [endpoint = '', timeoutMs] = process.argv.slice(2);
+const client = new Client({ endpoints: [endpoint], timeoutMs: Number(timeoutMs) });
+try {
+  await client.get('a');
+  process.stdout.write('answered\n');
+} catch (error) {
+  if (!(error instanceof EtcdError)) throw error;
+  process.stdout.write(`${error.reason}, ${error.outcome}\n`);
+}
