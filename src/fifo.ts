@@ -1,4 +1,4 @@
-/** So many taken entries are dropped at a time: to drop one moves all the others. */
+/** Taken entries are dropped when there are so many, and as many as those that are left: to drop any moves the others. */
 const DROPPED_TOGETHER = 1_024;
 
 /** First in, first out, however many there are: taking from the front of a long array would move all of it. */
@@ -24,7 +24,7 @@ export class Fifo<T> {
     // What was taken must not be held here until the array is cut.
     this.#items[this.#head] = undefined;
     this.#head += 1;
-    if (this.length === 0 || this.#head > DROPPED_TOGETHER) {
+    if (this.length === 0 || (this.#head > DROPPED_TOGETHER && this.#head >= this.length)) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
     }

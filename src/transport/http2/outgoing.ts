@@ -1,10 +1,11 @@
 import { NO_BYTES } from '../../bytes.js';
+import { Fifo } from '../../fifo.js';
 import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-prefix.js';
 
 /** What a stream has still to send, for want of a window or of the stream itself. */
 export class Outgoing {
-  /** Messages with their prefix; the first one from `#sentOfFirst` on. */
-  #messages: Uint8Array[] = [];
+  /** Messages with their prefix; the first one from `#sentOfFirst` on. Undefined until one has to wait. */
+  #messages: Fifo<Uint8Array> | undefined;
   #sentOfFirst = 0;
   #complete = false;
 
@@ -15,7 +16,7 @@ export class Outgoing {
 
   /** Whether there are bytes to send. */
   get waiting(): boolean {
-    return this.#messages.length > 0;
+    return this.#messages !== undefined && this.#messages.length > 0;
   }
 
   end(): void {
@@ -25,22 +26,23 @@ export class Outgoing {
   push(message: Uint8Array): void {
     const framed = new Uint8Array(MESSAGE_PREFIX_BYTES + message.length);
     writeMessage(framed, 0, message);
+    this.#messages ??= new Fifo();
     this.#messages.push(framed);
   }
 
   /** What the next frame is to carry; undefined where there is nothing, or no window for it. */
   take(maxBytes: number): { readonly bytes: Uint8Array; readonly endStream: boolean } | undefined {
-    const [first] = this.#messages;
+    const first = this.#messages?.first;
     if (first === undefined) return this.#complete ? { bytes: NO_BYTES, endStream: true } : undefined;
     const start = this.#sentOfFirst;
     const end = Math.min(first.length, start + maxBytes);
     if (end <= start) return undefined;
     this.#sentOfFirst = end === first.length ? 0 : end;
-    if (end === first.length) this.#messages.shift();
+    if (end === first.length) this.#messages?.shift();
     return { bytes: first.subarray(start, end), endStream: this.#complete && !this.waiting };
   }
 
   clear(): void {
-    this.#messages = [];
+    this.#messages = undefined;
   }
 }

@@ -1,12 +1,13 @@
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES } from './frame.js';
 import type { PeerSettings } from './settings.js';
+import { TurnQueue } from './turn-queue.js';
 
 /** A stream that has data to send. */
 interface Sender {
   /** What the peer lets the stream send; below 0 after the peer has made its windows smaller. */
   sendWindowBytes: number;
-  /** Sends a frame of at most so many bytes. False: that was all, or no frame can be sent now. */
+  /** Sends a frame of at most so many bytes. False: that was all, or the stream's own window allows no frame. */
   sendFrame(maxBytes: number): boolean;
 }
 
@@ -14,8 +15,8 @@ interface Sender {
 export class SendFlow {
   readonly #settings: PeerSettings;
   readonly #onSent: () => void;
-  /** Streams with data that waits, in turn. */
-  readonly #waiting = new Set<Sender>();
+  /** Streams with data that waits for the connection, in turn; those that wait for their own window are not among them. */
+  readonly #waiting = new TurnQueue<Sender>();
   #windowBytes = DEFAULT_WINDOW_BYTES;
   /** More waits to be written than the byte stream likes. */
   congested = false;
@@ -38,9 +39,9 @@ export class SendFlow {
     this.#onSent();
   }
 
-  /** The stream has data that could not be sent. */
+  /** The stream has data that could not be sent. Called again when its own window grows. */
   wait(stream: Sender): void {
-    this.#waiting.add(stream);
+    if (stream.sendWindowBytes > 0) this.#waiting.add(stream);
   }
 
   forget(stream: Sender): void {
@@ -58,17 +59,11 @@ export class SendFlow {
 
   /** Lets those that wait send, a frame each in turn. */
   pump(): void {
-    let progress = true;
-    while (progress && !this.congested && this.#windowBytes > 0) {
-      progress = false;
-      for (const stream of [...this.#waiting]) {
-        if (!this.#waiting.has(stream)) continue;
-        if (!stream.sendFrame(this.allowance(stream))) continue;
-        progress = true;
-        // To the end of the line: the next one is first when the window opens again.
-        this.#waiting.delete(stream);
-        this.#waiting.add(stream);
-      }
+    while (!this.congested && this.#windowBytes > 0) {
+      const stream = this.#waiting.take();
+      if (stream === undefined) return;
+      // To the end of the line: the next one is first when the window opens again.
+      if (stream.sendFrame(this.allowance(stream))) this.#waiting.add(stream);
     }
   }
 }

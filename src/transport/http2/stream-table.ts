@@ -1,18 +1,19 @@
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { MAX_STREAM_ID } from './frame.js';
 import type { Http2Stream } from './stream.js';
+import { TurnQueue } from './turn-queue.js';
 
 /** A power of two. */
 const RECENT = 1_024;
 
 /** The streams of a connection: those that are open, by identifier, and those that wait for room. */
 export class StreamTable {
-  /** By the low bits of the identifier: a Map's tables would outlive their streams, as `Slots` says. */
+  /** By the low bits of the identifier: a Map's tables would outlive their streams, as `Deadlines` says. */
   readonly #recent = new Array<Http2Stream | undefined>(RECENT).fill(undefined);
   /** Those that were still open when another one came to their place. */
   readonly #long = new Map<number, Http2Stream>();
   #size = 0;
-  readonly #waiting = new Set<Http2Stream>();
+  readonly #waiting = new TurnQueue<Http2Stream>();
   #nextId: number;
 
   constructor(firstId: number) {
@@ -56,11 +57,7 @@ export class StreamTable {
 
   /** The one that has waited longest. */
   takeWaiting(): Http2Stream | undefined {
-    for (const stream of this.#waiting) {
-      this.#waiting.delete(stream);
-      return stream;
-    }
-    return undefined;
+    return this.#waiting.take();
   }
 
   /** Whether it was open. */

@@ -228,7 +228,9 @@ export class Http2Stream {
     if (this.sendWindowBytes > MAX_WINDOW_BYTES) {
       throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'a window of the stream beyond 2^31 - 1');
     }
-    if (this.#outgoing.waiting) this.#connection?.flow.pump();
+    if (!this.#outgoing.waiting) return;
+    this.#connection?.flow.wait(this);
+    this.#connection?.flow.pump();
   }
 
   /** The connection is gone; what was read before can still be had. */

@@ -10,7 +10,6 @@ import { Connection, type ConnectionEvents } from './connection.js';
 import { Deadlines } from './deadlines.js';
 import type { Exchange, ExchangeOwner } from './exchange.js';
 import { MessageExchange } from './message-exchange.js';
-import { Slots } from './slots.js';
 import { UnaryExchange } from './unary-exchange.js';
 
 /**
@@ -43,8 +42,7 @@ class Http2Transport implements Transport, ExchangeOwner {
   readonly #options: TransportOptions;
   readonly #openBytes: OpenByteStream;
   readonly #firstStreamId: number;
-  readonly #exchanges = new Slots<Exchange>();
-  readonly #deadlines = new Deadlines(this.#exchanges);
+  readonly #exchanges = new Deadlines<Exchange>();
   readonly #connections = new Set<Connection>();
   #state: State = { name: 'idle' };
 
@@ -80,7 +78,6 @@ class Http2Transport implements Transport, ExchangeOwner {
       checkMetadata(metadata, method.path);
       const exchange = new UnaryExchange(call, request, this, resolve, reject);
       this.#exchanges.add(exchange);
-      this.#deadlines.added(exchange);
       this.start(exchange);
     });
   }
@@ -113,7 +110,7 @@ class Http2Transport implements Transport, ExchangeOwner {
     if (state.name === 'closed') return;
     for (const exchange of this.#exchanges.all()) exchange.close();
     for (const connection of [...this.#connections]) connection.close('the client was closed');
-    this.#deadlines.stop();
+    this.#exchanges.stop();
   }
 
   // ——— what calls ask for ———

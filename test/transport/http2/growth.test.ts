@@ -1,0 +1,201 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { Deadlines, type Expiring } from '../../../src/transport/http2/deadlines.js';
+import { Outgoing } from '../../../src/transport/http2/outgoing.js';
+import { SendFlow } from '../../../src/transport/http2/send-flow.js';
+import { initialSettings } from '../../../src/transport/http2/settings.js';
+import { TurnQueue } from '../../../src/transport/http2/turn-queue.js';
+import { VirtualClock } from '../../support/virtual-clock.js';
+
+// What many calls, streams or messages cost grows with their number, and not with its square.
+
+/** Ten times as many may cost so many times as much: ten, and the noise of a measurement. Quadratic work costs 100 times. */
+const MAX_GROWTH = 40;
+
+describe('a queue of waiting streams', () => {
+  test('takes its items in the order in which they came, without those that left', () => {
+    const queue = new TurnQueue<number>();
+    expect(queue.take()).toBe(undefined);
+    for (const item of [1, 2, 3, 4]) queue.add(item);
+    expect([queue.delete(2), queue.delete(2), queue.take(), queue.take()]).toEqual([true, false, 1, 3]);
+    queue.add(5);
+    queue.add(4);
+    expect([queue.size, queue.take(), queue.take(), queue.take()]).toEqual([2, 4, 5, undefined]);
+    queue.add(1);
+    expect([queue.take(), queue.size]).toEqual([1, 0]);
+  });
+
+  test('keeps its order when items come, leave and are taken in any sequence', () => {
+    const queue = new TurnQueue<number>();
+    let model: number[] = [];
+    let random = 1;
+    for (let step = 0; step < 50_000; step += 1) {
+      random = (random * 48_271) % 2_147_483_647;
+      const item = random % 97;
+      if (random % 5 < 2) {
+        queue.add(item);
+        if (!model.includes(item)) model.push(item);
+      } else if (random % 5 < 4) expect(queue.take()).toBe(model.shift());
+      else {
+        expect(queue.delete(item)).toBe(model.includes(item));
+        model = model.filter((each) => each !== item);
+      }
+    }
+  });
+
+  test('costs linear work to empty', () => {
+    expect(
+      growth(20_000, (count) => {
+        const queue = new TurnQueue<object>();
+        for (let index = 0; index < count; index += 1) queue.add({});
+        return () => {
+          while (queue.take() !== undefined);
+        };
+      }),
+    ).toBeLessThan(MAX_GROWTH);
+  });
+});
+
+test('messages that wait for a window cost linear work to send', () => {
+  expect(
+    growth(10_000, (count) => {
+      const outgoing = new Outgoing();
+      const message = new Uint8Array(8);
+      for (let index = 0; index < count; index += 1) outgoing.push(message);
+      return () => {
+        while (outgoing.take(16_384) !== undefined);
+      };
+    }),
+  ).toBeLessThan(MAX_GROWTH);
+});
+
+describe('streams that wait for a window', () => {
+  const STREAMS = 2_000;
+
+  test('are asked for a frame once each when their own windows open one after the other', () => {
+    const { flow, senders, asked } = blocked(STREAMS);
+    for (const sender of senders) {
+      sender.sendWindowBytes += 10;
+      flow.wait(sender);
+      flow.pump();
+    }
+    expect(senders.every(({ left }) => left === 0)).toBe(true);
+    expect(asked()).toBeLessThanOrEqual(3 * STREAMS);
+  });
+
+  test('are asked only for frames that they can send when the window of the connection opens byte by byte', () => {
+    const { flow, senders, asked } = blocked(STREAMS);
+    flow.sent({ sendWindowBytes: 65_535, sendFrame: () => false }, 65_535);
+    for (const sender of senders) {
+      sender.sendWindowBytes += 10;
+      flow.wait(sender);
+    }
+    for (let bytes = 0; bytes < STREAMS; bytes += 1) flow.grow(1);
+    expect(senders.map(({ left }) => left)).toEqual(Array(STREAMS).fill(9));
+    expect(asked()).toBeLessThanOrEqual(2 * STREAMS);
+  });
+
+  test('do not cost a look while their own windows are closed', () => {
+    const { flow, senders, asked } = blocked(STREAMS);
+    for (const sender of senders) flow.wait(sender);
+    for (let grown = 0; grown < STREAMS; grown += 1) flow.grow(1);
+    expect(asked()).toBe(0);
+  });
+
+  /** Streams with 10 bytes to send each and no window. */
+  function blocked(count: number): { flow: SendFlow; senders: Sender[]; asked: () => number } {
+    let asked = 0;
+    const flow = new SendFlow(initialSettings(), () => {});
+    const senders = Array.from({ length: count }, (): Sender => {
+      const sender: Sender = {
+        sendWindowBytes: 0,
+        left: 10,
+        sendFrame: (maxBytes) => {
+          asked += 1;
+          const bytes = Math.min(maxBytes, sender.left);
+          if (bytes <= 0) return false;
+          sender.left -= bytes;
+          flow.sent(sender, bytes);
+          return sender.left > 0;
+        },
+      };
+      return sender;
+    });
+    return { flow, senders, asked: () => asked };
+  }
+
+  interface Sender {
+    sendWindowBytes: number;
+    left: number;
+    readonly sendFrame: (maxBytes: number) => boolean;
+  }
+});
+
+describe('the deadlines of many calls', () => {
+  let clock: VirtualClock;
+  const CALLS = 2_000;
+  /** Of one call in a heap: what it is compared with on the way in and on the way out. */
+  const MAX_LOOKS = 100;
+
+  afterEach(() => clock.restore());
+
+  test.for([
+    ['in their order', (index: number) => index],
+    ['in the opposite order', (index: number) => CALLS - index],
+    ['in no order', (index: number) => (index * 7_919) % CALLS],
+  ] as const)('expire each in its time and cost a few looks for each, added %s', async ([, delayMs]) => {
+    clock = new VirtualClock();
+    let looks = 0;
+    const expired: number[] = [];
+    const deadlines = new Deadlines<Expiring>();
+    for (let index = 0; index < CALLS; index += 1) {
+      const due = clock.now + 10 + delayMs(index);
+      deadlines.add({
+        slot: -1,
+        get deadline() {
+          looks += 1;
+          return due;
+        },
+        expire: () => {
+          expect(clock.now).toBe(due);
+          expired.push(due);
+        },
+      });
+    }
+    await clock.pass(2 * CALLS);
+    expect(expired.length).toBe(CALLS);
+    expect(looks).toBeLessThan(MAX_LOOKS * CALLS);
+    expect(deadlines.all()).toEqual([]);
+  });
+
+  test('are those of the calls that have not ended, whichever ended before', async () => {
+    clock = new VirtualClock();
+    const expired: number[] = [];
+    const deadlines = new Deadlines<Expiring>();
+    const calls = Array.from({ length: CALLS }, (_, index): Expiring => {
+      const deadline = clock.now + 10 + ((index * 7_919) % 500);
+      return { slot: -1, deadline, expire: () => void expired.push(deadline) };
+    });
+    for (const call of calls) deadlines.add(call);
+    const kept = calls.filter((_, index) => (index * 31) % 7 < 3);
+    for (const call of calls) if (!kept.includes(call)) deadlines.delete(call);
+    for (const call of calls) if (!kept.includes(call)) deadlines.delete(call);
+    await clock.pass(1_000);
+    expect(expired).toEqual(kept.map(({ deadline }) => deadline).sort((a, b) => a - b));
+  });
+});
+
+/** How many times as much CPU time the work takes for ten times as many; `prepare` gives the work. */
+function growth(count: number, prepare: (count: number) => () => void): number {
+  const [few, many] = [count, 10 * count].map((each) => {
+    const times = Array.from({ length: 5 }, () => {
+      const work = prepare(each);
+      const before = process.cpuUsage();
+      work();
+      const { user, system } = process.cpuUsage(before);
+      return user + system;
+    });
+    return Math.min(...times);
+  }) as [number, number];
+  // Less than this is not measured well.
+  return many / Math.max(few, 1_000);
+}
