@@ -47,7 +47,10 @@ export class Connection implements StreamConnection {
   readonly #streams: StreamTable;
   readonly writer = new FrameWriter((parts) => this.#send(parts));
   readonly #pinger: Pinger;
-  readonly flow = new SendFlow(this.#settings, () => this.#pinger.sent());
+  readonly flow = new SendFlow(this.#settings, (bytes) => {
+    this.#limits.sent(bytes);
+    this.#pinger.sent();
+  });
   /** Undefined while it is not known what TLS is to use. */
   #bytes: ByteStream | undefined;
   /** The byte stream keeps the process alive; it does until the connection is open. */
@@ -108,6 +111,10 @@ export class Connection implements StreamConnection {
     if (!this.#streams.hasWaiting && this.#hasRoom()) return this.#open(stream);
     this.#streams.wait(stream);
     this.#hold();
+  }
+
+  resetSent(): void {
+    this.#limits.reset();
   }
 
   released(stream: Http2Stream): void {
@@ -186,6 +193,7 @@ export class Connection implements StreamConnection {
       this.#hold();
     }
     this.writer.headers(id, this.#requestHeaders.block(method), timeout, metadata, maxFrameBytes);
+    this.#limits.opened();
     this.#pinger.sent();
     stream.open(id, initialWindowBytes, now);
   }

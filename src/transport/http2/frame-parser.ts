@@ -21,6 +21,8 @@ export interface FrameEvents {
   pingAck(first: number, second: number): void;
   goAway(lastStreamId: number, code: number, debug: string): void;
   windowUpdate(streamId: number, increment: number): void;
+  /** A frame that says nothing: an acknowledgement of SETTINGS, PRIORITY, or a type that RFC 9113 does not know. */
+  ignored(): void;
   streamError(streamId: number, error: StreamError): void;
 }
 
@@ -71,7 +73,7 @@ export class FrameParser {
         return this.#goAway(streamId, bytes, start, end);
       case FrameType.PRIORITY:
         onStream('PRIORITY', streamId);
-        if (end - start === PRIORITY_BYTES) return;
+        if (end - start === PRIORITY_BYTES) return this.#events.ignored();
         return this.#events.streamError(
           streamId,
           new StreamError(ErrorCode.FRAME_SIZE_ERROR, 'PRIORITY of another length'),
@@ -80,6 +82,7 @@ export class FrameParser {
         throw protocolError('PUSH_PROMISE, though push is off');
     }
     // Section 5.5: frames of unknown types are passed over.
+    this.#events.ignored();
   }
 
   #data(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
@@ -136,7 +139,10 @@ export class FrameParser {
 
   #settings(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
     onConnection('SETTINGS', streamId);
-    if ((flags & Flag.ACK) !== 0) return checkLength('SETTINGS with ACK', end - start, 0);
+    if ((flags & Flag.ACK) !== 0) {
+      checkLength('SETTINGS with ACK', end - start, 0);
+      return this.#events.ignored();
+    }
     this.#events.settings(bytes, start, end);
     this.#settled = true;
   }

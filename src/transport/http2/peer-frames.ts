@@ -47,6 +47,7 @@ export class PeerFrames implements FrameEvents {
     if (increment > 0) this.#targets.writer.windowUpdate(0, increment);
     this.#targets.limits.data(start === end && !endStream);
     if (stream === undefined) return;
+    if (start < end) this.#targets.limits.received();
     try {
       stream.data(bytes, start, end, frameBytes, endStream);
     } catch (error) {
@@ -59,7 +60,7 @@ export class PeerFrames implements FrameEvents {
     this.#targets.pinger.judgedAnew();
     // Also where nobody wants them: they change the decoder's table.
     const fields = this.#responseHeaders.read(bytes, start, end);
-    if (stream === undefined) return;
+    if (stream === undefined) return this.#targets.limits.lateHeaders(end - start);
     try {
       stream.headers(fields, endStream);
     } catch (error) {
@@ -68,7 +69,9 @@ export class PeerFrames implements FrameEvents {
   }
 
   rstStream(streamId: number, code: number): void {
-    this.#targets.streams.find(streamId, 'RST_STREAM')?.reset(code);
+    const stream = this.#targets.streams.find(streamId, 'RST_STREAM');
+    if (stream === undefined) this.#targets.limits.useless('RST_STREAM');
+    else stream.reset(code);
   }
 
   settings(bytes: Uint8Array, start: number, end: number): void {
@@ -81,6 +84,7 @@ export class PeerFrames implements FrameEvents {
     // Ahead of any data that the change lets through: the peer counts with its old values up to here.
     this.#targets.writer.settingsAck();
     // Section 6.9.2: the change holds for the streams there are, too.
+    if (growth !== 0) this.#targets.limits.windowsChanged(this.#targets.streams.size);
     for (const stream of growth === 0 ? [] : this.#targets.streams.all()) {
       try {
         stream.growWindow(growth);
@@ -98,6 +102,7 @@ export class PeerFrames implements FrameEvents {
   }
 
   pingAck(_first: number, second: number): void {
+    this.#targets.limits.useless('PING with ACK');
     this.#targets.pinger.acknowledged(second);
   }
 
@@ -108,6 +113,7 @@ export class PeerFrames implements FrameEvents {
   }
 
   windowUpdate(streamId: number, increment: number): void {
+    this.#targets.limits.useless('WINDOW_UPDATE');
     if (streamId === 0) return this.#targets.flow.grow(increment);
     const stream = this.#targets.streams.find(streamId, 'WINDOW_UPDATE');
     try {
@@ -115,6 +121,10 @@ export class PeerFrames implements FrameEvents {
     } catch (error) {
       this.#endStream(stream as Http2Stream, error);
     }
+  }
+
+  ignored(): void {
+    this.#targets.limits.useless('ignored');
   }
 
   streamError(streamId: number, error: StreamError): void {

@@ -14,15 +14,15 @@ interface Sender {
 /** Who may send how much: the windows of the connection and of its streams, and what the byte stream takes. */
 export class SendFlow {
   readonly #settings: PeerSettings;
-  readonly #onSent: () => void;
+  readonly #onSent: (bytes: number) => void;
   /** Streams with data that waits for the connection, in turn; those that wait for their own window are not among them. */
   readonly #waiting = new TurnQueue<Sender>();
   #windowBytes = DEFAULT_WINDOW_BYTES;
   /** More waits to be written than the byte stream likes. */
   congested = false;
 
-  /** Calls `onSent` with each frame of data. */
-  constructor(settings: PeerSettings, onSent: () => void) {
+  /** `onSent` is called for each frame of data. */
+  constructor(settings: PeerSettings, onSent: (bytes: number) => void) {
     this.#settings = settings;
     this.#onSent = onSent;
   }
@@ -36,7 +36,7 @@ export class SendFlow {
   sent(stream: Sender, bytes: number): void {
     this.#windowBytes -= bytes;
     stream.sendWindowBytes -= bytes;
-    this.#onSent();
+    this.#onSent(bytes);
   }
 
   /** The stream has data that could not be sent. Called again when its own window grows. */

@@ -50,6 +50,8 @@ export interface StreamConnection {
   readonly flow: SendFlow;
   /** The call of an open stream times out now. */
   expired(stream: Http2Stream): void;
+  /** This side has reset an open stream. */
+  resetSent(): void;
   /** The stream is closed, or was never opened. */
   released(stream: Http2Stream): void;
 }
@@ -306,6 +308,7 @@ export class Http2Stream {
   #reset(code: ErrorCode): void {
     if (this.#state === 'open' || this.#state === 'half-closed (local)') {
       this.#connection?.writer.rstStream(this.id, code);
+      this.#connection?.resetSent();
     }
     this.#close();
   }
