@@ -129,6 +129,12 @@ export class ClientRules {
     }
   }
 
+  /** Whether the stream is open on either side. */
+  isOpen(streamId: number): boolean {
+    const request = this.requests.get(streamId);
+    return request !== undefined && this.#isActive(request);
+  }
+
   #block(): void {
     const { streamId, endStream, parts } = this.#open as { streamId: number; endStream: boolean; parts: Buffer[] };
     this.#open = undefined;

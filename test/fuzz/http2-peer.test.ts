@@ -1,0 +1,321 @@
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import { EtcdError } from '../../src/errors.js';
+import { methods } from '../../src/gen/methods.js';
+import { TRANSPORT_DEFAULTS } from '../../src/transport/transport-options.js';
+import { fuzz } from '../support/fuzz.js';
+import { rangeAnswer } from '../support/http2-calls.js';
+import { FLAG, frame, goAway, ping, rstStream, settings, windowUpdate, words } from '../support/http2-frames.js';
+import { Http2Peer, type PeerConnection, turn } from '../support/http2-peer.js';
+import { type Play, playing, script } from '../support/script.js';
+import type { VirtualClock } from '../support/virtual-clock.js';
+
+// A peer that does everything it may, and calls that end in every way, in virtual time. Every call ends once; it is
+// `not-sent` exactly when the peer saw no HEADERS of it; none is opened after its end or after the client was closed; the
+// client keeps the rules of RFC 9113 and of etcd's pings; it leaves a connection that is silent; and a flood ends it.
+
+const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
+/** From the first unanswered request on, by which a connection with open streams is closed. */
+const LEFT_WITHIN_MS = pingIntervalMs + 3 * pingTimeoutMs + 500;
+/** From a call that expired in silence on, by which new calls go elsewhere. */
+const DOUBTED_WITHIN_MS = 1_500;
+const SIGNALS = 3;
+/** More than twice what a peer may send at a time. */
+const FLOOD_FRAMES = 110_000;
+const FLOODS = {
+  'window update': windowUpdate(0, 1),
+  priority: frame('PRIORITY', 0, 1, Buffer.alloc(5)),
+  unknown: frame(0xfe, 0, 0),
+  settings: Buffer.concat([settings({ INITIAL_WINDOW_SIZE: 65_536 }), settings({ INITIAL_WINDOW_SIZE: 65_535 })]),
+} as const;
+
+/** `signal` -1: none. `timeoutMs` 0: none. */
+type Step =
+  | {
+      readonly do: 'call';
+      readonly count: number;
+      /** Whether the event loop turns after it. */
+      readonly sent: boolean;
+      readonly timeoutMs: number;
+      readonly signal: number;
+      readonly bytes: number;
+    }
+  | { readonly do: 'abort'; readonly signal: number }
+  | { readonly do: 'answer' | 'answer again'; readonly stream: number; readonly cut: number }
+  | { readonly do: 'reset'; readonly stream: number; readonly code: number }
+  | { readonly do: 'settings'; readonly streams: number; readonly window: number }
+  | { readonly do: 'open window'; readonly stream: number; readonly bytes: number }
+  | { readonly do: 'go away'; readonly last: number }
+  | { readonly do: 'flood'; readonly frames: keyof typeof FLOODS }
+  | { readonly do: 'pass' | 'block'; readonly ms: number }
+  | { readonly do: 'answer all' | 'mute' | 'unmute' | 'ping' | 'turn' | 'lose' | 'congest' | 'drain' | 'close' };
+
+const stream = fc.nat({ max: 30 });
+const KINDS: readonly fc.Arbitrary<Step>[] = [
+  fc.record({
+    do: fc.constant('call' as const),
+    count: fc.constantFrom(1, 1, 3, 12),
+    sent: fc.boolean(),
+    timeoutMs: fc.constantFrom(0, 100, 500, 2_000),
+    signal: fc.integer({ min: -1, max: SIGNALS - 1 }),
+    bytes: fc.constantFrom(1, 1, 40, 70_000),
+  }),
+  fc.record({ do: fc.constant('abort' as const), signal: fc.nat({ max: SIGNALS - 1 }) }),
+  fc.record({
+    do: fc.constantFrom('answer' as const, 'answer' as const, 'answer again' as const),
+    stream,
+    cut: fc.nat({ max: 40 }),
+  }),
+  fc.record({ do: fc.constant('reset' as const), stream, code: fc.nat({ max: 13 }) }),
+  fc.record({
+    do: fc.constant('settings' as const),
+    streams: fc.constantFrom(0, 1, 1, 2, 10, 100),
+    window: fc.constantFrom(0, 1, 20, 65_535, 1_000_000),
+  }),
+  fc.record({ do: fc.constant('open window' as const), stream, bytes: fc.constantFrom(1, 10, 100_000) }),
+  fc.record({ do: fc.constant('go away' as const), last: stream }),
+  fc.record({
+    do: fc.constantFrom('pass' as const, 'block' as const),
+    ms: fc.constantFrom(10, 100, 500, 1_000, 3_000, 9_000, 20_000),
+  }),
+  fc.record({ do: fc.constantFrom('turn' as const, 'ping' as const, 'mute' as const, 'unmute' as const) }),
+  fc.record({ do: fc.constantFrom('congest' as const, 'drain' as const, 'turn' as const) }),
+  fc.record({ do: fc.constantFrom('lose' as const, ...Array<'answer all'>(6).fill('answer all')) }),
+  fc.record({ do: fc.constantFrom('close' as const, ...Array<'turn'>(9).fill('turn')) }),
+];
+/** A flood is large, so that only some scripts end with one. */
+const flood = fc
+  .constantFrom(...(Object.keys(FLOODS) as (keyof typeof FLOODS)[]))
+  .map((frames) => [{ do: 'flood' as const, frames }]);
+const inputs: fc.Arbitrary<readonly Step[]> = fc
+  .tuple(script(KINDS, 40), fc.oneof({ weight: 30, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: flood }))
+  .map(([steps, end]) => [...steps, ...end]);
+
+fuzz<readonly Step[]>({
+  target: 'http2-peer',
+  property: 'calls end once, and as the peer saw them, whatever a lawful peer does',
+  inputs,
+  runs: 800,
+  parts: { answered: 0.15, unanswered: 0.1 },
+  check: playing<Step>((clock) => new PeerPlay(clock)),
+});
+
+interface Tracked {
+  readonly token: string;
+  readonly end: Promise<'ok' | EtcdError>;
+}
+
+class PeerPlay implements Play<Step> {
+  readonly #clock: VirtualClock;
+  readonly #peer: Http2Peer;
+  readonly #calls: Tracked[] = [];
+  /** When each call was opened last, by its token. */
+  readonly #openedAt = new Map<string, number>();
+  readonly #violations: string[] = [];
+  readonly #signals = Array.from({ length: SIGNALS }, () => new AbortController());
+  /** Last streams of the GOAWAYs of each connection. */
+  readonly #goneAway = new Map<PeerConnection, number>();
+  /** On the clock: when each connection's peer sent its last bytes. */
+  readonly #spokeAt = new Map<PeerConnection, number>();
+  #answersPings = true;
+  #isClosing = false;
+  /** Time has passed, and timers that were due have not run. */
+  #blocked = false;
+  /** Connections whose probes the peer has answered: etcd's limit may forbid the next one. */
+  readonly #probed = new Set<PeerConnection>();
+  /** When a call timed out on a connection, first since the peer spoke there, without a byte since it was opened. */
+  readonly #evidenceAt = new Map<PeerConnection, number>();
+
+  constructor(clock: VirtualClock) {
+    this.#clock = clock;
+    this.#peer = new Http2Peer({
+      pingIntervalMs,
+      pingTimeoutMs,
+      ownClose: true,
+      play: (connection) => {
+        this.#spokeAt.set(connection, clock.now);
+        connection.onPing = (payload) => {
+          if (!this.#answersPings) return;
+          this.#probed.add(connection);
+          this.#send(connection, ping(payload, FLAG.ACK));
+        };
+      },
+    });
+  }
+
+  async step(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'call':
+        for (let calls = 0; calls < step.count; calls += 1) this.#call(step);
+        return step.sent ? turn() : undefined;
+      case 'abort':
+        this.#signals[step.signal]?.abort();
+        this.#signals[step.signal] = new AbortController();
+        return;
+      case 'pass':
+        await this.#clock.pass(step.ms);
+        this.#blocked = false;
+        return this.#checkLeft();
+      case 'block':
+        this.#blocked = true;
+        return this.#clock.block(step.ms);
+      case 'turn':
+        return turn();
+      case 'mute':
+      case 'unmute':
+        this.#answersPings = step.do === 'unmute';
+        return;
+      case 'close':
+        return this.#close();
+      default: {
+        const connection = this.#peer.connections.at(-1);
+        if (connection !== undefined && connection.frames.length > 0) this.#peerStep(step, connection);
+      }
+    }
+  }
+
+  async end(): Promise<string> {
+    for (let rounds = 0; rounds < 3; rounds += 1) await turn();
+    await this.#close();
+    for (let rounds = 0; rounds < 3; rounds += 1) await turn();
+    let answered = 0;
+    for (const call of this.#calls) {
+      const end = await Promise.race([call.end, turn().then(() => undefined)]);
+      if (end === 'ok') answered += 1;
+      this.#checkEnd(call, end);
+    }
+    expect([...this.#violations, ...this.#peer.breaches]).toEqual([]);
+    return answered > 0 ? 'answered' : 'unanswered';
+  }
+
+  async #close(): Promise<void> {
+    this.#isClosing = true;
+    await this.#peer.transport.close();
+  }
+
+  #peerStep(step: Step, connection: PeerConnection): void {
+    const ids = connection.streamIds;
+    const idOf = (index: number): number => ids[index % Math.max(1, ids.length)] ?? 0;
+    switch (step.do) {
+      case 'answer':
+      case 'answer again': {
+        const open = ids.filter((id) => connection.rules.isOpen(id));
+        const id = step.do === 'answer' ? open[step.stream % Math.max(1, open.length)] : idOf(step.stream);
+        if (id === undefined || id === 0) return;
+        const bytes = rangeAnswer(id);
+        this.#send(connection, bytes.subarray(0, step.cut), bytes.subarray(step.cut));
+        return;
+      }
+      case 'answer all':
+        for (const id of ids) if (connection.rules.isOpen(id)) this.#send(connection, rangeAnswer(id));
+        return;
+      case 'reset':
+        if (idOf(step.stream) > 0) this.#send(connection, rstStream(idOf(step.stream), step.code));
+        return;
+      case 'settings':
+        return this.#send(
+          connection,
+          settings({ MAX_CONCURRENT_STREAMS: step.streams, INITIAL_WINDOW_SIZE: step.window }),
+        );
+      case 'open window': {
+        const id = step.stream % 2 === 0 ? 0 : idOf(step.stream);
+        return this.#send(connection, windowUpdate(id, step.bytes));
+      }
+      case 'go away': {
+        const last = Math.min(idOf(step.last), this.#goneAway.get(connection) ?? Number.POSITIVE_INFINITY);
+        this.#goneAway.set(connection, last);
+        return this.#send(connection, goAway(last));
+      }
+      case 'ping':
+        return this.#send(connection, ping(words(1, 2)));
+      case 'lose':
+        return connection.lose('lost');
+      case 'congest':
+        connection.roomy = false;
+        return;
+      case 'drain':
+        return connection.drain();
+      case 'flood':
+        this.#send(connection, Buffer.concat(Array<Buffer>(FLOOD_FRAMES).fill(FLOODS[step.frames])));
+        if (!connection.closed) this.#violations.push(`a flood of ${step.frames} did not end the connection`);
+    }
+  }
+
+  #call({ timeoutMs, signal, bytes }: Step & { readonly do: 'call' }): void {
+    const token = `${this.#calls.length}`;
+    const deadline = timeoutMs === 0 ? Number.POSITIVE_INFINITY : this.#clock.now + timeoutMs;
+    const controller = this.#signals[signal];
+    let opened: { readonly connection: PeerConnection; readonly at: number } | undefined;
+    const call = this.#peer.transport.unary({
+      method: methods.kv.put,
+      request: { key: Buffer.from('a'), value: new Uint8Array(bytes) },
+      metadata: { token },
+      timeoutMs,
+      deadline,
+      signal: controller?.signal,
+      onSent: () => {
+        opened = { connection: this.#peer.connection, at: this.#clock.now };
+        this.#openedAt.set(token, opened.at);
+        this.#checkEvidence(opened.connection);
+        if (this.#isClosing) this.#violations.push(`call ${token} is opened after close()`);
+        if (this.#clock.now >= deadline) this.#violations.push(`call ${token} is opened past its deadline`);
+        if (controller?.signal.aborted) this.#violations.push(`call ${token} is opened though its signal aborted`);
+      },
+    });
+    const end = call.then(
+      () => 'ok' as const,
+      (error: unknown) => {
+        if (!(error instanceof EtcdError)) throw error;
+        if (error.reason === 'DeadlineExceeded' && opened !== undefined) this.#expired(opened.connection, opened.at);
+        return error;
+      },
+    );
+    this.#calls.push({ token, end });
+  }
+
+  #checkEnd({ token }: Tracked, end: 'ok' | EtcdError | undefined): void {
+    const where = this.#peer.connections.flatMap((connection) =>
+      [...connection.rules.requests.values()]
+        .filter(({ headers }) => headers.token === token)
+        .map(({ id }) => ({ isCovered: id <= (this.#goneAway.get(connection) ?? Number.POSITIVE_INFINITY) })),
+    );
+    const outcome = end instanceof EtcdError ? end.outcome : end;
+    if (outcome === undefined) this.#violations.push(`call ${token} does not end`);
+    if (outcome === 'not-sent' && where.some(({ isCovered }) => isCovered))
+      this.#violations.push(`call ${token} ends as not sent, and the peer saw it`);
+    if ((outcome === 'unknown' || outcome === 'ok') && where.length === 0)
+      this.#violations.push(`call ${token} ends as ${outcome}, and the peer never saw it`);
+  }
+
+  #expired(connection: PeerConnection, openedAt: number): void {
+    if ((this.#spokeAt.get(connection) as number) > openedAt || this.#probed.has(connection)) return;
+    if (!this.#evidenceAt.has(connection)) this.#evidenceAt.set(connection, this.#clock.now);
+  }
+
+  /** A call is opened: not on a connection that was found silent some time ago. */
+  #checkEvidence(connection: PeerConnection): void {
+    const at = this.#evidenceAt.get(connection);
+    if (at === undefined || this.#blocked || this.#clock.now - at < DOUBTED_WITHIN_MS) return;
+    this.#violations.push(
+      `a call is opened on a connection ${this.#clock.now - at} ms after a call expired there in silence`,
+    );
+  }
+
+  /** Timers have run: no connection with open streams is kept that has been silent for too long. */
+  #checkLeft(): void {
+    for (const connection of this.#peer.connections) {
+      const silentMs = this.#clock.now - (this.#spokeAt.get(connection) as number);
+      const requests = [...connection.rules.requests.values()].filter(({ id }) => connection.rules.isOpen(id));
+      const oldest = Math.min(...requests.map(({ headers }) => this.#openedAt.get(headers.token ?? '') as number));
+      if (connection.closed || requests.length === 0 || Math.min(silentMs, this.#clock.now - oldest) < LEFT_WITHIN_MS)
+        continue;
+      this.#violations.push(`a connection with open streams was silent for ${silentMs} ms, and is kept`);
+    }
+  }
+
+  #send(connection: PeerConnection, ...parts: readonly Buffer[]): void {
+    this.#spokeAt.set(connection, this.#clock.now);
+    this.#evidenceAt.delete(connection);
+    for (const part of parts) if (part.length > 0) connection.send(part);
+  }
+}
