@@ -18,8 +18,11 @@ export interface Logger {
 
 /** A logger whose methods take the details first, as those of pino and bunyan do. */
 export interface ObjectFirstLogger {
+  /** As `Logger.debug`. */
   debug?(details: LogDetails, message: string): void;
+  /** As `Logger.info`. */
   info?(details: LogDetails, message: string): void;
+  /** As `Logger.warn`. */
   warn?(details: LogDetails, message: string): void;
 }
 
