@@ -11,6 +11,7 @@ export function forwardStream<Request>(
     cancel: (why) => stream.cancel(why),
     pause: () => stream.pause(),
     resume: () => stream.resume(),
+    hold: (busy) => stream.hold?.(busy),
     ...replaced,
   };
 }

@@ -64,6 +64,11 @@ export interface OutgoingStream<Request> {
   pause(): void;
   /** Goes on with delivery. */
   resume(): void;
+  /**
+   * Whether the process is kept alive for the stream. It is, until the owner says otherwise. A transport that does not
+   * have this method keeps the process alive in any case.
+   */
+  hold?(busy: boolean): void;
 }
 
 /**

@@ -102,7 +102,10 @@ export class WatchStream {
     if (closed.aborted) return watcher.end(clientClosed());
     this.#stopLingering();
     // Only as long as there is one: a namespace is made for a moment, and the client lasts.
-    if (this.#watchers.size === 0) this.#subscribe(closed);
+    if (this.#watchers.size === 0) {
+      this.#subscribe(closed);
+      this.#stream?.hold?.(true);
+    }
     this.#watchers.add(watcher);
     if (this.#stream !== undefined) this.#create(watcher);
     else if (!this.#reopening) this.#open();
@@ -117,6 +120,8 @@ export class WatchStream {
     if (this.#watchers.size > 0) return;
     this.#unsubscribe();
     this.#stopLingering();
+    // Nobody waits for a stream that lingers: it keeps no process alive.
+    this.#stream?.hold?.(false);
     this.#stopLingering = after(LINGER_MS, () => this.#close(), 'background');
   }
 

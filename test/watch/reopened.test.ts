@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { Rpc } from '../../src/channel/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import type { Client } from '../../src/index.js';
 import { Watch } from '../../src/watch/watch.js';
@@ -116,6 +117,24 @@ test('the watches of a namespace leave no listener on the life of the client', a
   expect(getEventListeners(signal, 'abort')).toHaveLength(1);
   for (const watch of watches) await watch.close();
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+});
+
+test('a finished watch keeps no process alive, and the next one on its stream does', async () => {
+  const held: boolean[] = [];
+  const stream = { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
+  const transport = {
+    unary: () => new Promise<never>(() => {}),
+    stream: () => ({ ...stream, hold: (busy: boolean) => void held.push(busy) }),
+    close: async () => {},
+  };
+  const { signal } = new AbortController();
+  const watches = new WatchStream(new Rpc(transport, { timeoutMs: 1_000, renewsTokens: false, closed: signal }));
+  await new Watch(watches, 'a', {}).close();
+  expect(held).toEqual([false]);
+  const next = new Watch(watches, 'b', {});
+  expect(held).toEqual([false, true]);
+  await next.close();
+  expect(held).toEqual([false, true, false]);
 });
 
 /** Creates the one watch of each stream; refuses it so on the first ones, and then has an event for it. */

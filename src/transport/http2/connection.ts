@@ -55,6 +55,8 @@ export class Connection implements StreamConnection {
   #bytes: ByteStream | undefined;
   /** The byte stream keeps the process alive; it does until the connection is open. */
   #holding = true;
+  /** Open streams that do not keep the process alive. */
+  readonly #idle = new Set<Http2Stream>();
   /** A microtask is queued that opens streams that wait. */
   #opening = false;
   #state: State;
@@ -117,12 +119,19 @@ export class Connection implements StreamConnection {
     this.#limits.reset();
   }
 
+  setIdle(stream: Http2Stream, isIdle: boolean): void {
+    if (isIdle) this.#idle.add(stream);
+    else this.#idle.delete(stream);
+    this.#hold();
+  }
+
   released(stream: Http2Stream): void {
+    this.#idle.delete(stream);
     if (!this.#streams.delete(stream)) return this.#hold();
     this.#openWaitingSoon();
+    if (this.#holding) this.#hold();
     if (this.#streams.size > 0) return;
     this.#pinger.busy(false);
-    this.#hold();
     this.#closeIfDrained();
   }
 
@@ -143,7 +152,7 @@ export class Connection implements StreamConnection {
 
   /** Keeps the process alive for open streams and for those that wait for room, whose calls still have to end. */
   #hold(): void {
-    const busy = this.#streams.size > 0 || this.#streams.hasWaiting;
+    const busy = this.#streams.size > this.#idle.size || this.#streams.hasWaiting;
     if (busy === this.#holding || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
     this.#holding = busy;
     this.#bytes?.hold(busy);
@@ -188,10 +197,8 @@ export class Connection implements StreamConnection {
       return stream.fail(headersTooLarge(problem, 'not-sent', stream.head));
     }
     const id = this.#streams.add(stream);
-    if (this.#streams.size === 1) {
-      this.#pinger.busy(true);
-      this.#hold();
-    }
+    if (this.#streams.size === 1) this.#pinger.busy(true);
+    if (!this.#holding) this.#hold();
     this.writer.headers(id, this.#requestHeaders.block(method), timeout, metadata, maxFrameBytes);
     this.#limits.opened();
     this.#pinger.sent();

@@ -22,6 +22,7 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
   #early: Uint8Array[] = [];
   #halfClosed = false;
   #paused = false;
+  #isIdle = false;
   #metadata: Metadata | undefined;
   #stream: Http2Stream | undefined;
   #moves = 0;
@@ -98,6 +99,11 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
     this.#stream?.resume();
   }
 
+  hold(busy: boolean): void {
+    this.#isIdle = !busy;
+    this.#stream?.hold(busy);
+  }
+
   // ——— what the transport tells ———
 
   beginStream(): Http2Stream | undefined {
@@ -117,6 +123,7 @@ export class MessageExchange<Request, Response> implements OutgoingStream<Reques
   begun(): void {
     const stream = this.#stream as Http2Stream;
     if (this.#paused) stream.pause();
+    if (this.#isIdle) stream.hold(false);
     for (const message of this.#early.splice(0)) stream.send(message);
     if (this.#halfClosed) stream.end();
   }

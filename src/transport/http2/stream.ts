@@ -52,6 +52,8 @@ export interface StreamConnection {
   expired(stream: Http2Stream): void;
   /** This side has reset an open stream. */
   resetSent(): void;
+  /** The process is not kept alive for an idle stream. */
+  setIdle(stream: Http2Stream, isIdle: boolean): void;
   /** The stream is closed, or was never opened. */
   released(stream: Http2Stream): void;
 }
@@ -76,6 +78,7 @@ export class Http2Stream {
   #announcedBytes: number | undefined;
   /** Comes after the messages that nobody has wanted yet. */
   #heldEnd: { readonly error: EtcdError | undefined } | undefined;
+  #isIdle = false;
   /** Nobody is to hear of it any more. */
   #over = false;
 
@@ -127,6 +130,12 @@ export class Http2Stream {
     if (this.opened && this.#state !== 'closed') this.#connection?.expired(this);
   }
 
+  /** Whether the process is kept alive for it. */
+  hold(busy: boolean): void {
+    this.#isIdle = !busy;
+    if (this.#state === 'open' || this.#state === 'half-closed (local)') this.#connection?.setIdle(this, !busy);
+  }
+
   pause(): void {
     this.#assembler.pause();
   }
@@ -160,6 +169,7 @@ export class Http2Stream {
     this.openedAt = now;
     this.sendWindowBytes = sendWindowBytes;
     this.#state = 'open';
+    if (this.#isIdle) this.#connection?.setIdle(this, true);
     this.#receiver.sent();
     // The usual request fits into one frame: no need to wait for a turn.
     this.#sendWaiting();

@@ -221,3 +221,30 @@ function answerProbe(connection: PeerConnection): void {
   const last = connection.sent('PING').findLast(({ flags }) => flags === 0);
   connection.send(ping(last?.payload ?? new Uint8Array(8), FLAG.ACK));
 }
+
+test('a stream that its owner waits for no more lets the process end, until the owner or a call needs it', async () => {
+  const peer = new Http2Peer();
+  const { stream } = watch(peer);
+  stream.send(CREATE_WATCH);
+  await turn();
+  const { connection } = peer;
+  expect(connection.held).toBe(true);
+  stream.hold?.(false);
+  expect(connection.held).toBe(false);
+  const call = range(peer);
+  await turn();
+  expect(connection.held).toBe(true);
+  connection.send(rangeAnswer(3));
+  await call;
+  expect(connection.held).toBe(false);
+  stream.hold?.(true);
+  expect(connection.held).toBe(true);
+  stream.hold?.(false);
+  stream.cancel();
+  await turn();
+  expect(connection.held).toBe(false);
+  // Nothing of the idle stream is left in the count.
+  void range(peer);
+  await turn();
+  expect(connection.held).toBe(true);
+});
