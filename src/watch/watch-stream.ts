@@ -55,6 +55,8 @@ const MAX_CLUSTER_CHECKS = 5;
  */
 export class WatchStream {
   readonly #rpc: Rpc;
+  /** The stream for which a read is under way that looks whether the store went back. */
+  #checking: OutgoingStream<WatchRequest> | undefined;
   readonly #watchers = new Set<Watcher>();
   readonly #byId = new Map<bigint, Watcher>();
   readonly #ids = new Map<Watcher, bigint>();
@@ -82,8 +84,8 @@ export class WatchStream {
   #renewals = 0;
   /** On the monotonic clock. */
   #openedAt = 0;
-  /** Whether a stream was open before: the cluster may have been restored since. */
-  #wasOpen = false;
+  /** The latest stream ended with an error: the cluster may have been restored since. */
+  #wasBroken = false;
   #stopReopening: () => void = () => {};
   #stopLingering: () => void = () => {};
   #unsubscribe: () => void = () => {};
@@ -221,9 +223,8 @@ export class WatchStream {
     this.#openedAt = monotonicMs();
     for (const watcher of this.#watchers) this.#queued.add(watcher);
     this.#sendCreations();
-    // A watch that starts at a revision stands on what the client has seen before.
-    if (this.#wasOpen || [...this.#watchers].some(({ position }) => position > 0n)) void this.#checkCluster(stream);
-    this.#wasOpen = true;
+    if (this.#wasBroken) void this.#checkCluster(stream);
+    this.#wasBroken = false;
   }
 
   #create(watcher: Watcher): void {
@@ -290,6 +291,8 @@ export class WatchStream {
       else {
         this.#byId.set(response.watchId, watcher);
         this.#ids.set(watcher, response.watchId);
+        // The member is behind what the client has seen before, or the store went back.
+        if (revision < watcher.position - 1n && this.#stream !== undefined) void this.#checkCluster(this.#stream);
         watcher.created(revision);
       }
     }
@@ -360,7 +363,13 @@ export class WatchStream {
    * compares its revision with what was seen before, and ends the watches where the store went back.
    */
   async #checkCluster(stream: OutgoingStream<WatchRequest>): Promise<void> {
-    if (this.#rpc.settings.cluster === undefined) return;
+    if (this.#rpc.settings.cluster === undefined || this.#checking === stream) return;
+    this.#checking = stream;
+    await this.#readLinearizably(stream);
+    if (this.#checking === stream) this.#checking = undefined;
+  }
+
+  async #readLinearizably(stream: OutgoingStream<WatchRequest>): Promise<void> {
     for (let attempt = 0; attempt < MAX_CLUSTER_CHECKS && this.#stream === stream; attempt += 1) {
       const [watcher] = this.#watchers;
       if (watcher === undefined) return;
@@ -437,6 +446,7 @@ export class WatchStream {
   }
 
   #ended(error: EtcdError | undefined): void {
+    this.#wasBroken = true;
     this.#forgetStream();
     for (const watcher of this.#watchers) watcher.detached(error);
     if (error !== undefined && isTooLarge(error) && ++this.#tooLarge < MAX_TOO_LARGE) return this.#open();

@@ -1,6 +1,6 @@
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { expect, onTestFinished } from 'vitest';
+import { expect, inject, onTestFinished } from 'vitest';
 import { Session } from '../../src/concurrency/index.js';
 import type { Client, KeepAlive } from '../../src/index.js';
 import type { EtcdMember } from '../../src/testing/index.js';
@@ -16,9 +16,10 @@ import { underLoad } from '../support/faults/under-load.js';
 const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
 /**
  * The silence of a request after which the client probes, the timeout of the probe, and a second. The next renewal of a
- * lease may be due only later.
+ * lease may be due only later. grpc-js probes in intervals alone.
  */
-const LEFT_WITHIN_MS = 1_000 + PINGS.pingTimeoutMs + 1_000;
+const PROBED_AFTER_MS = inject('transport') === 'grpc-js' ? PINGS.pingIntervalMs : 1_000;
+const LEFT_WITHIN_MS = PROBED_AFTER_MS + PINGS.pingTimeoutMs + 1_000;
 const LEFT_MS = { watch: LEFT_WITHIN_MS, call: LEFT_WITHIN_MS, renewal: LEFT_WITHIN_MS + 1_500 } as const;
 /**
  * From when a member has no leader: for its streams, watch and keepalive; and for a read, which etcd gives up after 7 s,
