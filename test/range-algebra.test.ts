@@ -20,7 +20,7 @@ const namespacePrefix = fc.oneof(
 describe('against a model on a server', () => {
   test('ranges, scans, deletions, watches and comparisons take the same keys (S33)', async () => {
     // Its own: ranges without an end would take the keys of other tests.
-    const etcd = openClient(await ownEtcd());
+    const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const keys = fc.array(someKey, { minLength: 1, maxLength: 12 });
     const property = fc.asyncProperty(keys, selection, fc.nat(), (all, selected, odd) =>
       agrees({ etcd, inside: etcd, start: new Uint8Array(0), stored: sorted(all), selected, odd }),
@@ -29,7 +29,7 @@ describe('against a model on a server', () => {
   });
 
   test('in a namespace they do too, and never touch its neighbours (S34)', async () => {
-    const etcd = openClient(await ownEtcd());
+    const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const setting = namespacePrefix.chain((start) =>
       fc.record({
         start: fc.constant(start),

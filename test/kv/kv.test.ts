@@ -146,7 +146,7 @@ describe('a scan', () => {
   });
 
   test('whose revision is compacted on the way ends with reason Compacted', async () => {
-    const etcd = openClient(await ownEtcd());
+    const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const name = unique();
     for (let at = 0; at < 300; at += 100)
       await etcd.txn({ then: Array.from({ length: 100 }, (_, index) => op.put(`${name}/${at + index}`, 'x')) });
@@ -163,7 +163,7 @@ describe('a scan', () => {
 });
 
 test('reads and compactions of revisions that are not there are typed errors', async () => {
-  const etcd = openClient(await ownEtcd());
+  const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
   const { header } = await etcd.put(unique(), 'x');
   expect(await errorOf(etcd.get('a', { revision: header.revision + 1_000n }))).toMatchObject({
     reason: 'FutureRev',

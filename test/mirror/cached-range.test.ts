@@ -79,7 +79,7 @@ describe('a cached range', () => {
   });
 
   test('that is the whole store or ends nowhere holds what lies beyond every other range', async () => {
-    const etcd = openClient(await ownEtcd());
+    const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     await etcd.put('\xff', 'x');
     await using whole = await etcd.cachedRange(prefix(''));
     await using rest = await etcd.cachedRange(fromKey('m'));

@@ -32,7 +32,7 @@ describe('a mirror', () => {
 
   test('misses nothing that is written between the last key and the first change, and repeats nothing', async () => {
     // Its own, so that every revision is one of these.
-    const etcd = openClient(await ownEtcd());
+    const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     await fill(etcd, 'a/', 100);
     const { header } = await etcd.put('a/x', 'the revision of the keys');
     const replica = new Replica();

@@ -121,7 +121,7 @@ describe('a watch', () => {
   });
 
   test('whose revision is compacted ends with a typed error that carries compactRevision (S6)', async () => {
-    const etcd = openClient(await ownEtcd());
+    const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const key = unique();
     await etcd.put(key, '1');
     const { header } = await etcd.put(key, '2');
