@@ -16,6 +16,7 @@ const RANKS: readonly (readonly string[])[] = [
       'bytes',
       'byte-slab',
       'arguments',
+      'options',
       'lines',
       'sha256',
       'time',

@@ -18,6 +18,7 @@ import { LockService } from './lock/lock-service.js';
 import type { Logger } from './log.js';
 import { Maintenance } from './maintenance/maintenance.js';
 import { once } from './once.js';
+import { checkOptions } from './options.js';
 import { type Raw, rawStubs } from './raw.js';
 import { defaultTransport } from './transport/default-transport.js';
 import { type Endpoint, parseEndpoint } from './transport/endpoint.js';
@@ -92,6 +93,28 @@ export interface ClientOptions {
   readonly transport?: TransportFactory | undefined;
 }
 
+const CLIENT_OPTIONS = {
+  endpoints: true,
+  tls: true,
+  timeoutMs: true,
+  connectTimeoutMs: true,
+  pingIntervalMs: true,
+  pingTimeoutMs: true,
+  maxRequestBytes: true,
+  maxReceiveBytes: true,
+  maxTxnOps: true,
+  auth: true,
+  orderedReads: true,
+  autoSyncIntervalMs: true,
+  allowEndpoint: true,
+  logger: true,
+  callSites: true,
+  interceptors: true,
+  transport: true,
+} as const;
+/** As etcd3, another client of etcd, names it. */
+const CLIENT_HINTS = { hosts: 'did you mean endpoints?' } as const;
+
 /** The server's own minimum between pings: faster ones are answered with GOAWAY. */
 const MIN_PING_INTERVAL_MS = 5_000;
 
@@ -118,6 +141,7 @@ export class Client extends Keyspace {
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(options: ClientOptions) {
+    checkClientOptions(options);
     const endpoints = checkEndpoints(options.endpoints);
     const maxTxnOps = Number(checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1n));
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
@@ -130,7 +154,7 @@ export class Client extends Keyspace {
     if (autoSyncIntervalMs !== undefined) checkPositive(autoSyncIntervalMs, 'autoSyncIntervalMs', 'milliseconds');
     if (allowEndpoint !== undefined && typeof allowEndpoint !== 'function')
       throw invalidInput('allowEndpoint', describeType(allowEndpoint), 'a function of a URL');
-    const credentials = options.auth && checkCredentials(options.auth, endpoints);
+    const credentials = options.auth === undefined ? undefined : checkCredentials(options.auth, endpoints);
     const factory = options.transport ?? defaultTransport;
     const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions), options.logger);
     const reached = intercepted(new Diagnosed(channel), checkInterceptors(options.interceptors));
@@ -191,6 +215,16 @@ export class Client extends Keyspace {
   override close(): Promise<void> {
     return this.#close();
   }
+}
+
+function checkClientOptions(options: ClientOptions): void {
+  const given: unknown = options;
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    const isEndpoint = typeof given === 'string' || Array.isArray(given);
+    const hint = isEndpoint ? "; did you mean new Client({ endpoints: ['http://host:2379'] })?" : '';
+    throw invalidInput('options', show(given), `{ endpoints: [...] }${hint}`);
+  }
+  checkOptions(options, CLIENT_OPTIONS, 'Client', CLIENT_HINTS);
 }
 
 function checkEndpoints(endpoints: readonly string[]): Endpoint[] {

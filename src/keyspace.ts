@@ -8,14 +8,15 @@ import { withCountOnly, withKeysOnly, withLimit, withMinModRev } from './kv/rang
 import type { DeleteOptions, PutOptions, RangeOptions } from './kv/requests.js';
 import type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
 import { Leases } from './lease/lease.js';
-import { CachedRange, type RangeState } from './mirror/cached-range.js';
-import { Mirror, type MirrorOptions } from './mirror/mirror.js';
+import { CACHED_RANGE_OPTIONS, CachedRange, type RangeState } from './mirror/cached-range.js';
+import { MIRROR_OPTIONS, Mirror, type MirrorOptions } from './mirror/mirror.js';
 import { NamespaceTransport } from './namespace.js';
 import { once } from './once.js';
+import { checkOptions, KEYS_HINTS } from './options.js';
 import { settledWithin } from './time.js';
 import type { Transport } from './transport/transport.js';
 import { type Op, op, type Txn, type TxnResult } from './txn/op.js';
-import { Watch, type WatchOptions } from './watch/watch.js';
+import { WATCH_OPTIONS, Watch, type WatchOptions } from './watch/watch.js';
 import { WatchStream } from './watch/watch-stream.js';
 
 /** What a keyspace is made of. */
@@ -35,7 +36,8 @@ const CLOSERS_TIMEOUT_MS = 2_000;
 /**
  * Keys, watches and leases: of a whole cluster, or of a namespace within it. Everything that is built on keys, locks for
  * one, takes either. Every method throws an `EtcdError`: reason `InvalidInput` before anything is sent, else what the
- * server or the connection had to say, with the `outcome` of the write.
+ * server or the connection had to say, with the `outcome` of the write. An option that a method does not have is refused
+ * by its name.
  */
 export class Keyspace implements AsyncDisposable {
   /** Grant, renew, revoke, look up. */
@@ -101,11 +103,13 @@ export class Keyspace implements AsyncDisposable {
 
   /** Events of a key or a range of keys, each once and in order. */
   watch(keys: Keys, options: WatchOptions = {}): Watch {
+    checkOptions(options, WATCH_OPTIONS, 'watch', KEYS_HINTS);
     return new Watch(this.#watchStream, keys, options);
   }
 
   /** A range as of one revision, and then its changes. */
   mirror(keys: Keys, options: MirrorOptions = {}): Mirror {
+    checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
     const source = {
       scanPages: this.#kv.scanPages.bind(this.#kv),
       range: this.range.bind(this),
@@ -116,6 +120,7 @@ export class Keyspace implements AsyncDisposable {
 
   /** A range held in memory and kept up to date, from when it was read first. Close it. */
   async cachedRange(keys: Keys, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<CachedRange> {
+    checkOptions(options, CACHED_RANGE_OPTIONS, 'cachedRange', KEYS_HINTS);
     const own = ownKeys(keys);
     const cached = new CachedRange(own, {
       mirror: (signal) => this.mirror(own, { signal }),

@@ -1,6 +1,13 @@
-import { type BidiStream, openServerStream, openStream, type StreamOptions } from './channel/message-stream.js';
-import type { CallOptions, Rpc } from './channel/rpc.js';
+import {
+  type BidiStream,
+  openServerStream,
+  openStream,
+  STREAM_OPTIONS,
+  type StreamOptions,
+} from './channel/message-stream.js';
+import { type CallOptions, checkCallOptions, type Rpc } from './channel/rpc.js';
 import { methods } from './gen/methods.js';
+import { checkOptions } from './options.js';
 import type { Init } from './protobuf/codec.js';
 import type { Method } from './protobuf/method.js';
 
@@ -25,21 +32,29 @@ export function rawStubs(rpc: Rpc): Raw {
   const services = Object.entries(methods).map(([service, table]) => {
     const stubs = Object.entries(table as Record<string, Method<unknown, unknown>>).map(([name, method]) => [
       name,
-      stub(rpc, method),
+      stub(rpc, method, `raw.${service}.${name}`),
     ]);
     return [service, Object.fromEntries(stubs)];
   });
   return Object.fromEntries(services) as Raw;
 }
 
-function stub(rpc: Rpc, method: Method<unknown, unknown>): unknown {
+function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown {
   switch (method.kind) {
     case 'unary':
-      return async (request: Init<unknown>, options?: CallOptions) =>
-        rpc.call(method as Method<unknown, unknown, 'unary'>, request, options);
+      return async (request: Init<unknown>, options?: CallOptions) => {
+        checkCallOptions(options, what);
+        return rpc.call(method as Method<unknown, unknown, 'unary'>, request, options);
+      };
     case 'server-streaming':
-      return (request: Init<unknown>, options?: StreamOptions) => openServerStream(rpc, method, request, options);
+      return (request: Init<unknown>, options?: StreamOptions) => {
+        checkOptions(options, STREAM_OPTIONS, what);
+        return openServerStream(rpc, method, request, options);
+      };
     case 'bidi-streaming':
-      return (options?: StreamOptions) => openStream(rpc, method, options);
+      return (options?: StreamOptions) => {
+        checkOptions(options, STREAM_OPTIONS, what);
+        return openStream(rpc, method, options);
+      };
   }
 }

@@ -37,13 +37,13 @@ export class Auth {
 
   /** Turns authentication on. From then on calls need a user. */
   async enable(options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.call(methods.auth.authEnable, {}, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.authEnable, {}, options);
     return withHeader(header, {});
   }
 
   /** Turns authentication off. */
   async disable(options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.call(methods.auth.authDisable, {}, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.authDisable, {}, options);
     return withHeader(header, {});
   }
 
@@ -51,66 +51,70 @@ export class Auth {
   async status(
     options?: CallOptions,
   ): Promise<WithHeader<{ readonly enabled: boolean; readonly authRevision: bigint }>> {
-    const { header, enabled, authRevision } = await this.#rpc.call(methods.auth.authStatus, {}, options);
+    const { header, enabled, authRevision } = await this.#rpc.checkedCall(methods.auth.authStatus, {}, options);
     return withHeader(header, { enabled, authRevision });
   }
 
   /** A token, as for `auth: { token }` of another client. @throws EtcdError, reason `AuthFailed`. */
   async authenticate(name: string, password: string, options?: CallOptions): Promise<string> {
     const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
-    const { token } = await this.#rpc.call(methods.auth.authenticate, request, options);
+    const { token } = await this.#rpc.checkedCall(methods.auth.authenticate, request, options);
     return token;
   }
 
   /** Adds a user, who has no role yet. @throws EtcdError, reason `UserAlreadyExist`. */
   async userAdd(name: string, login: Login, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(name, 'name'), ...loginFields(login) };
-    const { header } = await this.#rpc.call(methods.auth.userAdd, request, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.userAdd, request, options);
     return withHeader(header, {});
   }
 
   /** The roles of a user. */
   async userGet(name: string, options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
-    const { header, roles } = await this.#rpc.call(methods.auth.userGet, { name: checkName(name, 'name') }, options);
+    const { header, roles } = await this.#rpc.checkedCall(
+      methods.auth.userGet,
+      { name: checkName(name, 'name') },
+      options,
+    );
     return withHeader(header, { roles });
   }
 
   /** The names of all users. */
   async userList(options?: CallOptions): Promise<WithHeader<{ readonly users: readonly string[] }>> {
-    const { header, users } = await this.#rpc.call(methods.auth.userList, {}, options);
+    const { header, users } = await this.#rpc.checkedCall(methods.auth.userList, {}, options);
     return withHeader(header, { users });
   }
 
   /** Deletes a user. @throws EtcdError, reason `UserNotFound`. */
   async userDelete(name: string, options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.call(methods.auth.userDelete, { name: checkName(name, 'name') }, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.userDelete, { name: checkName(name, 'name') }, options);
     return withHeader(header, {});
   }
 
   /** Gives a user another password. */
   async userChangePassword(name: string, password: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
-    const { header } = await this.#rpc.call(methods.auth.userChangePassword, request, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.userChangePassword, request, options);
     return withHeader(header, {});
   }
 
   /** Lets a user do what the role may do. */
   async userGrantRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { user: checkName(user, 'user'), role: checkName(role, 'role') };
-    const { header } = await this.#rpc.call(methods.auth.userGrantRole, request, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.userGrantRole, request, options);
     return withHeader(header, {});
   }
 
   /** Takes a role from a user. */
   async userRevokeRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(user, 'user'), role: checkName(role, 'role') };
-    const { header } = await this.#rpc.call(methods.auth.userRevokeRole, request, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.userRevokeRole, request, options);
     return withHeader(header, {});
   }
 
   /** Adds a role, which may do nothing yet. @throws EtcdError, reason `RoleAlreadyExist`. */
   async roleAdd(role: string, options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.call(methods.auth.roleAdd, { name: checkName(role, 'role') }, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.roleAdd, { name: checkName(role, 'role') }, options);
     return withHeader(header, {});
   }
 
@@ -119,19 +123,23 @@ export class Auth {
     role: string,
     options?: CallOptions,
   ): Promise<WithHeader<{ readonly permissions: readonly Permission[] }>> {
-    const { header, perm } = await this.#rpc.call(methods.auth.roleGet, { role: checkName(role, 'role') }, options);
+    const { header, perm } = await this.#rpc.checkedCall(
+      methods.auth.roleGet,
+      { role: checkName(role, 'role') },
+      options,
+    );
     return withHeader(header, { permissions: perm.map(permission) });
   }
 
   /** The names of all roles. */
   async roleList(options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
-    const { header, roles } = await this.#rpc.call(methods.auth.roleList, {}, options);
+    const { header, roles } = await this.#rpc.checkedCall(methods.auth.roleList, {}, options);
     return withHeader(header, { roles });
   }
 
   /** Deletes a role, from all its users too. */
   async roleDelete(role: string, options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.call(methods.auth.roleDelete, { role: checkName(role, 'role') }, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.roleDelete, { role: checkName(role, 'role') }, options);
     return withHeader(header, {});
   }
 
@@ -144,14 +152,14 @@ export class Auth {
   ): Promise<WithHeader<object>> {
     const permType = checkChoice(ACCESS, access, 'access');
     const request = { name: checkName(role, 'role'), perm: { permType, ...resolveKeys(keys, 'keys') } };
-    const { header } = await this.#rpc.call(methods.auth.roleGrantPermission, request, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.roleGrantPermission, request, options);
     return withHeader(header, {});
   }
 
   /** Takes back what was granted for exactly these keys. */
   async roleRevokePermission(role: string, keys: Keys, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { role: checkName(role, 'role'), ...resolveKeys(keys, 'keys') };
-    const { header } = await this.#rpc.call(methods.auth.roleRevokePermission, request, options);
+    const { header } = await this.#rpc.checkedCall(methods.auth.roleRevokePermission, request, options);
     return withHeader(header, {});
   }
 }

@@ -1,5 +1,6 @@
 import { show } from '../arguments.js';
 import { invalidInput } from '../errors.js';
+import { checkFields } from '../options.js';
 import type { Endpoint } from '../transport/endpoint.js';
 
 /** Who the client is to a cluster with authentication. */
@@ -18,6 +19,8 @@ export type Credentials = (
   readonly allowPlaintext?: boolean | undefined;
 };
 
+const CREDENTIALS = { username: true, password: true, token: true, allowPlaintext: true } as const;
+
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /**
@@ -26,6 +29,7 @@ const TOKEN = /^[\x21-\x7e]+$/;
  * @throws EtcdError, reason `InvalidInput`; what was given for a secret is not part of it.
  */
 export function checkCredentials(credentials: Credentials, endpoints: readonly Endpoint[]): Credentials {
+  checkFields(credentials, CREDENTIALS, 'auth');
   const { username, password, token }: Readonly<Record<string, unknown>> = { ...credentials };
   const plaintext = endpoints.find((endpoint) => !endpoint.tls && 'host' in endpoint.address);
   if (plaintext !== undefined && credentials.allowPlaintext !== true) {

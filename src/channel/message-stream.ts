@@ -11,6 +11,7 @@ const READ_AHEAD = 16;
 
 /** What ends a stream early, and at which endpoint it is opened. */
 export type StreamOptions = Pick<CallOptions, 'signal' | 'endpoint'>;
+export const STREAM_OPTIONS = { signal: true, endpoint: true } as const;
 
 /** Both directions of a bidirectional stream. Breaking out of the iteration cancels it. */
 export interface BidiStream<Request, Response> extends AsyncIterableIterator<Response> {

@@ -1,6 +1,7 @@
 import { checkSignal, show } from '../arguments.js';
 import { invalidInput, withCallSite } from '../errors.js';
 import type { Logger } from '../log.js';
+import { checkOptions } from '../options.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
 import { monotonicMs } from '../time.js';
@@ -10,7 +11,7 @@ import type { ClusterIdentity } from './cluster-identity.js';
 /** A member cut off from its leader would leave a stream hanging: with this it ends it instead, and another is tried. */
 export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
 
-/** What every asynchronous method takes last. */
+/** What every asynchronous method takes last. An option that a method does not have is refused by its name. */
 export interface CallOptions {
   /** Ends the call when it aborts. */
   readonly signal?: AbortSignal | undefined;
@@ -18,6 +19,13 @@ export interface CallOptions {
   readonly timeoutMs?: number | undefined;
   /** The one of the client's endpoints to ask. Default: whichever works. */
   readonly endpoint?: string | undefined;
+}
+
+export const CALL_OPTIONS = { signal: true, timeoutMs: true, endpoint: true } as const;
+
+/** Refuses options that are not `CallOptions`, for the method `what`. @throws EtcdError, reason `InvalidInput`. */
+export function checkCallOptions(options: CallOptions | undefined, what: string): void {
+  checkOptions(options, CALL_OPTIONS, what);
 }
 
 /** What holds for all calls of a client. */
@@ -58,6 +66,16 @@ export class Rpc {
     checkSignal(signal);
     const answer = this.#transport.unary({ method, request, signal, timeoutMs, deadline, endpoint, onSent });
     return this.settings.callSites ? withCallSite(answer) : answer;
+  }
+
+  /** The same with options that come from outside of this package. @throws EtcdError for those that are not `CallOptions`. */
+  async checkedCall<Request, Response>(
+    method: Method<Request, Response, 'unary'>,
+    request: Init<Request>,
+    options: CallOptions | undefined,
+  ): Promise<Response> {
+    checkCallOptions(options, method.path.slice(1));
+    return this.call(method, request, options);
   }
 
   /** With the client's time limit where there is none. */

@@ -1,12 +1,16 @@
 import { checkUint64 } from '../arguments.js';
-import type { CallOptions, Rpc } from '../channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions, type Rpc } from '../channel/rpc.js';
 import { invalidInput } from '../errors.js';
 import type { Member } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
+import { checkOptions } from '../options.js';
 import { showUrl } from '../transport/endpoint.js';
 
 export type { Member };
+
+const MEMBER_LIST_OPTIONS = { linearizable: true, ...CALL_OPTIONS } as const;
+const MEMBER_ADD_OPTIONS = { learner: true, ...CALL_OPTIONS } as const;
 
 /** All members as they are after the call. */
 export interface Members {
@@ -28,6 +32,7 @@ export class Cluster {
   async memberList(
     options: { readonly linearizable?: boolean | undefined } & CallOptions = {},
   ): Promise<WithHeader<Members>> {
+    checkOptions(options, MEMBER_LIST_OPTIONS, 'cluster.memberList');
     const { header, members } = await this.#rpc.call(
       methods.cluster.memberList,
       { linearizable: options.linearizable ?? true },
@@ -41,6 +46,7 @@ export class Cluster {
     peerUrls: readonly string[],
     options: { readonly learner?: boolean | undefined } & CallOptions = {},
   ): Promise<WithHeader<Members & { readonly member: Member }>> {
+    checkOptions(options, MEMBER_ADD_OPTIONS, 'cluster.memberAdd');
     const request = { peerUrls: checkUrls(peerUrls), isLearner: options.learner };
     const { header, member, members } = await this.#rpc.call(methods.cluster.memberAdd, request, options);
     return withHeader(header, { member: member as Member, members });
@@ -49,20 +55,20 @@ export class Cluster {
   /** Gives a learner its vote. @throws EtcdError, reason `LearnerNotReady` while it has not caught up. */
   async memberPromote(id: bigint, options?: CallOptions): Promise<WithHeader<Members>> {
     const request = { id: checkUint64(id, 'id') };
-    const { header, members } = await this.#rpc.call(methods.cluster.memberPromote, request, options);
+    const { header, members } = await this.#rpc.checkedCall(methods.cluster.memberPromote, request, options);
     return withHeader(header, { members });
   }
 
   /** Changes the addresses at which the other members reach one. */
   async memberUpdate(id: bigint, peerUrls: readonly string[], options?: CallOptions): Promise<WithHeader<Members>> {
     const request = { id: checkUint64(id, 'id'), peerUrls: checkUrls(peerUrls) };
-    const { header, members } = await this.#rpc.call(methods.cluster.memberUpdate, request, options);
+    const { header, members } = await this.#rpc.checkedCall(methods.cluster.memberUpdate, request, options);
     return withHeader(header, { members });
   }
 
   /** Removes a member, by its id. @throws EtcdError, reason `MemberNotFound`. */
   async memberRemove(id: bigint, options?: CallOptions): Promise<WithHeader<Members>> {
-    const { header, members } = await this.#rpc.call(
+    const { header, members } = await this.#rpc.checkedCall(
       methods.cluster.memberRemove,
       { id: checkUint64(id, 'id') },
       options,

@@ -1,11 +1,15 @@
-import type { CallOptions } from '../channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
+import { PUT_HINTS } from '../kv/requests.js';
+import { checkOptions } from '../options.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { checkName } from './queue-entry.js';
 import { type WaitOptions, waitLimit } from './wait-limit.js';
 import { watchUntil } from './watch-until.js';
+
+const HOLD_OPTIONS = { lease: true, ...CALL_OPTIONS } as const;
 
 /**
  * Holds everybody up while one key exists: the `Barrier` of Go's recipes. `hold` and `release` also use a key in the same
@@ -29,6 +33,7 @@ export class Barrier {
    * stays until it is released, whatever becomes of this process.
    */
   async hold(options: { readonly lease?: bigint | undefined } & CallOptions = {}): Promise<boolean> {
+    checkOptions(options, HOLD_OPTIONS, 'Barrier.hold', PUT_HINTS);
     const { lease, ...callOptions } = options;
     for (;;) {
       const holding = this.#client.txn(
@@ -48,6 +53,7 @@ export class Barrier {
 
   /** Takes the barrier down, whoever put it up; false where it was down. */
   async release(options?: CallOptions): Promise<boolean> {
+    checkCallOptions(options, 'Barrier.release');
     for (;;) {
       const held = await this.#client.get(this.name, options);
       if (held === undefined) return false;

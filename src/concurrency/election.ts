@@ -1,17 +1,20 @@
 import { checkInt64 } from '../arguments.js';
 import { type BytesLike, compareBytes, toBytes } from '../bytes.js';
-import type { CallOptions } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { withFirstCreate } from '../kv/range-presets.js';
 import type { WithHeader } from '../kv/results.js';
+import { checkOptions } from '../options.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
-import { Held } from './held.js';
+import { Held, UNLOCK_OPTIONS, type UnlockOptions } from './held.js';
 import { checkName, entryGone, type QueueEntry, type QueueKey, queueKey, readTurn } from './queue-entry.js';
 import { checkSession, type Session } from './session.js';
 import { takeTurn } from './turn.js';
 import { type WaitOptions, waitLimit } from './wait-limit.js';
+
+const OBSERVE_OPTIONS = { signal: true } as const;
 
 /** Being the leader. Its `key` bears the value proclaimed, its `token` fences writes; `resign` gives it up. */
 export class Leadership extends Held {
@@ -31,6 +34,7 @@ export class Leadership extends Held {
    * @throws EtcdError, reason `LockLost`, where it does not lead any more.
    */
   async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
+    checkCallOptions(options, 'Leadership.proclaim');
     for (;;) {
       const put = op.put(this.key, value, { lease: this.session.leaseId });
       const isUnchanged = [compare.modRevision(this.key, '==', this.#modRevision)];
@@ -48,7 +52,8 @@ export class Leadership extends Held {
   }
 
   /** As `unlock`: `signal` aborts with reason `LockReleased`. */
-  resign(options?: { readonly timeoutMs?: number | undefined }): Promise<void> {
+  async resign(options?: UnlockOptions): Promise<void> {
+    checkOptions(options, UNLOCK_OPTIONS, 'resign');
     return this.unlock(options);
   }
 }
@@ -106,6 +111,7 @@ export class Election {
 
   /** The leader's key, whose value is what it proclaimed; undefined where nobody leads. */
   async leader(options?: CallOptions): Promise<KeyValue | undefined> {
+    checkCallOptions(options, 'Election.leader');
     const { kvs } = await this.#session.client.range(prefix(`${this.name}/`), { ...options, ...withFirstCreate() });
     return kvs[0];
   }
@@ -114,7 +120,9 @@ export class Election {
    * The leader now, and then every leader and every proclamation, each once and in order, until the loop is left or
    * `signal` aborts. Leaders that came and went while history was compacted, and nobody could look, are left out.
    */
-  async *observe({ signal }: Pick<WaitOptions, 'signal'> = {}): AsyncGenerator<KeyValue, void> {
+  async *observe(options: Pick<WaitOptions, 'signal'> = {}): AsyncGenerator<KeyValue, void> {
+    checkOptions(options, OBSERVE_OPTIONS, 'observe');
+    const { signal } = options;
     const candidates = new Map<string, KeyValue>();
     let synced = false;
     let told: KeyValue | undefined;

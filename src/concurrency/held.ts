@@ -1,8 +1,9 @@
-import { type CallOptions, checkTimeout } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, checkTimeout } from '../channel/rpc.js';
 import { CheckedSignal, checkedSignalOf } from '../checked-signal.js';
 import { EtcdError, timedOut } from '../errors.js';
 import type { WithHeader } from '../kv/results.js';
 import { onAbort } from '../on-abort.js';
+import { checkOptions } from '../options.js';
 import { settledWithin } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { type Op, op, type Txn, type TxnResult } from '../txn/op.js';
@@ -10,6 +11,14 @@ import { entryGone, leaveQueue, type QueueEntry, watchEntry } from './queue-entr
 import type { Session } from './session.js';
 
 const UNLOCK_TIMEOUT_MS = 10_000;
+
+/** How long a release may take before its caller goes on. */
+export interface UnlockOptions {
+  /** Milliseconds. Default 10,000. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export const UNLOCK_OPTIONS = { timeoutMs: true } as const;
 
 /**
  * A lock that is held. `signal` aborts when it is not any more: released, or the session lost, before the server can
@@ -95,6 +104,7 @@ export class Held implements AsyncDisposable {
     txn: Txn<Then, Else>,
     options: CallOptions = {},
   ): Promise<WithHeader<TxnResult<Then, Else>>> {
+    checkCallOptions(options, 'Held.txn');
     if (!this.valid()) throw notHeld(this.signal.reason);
     const held = compare.createRevision(this.key, '==', this.token);
     const result = await this.session.client.txn({ if: [held], then: [op.txn(txn)] }, options);
@@ -109,7 +119,9 @@ export class Held implements AsyncDisposable {
    * Releases the lock. `signal` aborts first. Where no server answers within `timeoutMs` (default 10,000) this rejects,
    * and the release goes on in the background until the session ends. Releasing twice, or what was lost, does nothing.
    */
-  async unlock({ timeoutMs = UNLOCK_TIMEOUT_MS }: { readonly timeoutMs?: number | undefined } = {}): Promise<void> {
+  async unlock(options: UnlockOptions = {}): Promise<void> {
+    checkOptions(options, UNLOCK_OPTIONS, 'unlock');
+    const { timeoutMs = UNLOCK_TIMEOUT_MS } = options;
     checkTimeout(timeoutMs, 'timeoutMs');
     this.#lose(
       new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' }),

@@ -6,7 +6,7 @@
 export { Barrier } from './barrier.js';
 export { DoubleBarrier } from './double-barrier.js';
 export { Election, type Leadership } from './election.js';
-export type { Held } from './held.js';
+export type { Held, UnlockOptions } from './held.js';
 export { Mutex } from './mutex.js';
 export { PriorityQueue } from './priority-queue.js';
 export { Queue } from './queue.js';

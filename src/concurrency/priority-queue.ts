@@ -1,6 +1,6 @@
 import { show } from '../arguments.js';
 import type { BytesLike } from '../bytes.js';
-import type { CallOptions } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { invalidInput } from '../errors.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -41,6 +41,7 @@ export class PriorityQueue {
    * where its outcome is unknown, for it may have been taken already.
    */
   async enqueue(value: BytesLike, priority: number, options: CallOptions = {}): Promise<string> {
+    checkCallOptions(options, 'PriorityQueue.enqueue');
     if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
       throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
     const { client } = this.#session;

@@ -1,5 +1,5 @@
 import type { BytesLike } from '../bytes.js';
-import type { CallOptions } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { withFirstRev } from '../kv/range-presets.js';
 import { compare } from '../txn/compare.js';
@@ -34,6 +34,7 @@ export class Queue {
    * outcome is unknown, for it may have been taken already.
    */
   async enqueue(value: BytesLike, options?: CallOptions): Promise<string> {
+    checkCallOptions(options, 'Queue.enqueue');
     for (;;) {
       const key = `${this.name}/${nanoseconds()}`;
       const enqueueing = this.#session.client.txn(

@@ -1,10 +1,11 @@
 import { AsyncQueue } from '../async-queue.js';
 import { type BytesLike, idOf, toBytes } from '../bytes.js';
-import type { CallOptions } from '../channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
 import { EtcdError } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { checkKey } from '../kv/key-range.js';
 import { onAbort } from '../on-abort.js';
+import { checkOptions } from '../options.js';
 import { LocalQueue } from './local-queue.js';
 import { deleteLatePut } from './queue-entry.js';
 import { RegisteredKey } from './registered-key.js';
@@ -22,6 +23,8 @@ export type Gap =
       readonly restored: readonly Uint8Array[];
       readonly taken: readonly Uint8Array[];
     };
+
+const OPEN_OPTIONS = { ttl: true, ...CALL_OPTIONS } as const;
 
 /**
  * Keys that are to be there as long as this process lives, as for service discovery: when the lease is lost another is
@@ -58,6 +61,7 @@ export class SelfHealingSession implements AsyncDisposable {
     client: Keyspace,
     options: { readonly ttl?: number | undefined } & CallOptions = {},
   ): Promise<SelfHealingSession> {
+    checkOptions(options, OPEN_OPTIONS, 'SelfHealingSession.open');
     return new SelfHealingSession(client, options.ttl, await Session.open(client, options));
   }
 

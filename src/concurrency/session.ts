@@ -1,6 +1,6 @@
 import { checkCan } from '../arguments.js';
 import { type BytesLike, idOf, toBytes } from '../bytes.js';
-import type { CallOptions } from '../channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
 import { checkedSignalOf } from '../checked-signal.js';
 import { EtcdError, invalidInput } from '../errors.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
@@ -9,6 +9,7 @@ import type { KeepAlive } from '../lease/keep-alive.js';
 import { lostWithClient } from '../lease/keeper.js';
 import { onAbort } from '../on-abort.js';
 import { once } from '../once.js';
+import { checkOptions } from '../options.js';
 import { FIRST_LOOK_MS, LatePuts } from './late-puts.js';
 import { Seat } from './seat.js';
 import { Strays } from './strays.js';
@@ -27,6 +28,8 @@ export interface SessionOptions extends CallOptions {
    */
   readonly lease?: bigint | undefined;
 }
+
+const SESSION_OPTIONS = { ttl: true, lease: true, ...CALL_OPTIONS } as const;
 
 /**
  * A lease kept alive: the life of everything held under it. When it is lost, `signal` aborts with an `EtcdError` that
@@ -60,6 +63,7 @@ export class Session implements AsyncDisposable {
   /** Grants a lease, or takes the one given, and keeps it alive. @throws EtcdError */
   static async open(client: Keyspace, options: SessionOptions = {}): Promise<Session> {
     checkClient(client);
+    checkOptions(options, SESSION_OPTIONS, 'Session.open');
     const { ttl, lease, ...callOptions } = options;
     if (lease !== undefined) {
       if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'one of the two');
@@ -177,7 +181,8 @@ function remembered<T>(all: Map<string, T>, name: string, make: (forget: () => v
 }
 
 async function keptAlive(client: Keyspace, lease: bigint, options: CallOptions): Promise<KeepAlive> {
-  const limit = waitLimit('session open', client.lease.bounded(options));
+  const { signal, timeoutMs } = client.lease.bounded(options);
+  const limit = waitLimit('session open', { signal, timeoutMs });
   const keepAlive = client.lease.keepAlive(lease);
   const offAbort = onAbort(limit.signal, () => keepAlive.lose(limit.signal.reason));
   try {

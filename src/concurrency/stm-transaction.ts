@@ -2,7 +2,8 @@ import { type BytesLike, idOf, textOf, toBytes } from '../bytes.js';
 import type { Keyspace } from '../keyspace.js';
 import { checkKey } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import type { PutOptions } from '../kv/requests.js';
+import { PUT_HINTS, type PutOptions } from '../kv/requests.js';
+import { checkOptions } from '../options.js';
 import { type Compare, compare } from '../txn/compare.js';
 import { type GetOp, type Op, op } from '../txn/op.js';
 
@@ -43,6 +44,8 @@ interface Write {
   readonly value: Uint8Array | undefined;
   readonly options: Pick<PutOptions, 'lease'>;
 }
+
+const PUT_OPTIONS = { lease: true } as const;
 
 /** One run of a transaction: its reads, and its writes, which wait for the end. */
 export class StmTransaction {
@@ -92,6 +95,7 @@ export class StmTransaction {
 
   /** Puts a key, when the transaction is committed. */
   put(key: BytesLike, value: BytesLike, options: Pick<PutOptions, 'lease'> = {}): void {
+    checkOptions(options, PUT_OPTIONS, 'StmTransaction.put', PUT_HINTS);
     const bytes = checkKey(key, 'key');
     this.#writes.set(idOf(bytes), { key: bytes, value: toBytes(value, 'value'), options });
   }

@@ -1,9 +1,10 @@
 import { checkChoice, checkCount, checkFunction } from '../arguments.js';
 import { EtcdError } from '../errors.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
+import { checkOptions } from '../options.js';
 import { backoffMs, pause } from '../time.js';
 import { ISOLATIONS, type Isolation, StmTransaction } from './stm-transaction.js';
-import { type WaitOptions, waitLimit } from './wait-limit.js';
+import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './wait-limit.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
 /** Rounds after which waiting longer does not help: whoever conflicts is done within milliseconds. */
@@ -15,6 +16,8 @@ export interface StmOptions extends WaitOptions {
   /** How often to try where others change what was read. Default 100. */
   readonly maxAttempts?: number | undefined;
 }
+
+const STM_OPTIONS = { isolation: true, maxAttempts: true, ...WAIT_OPTIONS } as const;
 
 /**
  * Software transactional memory: `apply` reads and writes keys, and what it wrote takes effect all at once, provided
@@ -31,9 +34,11 @@ export async function stm<T>(
 ): Promise<T> {
   checkClient(client);
   checkFunction(apply, 'apply');
-  const isolation = checkChoice(ISOLATIONS, options.isolation ?? 'serializableSnapshot', 'isolation');
-  const maxAttempts = Number(checkCount(options.maxAttempts ?? DEFAULT_MAX_ATTEMPTS, 'maxAttempts', 1n));
-  const limit = waitLimit('stm', options);
+  checkOptions(options, STM_OPTIONS, 'stm');
+  const { isolation: level = 'serializableSnapshot', maxAttempts: attempts = DEFAULT_MAX_ATTEMPTS, ...wait } = options;
+  const isolation = checkChoice(ISOLATIONS, level, 'isolation');
+  const maxAttempts = Number(checkCount(attempts, 'maxAttempts', 1n));
+  const limit = waitLimit('stm', wait);
   let tx = new StmTransaction(client, isolation, limit.signal);
   try {
     for (let attempt = 1; ; attempt += 1) {

@@ -3,6 +3,7 @@ import { traceCalls, traceOf } from '../channel/call-trace.js';
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
 import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors.js';
 import { onAbort } from '../on-abort.js';
+import { checkOptions } from '../options.js';
 import { after, backoffMs, pause } from '../time.js';
 
 /**
@@ -17,6 +18,9 @@ export interface WaitOptions {
   readonly timeoutMs?: number | undefined;
 }
 
+export const WAIT_OPTIONS = { signal: true, timeoutMs: true } as const;
+const WAIT_HINTS = { ttl: 'a session has a TTL: Session.open(client, { ttl: 10 })' } as const;
+
 /** Everything that may end a wait, as one signal with one reason, an `EtcdError`. */
 export interface WaitLimit {
   readonly signal: AbortSignal;
@@ -29,8 +33,13 @@ export interface WaitLimit {
   dispose(): void;
 }
 
-/** `lifetime`, where there is one, ends the wait for its own reason, such as the loss of the session. */
+/**
+ * `lifetime`, where there is one, ends the wait for its own reason, such as the loss of the session.
+ *
+ * @throws EtcdError, reason `InvalidInput`, for options that are not `WaitOptions`.
+ */
 export function waitLimit(what: string, options: WaitOptions, lifetime?: AbortSignal): WaitLimit {
+  checkOptions(options, WAIT_OPTIONS, what, WAIT_HINTS);
   const timeoutMs = checkTimeout(options.timeoutMs ?? Number.POSITIVE_INFINITY, 'timeoutMs');
   const controller = new AbortController();
   const { signal } = options;

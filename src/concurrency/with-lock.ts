@@ -1,10 +1,11 @@
 import { checkFunction } from '../arguments.js';
 import type { Keyspace } from '../keyspace.js';
+import { checkOptions } from '../options.js';
 import { settledWithin } from '../time.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import { Session } from './session.js';
-import { untilAnswered, type WaitOptions, waitLimit } from './wait-limit.js';
+import { untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './wait-limit.js';
 
 const CLOSE_WAIT_MS = 1_000;
 
@@ -12,6 +13,8 @@ export interface WithLockOptions extends WaitOptions {
   /** Seconds after which the lock is free should this process die. Default 10. */
   readonly ttl?: number | undefined;
 }
+
+const WITH_LOCK_OPTIONS = { ttl: true, ...WAIT_OPTIONS } as const;
 
 /**
  * Runs `action` under a lock, in a session of its own, and gives back what it returns. `timeoutMs` bounds the way to the
@@ -24,16 +27,18 @@ export async function withLock<T>(
   client: Keyspace,
   name: string,
   action: (held: Held) => Promise<T> | T,
-  { ttl, ...wait }: WithLockOptions = {},
+  options: WithLockOptions = {},
 ): Promise<T> {
   checkFunction(action, 'action');
+  checkOptions(options, WITH_LOCK_OPTIONS, 'withLock');
+  const { ttl, ...wait } = options;
   const limit = waitLimit('withLock', wait);
   const { signal } = limit;
   let session: Session | undefined;
   let held: Held | undefined;
   try {
     // Without a time limit this waits for a server as long as for the lock.
-    session = await untilAnswered(signal, (options) => Session.open(client, { ...options, ttl }));
+    session = await untilAnswered(signal, (callOptions) => Session.open(client, { ...callOptions, ttl }));
     held = await new Mutex(session, name).lock({ signal });
     limit.dispose();
     const result = await action(held);

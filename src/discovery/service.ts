@@ -1,6 +1,6 @@
 import { show } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
-import type { CallOptions } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { deleteLatePut } from '../concurrency/queue-entry.js';
 import { RegisteredKey } from '../concurrency/registered-key.js';
 import { SelfHealingSession } from '../concurrency/self-healing-session.js';
@@ -9,7 +9,10 @@ import { waitLimit } from '../concurrency/wait-limit.js';
 import { invalidInput } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
+import { checkOptions } from '../options.js';
 import { decodeEndpoint, type Endpoint, encodeEndpoint } from './endpoint.js';
+
+const WATCH_OPTIONS = { signal: true } as const;
 
 /** What became of one endpoint. */
 export type Update =
@@ -50,6 +53,7 @@ export class Service {
     endpoint: Endpoint,
     options: CallOptions = {},
   ): Promise<Registration> {
+    checkCallOptions(options, 'Service.register');
     if (typeof id !== 'string' || id === '') throw invalidInput('id', 'an empty id', 'a string, not empty');
     if (session.client !== this.#client && session instanceof SelfHealingSession)
       throw invalidInput('session', 'one of another client or namespace', 'one of the same as the service');
@@ -73,6 +77,7 @@ export class Service {
 
   /** All endpoints by their keys. What another program has put there that is no endpoint is left out. */
   async list(options?: CallOptions): Promise<ReadonlyMap<string, Endpoint>> {
+    checkCallOptions(options, 'Service.list');
     const { kvs } = await this.#client.range(prefix(`${this.target}/`), options);
     const endpoints = new Map<string, Endpoint>();
     for (const kv of kvs) {
@@ -87,6 +92,7 @@ export class Service {
    * the changes since are found by comparison.
    */
   async *watch(options: { readonly signal?: AbortSignal | undefined } = {}): AsyncGenerator<readonly Update[], void> {
+    checkOptions(options, WATCH_OPTIONS, 'Service.watch');
     const told = new Map<string, string>();
     let reading = new Map<string, Uint8Array>();
     for await (const message of this.#client.mirror(prefix(`${this.target}/`), options)) {
@@ -133,7 +139,8 @@ export class Service {
   ): Promise<() => Promise<void>> {
     const registered = new RegisteredKey(toBytes(key, 'id'), toBytes(value, 'endpoint'));
     const within = async (what: string, limits: CallOptions, action: (signal: AbortSignal) => Promise<unknown>) => {
-      const limit = waitLimit(what, this.#client.lease.bounded(limits), session.signal);
+      const { signal, timeoutMs } = this.#client.lease.bounded(limits);
+      const limit = waitLimit(what, { signal, timeoutMs }, session.signal);
       try {
         await action(limit.signal);
       } catch (error) {
@@ -159,8 +166,8 @@ async function registerHealing(
   session: SelfHealingSession,
   key: string,
   value: BytesLike,
-  options: CallOptions,
+  { signal, timeoutMs }: CallOptions,
 ): Promise<() => Promise<void>> {
-  await session.register(key, value, options);
+  await session.register(key, value, { signal, timeoutMs });
   return () => session.unregister(key);
 }

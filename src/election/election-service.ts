@@ -1,12 +1,13 @@
 import { checkInt64 } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
-import { openServerStream } from '../channel/message-stream.js';
-import { type CallOptions, type Rpc, unhurried } from '../channel/rpc.js';
+import { openServerStream, STREAM_OPTIONS, type StreamOptions } from '../channel/message-stream.js';
+import { type CallOptions, checkCallOptions, type Rpc, unhurried } from '../channel/rpc.js';
 import { EtcdError } from '../errors.js';
 import { methods } from '../gen/methods.js';
 import type { LeaderKey } from '../gen/v3electionpb/v3election.js';
 import { KeyValue } from '../kv/key-value.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
+import { checkOptions } from '../options.js';
 
 export type { LeaderKey };
 
@@ -36,6 +37,7 @@ export class ElectionService {
     value: BytesLike,
     options: CallOptions = {},
   ): Promise<WithHeader<{ readonly leader: LeaderKey }>> {
+    checkCallOptions(options, 'electionService.campaign');
     const request = {
       name: toBytes(name, 'name'),
       lease: checkInt64(lease, 'lease', 1n),
@@ -48,12 +50,13 @@ export class ElectionService {
   /** Gives the leader a new value. */
   async proclaim(leader: LeaderKey, value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { leader, value: toBytes(value, 'value') };
-    const { header } = await this.#rpc.call(methods.election.proclaim, request, options);
+    const { header } = await this.#rpc.checkedCall(methods.election.proclaim, request, options);
     return withHeader(header, {});
   }
 
   /** The leader's key, or undefined where nobody leads. */
   async leader(name: BytesLike, options?: CallOptions): Promise<KeyValue | undefined> {
+    checkCallOptions(options, 'electionService.leader');
     try {
       const { kv } = await this.#rpc.call(methods.election.leader, { name: toBytes(name, 'name') }, options);
       return kv && new KeyValue(kv);
@@ -64,7 +67,8 @@ export class ElectionService {
   }
 
   /** The leader's key now, and after every change that the server sees. @throws EtcdError when the server ends it. */
-  async *observe(name: BytesLike, options?: Pick<CallOptions, 'signal' | 'endpoint'>): AsyncGenerator<KeyValue, void> {
+  async *observe(name: BytesLike, options?: StreamOptions): AsyncGenerator<KeyValue, void> {
+    checkOptions(options, STREAM_OPTIONS, 'electionService.observe');
     const request = { name: toBytes(name, 'name') };
     // The server ends the stream without a word where the token has expired; a call gets a new one.
     await this.leader(name, options);
@@ -81,7 +85,7 @@ export class ElectionService {
 
   /** Gives the leadership up, where it is still that of `leader`. */
   async resign(leader: LeaderKey, options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.call(methods.election.resign, { leader }, options);
+    const { header } = await this.#rpc.checkedCall(methods.election.resign, { leader }, options);
     return withHeader(header, {});
   }
 }

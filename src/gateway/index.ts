@@ -6,6 +6,7 @@
 import { checkPositive } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
 import { invalidInput } from '../errors.js';
+import { checkOptions } from '../options.js';
 import type { TransportFactory, TransportOptions } from '../transport/transport-options.js';
 import { type Fetch, GatewayHttp } from './http.js';
 import { GatewayTransport } from './transport.js';
@@ -67,6 +68,15 @@ export interface GatewayOptions {
   readonly silenceMs?: number | undefined;
 }
 
+const GATEWAY_OPTIONS = {
+  fetch: true,
+  allHeaders: true,
+  guardWrites: true,
+  guardPrefix: true,
+  allowRepeatedWrites: true,
+  silenceMs: true,
+} as const;
+
 /**
  * Carries calls over etcd's JSON gateway, by `fetch` alone, for hosts without sockets. Unary calls, watches and
  * keepalives work as elsewhere, but that each watch takes a connection of its own, of which browsers have six for one host;
@@ -74,14 +84,16 @@ export interface GatewayOptions {
  * are guarded, and some calls are refused: see `guardWrites`. TLS is the host's: `tls` of the client is refused. A
  * browser asks etcd by CORS first: `etcd --cors`.
  */
-export function gateway({
-  fetch,
-  allHeaders = !isBrowser(),
-  guardWrites = !sendsOnce(),
-  guardPrefix = 'etcdwire/gateway-guards/',
-  allowRepeatedWrites = false,
-  silenceMs = 60_000,
-}: GatewayOptions = {}): TransportFactory {
+export function gateway(options: GatewayOptions = {}): TransportFactory {
+  checkOptions(options, GATEWAY_OPTIONS, 'gateway');
+  const {
+    fetch,
+    allHeaders = !isBrowser(),
+    guardWrites = !sendsOnce(),
+    guardPrefix = 'etcdwire/gateway-guards/',
+    allowRepeatedWrites = false,
+    silenceMs = 60_000,
+  } = options;
   checkPositive(silenceMs, 'silenceMs', 'milliseconds');
   const prefix = toBytes(guardPrefix, 'guardPrefix');
   /** One for each client: its endpoints lead to the same keys, and an attempt may follow another elsewhere. */
@@ -91,13 +103,13 @@ export function gateway({
     if (!('host' in endpoint.address))
       throw invalidInput('endpoints', 'a Unix socket', 'http: and https: for the gateway');
     if (tls !== undefined) throw invalidInput('tls', 'some', 'none for the gateway: fetch trusts whom the host trusts');
-    const options = {
+    const httpOptions = {
       fetch: fetch ?? ((url: string, init: RequestInit) => globalThis.fetch(url, init)),
       maxRequestBytes,
       allHeaders,
       mayRepeat: guardWrites,
     };
-    const http = new GatewayHttp(endpoint.url, options);
+    const http = new GatewayHttp(endpoint.url, httpOptions);
     if (!guardWrites) return new GatewayTransport(http, { maxReceiveBytes, silenceMs });
     const guards = guardsOf.get(clientOptions) ?? new WriteGuards(prefix, maxTxnOps);
     guardsOf.set(clientOptions, guards);

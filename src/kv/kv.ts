@@ -1,10 +1,10 @@
-import { checkInt64, show } from '../arguments.js';
+import { checkInt64 } from '../arguments.js';
 import type { BytesLike } from '../bytes.js';
 import { readStream } from '../channel/read-stream.js';
-import type { CallOptions, Rpc } from '../channel/rpc.js';
-import { invalidInput } from '../errors.js';
+import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
 import { FlatIterator } from '../flat-iterator.js';
 import { methods } from '../gen/methods.js';
+import { checkOptions, KEYS_HINTS } from '../options.js';
 import { checkTxn } from '../txn/check-txn.js';
 import type { Op, Txn, TxnResult } from '../txn/op.js';
 import { txnRequest, txnResult } from '../txn/txn.js';
@@ -12,10 +12,14 @@ import { checkKey, type Keys, ownKeys } from './key-range.js';
 import { KeyValue } from './key-value.js';
 import { rangePage } from './range-page.js';
 import {
+  DELETE_OPTIONS,
   type DeleteOptions,
   deleteRequest,
+  PUT_HINTS,
+  PUT_OPTIONS,
   type PutOptions,
   putRequest,
+  RANGE_OPTIONS,
   type RangeOptions,
   rangeRequest,
 } from './requests.js';
@@ -36,6 +40,33 @@ export type GetOptions = Pick<RangeOptions, 'revision' | 'serializable' | 'keysO
 
 /** Options of a read of every key; the page size is chosen by weight. */
 export type ScanOptions = Omit<RangeOptions, 'limit' | 'sort' | 'countOnly'>;
+
+/** Options of a compaction. */
+type CompactOptions = { readonly physical?: boolean | undefined } & CallOptions;
+
+const RANGE_CALL = { ...RANGE_OPTIONS, ...CALL_OPTIONS } as const;
+const PUT_CALL = { ...PUT_OPTIONS, ...CALL_OPTIONS } as const;
+const DELETE_CALL = { ...DELETE_OPTIONS, ...CALL_OPTIONS } as const;
+const COMPACT_CALL = { physical: true, ...CALL_OPTIONS } as const;
+const GET_CALL = { revision: true, serializable: true, keysOnly: true, ...CALL_OPTIONS } as const;
+const SCAN_CALL = {
+  revision: true,
+  serializable: true,
+  keysOnly: true,
+  minModRevision: true,
+  maxModRevision: true,
+  minCreateRevision: true,
+  maxCreateRevision: true,
+  ...CALL_OPTIONS,
+} as const;
+
+/** The types leave these out, but the presets of a range let them in. */
+const RANGE_HAS_IT = 'range has this option';
+const SCAN_HINTS = { ...KEYS_HINTS, limit: RANGE_HAS_IT, sort: RANGE_HAS_IT, countOnly: RANGE_HAS_IT } as const;
+const GET_HINTS = {
+  ...SCAN_HINTS,
+  prefix: 'to read all keys with a prefix, call range(prefix(key))',
+} as const;
 
 export interface KVOptions {
   /** Operations a transaction may have; as the server's `--max-txn-ops`. */
@@ -60,18 +91,20 @@ export class KV {
 
   /** The key, or undefined where there is none. */
   async get(key: BytesLike, options: GetOptions & CallOptions = {}): Promise<KeyValue | undefined> {
-    refuse(options, ['countOnly'], 'get');
+    checkOptions(options, GET_CALL, 'get', GET_HINTS);
     const response = await this.#rpc.call(methods.kv.range, rangeRequest(checkKey(key, 'key'), options), options);
     return rangeResult(response).kvs[0];
   }
 
   async range(keys: Keys, options: RangeOptions & CallOptions = {}): Promise<WithHeader<RangeResult>> {
+    checkOptions(options, RANGE_CALL, 'range', KEYS_HINTS);
     const response = await this.#rpc.call(methods.kv.range, rangeRequest(keys, options), options);
     return withHeader(response.header, rangeResult(response));
   }
 
   /** Every key of a range in ascending order, all as of one revision. */
   scan(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncIterableIterator<KeyValue> {
+    checkOptions(options, SCAN_CALL, 'scan', SCAN_HINTS);
     return new FlatIterator(this.#packedPages(keys, options), ({ kvs }) => kvs);
   }
 
@@ -84,7 +117,6 @@ export class KV {
   }
 
   #packedPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<PackedPage, void> {
-    refuse(options, ['countOnly', 'limit', 'sort'], 'scan');
     rangeRequest(keys, options);
     const { maxReceiveBytes } = this.#options;
     return scanPages(ownKeys(keys), options, {
@@ -104,11 +136,13 @@ export class KV {
   }
 
   async put(key: BytesLike, value: BytesLike, options: PutOptions & CallOptions = {}): Promise<WithHeader<PutResult>> {
+    checkOptions(options, PUT_CALL, 'put', PUT_HINTS);
     const response = await this.#rpc.call(methods.kv.put, putRequest(key, value, options), options);
     return withHeader(response.header, putResult(response));
   }
 
   async delete(keys: Keys, options: DeleteOptions & CallOptions = {}): Promise<WithHeader<DeleteResult>> {
+    checkOptions(options, DELETE_CALL, 'delete', KEYS_HINTS);
     const response = await this.#rpc.call(methods.kv.deleteRange, deleteRequest(keys, options), options);
     return withHeader(response.header, deleteResult(response));
   }
@@ -117,7 +151,7 @@ export class KV {
     txn: Txn<Then, Else>,
     options: CallOptions = {},
   ): Promise<WithHeader<TxnResult<Then, Else>>> {
-    if (typeof txn !== 'object' || txn === null) throw invalidInput('txn', show(txn), '{ if, then, else }');
+    checkCallOptions(options, 'txn');
     const request = txnRequest(txn);
     checkTxn(request, this.#options.maxTxnOps);
     const response = await this.#rpc.call(methods.kv.txn, request, options);
@@ -128,10 +162,8 @@ export class KV {
    * Discards history below `revision`, which is the oldest one that can be read and watched from then on. `physical`
    * waits until the space is free in the database file.
    */
-  async compact(
-    revision: bigint,
-    options: { readonly physical?: boolean | undefined } & CallOptions = {},
-  ): Promise<WithHeader<object>> {
+  async compact(revision: bigint, options: CompactOptions = {}): Promise<WithHeader<object>> {
+    checkOptions(options, COMPACT_CALL, 'compact');
     const request = { revision: checkInt64(revision, 'revision', 1n), physical: options.physical };
     const response = await this.#rpc.call(methods.kv.compact, request, options);
     return withHeader(response.header, {});
@@ -153,12 +185,6 @@ export class KV {
 
 async function* unpacked(pages: AsyncIterable<PackedPage>): AsyncGenerator<ScanPage, void> {
   for await (const { revision, kvs } of pages) yield { revision, kvs: [...kvs] };
-}
-
-/** The types leave these out, but the presets of a range let them in. */
-function refuse(options: RangeOptions, names: readonly (keyof RangeOptions)[], what: string): void {
-  const given = names.find((name) => options[name] !== undefined && options[name] !== false);
-  if (given !== undefined) throw invalidInput(given, `an option that ${what} has not`, 'range, which has it');
 }
 
 /** etcd streams no such ranges. */

@@ -38,6 +38,19 @@ export interface RangeOptions {
   readonly maxCreateRevision?: bigint | undefined;
 }
 
+export const RANGE_OPTIONS = {
+  limit: true,
+  revision: true,
+  sort: true,
+  serializable: true,
+  keysOnly: true,
+  countOnly: true,
+  minModRevision: true,
+  maxModRevision: true,
+  minCreateRevision: true,
+  maxCreateRevision: true,
+} as const;
+
 /** What else is to happen to a key that is put. */
 export interface PutOptions {
   /** Attach the key to this lease; without it the key is detached from the one it had. */
@@ -50,11 +63,18 @@ export interface PutOptions {
   readonly ignoreLease?: boolean | undefined;
 }
 
+export const PUT_OPTIONS = { lease: true, prevKv: true, ignoreValue: true, ignoreLease: true } as const;
+
+/** Other clients of etcd grant a lease in a put. */
+export const PUT_HINTS = { ttl: 'to attach a lease: lease: (await etcd.lease.grant({ ttl: 5 })).id' } as const;
+
 /** What the answer to a deletion is to tell. */
 export interface DeleteOptions {
   /** Answer with the deleted keys. */
   readonly prevKv?: boolean | undefined;
 }
+
+export const DELETE_OPTIONS = { prevKv: true } as const;
 
 const SORT_TARGETS = {
   key: SortTarget.KEY,
@@ -69,7 +89,7 @@ const SORT_ORDERS = { ascend: SortOrder.ASCEND, descend: SortOrder.DESCEND } as 
 
 // And each gives all its fields in one order, left out or not: what writes them to the wire is then fastest.
 
-export function rangeRequest(keys: Keys, options: RangeOptions): Init<RangeRequest> {
+export function rangeRequest(keys: Keys, options: RangeOptions = {}): Init<RangeRequest> {
   const { key, rangeEnd } = resolveKeys(keys, 'keys');
   const { limit, sort, serializable, keysOnly, countOnly } = options;
   const sorted = sort !== undefined && checkSort(sort);
@@ -90,7 +110,7 @@ export function rangeRequest(keys: Keys, options: RangeOptions): Init<RangeReque
   };
 }
 
-export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions): Init<PutRequest> {
+export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions = {}): Init<PutRequest> {
   const bytes = toBytes(value, 'value');
   if (options.ignoreValue && bytes.length > 0)
     throw invalidInput('value', 'a value together with ignoreValue', 'an empty value');
@@ -106,7 +126,7 @@ export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions
   };
 }
 
-export function deleteRequest(keys: Keys, options: DeleteOptions): Init<DeleteRangeRequest> {
+export function deleteRequest(keys: Keys, options: DeleteOptions = {}): Init<DeleteRangeRequest> {
   const { key, rangeEnd } = resolveKeys(keys, 'keys');
   return { key, rangeEnd, prevKv: options.prevKv };
 }

@@ -1,9 +1,10 @@
 import { checkInt64, show } from '../arguments.js';
 import { readStream } from '../channel/read-stream.js';
-import type { CallOptions, Rpc } from '../channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
 import { amended, EtcdError, invalidInput, timedOut } from '../errors.js';
 import { methods } from '../gen/methods.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
+import { checkOptions } from '../options.js';
 import { randomId } from '../random-id.js';
 import { backoffMs, monotonicMs, pause } from '../time.js';
 import { type KeepAlive, leaseLost } from './keep-alive.js';
@@ -27,6 +28,9 @@ export interface GrantOptions extends CallOptions {
   /** The lease's number, above 0n. Default: a random one. */
   readonly id?: bigint | undefined;
 }
+
+const GRANT_OPTIONS = { ttl: true, id: true, ...CALL_OPTIONS } as const;
+const TIME_TO_LIVE_OPTIONS = { keys: true, ...CALL_OPTIONS } as const;
 
 /** What a lease has left. */
 export interface TimeToLive {
@@ -54,15 +58,17 @@ export class Leases {
    * already exists" means the first one came through.
    */
   async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
-    const ttl = checkTtl(options.ttl);
+    checkOptions(options, GRANT_OPTIONS, 'lease.grant');
+    const ttl = checkTtl(options?.ttl);
     const id = options.id === undefined ? randomId() : checkInt64(options.id, 'id', 1n);
     // The server counts from some time after the request was handed to a connection: the first that may have counted.
     let sentAt = 0;
     const onSent = (): void => {
       sentAt ||= monotonicMs();
     };
-    const left = this.#rpc.within(options);
+    const { signal, endpoint } = options;
     const { timeoutMs } = this.#rpc.bounded(options);
+    const left = this.#rpc.within({ signal, timeoutMs, endpoint });
     const deadline = monotonicMs() + timeoutMs;
     let doubtful = false;
     let last: EtcdError | undefined;
@@ -82,8 +88,8 @@ export class Leases {
         doubtful = error.outcome === 'unknown';
         if (options.id !== undefined || error.outcome !== 'unknown' || error.code !== 'Unavailable') throw error;
         last = error;
-        await pause(Math.min(backoffMs(attempt), deadline - monotonicMs()), options.signal);
-        if (options.signal?.aborted) throw error;
+        await pause(Math.min(backoffMs(attempt), deadline - monotonicMs()), signal);
+        if (signal?.aborted) throw error;
         if (monotonicMs() >= deadline) throw grantTimedOut(timeoutMs, error);
       }
     }
@@ -91,6 +97,7 @@ export class Leases {
 
   /** Ends a lease and deletes its keys. A keepalive of it here ends first, with reason `LeaseRevoked`. */
   async revoke(id: bigint, options: CallOptions = {}): Promise<WithHeader<object>> {
+    checkCallOptions(options, 'lease.revoke');
     checkInt64(id, 'id', 1n);
     this.#keeper.lose(id, leaseLost(id, 'LeaseRevoked', 'it was revoked by this client'));
     const response = await this.#rpc.call(methods.lease.leaseRevoke, { id }, options);
@@ -102,6 +109,7 @@ export class Leases {
     id: bigint,
     options: { readonly keys?: boolean | undefined } & CallOptions = {},
   ): Promise<WithHeader<TimeToLive>> {
+    checkOptions(options, TIME_TO_LIVE_OPTIONS, 'lease.timeToLive');
     const request = { id: checkInt64(id, 'id', 1n), keys: options.keys };
     const response = await this.#rpc.call(methods.lease.leaseTimeToLive, request, options);
     const { ttl, grantedTtl, keys } = response;
@@ -110,6 +118,7 @@ export class Leases {
 
   /** The numbers of all leases. */
   async leases(options: CallOptions = {}): Promise<WithHeader<{ readonly ids: readonly bigint[] }>> {
+    checkCallOptions(options, 'lease.leases');
     const response = await this.#rpc.call(methods.lease.leaseLeases, {}, options);
     return withHeader(response.header, { ids: response.leases.map(({ id }) => id) });
   }
@@ -129,6 +138,7 @@ export class Leases {
    * where there is no such lease.
    */
   async keepAliveOnce(id: bigint, options: CallOptions = {}): Promise<WithHeader<Pick<Lease, 'id' | 'ttl'>>> {
+    checkCallOptions(options, 'lease.keepAliveOnce');
     const request = { id: checkInt64(id, 'id', 1n) };
     const answers = readStream(this.#rpc, methods.lease.leaseKeepAlive, request, this.#rpc.bounded(options));
     for await (const { header, ttl } of answers) {

@@ -1,6 +1,6 @@
 import { checkInt64 } from '../arguments.js';
 import { type BytesLike, toBytes } from '../bytes.js';
-import { type CallOptions, type Rpc, unhurried } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, type Rpc, unhurried } from '../channel/rpc.js';
 import { methods } from '../gen/methods.js';
 import { checkKey } from '../kv/key-range.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
@@ -27,6 +27,7 @@ export class LockService {
     lease: bigint,
     options: CallOptions = {},
   ): Promise<WithHeader<{ readonly key: Uint8Array }>> {
+    checkCallOptions(options, 'lockService.lock');
     const request = { name: toBytes(name, 'name'), lease: checkInt64(lease, 'lease', 1n) };
     const { header, key } = await this.#rpc.call(methods.lock.lock, request, unhurried(options));
     return withHeader(header, { key });
@@ -34,6 +35,7 @@ export class LockService {
 
   /** Deletes the key that `lock` gave, whoever may have put it since. */
   async unlock(key: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
+    checkCallOptions(options, 'lockService.unlock');
     const { header } = await this.#rpc.call(methods.lock.unlock, { key: checkKey(key, 'key') }, options);
     return withHeader(header, {});
   }

@@ -1,6 +1,6 @@
 import { checkChoice, checkInt64, checkName, checkUint64 } from '../arguments.js';
 import { readStream } from '../channel/read-stream.js';
-import { type CallOptions, type Rpc, unhurried } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, type Rpc, unhurried } from '../channel/rpc.js';
 import { EtcdError } from '../errors.js';
 import { AlarmAction, AlarmType, DowngradeAction, type StatusResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
@@ -40,6 +40,7 @@ export class Maintenance {
 
   /** Version, size of the database, leader and progress of the member at an endpoint. */
   async status(endpoint: string, options: CallOptions = {}): Promise<Status> {
+    checkCallOptions(options, 'maintenance.status');
     const { header, ...status } = await this.#rpc.call(
       methods.maintenance.status,
       {},
@@ -50,11 +51,13 @@ export class Maintenance {
 
   /** The alarms that are raised, of all members. */
   async alarms(options?: CallOptions): Promise<WithHeader<{ readonly alarms: readonly Alarm[] }>> {
+    checkCallOptions(options, 'maintenance.alarms');
     return this.#alarm({ action: AlarmAction.GET }, options);
   }
 
   /** Clears an alarm, as one of `alarms()`, when its cause is gone. */
   async disarm(alarm: Alarm, options?: CallOptions): Promise<WithHeader<{ readonly alarms: readonly Alarm[] }>> {
+    checkCallOptions(options, 'maintenance.disarm');
     const type = checkChoice(ALARMS, alarm.alarm, 'alarm.alarm');
     const memberId = checkUint64(alarm.memberId, 'alarm.memberId');
     return this.#alarm({ action: AlarmAction.DEACTIVATE, memberId, alarm: type }, options);
@@ -62,6 +65,7 @@ export class Maintenance {
 
   /** Gives the space of deleted and compacted data back to the file system. The member answers nobody meanwhile. */
   async defragment(endpoint: string, options: CallOptions = {}): Promise<WithHeader<object>> {
+    checkCallOptions(options, 'maintenance.defragment');
     const { header } = await this.#rpc.call(
       methods.maintenance.defragment,
       {},
@@ -72,6 +76,7 @@ export class Maintenance {
 
   /** CRC-32 of a member's whole database; for tests, for it differs between members that agree. */
   async hash(endpoint: string, options: CallOptions = {}): Promise<WithHeader<{ readonly hash: number }>> {
+    checkCallOptions(options, 'maintenance.hash');
     const { header, hash } = await this.#rpc.call(
       methods.maintenance.hash,
       {},
@@ -86,6 +91,7 @@ export class Maintenance {
     revision = 0n,
     options: CallOptions = {},
   ): Promise<WithHeader<{ readonly hash: number; readonly compactRevision: bigint; readonly hashRevision: bigint }>> {
+    checkCallOptions(options, 'maintenance.hashKV');
     const request = { revision: checkInt64(revision, 'revision') };
     const callOptions = { ...unhurried(options), endpoint: checkUrl(endpoint) };
     const { header, ...hashes } = await this.#rpc.call(methods.maintenance.hashKv, request, callOptions);
@@ -94,6 +100,7 @@ export class Maintenance {
 
   /** A member's database. `timeoutMs` holds for each piece. */
   snapshot(endpoint: string, options: CallOptions = {}): Snapshot {
+    checkCallOptions(options, 'maintenance.snapshot');
     return new Snapshot(
       readStream(this.#rpc, methods.maintenance.snapshot, {}, { ...unhurried(options), endpoint: checkUrl(endpoint) }),
     );
@@ -106,6 +113,7 @@ export class Maintenance {
    * @throws EtcdError, reason `NotLeader`, where none of them is the leader.
    */
   async moveLeader(targetId: bigint, options: CallOptions = {}): Promise<WithHeader<object>> {
+    checkCallOptions(options, 'maintenance.moveLeader');
     const request = { targetId: checkUint64(targetId, 'targetId') };
     const left = this.#rpc.within(options);
     const endpoint = options.endpoint ?? (await this.#leader(left));
@@ -121,7 +129,7 @@ export class Maintenance {
   ): Promise<WithHeader<{ readonly version: string }>> {
     const target = action === 'cancel' ? version : checkName(version, 'version');
     const request = { action: checkChoice(DOWNGRADES, action, 'action'), version: target };
-    const answer = await this.#rpc.call(methods.maintenance.downgrade, request, options);
+    const answer = await this.#rpc.checkedCall(methods.maintenance.downgrade, request, options);
     return withHeader(answer.header, { version: answer.version });
   }
 

@@ -5,6 +5,7 @@ import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../er
 import { checkKey, type Keys, resolveKeys, type WireRange } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { onAbort } from '../on-abort.js';
+import { checkOptions } from '../options.js';
 import { after, pause } from '../time.js';
 import type { Mirror, MirrorMessage } from './mirror.js';
 import { SortedKeys } from './sorted-keys.js';
@@ -13,6 +14,9 @@ import { SortedKeys } from './sorted-keys.js';
 const FIRST_LOOK_MS = 5;
 /** How often the store is looked at, while somebody waits for a revision and no event tells of it. */
 const LOOK_MS = 100;
+
+/** Names of the options of `cachedRange` and of `waitForRevision`. */
+export const CACHED_RANGE_OPTIONS = { signal: true, timeoutMs: true } as const;
 
 interface Waiter {
   readonly revision: bigint;
@@ -86,11 +90,10 @@ export class CachedRange implements AsyncDisposable {
   }
 
   /** Waits until everything up to this revision is in it. @throws EtcdError */
-  waitForRevision(
-    revision: bigint,
-    { signal, timeoutMs = Number.POSITIVE_INFINITY }: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
-  ): Promise<void> {
+  waitForRevision(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
     return new Promise((resolve, reject) => {
+      checkOptions(options, CACHED_RANGE_OPTIONS, 'waitForRevision');
+      const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
       checkInt64(revision, 'revision');
       checkTimeout(timeoutMs, 'timeoutMs');
       if (this.#ended !== undefined) return reject(this.#ended);

@@ -30,6 +30,8 @@ export interface MirrorOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export const MIRROR_OPTIONS = { prevKv: true, signal: true } as const;
+
 /** What a mirror needs of a client. */
 export interface MirrorSource {
   scanPages(keys: Keys, options: { readonly signal?: AbortSignal | undefined }): AsyncGenerator<ScanPage, void>;

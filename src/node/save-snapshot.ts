@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, lstat, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { concatBytes } from '../bytes.js';
-import type { CallOptions } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import type { Client } from '../client.js';
 import { invalidInput } from '../errors.js';
 import type { SnapshotSink } from '../maintenance/snapshot.js';
@@ -22,6 +22,7 @@ export async function saveSnapshot(
   path: string,
   options?: CallOptions,
 ): Promise<number> {
+  checkCallOptions(options, 'saveSnapshot');
   const target = await targetOf(path);
   // Of its own: another save of the same path may be under way.
   const part = `${target}.${randomUUID()}.part`;

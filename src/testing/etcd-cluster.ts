@@ -5,6 +5,7 @@ import { checkCount } from '../arguments.js';
 import { Client } from '../client.js';
 import type { Member } from '../cluster/cluster.js';
 import { EtcdError } from '../errors.js';
+import { checkFields, checkOptions } from '../options.js';
 import { pause } from '../time.js';
 import { EtcdMember } from './etcd-member.js';
 import { FaultProxy } from './fault-proxy.js';
@@ -32,6 +33,9 @@ export interface EtcdClusterTls {
   readonly clientCaFile?: string | undefined;
 }
 
+const CLUSTER_OPTIONS = { etcd: true, members: true, args: true, peerProxies: true, tls: true } as const;
+const CLUSTER_TLS = { certFile: true, keyFile: true, clientCaFile: true } as const;
+
 /** Makes a member known to the cluster by its peer URL, and gives all members as they are then. */
 export type AddMember = (peerUrl: string) => Promise<readonly Pick<Member, 'name' | 'peerUrls'>[]>;
 
@@ -42,6 +46,9 @@ export interface JoinOptions {
   /** What makes it known. Default: `memberAdd`, which takes a cluster without TLS and authentication. */
   readonly add?: AddMember | undefined;
 }
+
+const JOIN_OPTIONS = { learner: true, add: true } as const;
+const LEADER_OPTIONS = { timeoutMs: true } as const;
 
 /** Where a member listens, and where it advertises that the others reach it. */
 interface Place {
@@ -74,6 +81,8 @@ export class EtcdCluster implements AsyncDisposable {
 
   /** Resolves once all members serve. @throws Error with the end of a member's log; EtcdError on bad input. */
   static async start(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
+    checkOptions(options, CLUSTER_OPTIONS, 'EtcdCluster.start');
+    if (options.tls !== undefined) checkFields(options.tls, CLUSTER_TLS, 'tls');
     const members = Number(checkCount(options.members ?? 1, 'members', 1n));
     const cluster = new EtcdCluster(options);
     try {
@@ -98,7 +107,9 @@ export class EtcdCluster implements AsyncDisposable {
   }
 
   /** Starts one more member, once the cluster takes it. By default it votes. */
-  async join({ learner, add = (peerUrl) => this.#add(peerUrl, learner) }: JoinOptions = {}): Promise<EtcdMember> {
+  async join(options: JoinOptions = {}): Promise<EtcdMember> {
+    checkOptions(options, JOIN_OPTIONS, 'EtcdCluster.join');
+    const { learner, add = (peerUrl) => this.#add(peerUrl, learner) } = options;
     const [place] = (await this.#places(1)) as [Placed];
     const { name, advertisedPeer } = place.place;
     const known = await add(advertisedPeer).catch(async (error: unknown) => {
@@ -124,7 +135,9 @@ export class EtcdCluster implements AsyncDisposable {
   }
 
   /** The member that leads, once one does, within 30 s by default. Not for clusters with TLS. @throws Error */
-  async leader({ timeoutMs = LEADER_TIMEOUT_MS } = {}): Promise<EtcdMember> {
+  async leader(options: { readonly timeoutMs?: number | undefined } = {}): Promise<EtcdMember> {
+    checkOptions(options, LEADER_OPTIONS, 'EtcdCluster.leader');
+    const { timeoutMs = LEADER_TIMEOUT_MS } = options;
     const deadline = performance.now() + timeoutMs;
     while (performance.now() < deadline) {
       for (const member of this.#members.filter(({ running }) => running)) {

@@ -1,4 +1,5 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
+import { checkOptions } from '../options.js';
 import type { BytesTest } from './bytes-test.js';
 import { Lane, type Pace } from './lane.js';
 
@@ -10,6 +11,8 @@ export interface FaultProxyOptions {
   /** Tells from bytes to the server who sends them, for `cutOff`; what it told last holds for their connection. */
   readonly senderOf?: ((bytes: Uint8Array) => string | undefined) | undefined;
 }
+
+const PROXY_OPTIONS = { senderOf: true } as const;
 
 interface Pair {
   readonly client: Socket;
@@ -43,6 +46,7 @@ export class FaultProxy implements AsyncDisposable {
 
   /** In front of `target`, `http://host:port` or `https://host:port`; takes connections on 127.0.0.1. */
   static async start(target: string, options: FaultProxyOptions = {}): Promise<FaultProxy> {
+    checkOptions(options, PROXY_OPTIONS, 'FaultProxy.start');
     const { hostname, port } = new URL(target);
     const server = createServer();
     await new Promise<void>((resolve, reject) => {

@@ -1,4 +1,7 @@
+import { checkOptions } from '../options.js';
 import type { Violation } from './violation.js';
+
+const RESOURCE_OPTIONS = { fenced: true } as const;
 
 /**
  * Something outside of etcd that a lock protects, as it should be: it refuses a write whose token is smaller than one it
@@ -9,8 +12,9 @@ export class GuardedResource {
   #greatest = 0n;
   readonly #stale: Violation<'stale write'>[] = [];
 
-  constructor({ fenced = true }: { readonly fenced?: boolean | undefined } = {}) {
-    this.#fenced = fenced;
+  constructor(options: { readonly fenced?: boolean | undefined } = {}) {
+    checkOptions(options, RESOURCE_OPTIONS, 'GuardedResource');
+    this.#fenced = options.fenced ?? true;
   }
 
   /** Writes that were taken though a later holder had written before. */

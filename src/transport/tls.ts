@@ -1,5 +1,6 @@
 import { describeType, textOf } from '../bytes.js';
 import { type EtcdError, invalidInput } from '../errors.js';
+import { checkFields } from '../options.js';
 import { type Endpoint, parseEndpoint } from './endpoint.js';
 
 /** PEM texts or bytes. */
@@ -14,19 +15,22 @@ export interface TlsOptions {
   readonly serverName?: string | undefined;
 }
 
+const TLS_OPTIONS = { ca: true, cert: true, key: true, serverName: true } as const;
+
 /** A function is asked for each new connection: what was renewed meanwhile is used from then on. */
 export type TlsSource = TlsOptions | (() => TlsOptions | Promise<TlsOptions>);
 
 /** @throws EtcdError, reason `InvalidInput`; what was given is not part of it. */
 export function checkTls(tls: TlsSource | undefined): TlsSource | undefined {
-  return tls === undefined || typeof tls === 'function' ? tls : checkOptions(tls);
+  return tls === undefined || typeof tls === 'function' ? tls : checkTlsOptions(tls);
 }
 
 /** A copy that has nothing else in it. */
-function checkOptions(tls: TlsOptions): TlsOptions {
+function checkTlsOptions(tls: TlsOptions): TlsOptions {
   // A promise has none of the options: the platform's authorities would be trusted in place of those meant.
   if (typeof tls !== 'object' || tls === null || 'then' in tls)
     throw invalidInput('tls', describeType(tls), 'options, or a function that gives them');
+  checkFields(tls, TLS_OPTIONS, 'tls');
   const { ca, cert, key, serverName } = tls;
   if ((cert === undefined) !== (key === undefined))
     throw invalidInput(key === undefined ? 'tls.key' : 'tls.cert', 'none', 'tls.cert and tls.key, or neither');
@@ -48,7 +52,7 @@ export async function tlsForDial(tls: TlsSource | undefined): Promise<TlsOptions
     // In its words there may be anything.
     throw new Error('the function given as tls failed', { cause });
   }
-  return checkOptions(given);
+  return checkTlsOptions(given);
 }
 
 /** The name that the certificate must bear. TLS knows no dot at the end. */

@@ -3,6 +3,7 @@ import { type BytesLike, toBytes } from '../bytes.js';
 import { invalidInput } from '../errors.js';
 import { CompareResult, CompareTarget, type Compare as WireCompare } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/key-range.js';
+import { checkFields } from '../options.js';
 import type { Init } from '../protobuf/codec.js';
 
 /** How a key is to compare with the operand. */
@@ -48,6 +49,8 @@ export const compare = {
   }),
 };
 
+const COMPARE = { target: true, keys: true, operator: true, operand: true } as const;
+
 const RESULTS = {
   '==': CompareResult.EQUAL,
   '!=': CompareResult.NOT_EQUAL,
@@ -67,6 +70,7 @@ const TARGETS = {
 export function compareRequest(condition: Compare, argument: string): Init<WireCompare> {
   if (typeof condition !== 'object' || condition === null)
     throw invalidInput(argument, show(condition), 'one of compare.…, such as compare.exists');
+  checkFields(condition, COMPARE, argument);
   const { target, operator, operand, keys } = condition;
   return {
     ...resolveKeys(keys, `${argument}.keys`),

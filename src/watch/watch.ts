@@ -34,6 +34,15 @@ export interface WatchOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export const WATCH_OPTIONS = {
+  startRevision: true,
+  prevKv: true,
+  filters: true,
+  bufferBytes: true,
+  progress: true,
+  signal: true,
+} as const;
+
 /**
  * The events of a key or a range of keys: each once, in revision order, over any number of reconnects. Iterate over the
  * events or over `batches()`, not both. Iteration ends when the watch is closed, and throws an `EtcdError` when it

@@ -124,7 +124,7 @@ describe('what the server would refuse is refused before it is sent (S36)', () =
     [
       'a misspelt list',
       { than: [] } as never,
-      /^txn: got an object with something else in it; allowed: if, then, else/,
+      /^txn: got the unknown option than; allowed: if, then, else; did you mean then\?/,
     ],
     [
       'an operator that is none',

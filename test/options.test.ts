@@ -1,0 +1,487 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, inject, test } from 'vitest';
+import {
+  Barrier,
+  DoubleBarrier,
+  Election,
+  Mutex,
+  PriorityQueue,
+  Queue,
+  ReentrantMutex,
+  RWMutex,
+  SelfHealingSession,
+  Semaphore,
+  Session,
+  type StmTransaction,
+  stm,
+  withLock,
+} from '../src/concurrency/index.js';
+import { Service } from '../src/discovery/index.js';
+import { gateway } from '../src/gateway/index.js';
+import { Client, compare, EtcdError, type Interceptor, op, prefix } from '../src/index.js';
+import { saveSnapshot } from '../src/node/index.js';
+import { EtcdCluster, FaultProxy, GuardedResource } from '../src/testing/index.js';
+import { openClient, unique } from './support/client.js';
+import { errorOf } from './support/errors.js';
+
+// Plain JavaScript has no compiler that refuses an option which does not exist. The functions refuse it themselves.
+
+/** Runs the call under test, so that only what this call sends is counted, and not what sessions send meanwhile. */
+const underTest = new AsyncLocalStorage<string[]>();
+const counting: Interceptor = {
+  unary: (call, next) => {
+    underTest.getStore()?.push(call.method.path);
+    return next(call);
+  },
+  stream: (call, handler, next) => {
+    underTest.getStore()?.push(call.method.path);
+    return next(call, handler);
+  },
+};
+
+interface Subjects {
+  readonly etcd: Client;
+  readonly session: Session;
+}
+type Call = (options: never, subjects: Subjects) => unknown;
+
+const ENDPOINT = inject('endpoints')[0] as string;
+const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 1n };
+
+/** Every public function, method and constructor that takes options. */
+const CALLS: Readonly<Record<string, Call>> = {
+  'new Client': (options) => new Client({ endpoints: [ENDPOINT], ...(options as object) }),
+  'Client.sync': (options, { etcd }) => etcd.sync(options),
+  'Keyspace.get': (options, { etcd }) => etcd.get('k', options),
+  'Keyspace.range': (options, { etcd }) => etcd.range('k', options),
+  'Keyspace.scan': (options, { etcd }) => etcd.scan('k', options),
+  'Keyspace.put': (options, { etcd }) => etcd.put('k', 'x', options),
+  'Keyspace.delete': (options, { etcd }) => etcd.delete('k', options),
+  'Keyspace.txn': (options, { etcd }) => etcd.txn({}, options),
+  'Keyspace.compact': (options, { etcd }) => etcd.compact(1n, options),
+  'Keyspace.watch': (options, { etcd }) => etcd.watch('k', options),
+  'Keyspace.mirror': (options, { etcd }) => etcd.mirror('k', options),
+  'Keyspace.cachedRange': (options, { etcd }) => etcd.cachedRange('k', options),
+  'CachedRange.waitForRevision': async (options, { etcd }) => {
+    await using cached = await underTest.exit(() => etcd.cachedRange(unique()));
+    await cached.waitForRevision(0n, options);
+  },
+  'op.get': (options, { etcd }) => etcd.txn({ then: [op.get('k', options)] }),
+  'op.range': (options, { etcd }) => etcd.txn({ else: [op.range('k', options)] }),
+  'op.put': (options, { etcd }) => etcd.txn({ then: [op.put('k', 'x', options)] }),
+  'op.delete': (options, { etcd }) => etcd.txn({ then: [op.txn({ then: [op.delete('k', options)] })] }),
+  'Leases.grant': (options, { etcd }) => etcd.lease.grant(options),
+  'Leases.revoke': (options, { etcd }) => etcd.lease.revoke(1n, options),
+  'Leases.timeToLive': (options, { etcd }) => etcd.lease.timeToLive(1n, options),
+  'Leases.leases': (options, { etcd }) => etcd.lease.leases(options),
+  'Leases.keepAliveOnce': (options, { etcd }) => etcd.lease.keepAliveOnce(1n, options),
+  'Auth.enable': (options, { etcd }) => etcd.auth.enable(options),
+  'Auth.disable': (options, { etcd }) => etcd.auth.disable(options),
+  'Auth.status': (options, { etcd }) => etcd.auth.status(options),
+  'Auth.authenticate': (options, { etcd }) => etcd.auth.authenticate('a', 'b', options),
+  'Auth.userAdd': (options, { etcd }) => etcd.auth.userAdd('a', { noPassword: true }, options),
+  'Auth.userGet': (options, { etcd }) => etcd.auth.userGet('a', options),
+  'Auth.userList': (options, { etcd }) => etcd.auth.userList(options),
+  'Auth.userDelete': (options, { etcd }) => etcd.auth.userDelete('a', options),
+  'Auth.userChangePassword': (options, { etcd }) => etcd.auth.userChangePassword('a', 'b', options),
+  'Auth.userGrantRole': (options, { etcd }) => etcd.auth.userGrantRole('a', 'b', options),
+  'Auth.userRevokeRole': (options, { etcd }) => etcd.auth.userRevokeRole('a', 'b', options),
+  'Auth.roleAdd': (options, { etcd }) => etcd.auth.roleAdd('a', options),
+  'Auth.roleGet': (options, { etcd }) => etcd.auth.roleGet('a', options),
+  'Auth.roleList': (options, { etcd }) => etcd.auth.roleList(options),
+  'Auth.roleDelete': (options, { etcd }) => etcd.auth.roleDelete('a', options),
+  'Auth.roleGrantPermission': (options, { etcd }) => etcd.auth.roleGrantPermission('a', 'read', 'k', options),
+  'Auth.roleRevokePermission': (options, { etcd }) => etcd.auth.roleRevokePermission('a', 'k', options),
+  'Cluster.memberList': (options, { etcd }) => etcd.cluster.memberList(options),
+  'Cluster.memberAdd': (options, { etcd }) => etcd.cluster.memberAdd(['http://a:1'], options),
+  'Cluster.memberPromote': (options, { etcd }) => etcd.cluster.memberPromote(1n, options),
+  'Cluster.memberUpdate': (options, { etcd }) => etcd.cluster.memberUpdate(1n, ['http://a:1'], options),
+  'Cluster.memberRemove': (options, { etcd }) => etcd.cluster.memberRemove(1n, options),
+  'Maintenance.status': (options, { etcd }) => etcd.maintenance.status(ENDPOINT, options),
+  'Maintenance.alarms': (options, { etcd }) => etcd.maintenance.alarms(options),
+  'Maintenance.disarm': (options, { etcd }) => etcd.maintenance.disarm({ memberId: 1n, alarm: 'corrupt' }, options),
+  'Maintenance.defragment': (options, { etcd }) => etcd.maintenance.defragment(ENDPOINT, options),
+  'Maintenance.hash': (options, { etcd }) => etcd.maintenance.hash(ENDPOINT, options),
+  'Maintenance.hashKV': (options, { etcd }) => etcd.maintenance.hashKV(ENDPOINT, 0n, options),
+  'Maintenance.snapshot': (options, { etcd }) => etcd.maintenance.snapshot(ENDPOINT, options),
+  'Maintenance.moveLeader': (options, { etcd }) => etcd.maintenance.moveLeader(1n, options),
+  'Maintenance.downgrade': (options, { etcd }) => etcd.maintenance.downgrade('cancel', '', options),
+  'LockService.lock': (options, { etcd }) => etcd.lockService.lock('a', 1n, options),
+  'LockService.unlock': (options, { etcd }) => etcd.lockService.unlock('k', options),
+  'ElectionService.campaign': (options, { etcd }) => etcd.electionService.campaign('a', 1n, 'x', options),
+  'ElectionService.proclaim': (options, { etcd }) => etcd.electionService.proclaim(LEADER, 'x', options),
+  'ElectionService.leader': (options, { etcd }) => etcd.electionService.leader('a', options),
+  'ElectionService.observe': (options, { etcd }) => etcd.electionService.observe('a', options).next(),
+  'ElectionService.resign': (options, { etcd }) => etcd.electionService.resign(LEADER, options),
+  'Session.open': (options, { etcd }) => Session.open(etcd, options),
+  'Mutex.lock': (options, { session }) => new Mutex(session, 'm').lock(options),
+  'Mutex.tryLock': (options, { session }) => new Mutex(session, 'm').tryLock(options),
+  'Held.txn': (options, subjects) => held(subjects, (lock) => lock.txn({}, options)),
+  'Held.unlock': (options, subjects) => held(subjects, (lock) => lock.unlock(options)),
+  'RWMutex.readLock': (options, { session }) => new RWMutex(session, 'm').readLock(options),
+  'RWMutex.lock': (options, { session }) => new RWMutex(session, 'm').lock(options),
+  'RWMutex.tryReadLock': (options, { session }) => new RWMutex(session, 'm').tryReadLock(options),
+  'RWMutex.tryLock': (options, { session }) => new RWMutex(session, 'm').tryLock(options),
+  'ReentrantMutex.lock': (options, { session }) => new ReentrantMutex(session, 'm').lock('me', options),
+  'Semaphore.acquire': (options, { session }) => new Semaphore(session, 's', 1).acquire(options),
+  'Semaphore.tryAcquire': (options, { session }) => new Semaphore(session, 's', 1).tryAcquire(options),
+  'Election.campaign': (options, { session }) => new Election(session, 'e').campaign('x', options),
+  'Election.resume': (options, { session }) => new Election(session, 'e').resume(1n, options),
+  'Election.leader': (options, { session }) => new Election(session, 'e').leader(options),
+  'Election.observe': (options, { session }) => new Election(session, 'e').observe(options).next(),
+  'Leadership.proclaim': (options, subjects) => leading(subjects, (leader) => leader.proclaim('x', options)),
+  'Leadership.resign': (options, subjects) => leading(subjects, (leader) => leader.resign(options)),
+  'Barrier.hold': (options, { etcd }) => new Barrier(etcd, 'b').hold(options),
+  'Barrier.release': (options, { etcd }) => new Barrier(etcd, 'b').release(options),
+  'Barrier.wait': (options, { etcd }) => new Barrier(etcd, 'b').wait(options),
+  'DoubleBarrier.enter': (options, { session }) => new DoubleBarrier(session, 'b', 1).enter(options),
+  'DoubleBarrier.leave': async (options, { session }) => {
+    const barrier = new DoubleBarrier(session, unique(), 1);
+    await underTest.exit(() => barrier.enter());
+    await barrier.leave(options);
+  },
+  'Queue.enqueue': (options, { session }) => new Queue(session, 'q').enqueue('x', options),
+  'Queue.dequeue': (options, { session }) => new Queue(session, 'q').dequeue(options),
+  'PriorityQueue.enqueue': (options, { session }) => new PriorityQueue(session, 'q').enqueue('x', 1, options),
+  'PriorityQueue.dequeue': (options, { session }) => new PriorityQueue(session, 'q').dequeue(options),
+  stm: (options, { etcd }) => stm(etcd, () => {}, options),
+  'StmTransaction.put': (options, { etcd }) => stm(etcd, (tx: StmTransaction) => tx.put('k', 'x', options)),
+  withLock: (options, { etcd }) => withLock(etcd, 'm', () => {}, options),
+  'SelfHealingSession.open': (options, { etcd }) => SelfHealingSession.open(etcd, options),
+  'SelfHealingSession.register': (options, subjects) =>
+    healing(subjects, (session) => session.register('k', 'x', options)),
+  'SelfHealingSession.unregister': (options, subjects) =>
+    healing(subjects, (session) => session.unregister('k', options)),
+  'Service.register': (options, { etcd, session }) =>
+    new Service(etcd, 's').register(session, 'id', { address: 'a' }, options),
+  'Service.list': (options, { etcd }) => new Service(etcd, 's').list(options),
+  'Service.watch': (options, { etcd }) => new Service(etcd, 's').watch(options).next(),
+  gateway: (options) => gateway(options),
+  saveSnapshot: (options, { etcd }) => saveSnapshot(etcd, ENDPOINT, '/nowhere/at/all', options),
+  'EtcdCluster.start': (options) => EtcdCluster.start(options),
+  'EtcdCluster.join': (options) => EtcdCluster.prototype.join.call(undefined as never, options),
+  'EtcdCluster.leader': (options) => EtcdCluster.prototype.leader.call(undefined as never, options),
+  'FaultProxy.start': (options) => FaultProxy.start('http://127.0.0.1:1', options),
+  'new GuardedResource': (options) => new GuardedResource(options),
+};
+
+/** What only this package itself calls, although it is public or belongs to a public class. */
+const INTERNAL = new Set([
+  'grpcJs',
+  'new EtcdCluster',
+  'new EtcdMember',
+  'new FaultProxy',
+  'new Mirror',
+  'new Watch',
+  'Leases.bounded',
+]);
+
+async function held<T>({ session }: Subjects, use: (held: Awaited<ReturnType<Mutex['lock']>>) => Promise<T>) {
+  const lock = await underTest.exit(() => new Mutex(session, unique()).lock());
+  return use(lock).finally(() => underTest.exit(() => lock.unlock()));
+}
+
+async function leading<T>(
+  { session }: Subjects,
+  use: (leader: Awaited<ReturnType<Election['campaign']>>) => Promise<T>,
+) {
+  const leader = await underTest.exit(() => new Election(session, unique()).campaign('x'));
+  return use(leader).finally(() => underTest.exit(() => leader.resign()));
+}
+
+async function healing<T>({ etcd }: Subjects, use: (session: SelfHealingSession) => Promise<T>) {
+  const session = await underTest.exit(() => SelfHealingSession.open(etcd));
+  return use(session).finally(() => underTest.exit(() => session.close()));
+}
+
+/** The error of a call, and what the call sent. */
+async function refusalOf(call: Call, options: unknown): Promise<{ error: EtcdError; sent: readonly string[] }> {
+  const etcd = openClient({ interceptors: [counting] });
+  await using session = await Session.open(etcd);
+  const sent: string[] = [];
+  const error = await errorOf(() => underTest.run(sent, async () => call(options as never, { etcd, session })));
+  return { error, sent };
+}
+
+const REFUSED = { code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' };
+
+test.each(Object.entries(CALLS))(
+  '%s refuses an option that it does not have, and sends nothing',
+  async (name, call) => {
+    const { error, sent } = await refusalOf(call, { frobnicate: true });
+    expect(error).toMatchObject(REFUSED);
+    const method = name.replace(/^(?:new |.*\.)/, '');
+    expect(error.message).toMatch(
+      // A method that is one RPC may go by the name of the RPC, such as etcdserverpb.Auth/AuthEnable.
+      new RegExp(`^options: got the unknown option frobnicate for [\\w./]*${method}; allowed: \\w+`, 'i'),
+    );
+    expect(sent).toEqual([]);
+  },
+);
+
+test.each(Object.entries(CALLS).filter(([name]) => name !== 'new Client'))(
+  '%s refuses options that are not an object, and sends nothing',
+  async (_name, call) => {
+    for (const [options, shown] of [
+      [null, 'null'],
+      ['text', 'a string'],
+      [5, 'the number 5'],
+      [7n, '7n'],
+      [() => {}, 'a function'],
+      [[], 'an object (Array)'],
+      [new Map([['timeoutMs', 5]]), 'an object (Map)'],
+    ] as const) {
+      const { error, sent } = await refusalOf(call, options);
+      expect(error).toMatchObject(REFUSED);
+      expect(error.message.startsWith(`options: got ${shown} for `), error.message).toBe(true);
+      expect(sent).toEqual([]);
+    }
+  },
+);
+
+test('what a call under test sends is counted', async () => {
+  const etcd = openClient({ interceptors: [counting] });
+  const sent: string[] = [];
+  await underTest.run(sent, async () => {
+    await etcd.get('k', { timeoutMs: 5_000 });
+    await using watch = etcd.watch('k');
+    await watch.created();
+  });
+  expect(sent).toEqual(['/etcdserverpb.KV/Range', '/etcdserverpb.Watch/Watch']);
+});
+
+test('raw functions refuse an option that they do not have, and send nothing', async () => {
+  const { raw } = openClient({ interceptors: [counting] });
+  let called = 0;
+  for (const [service, stubs] of Object.entries(raw)) {
+    for (const [name, stub] of Object.entries(stubs) as [string, (...given: unknown[]) => unknown][]) {
+      for (const given of [[{ frobnicate: true }], [{}, { frobnicate: true }]]) {
+        // A bidirectional stream takes options alone; the others take a message first.
+        if (given.length !== (/watch\.watch$|leaseKeepAlive$/.test(`${service}.${name}`) ? 1 : 2)) continue;
+        const sent: string[] = [];
+        const error = await errorOf(() => underTest.run(sent, async () => stub(...given)));
+        expect(error).toMatchObject(REFUSED);
+        expect(error.message).toContain(`the unknown option frobnicate for raw.${service}.${name};`);
+        expect(sent).toEqual([]);
+        called += 1;
+      }
+    }
+  }
+  expect(called).toBe(Object.values(raw).flatMap((stubs) => Object.values(stubs)).length);
+});
+
+test('every public function that takes options is in the table', async () => {
+  const found = [...(await publicFunctions())].filter(([, code]) => takesOptions(code)).map(([name]) => name);
+  expect(found.filter((name) => !INTERNAL.has(name)).sort()).toEqual(Object.keys(CALLS).sort());
+  expect([...INTERNAL].filter((name) => !found.includes(name))).toEqual([]);
+});
+
+/** Parameters named options, and those that the function takes apart, which an object is given for. */
+function takesOptions(code: string): boolean {
+  return /^[^(]*\((?:[^{)]*\boptions\b|[^)]*\{)/.test(code);
+}
+
+/** The source text of each function that an entry of the package exports, and of each method of each class. */
+async function publicFunctions(): Promise<Map<string, string>> {
+  const functions = new Map<string, string>();
+  const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { exports: Record<string, unknown> };
+  const entries = Object.values(exports).flatMap((each) => {
+    const { default: file } = each as { readonly default?: string };
+    return file === undefined ? [] : [file.replace('./dist/', 'src/').replace(/\.js$/, '.ts')];
+  });
+  expect(entries).toContain('src/index.ts');
+  for (const entry of entries) {
+    const folder = dirname(entry);
+    for (const [, names = '', file = ''] of readFileSync(entry, 'utf8').matchAll(
+      /export (?:type )?(\{[^}]*\}|\*) from '(.*?)\.js'/g,
+    )) {
+      const exported = await exportsOf(join(folder, `${file}.ts`));
+      for (const [name, value] of Object.entries(exported))
+        if (names === '*' || new RegExp(`\\b${name}\\b`).test(names)) addFunctions(functions, name, value);
+    }
+    for (const [name, value] of Object.entries(await exportsOf(entry))) addFunctions(functions, name, value);
+  }
+  return functions;
+}
+
+function exportsOf(file: string): Promise<Record<string, unknown>> {
+  return import(/* @vite-ignore */ join(process.cwd(), file));
+}
+
+function addFunctions(functions: Map<string, string>, name: string, value: unknown): void {
+  if (typeof value === 'object' && value !== null)
+    for (const [key, each] of Object.entries(value))
+      if (typeof each === 'function') functions.set(`${name}.${key}`, String(each));
+  if (typeof value !== 'function') return;
+  const code = String(value);
+  if (!code.startsWith('class ')) return void functions.set(name, code);
+  const built = /^\s*constructor(\([\s\S]*)/m.exec(code)?.[1];
+  if (built !== undefined) functions.set(`new ${name}`, built);
+  for (const owner of [value, value.prototype as object]) {
+    for (const [key, { value: method }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
+      if (typeof method === 'function' && key !== 'constructor' && key !== 'prototype')
+        functions.set(`${name}.${key}`, String(method));
+    }
+  }
+}
+
+test.each<[string, (etcd: Client) => unknown, string]>([
+  [
+    'ttl of a put',
+    (etcd) => etcd.put('k', 'x', { ttl: 5 } as never),
+    'options: got the unknown option ttl for put; allowed: lease, prevKv, ignoreValue, ignoreLease, signal, timeoutMs, ' +
+      'endpoint; to attach a lease: lease: (await etcd.lease.grant({ ttl: 5 })).id',
+  ],
+  [
+    'ttl of op.put',
+    (etcd) => etcd.txn({ then: [op.put('k', 'x', { ttl: 5 } as never)] }),
+    'lease: (await etcd.lease.grant({ ttl: 5 })).id',
+  ],
+  ...(['watch', 'range', 'scan', 'delete', 'mirror', 'cachedRange'] as const).map(
+    (call): [string, (etcd: Client) => unknown, string] => [
+      `prefix of ${call}`,
+      (etcd) => etcd[call]('k', { prefix: true } as never),
+      '; to name all keys with a prefix, pass prefix(key) as the key',
+    ],
+  ),
+  ['prefix of get', (etcd) => etcd.get('k', { prefix: true } as never), 'call range(prefix(key))'],
+  ['timeout of get', (etcd) => etcd.get('k', { timeout: 5 } as never), '; did you mean timeoutMs?'],
+  [
+    'timeoutMs of watch',
+    (etcd) => etcd.watch('k', { timeoutMs: 5 } as never),
+    '; to set a time limit: signal: AbortSignal.timeout(ms)',
+  ],
+  ['an option in other case', (etcd) => etcd.get('k', { keys_only: true } as never), '; did you mean keysOnly?'],
+  ['swapped letters', (etcd) => etcd.get('k', { singal: undefined, sginal: 1 } as never), 'did you mean signal?'],
+  ['ttl of a lock', (etcd) => withLock(etcd, 'm', () => {}, { TTL: 5 } as never), '; did you mean ttl?'],
+  [
+    'a signal alone',
+    (etcd) => etcd.get('k', AbortSignal.timeout(5_000) as never),
+    'the unknown option aborted for get; allowed: revision',
+  ],
+  ['limit of get', (etcd) => etcd.get('k', { limit: 1 } as never), '; range has this option'],
+  ['a misspelt list', (etcd) => etcd.txn({ than: [] } as never), 'txn: got the unknown option than; allowed: if, then'],
+  [
+    'a txn in a txn',
+    (etcd) => etcd.txn({ then: [op.txn(null as never)] }),
+    'txn: got null; allowed: an object with if',
+  ],
+  [
+    'a lease beside the options',
+    (etcd) => etcd.txn({ then: [{ ...op.put('k', 'x'), lease: 5n } as never] }),
+    'op.put: got the unknown option lease; allowed: type, key, options, value',
+  ],
+  [
+    'a property that no condition has',
+    (etcd) => etcd.txn({ if: [{ ...compare.exists('k'), rangeEnd: 'l' } as never] }),
+    'if[0]: got the unknown option rangeEnd; allowed: target, keys, operator, operand',
+  ],
+])('%s is refused with a hint', async (_what, call, message) => {
+  const etcd = openClient({ interceptors: [counting] });
+  const sent: string[] = [];
+  const error = await errorOf(() => underTest.run(sent, async () => call(etcd)));
+  expect(error).toMatchObject(REFUSED);
+  expect(error.message).toContain(message);
+  expect(sent).toEqual([]);
+});
+
+test('a grant without options is refused', async () => {
+  const error = await errorOf((openClient().lease.grant as () => Promise<unknown>).call(openClient().lease));
+  expect(error).toMatchObject(REFUSED);
+  expect(error.message).toMatch(/^ttl: got undefined; allowed: whole seconds/);
+});
+
+const NEW_CLIENT = 'options: got %; allowed: { endpoints: [...] }';
+const DID_YOU_MEAN = "; did you mean new Client({ endpoints: ['http://host:2379'] })?";
+
+test.each<[string, unknown, string]>([
+  ['nothing', undefined, NEW_CLIENT.replace('%', 'undefined')],
+  ['null', null, NEW_CLIENT.replace('%', 'null')],
+  ['a number', 5, NEW_CLIENT.replace('%', 'the number 5')],
+  ['a URL', 'http://root:hunter2@a:1', NEW_CLIENT.replace('%', 'a string') + DID_YOU_MEAN],
+  ['a list', ['http://a:1'], NEW_CLIENT.replace('%', 'an object (Array)') + DID_YOU_MEAN],
+])('a client of %s is refused with what it takes', async (_what, options, message) => {
+  const error = await errorOf(() => new Client(options as never));
+  expect(error).toMatchObject(REFUSED);
+  expect(error.message).toBe(message);
+});
+
+test.each<[string, object, RegExp]>([
+  ['hosts', { hosts: ['http://a:1'] }, /unknown option hosts for Client; .*; did you mean endpoints\?$/],
+  [
+    'tls of Node',
+    { tls: { rejectUnauthorized: false } },
+    /^tls: got the unknown option rejectUnauthorized; allowed: ca, cert, key, serverName$/,
+  ],
+  ['tls in other case', { tls: { servername: 'a' } }, /^tls: .*; did you mean serverName\?$/],
+  ['tls that is a list', { tls: [] }, /^tls: got an object \(Array\)/],
+  ['no auth', { auth: null }, /^auth: got null; allowed: an object with username, password, token, allowPlaintext$/],
+  ['another user', { auth: { user: 'a', password: 'b' } }, /^auth: got the unknown option user; .* mean username\?$/],
+])('a client with %s is refused', async (_what, options, message) => {
+  const error = await errorOf(() => new Client({ endpoints: ['http://a:1'], ...options }));
+  expect(error).toMatchObject(REFUSED);
+  expect(error.message).toMatch(message);
+});
+
+test('a function for tls that gives an unknown property fails the call', async () => {
+  const etcd = openClient({
+    endpoints: [ENDPOINT.replace('http:', 'https:')],
+    tls: () => ({ caFile: 'ca.pem' }) as never,
+  });
+  const error = await errorOf(etcd.get('k', { timeoutMs: 1_000 }));
+  expect(`${error.message} ${(error.cause as Error | undefined)?.message}`).toContain('the unknown option caFile');
+});
+
+test('a cluster for tests refuses an unknown property of tls', async () => {
+  const error = await errorOf(() => EtcdCluster.start({ tls: { cert: 'a' } as never }));
+  expect(error.message).toMatch(/^tls: got the unknown option cert; allowed: certFile, keyFile, clientCaFile;/);
+});
+
+test('unknown names without a value, and inherited known ones, pass', async () => {
+  const etcd = openClient();
+  const key = unique();
+  await etcd.put(key, 'x', { ttl: undefined, lease: undefined } as never);
+  expect((await etcd.get(key, Object.create({ serializable: true })))?.text()).toBe('x');
+  expect(
+    (
+      await etcd.get(
+        key,
+        new (class {
+          timeoutMs = 5_000;
+          toJSON() {}
+        })(),
+      )
+    )?.text(),
+  ).toBe('x');
+  expect((await etcd.get(key, Object.assign(Object.create(null), { keysOnly: true })))?.text()).toBe('');
+  const error = await errorOf(etcd.put(key, 'x', Object.create({ ttl: 5 })));
+  expect(error.message).toContain('the unknown option ttl for put');
+});
+
+test.each(['toString', 'constructor', '__proto__'])('a property named %s is refused', async (name) => {
+  const options: object = JSON.parse(`{ ${JSON.stringify(name)}: 1 }`);
+  expect(await errorOf(openClient().get('k', options))).toMatchObject(REFUSED);
+});
+
+test('a program that extends every object keeps its calls', async () => {
+  const extended = Object.prototype as { frobnicate?: string };
+  extended.frobnicate = 'x';
+  try {
+    expect(await openClient().get(unique(), { serializable: true })).toBeUndefined();
+    expect(await errorOf(openClient().get('k', { frobnicate: true } as never))).toMatchObject(REFUSED);
+  } finally {
+    delete extended.frobnicate;
+  }
+});
+
+test('a name that may be a key or a secret is not shown', async () => {
+  const names = ['app/users', 'geheim-1234', 'a'.repeat(33), 'S3CR3T', ' ', 'x\u001b[31m'];
+  for (const name of names) {
+    const error = await errorOf(openClient().range(prefix('a'), { [name]: 1 }));
+    expect(error.message).toMatch(/^options: got an unknown option for range; allowed: limit, /);
+    expect(error.message).not.toContain(name.length > 1 ? name : 'never');
+    expect(error).toBeInstanceOf(EtcdError);
+  }
+});
