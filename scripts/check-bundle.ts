@@ -11,41 +11,41 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** Bytes after gzip that each may take: what it takes now, and a little. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 46_900 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 52_200 },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 50_800,
+    limit: 57_000,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 56_700,
+    limit: 63_500,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
     code: "export { Client } from './src/index.js'; export * from './src/gateway/index.js'",
-    limit: 58_800,
+    limit: 64_000,
   },
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
-    limit: 50_800,
+    limit: 57_000,
   },
   {
     imports: '`Client`, `etcdwire/node`',
     code: "export { Client } from './src/index.js'; export * from './src/node/index.js'",
-    limit: 47_500,
+    limit: 52_700,
   },
   {
     imports: '`Client`, `etcdwire/grpc-js` (without grpc-js)',
     code: "export { Client } from './src/index.js'; export * from './src/grpc-js.js'",
-    limit: 48_900,
+    limit: 54_100,
   },
   {
     imports: '`Client`, `etcdwire/testing`',
     code: "export { Client } from './src/index.js'; export * from './src/testing/index.js'",
-    limit: 53_200,
+    limit: 58_500,
   },
 ];
 
