@@ -27,7 +27,7 @@ const RANKS: readonly (readonly string[])[] = [
       'once',
       'log',
     ],
-    ...['checked-signal', 'on-abort', 'protobuf', 'random-id'],
+    ...['checked-signal', 'on-abort', 'protobuf', 'random-id', 'turn-queue'],
   ],
   ['gen', 'method-table'],
   ['json'],

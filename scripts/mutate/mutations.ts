@@ -300,4 +300,18 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: 'return plain(value);',
     tests: ['test/caller-buffers'],
   },
+  {
+    mistake: 'a write over the gateway does not compare its guard',
+    file: 'src/gateway/write-guards.ts',
+    find: "compare: [{ ...unmoved, targetUnion: { case: 'modRevision', value: revision } }],",
+    replace: 'compare: revision < 0n ? [unmoved] : [],',
+    tests: ['test/gateway/resending-generated'],
+  },
+  {
+    mistake: 'each answer to the creation of a watch looks through all that are under way',
+    file: 'src/watch/watch-stream.ts',
+    find: 'if (this.#keepsIds === true) return this.#requested.has(watchId) ? watchId : undefined;',
+    replace: 'if (this.#keepsIds === true) return [...this.#requested.keys()].find((id) => id === watchId);',
+    tests: ['test/watch/growth'],
+  },
 ];

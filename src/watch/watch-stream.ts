@@ -10,6 +10,7 @@ import type { StatusCode } from '../status.js';
 import { errorFromText } from '../status-error.js';
 import { after, backoffMs, monotonicMs, pause } from '../time.js';
 import type { OutgoingStream } from '../transport/transport.js';
+import { TurnQueue } from '../turn-queue.js';
 import type { Watcher } from './watcher.js';
 
 /** Concerns every watch of the stream, or one that could not be created. */
@@ -61,7 +62,7 @@ export class WatchStream {
   readonly #byId = new Map<bigint, Watcher>();
   readonly #ids = new Map<Watcher, bigint>();
   /** Watches to be created on this stream, whose requests have not been sent. */
-  readonly #queued = new Set<Watcher>();
+  readonly #queued = new TurnQueue<Watcher>();
   /** Creations that were sent and not answered, by the id that the client asked for, in the order of sending. */
   readonly #requested = new Map<bigint, Watcher>();
   /** Of each watch the latest entry in `#requested`: a watch may be removed and added again before the first answer. */
@@ -234,11 +235,9 @@ export class WatchStream {
 
   /** Sends as many creations as can be told apart by their answers. */
   #sendCreations(): void {
-    for (const watcher of this.#queued) {
-      const stream = this.#stream;
-      if (stream === undefined) return;
+    for (let stream = this.#stream; stream !== undefined && this.#queued.size > 0; stream = this.#stream) {
       if (this.#requested.size > 0 && (this.#keepsIds !== true || this.#oneByOne)) return;
-      this.#queued.delete(watcher);
+      const watcher = this.#queued.take() as Watcher;
       const watchId = this.#nextId++;
       try {
         const value = watcher.createRequest(watchId, this.#tooLarge > 0);
@@ -303,11 +302,11 @@ export class WatchStream {
   /** The creation that this id answers. Undefined for an answer that is none, or that comes a second time. */
   #requestAnswered(watchId: bigint): bigint | undefined {
     if (this.#byId.has(watchId)) return undefined;
-    const [first] = this.#requested.keys();
-    if (first === undefined) return undefined;
-    this.#keepsIds ??= watchId === first;
-    if (!this.#keepsIds) return first;
-    return this.#requested.has(watchId) ? watchId : undefined;
+    if (this.#keepsIds === true) return this.#requested.has(watchId) ? watchId : undefined;
+    // One at a time is under way.
+    const [only] = this.#requested.keys();
+    if (only !== undefined) this.#keepsIds ??= watchId === only;
+    return only;
   }
 
   /** Takes an answered creation off the list. Tells whether it is the latest one of its watch. */

@@ -1,7 +1,7 @@
+import { TurnQueue } from '../../turn-queue.js';
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES } from './frame.js';
 import type { PeerSettings } from './settings.js';
-import { TurnQueue } from './turn-queue.js';
 
 /** A stream that has data to send. */
 interface Sender {

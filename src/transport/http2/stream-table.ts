@@ -1,7 +1,7 @@
+import { TurnQueue } from '../../turn-queue.js';
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { MAX_STREAM_ID } from './frame.js';
 import type { Http2Stream } from './stream.js';
-import { TurnQueue } from './turn-queue.js';
 
 /** A power of two. */
 const RECENT = 1_024;

@@ -3,13 +3,11 @@ import { Deadlines, type Expiring } from '../../../src/transport/http2/deadlines
 import { Outgoing } from '../../../src/transport/http2/outgoing.js';
 import { SendFlow } from '../../../src/transport/http2/send-flow.js';
 import { initialSettings } from '../../../src/transport/http2/settings.js';
-import { TurnQueue } from '../../../src/transport/http2/turn-queue.js';
+import { TurnQueue } from '../../../src/turn-queue.js';
+import { growth, MAX_GROWTH } from '../../support/growth.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
 // What many calls, streams or messages cost grows with their number, and not with its square.
-
-/** Ten times as many may cost so many times as much: ten, and the noise of a measurement. Quadratic work costs 100 times. */
-const MAX_GROWTH = 40;
 
 describe('a queue of waiting streams', () => {
   test('takes its items in the order in which they came, without those that left', () => {
@@ -183,19 +181,3 @@ describe('the deadlines of many calls', () => {
     expect(expired).toEqual(kept.map(({ deadline }) => deadline).sort((a, b) => a - b));
   });
 });
-
-/** How many times as much CPU time the work takes for ten times as many; `prepare` gives the work. */
-function growth(count: number, prepare: (count: number) => () => void): number {
-  const [few, many] = [count, 10 * count].map((each) => {
-    const times = Array.from({ length: 5 }, () => {
-      const work = prepare(each);
-      const before = process.cpuUsage();
-      work();
-      const { user, system } = process.cpuUsage(before);
-      return user + system;
-    });
-    return Math.min(...times);
-  }) as [number, number];
-  // Less than this is not measured well.
-  return many / Math.max(few, 1_000);
-}

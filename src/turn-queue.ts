@@ -11,6 +11,14 @@ export class TurnQueue<T> {
     return this.#items.size;
   }
 
+  has(item: T): boolean {
+    return this.#items.has(item);
+  }
+
+  clear(): void {
+    this.#items.clear();
+  }
+
   /** Adds the item at the end, unless it is in the queue. */
   add(item: T): void {
     this.#items.add(item);

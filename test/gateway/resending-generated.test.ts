@@ -1,0 +1,147 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { stm } from '../../src/concurrency/index.js';
+import { type Fetch, gateway } from '../../src/gateway/index.js';
+import { type Client, EtcdError, prefix } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { openGateway } from '../support/gateway.js';
+
+// A host and a network that do with the copies of a request what they may: the first answer is lost, the copies race, or
+// one arrives after any number of later requests. Whatever is tried is applied once, or is said to be unknown.
+
+/** What becomes of one request. The number tells after how many later requests a copy arrives. */
+type Fate = 'once' | 'first answer lost' | 'race' | number;
+
+type Step =
+  | { readonly do: 'put' | 'delete' | 'other puts'; readonly key: number }
+  /** As many at a time. */
+  | { readonly do: 'increment'; readonly times: number };
+
+const fate: fc.Arbitrary<Fate> = fc.oneof(
+  fc.constantFrom<Fate>('once', 'first answer lost', 'first answer lost', 'race'),
+  fc.integer({ min: 0, max: 6 }),
+);
+const key = fc.nat({ max: 1 });
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ do: fc.constantFrom('put', 'put', 'delete', 'other puts'), key }),
+  fc.record({ do: fc.constant('increment' as const), times: fc.integer({ min: 1, max: 3 }) }),
+);
+
+test('each write over a host that repeats requests in any way is applied once, or at most once where it says so', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(step, { minLength: 2, maxLength: 8 }),
+      fc.array(fate, { minLength: 1, maxLength: 12 }),
+      play,
+    ),
+    { seed: 20_260, numRuns: 60 },
+  );
+}, 120_000);
+
+async function play(steps: readonly Step[], fates: readonly Fate[]): Promise<void> {
+  const [direct, name] = [openClient(), unique('resent')];
+  const from = (await direct.put(`${name}/counter`, '0')).header.revision + 1n;
+  const host = new FickleHost(fates);
+  const etcd = openGateway({ transport: gateway({ guardWrites: true, fetch: host.fetch }) });
+  /** What the client said of each value that was put. */
+  const told = new Map<string, EtcdError | undefined>();
+  const note = async (value: string, writing: Promise<unknown>): Promise<void> => {
+    told.set(value, await errorOrNone(writing));
+  };
+  let [incremented, unknown] = [0, 0];
+  for (const [index, each] of steps.entries()) {
+    const value = `value-${index}`;
+    if ('key' in each) {
+      const key = `${name}/${each.key}`;
+      if (each.do === 'put') await note(value, etcd.put(key, value));
+      else if (each.do === 'other puts') await note(value, direct.put(key, value));
+      else await errorOrNone(etcd.delete(key));
+    } else {
+      const increments = await Promise.all(
+        Array.from({ length: each.times }, () => errorOrNone(increment(etcd, `${name}/counter`))),
+      );
+      for (const error of increments) {
+        if (error === undefined) incremented += 1;
+        else unknown += 1;
+      }
+    }
+  }
+  await host.deliverAll();
+  const values = await history(direct, name, from);
+  for (const [value, error] of told) {
+    const times = values.filter((each) => each === value).length;
+    if (error === undefined) expect([value, times]).toEqual([value, 1]);
+    else expect([value, times]).toEqual([value, error.outcome === 'unknown' ? Math.min(times, 1) : 0]);
+  }
+  const counter = Number((await direct.get(`${name}/counter`))?.text());
+  expect(counter).toBeGreaterThanOrEqual(incremented);
+  expect(counter).toBeLessThanOrEqual(incremented + unknown);
+  await Promise.all([etcd.close(), direct.close()]);
+}
+
+function increment(etcd: Client, counter: string): Promise<void> {
+  return stm(etcd, async (tx) => tx.put(counter, String(Number(await tx.text(counter)) + 1)));
+}
+
+async function errorOrNone(writing: Promise<unknown>): Promise<EtcdError | undefined> {
+  try {
+    await writing;
+    return undefined;
+  } catch (error) {
+    if (error instanceof EtcdError) return error;
+    throw error;
+  }
+}
+
+/** Every value that was put under the name since `from`, in order. */
+async function history(direct: Client, name: string, from: bigint): Promise<string[]> {
+  const values: string[] = [];
+  const watch = direct.watch(prefix(`${name}/`), { startRevision: from });
+  await direct.put(`${name}/end`, '');
+  for await (const { type, kv } of watch) {
+    if (kv.keyText() === `${name}/end`) break;
+    if (type === 'put') values.push(kv.text());
+  }
+  return values;
+}
+
+class FickleHost {
+  readonly #fates: readonly Fate[];
+  #requests = 0;
+  /** Copies on their way, and how many more requests they wait for. */
+  #late: { left: number; readonly send: () => Promise<unknown> }[] = [];
+
+  constructor(fates: readonly Fate[]) {
+    this.#fates = fates;
+  }
+
+  readonly fetch: Fetch = async (url, init) => {
+    const becomes = this.#fates[this.#requests++ % this.#fates.length] as Fate;
+    const copy = async (): Promise<unknown> => (await fetch(url, { ...init, signal: null })).text();
+    await this.#deliverDue();
+    switch (becomes) {
+      case 'once':
+        return fetch(url, init);
+      case 'first answer lost':
+        await copy();
+        return fetch(url, init);
+      case 'race': {
+        const [response] = await Promise.all([fetch(url, init), copy()]);
+        return response;
+      }
+      default:
+        this.#late.push({ left: becomes, send: copy });
+        return fetch(url, init);
+    }
+  };
+
+  async deliverAll(): Promise<void> {
+    for (const { send } of this.#late.splice(0)) await send();
+  }
+
+  async #deliverDue(): Promise<void> {
+    const due = this.#late.filter((each) => each.left-- <= 0);
+    this.#late = this.#late.filter((each) => !due.includes(each));
+    for (const { send } of due) await send();
+  }
+}

@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest';
+import { Rpc } from '../../src/channel/rpc.js';
+import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import type { Init } from '../../src/protobuf/codec.js';
+import type { StreamHandler, Transport } from '../../src/transport/transport.js';
+import { Watch } from '../../src/watch/watch.js';
+import { WatchStream } from '../../src/watch/watch-stream.js';
+import { growth, MAX_GROWTH } from '../support/growth.js';
+
+describe('creating many watches on one stream costs linear work', () => {
+  test.each([
+    ['when the server keeps the ids that the client chooses', false],
+    ['when a proxy chooses the ids, one creation at a time', true],
+  ])('%s', (_, ownIds) => {
+    expect(
+      growth(3_000, (count) => {
+        const server = new Answering(ownIds);
+        const { signal } = new AbortController();
+        const stream = new WatchStream(
+          new Rpc(server.transport, { timeoutMs: 1_000, renewsTokens: false, closed: signal }),
+        );
+        const watches = Array.from({ length: count }, (_watch, index) => new Watch(stream, `k${index}`, {}));
+        return () => {
+          expect(server.answerAll()).toBe(watches.length);
+        };
+      }),
+    ).toBeLessThan(MAX_GROWTH);
+  });
+});
+
+/** Answers every creation, in the order of the requests. */
+class Answering {
+  readonly #ownIds: boolean;
+  #handler: StreamHandler<WatchResponse> | undefined;
+  #asked: bigint[] = [];
+
+  constructor(ownIds: boolean) {
+    this.#ownIds = ownIds;
+  }
+
+  readonly transport: Transport = {
+    unary: () => new Promise<never>(() => {}),
+    stream: (_call, handler) => {
+      this.#handler = handler as never;
+      const send = ({ requestUnion }: Init<WatchRequest>): void => {
+        if (requestUnion?.case === 'createRequest') this.#asked.push(requestUnion.value.watchId ?? 0n);
+      };
+      return { send: send as never, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
+    },
+    close: async () => {},
+  };
+
+  answerAll(): number {
+    let answered = 0;
+    for (; this.#asked.length > 0; ) {
+      for (const asked of this.#asked.splice(0)) {
+        const watchId = this.#ownIds ? BigInt(answered) : asked;
+        answered += 1;
+        this.#handler?.message({ watchId, created: true, events: [] } as unknown as WatchResponse);
+      }
+    }
+    return answered;
+  }
+}
