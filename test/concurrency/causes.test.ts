@@ -1,0 +1,73 @@
+import { describe, expect, inject, test } from 'vitest';
+import {
+  Barrier,
+  Election,
+  Mutex,
+  Queue,
+  ReentrantMutex,
+  RWMutex,
+  Semaphore,
+  Session,
+  type WaitOptions,
+} from '../../src/concurrency/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { faultProxy } from '../support/fault-proxy.js';
+
+// A wait that runs out of time because no server answers is told apart from one behind another holder.
+
+const WAITS: Readonly<Record<string, (session: Session, name: string, options: WaitOptions) => Promise<unknown>>> = {
+  lock: (session, name, options) => new Mutex(session, name).lock(options),
+  tryLock: (session, name, options) => new Mutex(session, name).tryLock(options),
+  'lock of a ReentrantMutex': (session, name, options) => new ReentrantMutex(session, name).lock('owner', options),
+  readLock: (session, name, options) => new RWMutex(session, name).readLock(options),
+  campaign: (session, name, options) => new Election(session, name).campaign('me', options),
+  acquire: (session, name, options) => new Semaphore(session, name, 1).acquire(options),
+  tryAcquire: (session, name, options) => new Semaphore(session, name, 1).tryAcquire(options),
+  dequeue: (session, name, options) => new Queue(session, name).dequeue(options),
+  'wait at a barrier': (session, name, options) => new Barrier(session.client, name).wait(options),
+};
+
+describe('a wait that runs out of time', () => {
+  test.for(Object.entries(WAITS))('names the endpoint and the failure when etcd is down: %s', async ([, wait]) => {
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
+    const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
+    const { endpoint } = proxy;
+    await proxy.close();
+    // The connection that the client had is gone as soon as a call finds no other.
+    await errorOf(session.client.get('k', { timeoutMs: 200 }));
+    const error = await errorOf(wait(session, unique('lock'), { timeoutMs: 300 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', endpoint, cause: { reason: 'ConnectFailed', endpoint } });
+    expect(error.message).toContain(`last failure: cannot connect to ${endpoint}: `);
+    expect(error.outcome).toMatch(/^(?:not-sent|rejected)$/);
+  });
+
+  test.for(Object.entries(WAITS).slice(0, 5))('says that nothing was sent when nothing was: %s', async ([, wait]) => {
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
+    const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
+    await proxy.close();
+    await errorOf(session.client.get('k', { timeoutMs: 200 }));
+    const error = await errorOf(wait(session, unique('lock'), { timeoutMs: 300 }));
+    expect(error.outcome).toBe('not-sent');
+  });
+
+  test('has no cause behind another holder, and says that nothing was done', async () => {
+    const [name, holder, waiter] = [unique('lock'), await Session.open(openClient()), await Session.open(openClient())];
+    await using _held = await new Mutex(holder, name).lock();
+    const error = await errorOf(new Mutex(waiter, name).lock({ timeoutMs: 300 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
+    expect(error.cause).toBeUndefined();
+    expect(error.message).toBe('lock not done within timeoutMs = 300');
+  });
+
+  test('says that the outcome is unknown when its key may still be in the queue', async () => {
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
+    const name = unique('lock');
+    const [holder, waiter] = [openClient(), openClient({ endpoints: [proxy.endpoint] })];
+    await using _held = await new Mutex(await Session.open(holder), name).lock();
+    const waiting = errorOf(new Mutex(await Session.open(waiter, { ttl: 60 }), name).lock({ timeoutMs: 700 }));
+    await expect.poll(async () => (await holder.range({ prefix: `${name}/` })).count).toBe(2n);
+    proxy.blackhole();
+    expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
+  });
+});
