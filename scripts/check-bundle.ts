@@ -11,11 +11,11 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** Bytes after gzip that each may take: what it takes now, and a little. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 52_200 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 52_500 },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 57_000,
+    limit: 57_300,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
@@ -30,17 +30,17 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
-    limit: 57_000,
+    limit: 57_300,
   },
   {
     imports: '`Client`, `etcdwire/node`',
     code: "export { Client } from './src/index.js'; export * from './src/node/index.js'",
-    limit: 52_700,
+    limit: 53_000,
   },
   {
     imports: '`Client`, `etcdwire/grpc-js` (without grpc-js)',
     code: "export { Client } from './src/index.js'; export * from './src/grpc-js.js'",
-    limit: 54_100,
+    limit: 54_400,
   },
   {
     imports: '`Client`, `etcdwire/testing`',
