@@ -298,7 +298,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/bytes.ts',
     find: 'return copyOf(plain(value), 0, value.length);',
     replace: 'return plain(value);',
-    tests: ['test/caller-buffers'],
+    tests: ['test/fuzz/watch.test.ts'],
   },
   {
     mistake: 'a write over the gateway does not compare its guard',

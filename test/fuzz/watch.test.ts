@@ -272,11 +272,14 @@ class Watching implements Play<Step> {
     const bufferBytes = BUFFERS[buffer % BUFFERS.length];
     // What such a server says too early is handed on as it is.
     const isTrusted = !this.#kind.earlyProgress;
-    const watch = new Watch(this.#watchStream, keys, {
+    const given = new Uint8Array(Buffer.from(typeof keys === 'string' ? keys : keys.prefix));
+    const watch = new Watch(this.#watchStream, typeof keys === 'string' ? given : { prefix: given }, {
       startRevision: start,
       bufferBytes,
       progress: progress && isTrusted,
     });
+    // The caller uses its buffer for something else.
+    given.fill(0x7e);
     const isJudgedWatch = (key: string): boolean => typeof keys !== 'string' || keys === key;
     this.#watched.push(new JudgedWatch(watch, this.#store, isJudgedWatch, start));
   }
