@@ -121,6 +121,12 @@ export function amended(error: EtcdError, changes: Partial<EtcdErrorDetails>): E
   return new EtcdError(problem, { code, reason, outcome, method, endpoint, compactRevision, cause, ...changes });
 }
 
+/** The same error in words that say what to do about it; the error itself is the cause. */
+export function explained(error: EtcdError, problem: string): EtcdError {
+  const { code, reason, outcome, method, endpoint } = error;
+  return new EtcdError(problem, { code, reason, outcome, method, endpoint, cause: error });
+}
+
 interface StackCapture {
   readonly captureStackTrace?: (target: object, below?: unknown) => void;
 }

@@ -27,3 +27,17 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
     signal.removeEventListener('abort', listener);
   };
 }
+
+/** Waits for a promise that does not end with the signal. @throws the signal's reason where it aborts first. */
+export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  let offAbort = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    offAbort = onAbort(signal, () => reject(signal.reason));
+    if (signal.aborted) reject(signal.reason);
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    offAbort();
+  }
+}

@@ -74,6 +74,8 @@ const SERVER_ERRORS = {
   NoInflightDowngrade: ['FailedPrecondition', 'etcdserver: no inflight downgrade job'],
   Canceled: ['Canceled', 'etcdserver: request canceled'],
   DeadlineExceeded: ['DeadlineExceeded', 'etcdserver: context deadline exceeded'],
+  // Go's `rpctypes` does not name it.
+  ProposalDropped: ['Unknown', 'raft proposal dropped'],
 } as const satisfies Record<string, readonly [StatusCode, string]>;
 
 /**
@@ -81,7 +83,7 @@ const SERVER_ERRORS = {
  * name: raft on the member that got the request dropped it, because there was no leader, the leader was being changed, or
  * too many proposals were waiting.
  */
-export type ServerReason = keyof typeof SERVER_ERRORS | 'ProposalDropped';
+export type ServerReason = keyof typeof SERVER_ERRORS;
 
 const byMessage = new Map<string, ServerReason>(
   Object.entries(SERVER_ERRORS).map(([name, [, message]]) => [message, name as ServerReason]),
@@ -90,7 +92,6 @@ const byMessage = new Map<string, ServerReason>(
 /** Messages without a name of their own in etcd, by what they amount to. */
 const UNNAMED: ReadonlyMap<string, ServerReason> = new Map([
   ['auth: authentication failed, password was given for no password user', 'AuthFailed'],
-  ['raft proposal dropped', 'ProposalDropped'],
 ]);
 
 export function serverReason(message: string): ServerReason | undefined {
@@ -98,5 +99,5 @@ export function serverReason(message: string): ServerReason | undefined {
 }
 
 export function statusOfReason(reason: ServerReason): StatusCode {
-  return reason === 'ProposalDropped' ? 'Unknown' : SERVER_ERRORS[reason][0];
+  return SERVER_ERRORS[reason][0];
 }

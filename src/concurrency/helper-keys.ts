@@ -1,4 +1,4 @@
-import { EtcdError } from '../errors.js';
+import { EtcdError, explained } from '../errors.js';
 import { type Compare, compare } from '../txn/compare.js';
 import { op, type PutOp } from '../txn/op.js';
 
@@ -22,9 +22,7 @@ export async function withHelperKeys<T>(what: string, call: Promise<T>, where = 
     return await call;
   } catch (error) {
     if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
-    const { code, reason, outcome, method, endpoint } = error;
-    const problem = `${error.problem}; ${what} also uses keys ${where}: grant readwrite on that prefix`;
-    throw new EtcdError(problem, { code, reason, outcome, method, endpoint, cause: error });
+    throw explained(error, `${error.problem}; ${what} also uses keys ${where}: grant readwrite on that prefix`);
   }
 }
 

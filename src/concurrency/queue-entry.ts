@@ -6,6 +6,7 @@ import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/range-presets.js';
+import { randomId } from '../random-id.js';
 import { after, pause } from '../time.js';
 import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
@@ -50,8 +51,7 @@ export function queueKey(name: string, lease: bigint): QueueKey {
 
 /** A key that no other contender has, whatever the session. */
 export function uniqueKey(prefix: string, lease: bigint): string {
-  const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));
-  return `${prefix}${lease.toString(16)}-${random.toString(16).padStart(16, '0')}`;
+  return `${prefix}${lease.toString(16)}-${randomId().toString(16).padStart(16, '0')}`;
 }
 
 /**
@@ -95,7 +95,8 @@ function newEntry(queueKey: QueueKey, revision: bigint): QueueEntry {
   return { ...queueKey, revision, modRevision: revision, seenAt: revision };
 }
 
-function entryOf(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, seenAt: bigint): QueueEntry {
+/** The entry that a key stands for, as an answer of the store at revision `seenAt` shows it. */
+export function entryOf(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, seenAt: bigint): QueueEntry {
   return { ...queueKey, revision: createRevision, modRevision, seenAt };
 }
 

@@ -1,9 +1,10 @@
 import { show } from '../arguments.js';
 import { invalidInput } from '../errors.js';
+import { orAborted } from '../on-abort.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import type { Session } from './session.js';
-import { orAborted, type WaitOptions, waitLimit } from './wait-limit.js';
+import { type WaitOptions, waitLimit } from './wait-limit.js';
 
 /** Whoever a lock belongs to: JavaScript has no threads to go by, so it is said explicitly. Compared by identity. */
 export type Owner = object | symbol | string;

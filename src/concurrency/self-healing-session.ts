@@ -4,13 +4,13 @@ import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
 import { EtcdError } from '../errors.js';
 import type { Keyspace } from '../keyspace.js';
 import { checkKey } from '../kv/key-range.js';
-import { onAbort } from '../on-abort.js';
+import { onAbort, orAborted } from '../on-abort.js';
 import { checkOptions } from '../options.js';
 import { LocalQueue } from './local-queue.js';
 import { deleteLatePut } from './queue-entry.js';
 import { RegisteredKey } from './registered-key.js';
 import { Session } from './session.js';
-import { orAborted, untilSpace, type WaitOptions, waitLimit } from './wait-limit.js';
+import { untilSpace, type WaitOptions, waitLimit } from './wait-limit.js';
 
 /** A time in which the registered keys were not certain to be there. */
 export type Gap =

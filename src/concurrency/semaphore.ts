@@ -8,7 +8,7 @@ import { compare } from '../txn/compare.js';
 import { op } from '../txn/op.js';
 import { Held } from './held.js';
 import { Line } from './line.js';
-import { checkName, deleteLatePut, type QueueEntry, uniqueKey } from './queue-entry.js';
+import { checkName, deleteLatePut, entryOf, uniqueKey } from './queue-entry.js';
 import { checkSession, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
 import { watchUntil } from './watch-until.js';
@@ -89,17 +89,9 @@ export class Semaphore {
           doubtful = true;
         },
       );
-      const { createRevision: revision } = responses[1] as KeyValue;
       // Without the gate's key no second put comes through, however late: not after the permit was given back either.
       if (doubtful) await gate.unlock({ timeoutMs: Number.POSITIVE_INFINITY });
-      const entry: QueueEntry = {
-        key,
-        prefix: permits,
-        lease,
-        revision,
-        modRevision: revision,
-        seenAt: header.revision,
-      };
+      const entry = entryOf({ key, prefix: permits, lease }, responses[1] as KeyValue, header.revision);
       return Held.begin(this.#session, this.name, entry, () => {});
     } catch (error) {
       // First the gate: without its key a permit that is still on its way cannot come through.

@@ -86,20 +86,6 @@ export function waitLimit(what: string, options: WaitOptions, lifetime?: AbortSi
   };
 }
 
-/** Waits for what others wait for as well. @throws the signal's reason where it aborts first. */
-export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  let offAbort = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    offAbort = onAbort(signal, () => reject(signal.reason));
-    if (signal.aborted) reject(signal.reason);
-  });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    offAbort();
-  }
-}
-
 /**
  * Repeats a call that may safely be repeated until a server answers it, or `signal` aborts: then its reason is thrown.
  * Whoever calls this owes the proof that repeating is safe. `onUnknown` hears of attempts that may still be processed.

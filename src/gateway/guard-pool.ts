@@ -1,11 +1,13 @@
 import { concatBytes, textOf, toBytes } from '../bytes.js';
-import { amended, EtcdError } from '../errors.js';
+import { amended, EtcdError, explained } from '../errors.js';
 import { CompareResult, CompareTarget } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
+import { onAbort } from '../on-abort.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/method.js';
 import { randomId } from '../random-id.js';
 import { monotonicMs } from '../time.js';
+import { TurnQueue } from '../turn-queue.js';
 
 /** Makes one call with the metadata and within the time of the write that needs it. Calls `onSent` before it leaves. */
 export type Ask = <Request, Response>(
@@ -44,8 +46,8 @@ export class GuardPool {
   readonly #prefix: Uint8Array;
   #free: Guard[] = [];
   #taken = 0;
-  /** Writes that wait for one of the taken guards, oldest first. */
-  readonly #waiting = new Set<() => void>();
+  /** Writes that wait for one of the taken guards. */
+  readonly #waiting = new TurnQueue<() => void>();
 
   constructor(prefix: Uint8Array) {
     this.#prefix = prefix;
@@ -82,7 +84,7 @@ export class GuardPool {
   }
 
   #leave(): void {
-    const [next] = this.#waiting;
+    const next = this.#waiting.take();
     if (next === undefined) this.#taken -= 1;
     else next();
   }
@@ -90,15 +92,15 @@ export class GuardPool {
   /** Resolves when the place of a taken guard is handed over. */
   #turn(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const settle = (then: () => void) => (): void => {
-        this.#waiting.delete(enter);
-        signal.removeEventListener('abort', giveUp);
-        then();
+      const enter = (): void => {
+        offAbort();
+        resolve();
       };
-      const enter = settle(resolve);
-      const giveUp = settle(() => reject(signal.reason));
+      const offAbort = onAbort(signal, () => {
+        this.#waiting.delete(enter);
+        reject(signal.reason);
+      });
       this.#waiting.add(enter);
-      signal.addEventListener('abort', giveUp);
     });
   }
 }
@@ -142,12 +144,11 @@ async function create(prefix: Uint8Array, ask: Ask): Promise<Guard> {
 
 /** The prefix is a setting of the client, so the error may show it. */
 function notPermitted(error: EtcdError, prefix: Uint8Array): EtcdError {
-  const { code, reason, outcome, method, endpoint } = error;
   const problem =
     `the user may not read and write keys with the prefix ${JSON.stringify(textOf(prefix))}: this host may send a ` +
     'request twice, so each write goes with a guard key. Grant the user the permission readwrite on the prefix, or ' +
     'set gateway({ guardPrefix }) to a prefix that the user may read and write';
-  return new EtcdError(problem, { code, reason, outcome, method, endpoint, cause: error });
+  return explained(error, problem);
 }
 
 /** What the key has after so many writes. */

@@ -55,7 +55,7 @@ const WITHOUT_HEADER: ReadonlySet<string> = new Set([
 ]);
 
 /** A method, whatever it is asked. */
-type Answers<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
+export type Answers<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
 
 /** POSTs to the gateway of one member, and what comes of them. */
 export class GatewayHttp {
@@ -79,7 +79,12 @@ export class GatewayHttp {
 
   /** @throws EtcdError: reason `InvalidInput`; `NotInGateway`. */
   body<Request>(method: Method<Request, unknown>, request: Init<Request>): string {
-    return JSON.stringify(toJson(messagesOf(method).request, this.message(method, request)));
+    return this.bodyOf(method, this.message(method, request));
+  }
+
+  /** The same of what `message` gave. */
+  bodyOf(method: { readonly path: string }, message: unknown): string {
+    return JSON.stringify(toJson(messagesOf(method).request, message));
   }
 
   /** The answer, once its head is there. @throws EtcdError where it is none of etcd's, or an error. */

@@ -1,7 +1,7 @@
 import { amended, canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../errors.js';
 import type { DeleteRangeRequest, LeaseGrantRequest, PutRequest, TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
-import { onAbort } from '../on-abort.js';
+import { onAbort, orAborted } from '../on-abort.js';
 import { randomId } from '../random-id.js';
 import { after, monotonicMs } from '../time.js';
 import type {
@@ -14,7 +14,7 @@ import type {
 } from '../transport/transport.js';
 import { refusal } from './failures.js';
 import type { Ask } from './guard-pool.js';
-import { answerFor, type GatewayHttp } from './http.js';
+import { type Answers, answerFor, type GatewayHttp } from './http.js';
 import { repetitionOf } from './repetition.js';
 import { GatewayStream, type StreamLimits } from './stream.js';
 import type { GuardedWrite, WriteGuards } from './write-guards.js';
@@ -25,6 +25,9 @@ export interface Repetitions {
   /** Whether requests may be sent whose second copy would act again, and which nothing can guard. */
   readonly allowHarmful: boolean;
 }
+
+/** Sends a body and reads the answer, within the time of one call. Calls `onSent` before the body leaves. */
+type Exchange = <Response>(method: Answers<Response>, body: string, onSent?: () => void) => Promise<Response>;
 
 /** Calls over the JSON gateway of one member. */
 export class GatewayTransport implements Transport {
@@ -63,17 +66,18 @@ export class GatewayTransport implements Transport {
       call.onSent?.();
       outcome = 'unknown';
     };
-    const ask: Ask = async (asked, request, leaving) => {
-      const body = this.#http.body(asked, request);
+    const exchange: Exchange = async (asked, body, leaving) => {
       leaving?.();
-      return orEnded(ended.signal, async () => {
-        const response = await this.#http.post(asked, body, metadata, ended.signal);
-        return this.#http.answer(response, asked, this.#limits.maxReceiveBytes);
-      });
+      ended.signal.throwIfAborted();
+      const answer = this.#http
+        .post(asked, body, metadata, ended.signal)
+        .then((response) => this.#http.answer(response, asked, this.#limits.maxReceiveBytes));
+      // A `fetch` of the caller's own may take no notice of signals. What it gives after the end is dropped.
+      return orAborted(answer, ended.signal);
     };
     try {
-      if (this.#repetitions === undefined) return await ask(method, call.request, onSent);
-      return await this.#onceOver(this.#repetitions, call, ask, onSent, ended.signal);
+      if (this.#repetitions === undefined) return await exchange(method, this.#http.body(method, call.request), onSent);
+      return await this.#onceOver(this.#repetitions, call, exchange, onSent, ended.signal);
     } catch (error) {
       throw why ?? error;
     } finally {
@@ -87,15 +91,15 @@ export class GatewayTransport implements Transport {
   async #onceOver<Request, Response>(
     { guards, allowHarmful }: Repetitions,
     { method, request }: UnaryCall<Request, Response>,
-    ask: Ask,
+    exchange: Exchange,
     onSent: () => void,
     signal: AbortSignal,
   ): Promise<Response> {
     const message = this.#http.message(method, request);
-    const repetition = repetitionOf(method, message);
-    switch (repetition) {
+    const ask: Ask = async (asked, init, leaving) => exchange(asked, this.#http.body(asked, init), leaving);
+    switch (repetitionOf(method, message)) {
       case 'harmless':
-        return ask(method, request, onSent);
+        return exchange(method, this.#http.bodyOf(method, message), onSent);
       case 'guarded': {
         const operation = operationOf(method, message);
         const { endpoint } = this.#http;
@@ -107,7 +111,7 @@ export class GatewayTransport implements Transport {
       case 'harmful':
         if (!allowHarmful) throw refusedAsHarmful(method, this.#http.endpoint);
     }
-    return ask(method, request, onSent).catch((error: unknown) => {
+    return exchange(method, this.#http.bodyOf(method, message), onSent).catch((error: unknown) => {
       throw unsettled(error);
     });
   }
@@ -142,15 +146,6 @@ export class GatewayTransport implements Transport {
     this.#closed = true;
     for (const end of [...this.#live]) end(clientClosed());
   }
-}
-
-/** A `fetch` of the caller's own may take no notice of signals. What it gives after the end is dropped. */
-function orEnded<T>(signal: AbortSignal, action: () => Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    signal.addEventListener('abort', () => reject(signal.reason));
-    action().then(resolve, reject);
-  });
 }
 
 function operationOf({ path }: { readonly path: string }, message: unknown): GuardedWrite['operation'] {

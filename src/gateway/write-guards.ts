@@ -14,6 +14,7 @@ import {
 import { methods } from '../gen/methods.js';
 import type { KeyValue } from '../gen/mvccpb/kv.js';
 import type { Init } from '../protobuf/codec.js';
+import { connectionLost } from './failures.js';
 import { type Ask, type Guard, GuardPool, markOf } from './guard-pool.js';
 
 type Operation = Exclude<RequestOp['request'], undefined>;
@@ -140,8 +141,7 @@ export class WriteGuards {
     const problem = isApplied
       ? 'the host sent the request again after its connection broke: the write was applied once, and its answer is lost'
       : 'the guard key of the write was deleted or changed: the write was applied once, or not at all';
-    const failure = { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' } as const;
-    throw new EtcdError(problem, { ...failure, method, endpoint });
+    throw connectionLost(problem, { method, endpoint });
   }
 
   #answerTo({ method, endpoint, operation }: GuardedWrite, { header, responses }: TxnResponse): WriteResponse {

@@ -357,9 +357,9 @@ export class WatchStream {
   }
 
   /**
-   * Since the client last heard of it the cluster may have been restored from a backup. Then a watch that goes on after the last
-   * revision it has seen would miss what happens until the store is there again. A linearizable read tells: the channel
-   * compares its revision with what was seen before, and ends the watches where the store went back.
+   * Since the client last heard of it the cluster may have been restored from a backup. Then a watch that goes on after
+   * the last revision it has seen would miss what happens until the store is there again. A linearizable read tells: the
+   * channel compares its revision with what was seen before, and ends the watches where the store went back.
    */
   async #checkCluster(stream: OutgoingStream<WatchRequest>): Promise<void> {
     if (this.#rpc.settings.cluster === undefined || this.#checking === stream) return;

@@ -11,10 +11,11 @@ const MAX_GOAWAYS = 10;
 
 /**
  * Frames that bring no call further are counted in units of about one small frame, a microsecond of work. A peer has this
- * many units to begin with, and once they are used up at most as many again for the time that has passed. Honest peers come nowhere near: grpc-go, nginx, HAProxy, Envoy and node:http2 send
- * WINDOW_UPDATE at most twice for each DATA frame that they read, which `useful` makes up for; grpc-go changes its initial
- * window some ten times while it estimates the bandwidth, and the others never; none of them sends PRIORITY, frames of
- * unknown types, or answers that nobody asked for, but for a few.
+ * many units to begin with, and once they are used up at most as many again for the time that has passed. Honest peers
+ * come nowhere near: grpc-go, nginx, HAProxy, Envoy and node:http2 send WINDOW_UPDATE at most twice for each DATA frame
+ * that they read, which `useful` makes up for; grpc-go changes its initial window some ten times while it estimates the
+ * bandwidth, and the others never; none of them sends PRIORITY, frames of unknown types, or answers that nobody asked
+ * for, but for a few.
  */
 const MAX_USELESS = 50_000;
 /** What a peer gets back by time: a rate that costs a thousandth of a processor. */
