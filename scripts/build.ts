@@ -8,16 +8,16 @@ import { type BuildOptions, build, type Plugin } from 'esbuild';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ENTRY_POINTS = [
-  ...['index', 'concurrency/index', 'discovery/index', 'gateway/index', 'node/index', 'testing/index'],
+  ...['index', 'concurrency/index', 'discovery/index', 'transport/gateway/index', 'node/index', 'testing/index'],
   'grpc-js',
 ];
 /** One of these is what `#host` of package.json stands for, by the conditions of who loads it. */
-const HOSTS = ['node', 'workerd', 'none'].map((name) => `transport/hosts/${name}`);
+const HOSTS = ['node', 'workerd', 'none'].map((name) => `host/${name}`);
 
 const hostByCondition: Plugin = {
   name: 'host by condition',
   setup({ onResolve }) {
-    onResolve({ filter: /\/hosts\/node\.js$/ }, () => ({ path: '#host', external: true }));
+    onResolve({ filter: /\/host\/node\.js$/ }, () => ({ path: '#host', external: true }));
   },
 };
 

@@ -24,7 +24,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
-    code: "export { Client } from './src/index.js'; export * from './src/gateway/index.js'",
+    code: "export { Client } from './src/index.js'; export * from './src/transport/gateway/index.js'",
     limit: 64_000,
   },
   {

@@ -2,48 +2,24 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// src/ is a stack: a file imports from its own rank or below, and never in a circle. Imports of types count as well,
-// for who reads a file has to know those too.
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
-/** The folders and files directly under src/, lowest rank first. */
-const RANKS: readonly (readonly string[])[] = [
-  [
-    ...[
-      'errors',
-      'status',
-      'status-error',
-      'server-errors',
-      'bytes',
-      'byte-slab',
-      'arguments',
-      'options',
-      'lines',
-      'sha256',
-      'time',
-      'fifo',
-      'flat-iterator',
-      'async-queue',
-      'in-turn',
-      'once',
-      'log',
-    ],
-    ...['checked-signal', 'on-abort', 'protobuf', 'random-id', 'turn-queue'],
-  ],
-  ['gen', 'method-table'],
-  ['json'],
-  ['transport'],
-  ['gateway'],
-  ['channel'],
-  ['kv', 'txn', 'lease', 'watch', 'auth', 'cluster', 'maintenance', 'lock', 'election', 'mirror', 'raw'],
-  ['client', 'keyspace', 'namespace'],
-  ['concurrency', 'discovery'],
-  ['inspect'],
-  ['cli', 'testing', 'node', 'index', 'grpc-js'],
-];
-/** The places for what only Node has: other hosts are to be able to load the rest. */
-const NODE_ONLY = ['transport/grpc-js/', 'transport/hosts/node.ts', 'node/', 'testing/', 'cli/'];
+/**
+ * The folders and files directly under src/, lowest layer first. The table in docs/architecture.md lists them, highest
+ * layer first, so that people and this check read the same list. Type imports count too, because a reader of a file
+ * has to know the imported types.
+ */
+const LAYERS: readonly (readonly string[])[] = [
+  ...readFileSync(join(root, 'docs/architecture.md'), 'utf8').matchAll(/^\| [\w ]+ \| ((?:`[\w.-]+\/?` ?)+)\|/gm),
+]
+  .map(([, entries = '']) => [...entries.matchAll(/`([\w-]+)(?:\.ts|\/)`/g)].map(([, name = '']) => name))
+  .reverse();
+if (LAYERS.length === 0) throw new Error('docs/architecture.md has no table of layers');
 
-const src = join(dirname(fileURLToPath(import.meta.url)), '../src');
+/** Only these places may use Node.js, because other hosts load the rest. */
+const NODE_ONLY = ['transport/grpc-js/', 'host/node.ts', 'node/', 'testing/', 'cli/'];
+
+const src = join(root, 'src');
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' })
   .map((path) => path.replaceAll('\\', '/'))
   .filter((path) => path.endsWith('.ts'))
@@ -73,11 +49,11 @@ for (const file of files) {
 }
 
 for (const [file, targets] of imports) {
-  const rank = rankOf(file);
-  if (rank === -1) violations.push(`src/${file} has no rank; give it one in scripts/check-layers.ts`);
-  for (const target of rank === -1 ? [] : targets) {
-    if (rankOf(target) > rank) {
-      violations.push(`src/${file} (rank ${rank}) imports src/${target} (rank ${rankOf(target)})`);
+  const layer = layerOf(file);
+  if (layer === -1) violations.push(`src/${file} has no layer; add it to the table in docs/architecture.md`);
+  for (const target of layer === -1 ? [] : targets) {
+    if (layerOf(target) > layer) {
+      violations.push(`src/${file} (layer ${layer}) imports src/${target} (layer ${layerOf(target)})`);
     }
   }
 }
@@ -88,9 +64,9 @@ for (const file of files) findCircles(file, []);
 for (const violation of violations) console.log(violation);
 if (violations.length > 0) process.exitCode = 1;
 
-function rankOf(file: string): number {
+function layerOf(file: string): number {
   const [entry = ''] = file.replace(/\.ts$/, '').split('/');
-  return RANKS.findIndex((entries) => entries.includes(entry));
+  return LAYERS.findIndex((entries) => entries.includes(entry));
 }
 
 function findCircles(file: string, path: readonly string[]): void {

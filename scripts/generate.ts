@@ -64,7 +64,7 @@ function messagesModule(file: string): string {
     const path = `${'../'.repeat(file.split('/').length - 1)}${from.replace('.proto', '.js')}`;
     return `import { ${[...names].sort().join(', ')} } from '${path}';`;
   });
-  const noBytes = body.includes('NO_BYTES') ? [`import { NO_BYTES } from '../../bytes.js';`] : [];
+  const noBytes = body.includes('NO_BYTES') ? [`import { NO_BYTES } from '../../runtime/bytes.js';`] : [];
   return `${header(file)}\n\n${[...noBytes, `import type { Codec } from '../../protobuf/codec.js';`, ...local].join('\n')}\n\n${body}`;
 }
 
@@ -255,7 +255,7 @@ function methodsModule(): string {
   );
   return `${header('')}
 
-import type { Method } from '../protobuf/method.js';
+import type { Method } from '../protobuf/schema.js';
 ${local.join('\n')}
 
 /** Every RPC of every service. */

@@ -1,6 +1,3 @@
-import { checkCount, checkPositive, show } from './arguments.js';
-import { Auth } from './auth/auth.js';
-import { describeType } from './bytes.js';
 import { AuthenticatedTransport } from './channel/authenticated.js';
 import { AutoSync } from './channel/auto-sync.js';
 import { Channel } from './channel/channel.js';
@@ -10,20 +7,22 @@ import { checkInterceptors, type Interceptor, intercepted } from './channel/inte
 import { MemberSync } from './channel/member-sync.js';
 import { OrderedReads } from './channel/ordered-reads.js';
 import { type CallOptions, checkTimeout, Rpc } from './channel/rpc.js';
-import { Cluster } from './cluster/cluster.js';
-import { ElectionService } from './election/election-service.js';
-import { invalidInput } from './errors.js';
+import { invalidInput } from './errors/etcd-error.js';
+import { type Endpoint, parseEndpoint } from './host/endpoint.js';
+import { checkTls, type TlsSource } from './host/tls.js';
 import { Keyspace } from './keyspace.js';
-import { LockService } from './lock/lock-service.js';
-import type { Logger } from './log.js';
-import { Maintenance } from './maintenance/maintenance.js';
-import { once } from './once.js';
-import { checkOptions } from './options.js';
 import { type Raw, rawStubs } from './raw.js';
+import { checkCount, checkOptions, checkPositive, show } from './runtime/arguments.js';
+import { describeType } from './runtime/bytes.js';
+import type { Logger } from './runtime/log.js';
+import { once } from './runtime/signals.js';
+import { Auth } from './services/auth.js';
+import { Cluster } from './services/cluster.js';
+import { ElectionService } from './services/election.js';
+import { LockService } from './services/lock.js';
+import { Maintenance } from './services/maintenance.js';
 import { defaultTransport } from './transport/default-transport.js';
-import { type Endpoint, parseEndpoint } from './transport/endpoint.js';
-import { checkTls, type TlsSource } from './transport/tls.js';
-import { TRANSPORT_DEFAULTS, type TransportFactory, type TransportOptions } from './transport/transport-options.js';
+import { TRANSPORT_DEFAULTS, type TransportFactory, type TransportOptions } from './transport/transport.js';
 
 /** Where the cluster is, who is asking, and how long calls may take. */
 export interface ClientOptions {

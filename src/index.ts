@@ -3,50 +3,24 @@
  *
  * @module etcdwire
  */
-export type { Access, Auth, Login, Permission } from './auth/auth.js';
-export type { BytesLike } from './bytes.js';
+
 export type { Credentials } from './channel/credentials.js';
 export type { CallDiagnostics } from './channel/diagnostics.js';
 export type { Interceptor } from './channel/interceptors.js';
 export type { BidiStream, StreamOptions } from './channel/message-stream.js';
 export type { CallOptions } from './channel/rpc.js';
 export { Client, type ClientOptions } from './client.js';
-export type { Cluster, Member, Members } from './cluster/cluster.js';
-export type { ElectionService, LeaderKey } from './election/election-service.js';
-export { type ClientReason, EtcdError, type EtcdErrorDetails, type Outcome, type Reason } from './errors.js';
+export { type ClientReason, EtcdError, type EtcdErrorDetails, type Outcome, type Reason } from './errors/etcd-error.js';
+export type { ServerReason } from './errors/server-errors.js';
+export type { StatusCode } from './errors/status.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
+export type { Endpoint } from './host/endpoint.js';
+export type { TlsOptions, TlsSource } from './host/tls.js';
 export { Keyspace } from './keyspace.js';
+export { type Compare, compare, type Operator } from './kv/compare.js';
 export { fromKey, type Keys, keyRange, prefix } from './kv/key-range.js';
 export { KeyValue } from './kv/key-value.js';
 export type { GetOptions, ScanOptions } from './kv/kv.js';
-export * from './kv/range-presets.js';
-export type { DeleteOptions, PutOptions, RangeOptions, Sort } from './kv/requests.js';
-export type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
-export type { KeepAlive } from './lease/keep-alive.js';
-export type { GrantOptions, Lease, Leases, TimeToLive } from './lease/lease.js';
-export type { LockService } from './lock/lock-service.js';
-export { type LogDetails, type Logger, type ObjectFirstLogger, objectFirst } from './log.js';
-export type { Alarm, Maintenance, Status } from './maintenance/maintenance.js';
-export type { Snapshot, SnapshotSink } from './maintenance/snapshot.js';
-export type { CachedRange } from './mirror/cached-range.js';
-export type { Mirror, MirrorMessage, MirrorOptions } from './mirror/mirror.js';
-export type { Init } from './protobuf/codec.js';
-export type { Method, MethodKind } from './protobuf/method.js';
-export type { Raw, Stub } from './raw.js';
-export type { ServerReason } from './server-errors.js';
-export type { StatusCode } from './status.js';
-export type { Endpoint } from './transport/endpoint.js';
-export type { TlsOptions, TlsSource } from './transport/tls.js';
-export type {
-  Metadata,
-  OutgoingStream,
-  StreamCall,
-  StreamHandler,
-  Transport,
-  UnaryCall,
-} from './transport/transport.js';
-export type { TransportFactory, TransportOptions } from './transport/transport-options.js';
-export { type Compare, compare, type Operator } from './txn/compare.js';
 export {
   type DeleteOp,
   type GetOp,
@@ -59,6 +33,34 @@ export {
   type Txn,
   type TxnOp,
   type TxnResult,
-} from './txn/op.js';
+} from './kv/op.js';
+export * from './kv/range-presets.js';
+export type { DeleteOptions, PutOptions, RangeOptions, Sort } from './kv/requests.js';
+export type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
+export type { KeepAlive } from './lease/keep-alive.js';
+export type { GrantOptions, Lease, Leases, TimeToLive } from './lease/lease.js';
+export type { CachedRange } from './mirror/cached-range.js';
+export type { Mirror, MirrorMessage, MirrorOptions } from './mirror/mirror.js';
+export type { Init } from './protobuf/codec.js';
+export type { Method, MethodKind } from './protobuf/schema.js';
+export type { Raw, Stub } from './raw.js';
+export type { BytesLike } from './runtime/bytes.js';
+export { type LogDetails, type Logger, type ObjectFirstLogger, objectFirst } from './runtime/log.js';
+export type { Access, Auth, Login, Permission } from './services/auth.js';
+export type { Cluster, Member, Members } from './services/cluster.js';
+export type { ElectionService, LeaderKey } from './services/election.js';
+export type { LockService } from './services/lock.js';
+export type { Alarm, Maintenance, Status } from './services/maintenance.js';
+export type { Snapshot, SnapshotSink } from './services/snapshot.js';
+export type {
+  Metadata,
+  OutgoingStream,
+  StreamCall,
+  StreamHandler,
+  Transport,
+  TransportFactory,
+  TransportOptions,
+  UnaryCall,
+} from './transport/transport.js';
 export type { WatchBatch, WatchEvent } from './watch/event.js';
 export type { Watch, WatchOptions } from './watch/watch.js';

@@ -1,9 +1,8 @@
-import { checkCan } from './arguments.js';
-import type { BytesLike } from './bytes.js';
 import { type CallOptions, Rpc, type RpcSettings } from './channel/rpc.js';
 import { checkKey, type Keys, ownKeys } from './kv/key-range.js';
 import type { KeyValue } from './kv/key-value.js';
 import { type GetOptions, KV, type KVOptions, type ScanOptions } from './kv/kv.js';
+import { type Op, op, type Txn, type TxnResult } from './kv/op.js';
 import { withCountOnly, withKeysOnly, withLimit, withMinModRev } from './kv/range-presets.js';
 import type { DeleteOptions, PutOptions, RangeOptions } from './kv/requests.js';
 import type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
@@ -11,11 +10,11 @@ import { Leases } from './lease/lease.js';
 import { CACHED_RANGE_OPTIONS, CachedRange, type RangeState } from './mirror/cached-range.js';
 import { MIRROR_OPTIONS, Mirror, type MirrorOptions } from './mirror/mirror.js';
 import { NamespaceTransport } from './namespace.js';
-import { once } from './once.js';
-import { checkOptions, KEYS_HINTS } from './options.js';
-import { settledWithin } from './time.js';
+import { checkCan, checkOptions, KEYS_HINTS } from './runtime/arguments.js';
+import type { BytesLike } from './runtime/bytes.js';
+import { once } from './runtime/signals.js';
+import { settledWithin } from './runtime/timers.js';
 import type { Transport } from './transport/transport.js';
-import { type Op, op, type Txn, type TxnResult } from './txn/op.js';
 import { WATCH_OPTIONS, Watch, type WatchOptions } from './watch/watch.js';
 import { WatchStream } from './watch/watch-stream.js';
 

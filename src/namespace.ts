@@ -1,11 +1,11 @@
-import { concatBytes, NO_BYTES } from './bytes.js';
 import type * as rpc from './gen/etcdserverpb/rpc.js';
 import { methods } from './gen/methods.js';
 import type * as mvccpb from './gen/mvccpb/kv.js';
 import { prefixEnd, type WireRange } from './kv/key-range.js';
 import type { Init } from './protobuf/codec.js';
-import { forwardStream } from './transport/forward-stream.js';
+import { concatBytes, NO_BYTES } from './runtime/bytes.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from './transport/transport.js';
+import { forwardStream } from './transport/transport.js';
 
 type Translate = (message: never) => unknown;
 

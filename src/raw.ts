@@ -7,9 +7,9 @@ import {
 } from './channel/message-stream.js';
 import { type CallOptions, checkCallOptions, type Rpc } from './channel/rpc.js';
 import { methods } from './gen/methods.js';
-import { checkOptions } from './options.js';
 import type { Init } from './protobuf/codec.js';
-import type { Method } from './protobuf/method.js';
+import type { Method } from './protobuf/schema.js';
+import { checkOptions } from './runtime/arguments.js';
 
 /** The function that stands for a method, by its kind. */
 export type Stub<M> =

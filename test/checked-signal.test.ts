@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
-import { CheckedSignal } from '../src/checked-signal.js';
 import { Mutex, Session } from '../src/concurrency/index.js';
+import { CheckedSignal } from '../src/runtime/checked-signal.js';
 import { blockEventLoop } from './support/block.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { canceled, EtcdError, invalidInput, type Outcome, timedOut } from '../src/errors.js';
-import { serverReason, statusOfReason } from '../src/server-errors.js';
-import { STATUS_CODES, type StatusCode } from '../src/status.js';
-import { errorFromStatus, errorFromText } from '../src/status-error.js';
+import { canceled, EtcdError, invalidInput, type Outcome, timedOut } from '../src/errors/etcd-error.js';
+import { serverReason, statusOfReason } from '../src/errors/server-errors.js';
+import { STATUS_CODES, type StatusCode } from '../src/errors/status.js';
+import { errorFromStatus, errorFromText } from '../src/errors/status-error.js';
 
 interface ErrorFact {
   readonly name: string;
@@ -25,7 +25,7 @@ describe('the table of server errors', () => {
   });
 
   it('has as many entries as the server names errors', () => {
-    const source = readFileSync(new URL('../src/server-errors.ts', import.meta.url), 'utf8');
+    const source = readFileSync(new URL('../src/errors/server-errors.ts', import.meta.url), 'utf8');
     const messages = [...source.matchAll(/'(etcdserver: [^']*)'/g)].map(([, message]) => message);
     expect(messages.sort()).toStrictEqual(errors.map(({ message }) => message).sort());
   });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { FlatIterator } from '../src/flat-iterator.js';
+import { FlatIterator } from '../src/runtime/iterators.js';
 
 /** Batches of numbers; notes whether they were given up. */
 function batches(...given: readonly Iterable<number>[]): {

@@ -19,10 +19,10 @@ import {
   withLock,
 } from '../src/concurrency/index.js';
 import { Service } from '../src/discovery/index.js';
-import { gateway } from '../src/gateway/index.js';
 import { Client, compare, EtcdError, type Interceptor, op, prefix } from '../src/index.js';
 import { saveSnapshot } from '../src/node/index.js';
 import { EtcdCluster, FaultProxy, GuardedResource } from '../src/testing/index.js';
+import { gateway } from '../src/transport/gateway/index.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { settledWithin } from '../src/time.js';
+import { settledWithin } from '../src/runtime/timers.js';
 
 test('what settles in time leaves no timer behind, which would keep the process', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });

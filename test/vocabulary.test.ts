@@ -2,9 +2,9 @@ import { getEventListeners } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
-import { AsyncQueue } from '../src/async-queue.js';
-import { onAbort } from '../src/on-abort.js';
-import { backoffMs, monotonicMs, pause, after as runAfter } from '../src/time.js';
+import { AsyncQueue } from '../src/runtime/queues.js';
+import { onAbort } from '../src/runtime/signals.js';
+import { backoffMs, monotonicMs, pause, after as runAfter } from '../src/runtime/timers.js';
 
 describe('a timer', () => {
   test('never fires before its time on the monotonic clock', async () => {

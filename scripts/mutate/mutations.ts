@@ -40,14 +40,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: 'a certificate is good for any name',
-    file: 'src/transport/hosts/node.ts',
+    file: 'src/host/node.ts',
     find: 'checkServerIdentity(name, certificate)',
     replace: 'undefined',
     tests: ['test/transport/tls'],
   },
   {
     mistake: 'a certificate that was renewed is used by the first connection only',
-    file: 'src/transport/tls.ts',
+    file: 'src/host/tls.ts',
     find: 'given = await tls();',
     replace: 'given = await ((tls as { first?: TlsOptions | Promise<TlsOptions> }).first ??= tls());',
     tests: ['test/transport/tls'],
@@ -295,14 +295,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: "the caller's own buffer is kept",
-    file: 'src/bytes.ts',
+    file: 'src/runtime/bytes.ts',
     find: 'return copyOf(plain(value), 0, value.length);',
     replace: 'return plain(value);',
     tests: ['test/fuzz/watch.test.ts'],
   },
   {
     mistake: 'a write over the gateway does not compare its guard',
-    file: 'src/gateway/write-guards.ts',
+    file: 'src/transport/gateway/write-guards.ts',
     find: "compare: [{ ...unmoved, targetUnion: { case: 'modRevision', value: revision } }],",
     replace: 'compare: revision < 0n ? [unmoved] : [],',
     tests: ['test/gateway/resending-generated'],

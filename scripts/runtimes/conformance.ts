@@ -1,6 +1,6 @@
 import { Mutex, Session, withLock } from '../../src/concurrency/index.js';
-import { gateway } from '../../src/gateway/index.js';
 import { Client, compare, EtcdError, op, prefix, type TlsOptions, type TransportFactory } from '../../src/index.js';
+import { gateway } from '../../src/transport/gateway/index.js';
 
 // One program for every runtime: what it imports, and nothing of any host.
 

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fieldsOf } from '../../src/cli/frame-text.js';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
 import { methods } from '../../src/gen/methods.js';
+import type { OpenByteStream } from '../../src/host/host.js';
+import { openByteStream } from '../../src/host/node.js';
 import { Client, compare, op } from '../../src/index.js';
 import type { WireFrame, WireMessage } from '../../src/inspect/frame.js';
 import { tapped } from '../../src/inspect/tap.js';
-import type { OpenByteStream } from '../../src/transport/byte-stream.js';
-import { openByteStream } from '../../src/transport/hosts/node.js';
 import { http2 } from '../../src/transport/http2/transport.js';
 import { startEtcd } from '../etcd.js';
 

@@ -1,6 +1,6 @@
-import { hexOf } from '../../src/bytes.js';
 import { frameRows } from '../../src/cli/frame-rows.js';
 import type { WireFrame } from '../../src/inspect/frame.js';
+import { hexOf } from '../../src/runtime/bytes.js';
 
 /** Bytes a line, so that what they mean stands beside them. */
 const LINE_BYTES = 16;

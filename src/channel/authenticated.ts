@@ -1,8 +1,7 @@
-import { amended, canceled, EtcdError, outOfTime } from '../errors.js';
+import { amended, canceled, EtcdError, outOfTime } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
-import { onAbort } from '../on-abort.js';
-import { after, monotonicMs } from '../time.js';
-import { forwardStream } from '../transport/forward-stream.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, monotonicMs } from '../runtime/timers.js';
 import type {
   Metadata,
   OutgoingStream,
@@ -11,6 +10,7 @@ import type {
   Transport,
   UnaryCall,
 } from '../transport/transport.js';
+import { forwardStream } from '../transport/transport.js';
 import type { Credentials } from './credentials.js';
 import { isTokenRefused, MAX_RENEWALS, TokenSource } from './token-source.js';
 

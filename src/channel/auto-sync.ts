@@ -1,4 +1,4 @@
-import { after } from '../time.js';
+import { after } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 
 /** A transport that has its endpoints looked up every so often: when the first call is made, and after each interval. */

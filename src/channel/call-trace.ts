@@ -1,4 +1,4 @@
-import type { EtcdError, Outcome } from '../errors.js';
+import type { EtcdError, Outcome } from '../errors/etcd-error.js';
 
 /** What became of the calls that were made under one signal, for the error of a wait that gives up. */
 export interface CallTrace {

@@ -7,12 +7,12 @@ import {
   outOfTime,
   type Reason,
   withCallers,
-} from '../errors.js';
-import { type Logger, log } from '../log.js';
-import { monotonicMs, pause } from '../time.js';
-import type { Endpoint } from '../transport/endpoint.js';
-import { forwardStream } from '../transport/forward-stream.js';
+} from '../errors/etcd-error.js';
+import type { Endpoint } from '../host/endpoint.js';
+import { type Logger, log } from '../runtime/log.js';
+import { monotonicMs, pause } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
+import { forwardStream } from '../transport/transport.js';
 import { traceOf } from './call-trace.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { type Peer, Peers } from './peers.js';

@@ -1,4 +1,4 @@
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import type { RangeRequest, ResponseHeader, TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import type { Init } from '../protobuf/codec.js';

@@ -1,7 +1,6 @@
-import { show } from '../arguments.js';
-import { invalidInput } from '../errors.js';
-import { checkFields } from '../options.js';
-import type { Endpoint } from '../transport/endpoint.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import type { Endpoint } from '../host/endpoint.js';
+import { checkFields, show } from '../runtime/arguments.js';
 
 /** Who the client is to a cluster with authentication. */
 export type Credentials = (

@@ -1,8 +1,8 @@
-import type { EtcdError } from '../errors.js';
-import { monotonicMs } from '../time.js';
-import { forwardStream } from '../transport/forward-stream.js';
-import { diagnosticsChannel } from '../transport/hosts/node.js';
+import type { EtcdError } from '../errors/etcd-error.js';
+import { diagnosticsChannel } from '../host/node.js';
+import { monotonicMs } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
+import { forwardStream } from '../transport/transport.js';
 
 /** One call or stream, the same object from its start to its end. No key, value, token or password is in it. */
 export interface CallDiagnostics {

@@ -1,5 +1,5 @@
-import { describeType } from '../bytes.js';
-import { invalidInput } from '../errors.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import { describeType } from '../runtime/bytes.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 
 /**

@@ -1,7 +1,7 @@
-import { describeType } from '../bytes.js';
-import { invalidInput } from '../errors.js';
+import { invalidInput } from '../errors/etcd-error.js';
 import type { Member } from '../gen/etcdserverpb/rpc.js';
-import { type Endpoint, parseEndpoint } from '../transport/endpoint.js';
+import { type Endpoint, parseEndpoint } from '../host/endpoint.js';
+import { describeType } from '../runtime/bytes.js';
 
 /** Which of the endpoints that members advertise may be used. */
 export type AllowEndpoint = (url: string) => boolean;

@@ -1,5 +1,5 @@
 import { methods } from '../gen/methods.js';
-import type { Endpoint } from '../transport/endpoint.js';
+import type { Endpoint } from '../host/endpoint.js';
 import type { Channel } from './channel.js';
 import { type AllowEndpoint, memberEndpoints } from './member-endpoints.js';
 import { type CallOptions, checkCallOptions, type Rpc } from './rpc.js';

@@ -1,9 +1,9 @@
-import { checkSignal } from '../arguments.js';
-import { AsyncQueue } from '../async-queue.js';
-import { canceled } from '../errors.js';
-import { onAbort } from '../on-abort.js';
+import { canceled } from '../errors/etcd-error.js';
 import type { Init } from '../protobuf/codec.js';
-import type { Method } from '../protobuf/method.js';
+import type { Method } from '../protobuf/schema.js';
+import { checkSignal } from '../runtime/arguments.js';
+import { AsyncQueue } from '../runtime/queues.js';
+import { onAbort } from '../runtime/signals.js';
 import type { CallOptions, Rpc } from './rpc.js';
 
 /** Messages read ahead of the consumer of a stream before the server is made to wait. */

@@ -1,9 +1,9 @@
-import { amended, canceled, EtcdError, timedOut } from '../errors.js';
+import { amended, canceled, EtcdError, timedOut } from '../errors/etcd-error.js';
 import type { RangeRequest, ResponseHeader, TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
-import { onAbort } from '../on-abort.js';
 import type { Init } from '../protobuf/codec.js';
-import { backoffMs, monotonicMs, pause } from '../time.js';
+import { onAbort } from '../runtime/signals.js';
+import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import type { ClusterIdentity } from './cluster-identity.js';
 import { isEndpointFailure } from './retry.js';

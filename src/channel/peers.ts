@@ -1,6 +1,6 @@
-import { invalidInput, type Reason } from '../errors.js';
-import { backoffMs, monotonicMs } from '../time.js';
-import { type Endpoint, parseEndpoint } from '../transport/endpoint.js';
+import { invalidInput, type Reason } from '../errors/etcd-error.js';
+import { type Endpoint, parseEndpoint } from '../host/endpoint.js';
+import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
 
 /** Long enough for a stream that was moved away not to come straight back. */

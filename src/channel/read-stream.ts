@@ -1,7 +1,7 @@
-import { EtcdError, timedOut } from '../errors.js';
+import { EtcdError, timedOut } from '../errors/etcd-error.js';
 import type { Init } from '../protobuf/codec.js';
-import type { Method } from '../protobuf/method.js';
-import { after, backoffMs, pause } from '../time.js';
+import type { Method } from '../protobuf/schema.js';
+import { after, backoffMs, pause } from '../runtime/timers.js';
 import { openServerStream } from './message-stream.js';
 import { mayRetry } from './retry.js';
 import { type CallOptions, checkTimeout, type Rpc } from './rpc.js';

@@ -1,4 +1,4 @@
-import type { EtcdError, Reason } from '../errors.js';
+import type { EtcdError, Reason } from '../errors/etcd-error.js';
 
 const ENDED_HERE: ReadonlySet<Reason> = new Set(['InvalidInput', 'ClientClosed', 'Canceled', 'DeadlineExceeded']);
 

@@ -1,10 +1,9 @@
-import { checkSignal, show } from '../arguments.js';
-import { invalidInput, withCallSite } from '../errors.js';
-import type { Logger } from '../log.js';
-import { checkOptions } from '../options.js';
+import { invalidInput, withCallSite } from '../errors/etcd-error.js';
 import type { Init } from '../protobuf/codec.js';
-import type { Method } from '../protobuf/method.js';
-import { monotonicMs } from '../time.js';
+import type { Method } from '../protobuf/schema.js';
+import { checkOptions, checkSignal, show } from '../runtime/arguments.js';
+import type { Logger } from '../runtime/log.js';
+import { monotonicMs } from '../runtime/timers.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport } from '../transport/transport.js';
 import type { ClusterIdentity } from './cluster-identity.js';
 

@@ -1,4 +1,4 @@
-import { EtcdError, type Reason } from '../errors.js';
+import { EtcdError, type Reason } from '../errors/etcd-error.js';
 import type { Credentials } from './credentials.js';
 
 /** Exchanges name and password for a token. */

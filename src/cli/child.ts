@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
-import { onAbort } from '../on-abort.js';
+import { onAbort } from '../runtime/signals.js';
 import {
   type CommandProcesses,
   hasTerminal,

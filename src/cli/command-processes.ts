@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
-import { monotonicMs, pause } from '../time.js';
+import { monotonicMs, pause } from '../runtime/timers.js';
 
 const POLL_MS = 20;
 /** A dead process looks alive until its parent asks for its exit code. In a container, process 1 may never ask. */

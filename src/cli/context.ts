@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { CallOptions } from '../channel/rpc.js';
 import { Client, type ClientOptions } from '../client.js';
-import type { LogDetails, Logger } from '../log.js';
+import type { LogDetails, Logger } from '../runtime/log.js';
 import { type ConnectionFlags, clientOptions } from './connection.js';
 import type { Io } from './io.js';
 import { type Format, harmless, Output } from './output.js';

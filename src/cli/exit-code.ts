@@ -1,6 +1,6 @@
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
-import { methodByPath } from '../method-table.js';
+import { methodByPath } from '../protobuf/method-table.js';
 
 /** What the process ends with: numbers of sysexits(3), which no ordinary command uses for itself. */
 export const ExitCode = {

@@ -1,10 +1,10 @@
-import { hexOf } from '../bytes.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import type { WireFrame, WireMessage } from '../inspect/frame.js';
-import type { JsonObject } from '../json/json-value.js';
-import { toJson } from '../json/to-json.js';
-import { methodByPath } from '../method-table.js';
 import { decode } from '../protobuf/codec.js';
+import type { JsonObject } from '../protobuf/json.js';
+import { toJson } from '../protobuf/json.js';
+import { methodByPath } from '../protobuf/method-table.js';
+import { hexOf } from '../runtime/bytes.js';
 import type { HeaderField } from '../transport/http2/hpack/static-table.js';
 import { shortType } from './method-name.js';
 import { asText, harmless } from './output.js';

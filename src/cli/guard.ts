@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { after } from '../time.js';
+import { after } from '../runtime/timers.js';
 import { type CommandProcesses, killCommandAfter, signalCommand } from './command-processes.js';
 import { linesOf } from './io.js';
 

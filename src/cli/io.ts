@@ -1,8 +1,8 @@
 import type { ClientOptions } from '../client.js';
-import { canceled, type EtcdError } from '../errors.js';
-import { Lines } from '../lines.js';
-import { onAbort } from '../on-abort.js';
-import type { TransportFactory } from '../transport/transport-options.js';
+import { canceled, type EtcdError } from '../errors/etcd-error.js';
+import { onAbort } from '../runtime/signals.js';
+import { Lines } from '../runtime/text.js';
+import type { TransportFactory } from '../transport/transport.js';
 import type { Sink } from './output.js';
 
 /** What a program is given by its surroundings. */

@@ -1,9 +1,8 @@
-import { toBytes } from '../bytes.js';
-import { EtcdError } from '../errors.js';
-import { fromBase64, toBase64 } from '../json/base64.js';
-import { type BytesFromJson, type FromJsonOptions, fromJson } from '../json/from-json.js';
-import type { BytesToJson } from '../json/to-json.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import type { Codec } from '../protobuf/codec.js';
+import type { BytesToJson } from '../protobuf/json.js';
+import { type BytesFromJson, type FromJsonOptions, fromBase64, fromJson, toBase64 } from '../protobuf/json.js';
+import { toBytes } from '../runtime/bytes.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { asText, BASE64_PREFIX } from './output.js';
 

@@ -1,4 +1,4 @@
-import { type AnyMethod, allMethods } from '../method-table.js';
+import { type AnyMethod, allMethods } from '../protobuf/method-table.js';
 
 /** Without its package: KV/Range, Lock/Lock. */
 export function shortPath({ path }: AnyMethod): string {

@@ -1,6 +1,6 @@
-import { hexOf } from '../bytes.js';
-import { toBase64 } from '../json/base64.js';
-import type { JsonValue } from '../json/json-value.js';
+import type { JsonValue } from '../protobuf/json.js';
+import { toBase64 } from '../protobuf/json.js';
+import { hexOf } from '../runtime/bytes.js';
 
 export const FORMATS = ['table', 'json', 'simple'] as const;
 export type Format = (typeof FORMATS)[number];

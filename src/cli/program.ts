@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import { Command, CommanderError, Option } from 'commander';
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import { addCallCommand } from './commands/call.js';
 import { addDecodeCommand } from './commands/decode.js';
 import { addDescribeCommands } from './commands/describe.js';

@@ -1,6 +1,6 @@
-import { hexOf } from '../bytes.js';
 import type { Span } from '../inspect/explain.js';
-import { enumName } from '../json/to-json.js';
+import { enumName } from '../protobuf/json.js';
+import { hexOf } from '../runtime/bytes.js';
 import { quoted } from './output.js';
 import { typeText } from './type-text.js';
 

@@ -1,4 +1,4 @@
-import type { FieldType } from '../protobuf/descriptor.js';
+import type { FieldType } from '../protobuf/schema.js';
 
 /** The type of a field as a .proto file has it. */
 export function typeText(type: FieldType): string {

@@ -1,9 +1,9 @@
 import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
+import { compare } from '../kv/compare.js';
+import { op } from '../kv/op.js';
 import { PUT_HINTS } from '../kv/requests.js';
-import { checkOptions } from '../options.js';
-import { compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
+import { checkOptions } from '../runtime/arguments.js';
 import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { checkName } from './queue-entry.js';
 import { type WaitOptions, waitLimit } from './wait-limit.js';

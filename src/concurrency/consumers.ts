@@ -1,11 +1,11 @@
-import { compareBytes } from '../bytes.js';
-import { amended, EtcdError } from '../errors.js';
+import { amended, EtcdError } from '../errors/etcd-error.js';
+import { compare } from '../kv/compare.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { op } from '../kv/op.js';
 import type { RangeOptions } from '../kv/requests.js';
-import { onAbort } from '../on-abort.js';
-import { compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
+import { compareBytes } from '../runtime/bytes.js';
+import { onAbort } from '../runtime/signals.js';
 import type { Held } from './held.js';
 import { type Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { Line } from './line.js';

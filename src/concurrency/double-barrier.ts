@@ -1,13 +1,13 @@
-import { checkCount } from '../arguments.js';
 import type { CallOptions } from '../channel/rpc.js';
-import { EtcdError, invalidInput } from '../errors.js';
+import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { type Compare, compare } from '../kv/compare.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { op } from '../kv/op.js';
 import { withLastCreate, withLimit, withSort } from '../kv/range-presets.js';
 import type { RangeResult } from '../kv/results.js';
-import { settledWithin } from '../time.js';
-import { type Compare, compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
+import { checkCount } from '../runtime/arguments.js';
+import { settledWithin } from '../runtime/timers.js';
 import { checkName, entryGone, leaveQueue, uniqueKey, watchEntry } from './queue-entry.js';
 import { checkSession, type Session } from './session.js';
 import { untilAnswered, untilDone, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';

@@ -1,13 +1,12 @@
-import { checkInt64 } from '../arguments.js';
-import { type BytesLike, compareBytes, toBytes } from '../bytes.js';
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
+import { compare } from '../kv/compare.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { op } from '../kv/op.js';
 import { withFirstCreate } from '../kv/range-presets.js';
 import type { WithHeader } from '../kv/results.js';
-import { checkOptions } from '../options.js';
-import { compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
+import { checkInt64, checkOptions } from '../runtime/arguments.js';
+import { type BytesLike, compareBytes, toBytes } from '../runtime/bytes.js';
 import { Held, UNLOCK_OPTIONS, type UnlockOptions } from './held.js';
 import { checkName, entryGone, type QueueEntry, type QueueKey, queueKey, readTurn } from './queue-entry.js';
 import { checkSession, type Session } from './session.js';

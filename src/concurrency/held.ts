@@ -1,12 +1,12 @@
 import { type CallOptions, checkCallOptions, checkTimeout } from '../channel/rpc.js';
-import { CheckedSignal, checkedSignalOf } from '../checked-signal.js';
-import { EtcdError, timedOut } from '../errors.js';
+import { EtcdError, timedOut } from '../errors/etcd-error.js';
+import { compare } from '../kv/compare.js';
+import { type Op, op, type Txn, type TxnResult } from '../kv/op.js';
 import type { WithHeader } from '../kv/results.js';
-import { onAbort } from '../on-abort.js';
-import { checkOptions } from '../options.js';
-import { settledWithin } from '../time.js';
-import { compare } from '../txn/compare.js';
-import { type Op, op, type Txn, type TxnResult } from '../txn/op.js';
+import { checkOptions } from '../runtime/arguments.js';
+import { CheckedSignal, checkedSignalOf } from '../runtime/checked-signal.js';
+import { onAbort } from '../runtime/signals.js';
+import { settledWithin } from '../runtime/timers.js';
 import { entryGone, leaveQueue, type QueueEntry, watchEntry } from './queue-entry.js';
 import type { Session } from './session.js';
 

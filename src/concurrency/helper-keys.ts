@@ -1,6 +1,6 @@
-import { EtcdError, explained } from '../errors.js';
-import { type Compare, compare } from '../txn/compare.js';
-import { op, type PutOp } from '../txn/op.js';
+import { EtcdError, explained } from '../errors/etcd-error.js';
+import { type Compare, compare } from '../kv/compare.js';
+import { op, type PutOp } from '../kv/op.js';
 
 /**
  * Where the helper keys of a primitive lie whose keys in Go's layout are all that begin with its name: beside them, under

@@ -1,6 +1,6 @@
-import { type BytesLike, idOf, toBytes } from '../bytes.js';
 import type { Keyspace } from '../keyspace.js';
-import { after, monotonicMs } from '../time.js';
+import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
+import { after, monotonicMs } from '../runtime/timers.js';
 
 /** After a release; each look after it comes twice as late as the one before. */
 export const FIRST_LOOK_MS = 4_000;

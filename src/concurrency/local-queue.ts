@@ -1,4 +1,4 @@
-import { onAbort } from '../on-abort.js';
+import { onAbort } from '../runtime/signals.js';
 
 /** Who uses the key: one that wants the lock, or one that sees to it that the key is gone. */
 type Occupant = 'locker' | 'guard';

@@ -1,15 +1,15 @@
-import { checkName as checkNotEmpty } from '../arguments.js';
-import { type BytesLike, compareBytes, toBytes } from '../bytes.js';
 import type { CallOptions } from '../channel/rpc.js';
-import { clientClosed, EtcdError } from '../errors.js';
+import { clientClosed, EtcdError } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
+import { compare } from '../kv/compare.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { op } from '../kv/op.js';
 import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/range-presets.js';
-import { randomId } from '../random-id.js';
-import { after, pause } from '../time.js';
-import { compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
+import { checkName as checkNotEmpty } from '../runtime/arguments.js';
+import { type BytesLike, compareBytes, toBytes } from '../runtime/bytes.js';
+import { randomId } from '../runtime/text.js';
+import { after, pause } from '../runtime/timers.js';
 import { untilAnswered, untilDone } from './wait-limit.js';
 import { isPassing, REWATCH_MS } from './watch-until.js';
 

@@ -1,9 +1,9 @@
-import type { BytesLike } from '../bytes.js';
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
+import { compare } from '../kv/compare.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { op } from '../kv/op.js';
 import { withFirstRev } from '../kv/range-presets.js';
-import { compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
+import type { BytesLike } from '../runtime/bytes.js';
 import { Consumers } from './consumers.js';
 import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { checkName } from './queue-entry.js';

@@ -1,6 +1,6 @@
-import { show } from '../arguments.js';
-import { invalidInput } from '../errors.js';
-import { orAborted } from '../on-abort.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import { show } from '../runtime/arguments.js';
+import { orAborted } from '../runtime/signals.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import type { Session } from './session.js';

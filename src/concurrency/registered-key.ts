@@ -1,7 +1,7 @@
-import { compareBytes } from '../bytes.js';
 import type { Keyspace } from '../keyspace.js';
-import { compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
+import { compare } from '../kv/compare.js';
+import { op } from '../kv/op.js';
+import { compareBytes } from '../runtime/bytes.js';
 import { untilAnswered } from './wait-limit.js';
 
 /** One key that is to be there, and what is known of it. */

@@ -1,5 +1,5 @@
 import type { Keyspace } from '../keyspace.js';
-import { after } from '../time.js';
+import { after } from '../runtime/timers.js';
 import { GUARD_MS } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
 import { deleteLatePut } from './queue-entry.js';

@@ -1,11 +1,11 @@
-import { AsyncQueue } from '../async-queue.js';
-import { type BytesLike, idOf, toBytes } from '../bytes.js';
 import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
 import { checkKey } from '../kv/key-range.js';
-import { onAbort, orAborted } from '../on-abort.js';
-import { checkOptions } from '../options.js';
+import { checkOptions } from '../runtime/arguments.js';
+import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
+import { AsyncQueue } from '../runtime/queues.js';
+import { onAbort, orAborted } from '../runtime/signals.js';
 import { LocalQueue } from './local-queue.js';
 import { deleteLatePut } from './queue-entry.js';
 import { RegisteredKey } from './registered-key.js';

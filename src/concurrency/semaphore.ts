@@ -1,11 +1,11 @@
-import { checkCount } from '../arguments.js';
 import type { CallOptions } from '../channel/rpc.js';
+import { compare } from '../kv/compare.js';
 import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { onAbort } from '../on-abort.js';
-import { settledWithin } from '../time.js';
-import { compare } from '../txn/compare.js';
-import { op } from '../txn/op.js';
+import { op } from '../kv/op.js';
+import { checkCount } from '../runtime/arguments.js';
+import { onAbort } from '../runtime/signals.js';
+import { settledWithin } from '../runtime/timers.js';
 import { Held } from './held.js';
 import { Line } from './line.js';
 import { checkName, deleteLatePut, entryOf, uniqueKey } from './queue-entry.js';

@@ -1,11 +1,11 @@
-import { type BytesLike, idOf, textOf, toBytes } from '../bytes.js';
 import type { Keyspace } from '../keyspace.js';
+import { type Compare, compare } from '../kv/compare.js';
 import { checkKey } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { type GetOp, type Op, op } from '../kv/op.js';
 import { PUT_HINTS, type PutOptions } from '../kv/requests.js';
-import { checkOptions } from '../options.js';
-import { type Compare, compare } from '../txn/compare.js';
-import { type GetOp, type Op, op } from '../txn/op.js';
+import { checkOptions } from '../runtime/arguments.js';
+import { type BytesLike, idOf, textOf, toBytes } from '../runtime/bytes.js';
 
 /** What a level promises. */
 interface Promises {

@@ -1,8 +1,7 @@
-import { checkChoice, checkCount, checkFunction } from '../arguments.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
-import { checkOptions } from '../options.js';
-import { backoffMs, pause } from '../time.js';
+import { checkChoice, checkCount, checkFunction, checkOptions } from '../runtime/arguments.js';
+import { backoffMs, pause } from '../runtime/timers.js';
 import { ISOLATIONS, type Isolation, StmTransaction } from './stm-transaction.js';
 import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './wait-limit.js';
 

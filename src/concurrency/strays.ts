@@ -1,7 +1,7 @@
-import { type BytesLike, idOf, toBytes } from '../bytes.js';
 import type { Keyspace } from '../keyspace.js';
 import type { Keys } from '../kv/key-range.js';
-import { after } from '../time.js';
+import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
+import { after } from '../runtime/timers.js';
 import { GUARD_MS } from './late-puts.js';
 import { deleteLatePut } from './queue-entry.js';
 import { watchPuts } from './watch-puts.js';

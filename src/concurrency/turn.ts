@@ -1,6 +1,6 @@
-import type { BytesLike } from '../bytes.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { settledWithin } from '../time.js';
+import type { BytesLike } from '../runtime/bytes.js';
+import { settledWithin } from '../runtime/timers.js';
 import {
   deleteLatePut,
   enqueue,

@@ -1,10 +1,9 @@
-import { checkSignal } from '../arguments.js';
 import { traceCalls, traceOf } from '../channel/call-trace.js';
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
-import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors.js';
-import { onAbort } from '../on-abort.js';
-import { checkOptions } from '../options.js';
-import { after, backoffMs, pause } from '../time.js';
+import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
+import { checkOptions, checkSignal } from '../runtime/arguments.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, backoffMs, pause } from '../runtime/timers.js';
 
 /**
  * How long to wait, and on whose word to stop. A wait that ends without what it waited for rejects with an `EtcdError`:

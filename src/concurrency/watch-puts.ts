@@ -1,7 +1,7 @@
 import type { Keyspace } from '../keyspace.js';
 import type { Keys } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { pause } from '../time.js';
+import { pause } from '../runtime/timers.js';
 
 const REWATCH_MS = 1_000;
 

@@ -1,9 +1,9 @@
 import { isTooLarge } from '../channel/retry.js';
 import type { CallOptions } from '../channel/rpc.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
 import type { Keys } from '../kv/key-range.js';
-import { pause } from '../time.js';
+import { pause } from '../runtime/timers.js';
 import { untilAnswered } from './wait-limit.js';
 
 export const REWATCH_MS = 50;

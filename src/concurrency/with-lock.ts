@@ -1,7 +1,6 @@
-import { checkFunction } from '../arguments.js';
 import type { Keyspace } from '../keyspace.js';
-import { checkOptions } from '../options.js';
-import { settledWithin } from '../time.js';
+import { checkFunction, checkOptions } from '../runtime/arguments.js';
+import { settledWithin } from '../runtime/timers.js';
 import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import { Session } from './session.js';

@@ -1,6 +1,6 @@
-import { show } from '../arguments.js';
-import { textOf } from '../bytes.js';
-import { invalidInput } from '../errors.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import { show } from '../runtime/arguments.js';
+import { textOf } from '../runtime/bytes.js';
 
 /** Where one instance of a service is reached. */
 export interface Endpoint {

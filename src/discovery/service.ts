@@ -1,15 +1,14 @@
-import { show } from '../arguments.js';
-import { type BytesLike, toBytes } from '../bytes.js';
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { deleteLatePut } from '../concurrency/queue-entry.js';
 import { RegisteredKey } from '../concurrency/registered-key.js';
 import { SelfHealingSession } from '../concurrency/self-healing-session.js';
 import type { Session } from '../concurrency/session.js';
 import { waitLimit } from '../concurrency/wait-limit.js';
-import { invalidInput } from '../errors.js';
+import { invalidInput } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
-import { checkOptions } from '../options.js';
+import { checkOptions, show } from '../runtime/arguments.js';
+import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { decodeEndpoint, type Endpoint, encodeEndpoint } from './endpoint.js';
 
 const WATCH_OPTIONS = { signal: true } as const;

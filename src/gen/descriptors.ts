@@ -1,6 +1,6 @@
 // Written by scripts/generate.ts from proto/. Do not edit.
 
-import type { FieldDescriptor } from '../protobuf/descriptor.js';
+import type { FieldDescriptor } from '../protobuf/schema.js';
 
 /** The fields of each message, by its full name. */
 export const messageFields: Readonly<Record<string, readonly FieldDescriptor[]>> = {

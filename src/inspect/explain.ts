@@ -1,7 +1,7 @@
-import { textOf } from '../bytes.js';
 import { messageFields } from '../gen/descriptors.js';
-import type { FieldDescriptor, ScalarType } from '../protobuf/descriptor.js';
 import { Reader } from '../protobuf/reader.js';
+import type { FieldDescriptor, ScalarType } from '../protobuf/schema.js';
+import { textOf } from '../runtime/bytes.js';
 
 /** https://protobuf.dev/programming-guides/encoding/#structure. */
 type WireType = 'varint' | 'fixed64' | 'length-delimited' | 'group' | 'end of group' | 'fixed32';

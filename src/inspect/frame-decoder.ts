@@ -1,5 +1,5 @@
-import { concatBytes, hexOf, textOf } from '../bytes.js';
-import { type AnyMethod, methodByPath } from '../method-table.js';
+import { type AnyMethod, methodByPath } from '../protobuf/method-table.js';
+import { concatBytes, hexOf, textOf } from '../runtime/bytes.js';
 import { ConnectionError, errorCodeName } from '../transport/http2/error-code.js';
 import {
   CONNECTION_PREFACE,

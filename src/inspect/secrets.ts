@@ -1,4 +1,4 @@
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import { messageFields } from '../gen/descriptors.js';
 import type { HeaderField } from '../transport/http2/hpack/static-table.js';
 import { explain } from './explain.js';

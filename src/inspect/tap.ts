@@ -1,5 +1,5 @@
-import { monotonicMs } from '../time.js';
-import type { OpenByteStream } from '../transport/byte-stream.js';
+import type { OpenByteStream } from '../host/host.js';
+import { monotonicMs } from '../runtime/timers.js';
 import type { WireFrame } from './frame.js';
 import { FrameDecoder, type StreamMethods } from './frame-decoder.js';
 

@@ -1,5 +1,5 @@
-import { type BytesLike, compareBytes, concatBytes, describeType, NO_BYTES, toBytes } from '../bytes.js';
-import { invalidInput } from '../errors.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import { type BytesLike, compareBytes, concatBytes, describeType, NO_BYTES, toBytes } from '../runtime/bytes.js';
 
 /**
  * One key, or a range of keys: all with a prefix, all from a key on, or all from `start` up to and without `end`.

@@ -1,5 +1,5 @@
-import { textOf } from '../bytes.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
+import { textOf } from '../runtime/bytes.js';
 
 /** One key as of one revision. */
 export class KeyValue {

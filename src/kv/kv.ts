@@ -1,15 +1,12 @@
-import { checkInt64 } from '../arguments.js';
-import type { BytesLike } from '../bytes.js';
 import { readStream } from '../channel/read-stream.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
-import { FlatIterator } from '../flat-iterator.js';
 import { methods } from '../gen/methods.js';
-import { checkOptions, KEYS_HINTS } from '../options.js';
-import { checkTxn } from '../txn/check-txn.js';
-import type { Op, Txn, TxnResult } from '../txn/op.js';
-import { txnRequest, txnResult } from '../txn/txn.js';
+import { checkInt64, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
+import type { BytesLike } from '../runtime/bytes.js';
+import { FlatIterator } from '../runtime/iterators.js';
 import { checkKey, type Keys, ownKeys } from './key-range.js';
 import { KeyValue } from './key-value.js';
+import type { Op, Txn, TxnResult } from './op.js';
 import { rangePage } from './range-page.js';
 import {
   DELETE_OPTIONS,
@@ -34,6 +31,7 @@ import {
   withHeader,
 } from './results.js';
 import { type PackedPage, type ScanPage, scanPages } from './scan.js';
+import { checkTxn, txnRequest, txnResult } from './txn.js';
 
 /** Options of a read of one key. */
 export type GetOptions = Pick<RangeOptions, 'revision' | 'serializable' | 'keysOnly'>;

@@ -1,10 +1,10 @@
-import { NO_BYTES } from '../bytes.js';
 import { type RangeRequest, RangeResponse, ResponseHeader } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import * as mvccpb from '../gen/mvccpb/kv.js';
 import type { Codec } from '../protobuf/codec.js';
-import type { Method } from '../protobuf/method.js';
 import { Reader } from '../protobuf/reader.js';
+import type { Method } from '../protobuf/schema.js';
+import { NO_BYTES } from '../runtime/bytes.js';
 import { KeyValue } from './key-value.js';
 
 /** Tags of `RangeResponse`: field number and wire type. */

@@ -1,6 +1,4 @@
-import { checkChoice, checkCount, checkOptionalInt64 } from '../arguments.js';
-import { type BytesLike, toBytes } from '../bytes.js';
-import { invalidInput } from '../errors.js';
+import { invalidInput } from '../errors/etcd-error.js';
 import {
   type DeleteRangeRequest,
   type PutRequest,
@@ -9,6 +7,8 @@ import {
   SortTarget,
 } from '../gen/etcdserverpb/rpc.js';
 import type { Init } from '../protobuf/codec.js';
+import { checkChoice, checkCount, checkOptionalInt64 } from '../runtime/arguments.js';
+import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { checkKey, type Keys, resolveKeys } from './key-range.js';
 
 /** An order of keys other than their own. */

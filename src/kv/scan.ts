@@ -1,8 +1,8 @@
-import { compareBytes, concatBytes } from '../bytes.js';
 import { isEndpointFailure, isTooLarge } from '../channel/retry.js';
 import { isTokenRefused } from '../channel/token-source.js';
-import { EtcdError } from '../errors.js';
-import { onAbort } from '../on-abort.js';
+import { EtcdError } from '../errors/etcd-error.js';
+import { compareBytes, concatBytes } from '../runtime/bytes.js';
+import { onAbort } from '../runtime/signals.js';
 import { type Keys, resolveKeys } from './key-range.js';
 import type { KeyValue } from './key-value.js';
 import type { PackedKeyValues, RangePage } from './range-page.js';

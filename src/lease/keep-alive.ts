@@ -1,7 +1,7 @@
-import { CheckedSignal } from '../checked-signal.js';
-import { EtcdError } from '../errors.js';
-import { onAbort } from '../on-abort.js';
-import { after, monotonicMs } from '../time.js';
+import { EtcdError } from '../errors/etcd-error.js';
+import { CheckedSignal } from '../runtime/checked-signal.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, monotonicMs } from '../runtime/timers.js';
 
 /** The part of a TTL, and the most in milliseconds, by which the local deadline precedes the server's. */
 const MARGIN_PART = 0.1;

@@ -1,11 +1,11 @@
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
-import type { EtcdError, Reason } from '../errors.js';
+import type { EtcdError, Reason } from '../errors/etcd-error.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
-import { causeOf, log, WaitLog } from '../log.js';
-import { onAbort } from '../on-abort.js';
-import { after, backoffMs, monotonicMs } from '../time.js';
+import { causeOf, log, WaitLog } from '../runtime/log.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { OutgoingStream } from '../transport/transport.js';
 import { KeepAlive, leaseLost } from './keep-alive.js';
 

@@ -1,12 +1,11 @@
-import { checkInt64, show } from '../arguments.js';
 import { readStream } from '../channel/read-stream.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
-import { amended, EtcdError, invalidInput, timedOut } from '../errors.js';
+import { amended, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
 import { type WithHeader, withHeader } from '../kv/results.js';
-import { checkOptions } from '../options.js';
-import { randomId } from '../random-id.js';
-import { backoffMs, monotonicMs, pause } from '../time.js';
+import { checkInt64, checkOptions, show } from '../runtime/arguments.js';
+import { randomId } from '../runtime/text.js';
+import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { type KeepAlive, leaseLost } from './keep-alive.js';
 import { LeaseKeeper } from './keeper.js';
 

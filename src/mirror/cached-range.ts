@@ -1,12 +1,11 @@
-import { checkInt64 } from '../arguments.js';
-import { type BytesLike, compareBytes } from '../bytes.js';
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
-import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../errors.js';
+import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import { checkKey, type Keys, resolveKeys, type WireRange } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { onAbort } from '../on-abort.js';
-import { checkOptions } from '../options.js';
-import { after, pause } from '../time.js';
+import { checkInt64, checkOptions } from '../runtime/arguments.js';
+import { type BytesLike, compareBytes } from '../runtime/bytes.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, pause } from '../runtime/timers.js';
 import type { Mirror, MirrorMessage } from './mirror.js';
 import { SortedKeys } from './sorted-keys.js';
 

@@ -1,10 +1,10 @@
 import { isTooLarge } from '../channel/retry.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import type { Keys } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import type { WithHeader } from '../kv/results.js';
 import type { ScanPage } from '../kv/scan.js';
-import { backoffMs, pause } from '../time.js';
+import { backoffMs, pause } from '../runtime/timers.js';
 import type { WatchEvent } from '../watch/event.js';
 import type { Watch, WatchOptions } from '../watch/watch.js';
 

@@ -1,6 +1,6 @@
-import { compareBytes } from '../bytes.js';
 import type { WireRange } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { compareBytes } from '../runtime/bytes.js';
 
 /** Keys in the order in which etcd has them. */
 export class SortedKeys {

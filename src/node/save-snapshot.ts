@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, lstat, open, realpath, rename, rm, stat } from 'node:fs/promises';
-import { concatBytes } from '../bytes.js';
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import type { Client } from '../client.js';
-import { invalidInput } from '../errors.js';
-import type { SnapshotSink } from '../maintenance/snapshot.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import { concatBytes } from '../runtime/bytes.js';
+import type { SnapshotSink } from '../services/snapshot.js';
 
 /** etcd sends 32 or 64 kB at a time; a write for each of these takes longer than all the rest. */
 const WRITE_BYTES = 1_048_576;

@@ -1,5 +1,5 @@
-import type { Init } from './init.js';
 import { type MessageReader, Reader } from './reader.js';
+import type { Init } from './writer.js';
 import { type MessageWriter, Writer } from './writer.js';
 
 export type { Init };

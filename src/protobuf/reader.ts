@@ -1,6 +1,5 @@
-import { copyOf } from '../byte-slab.js';
-import { NO_BYTES, plain } from '../bytes.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
+import { copyOf, NO_BYTES, plain } from '../runtime/bytes.js';
 
 /** Messages nested deeper are refused, so that hostile bytes cannot exhaust the stack. */
 const MAX_DEPTH = 100;

@@ -1,12 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { checkCount } from '../arguments.js';
 import { Client } from '../client.js';
-import type { Member } from '../cluster/cluster.js';
-import { EtcdError } from '../errors.js';
-import { checkFields, checkOptions } from '../options.js';
-import { pause } from '../time.js';
+import { EtcdError } from '../errors/etcd-error.js';
+import { checkCount, checkFields, checkOptions } from '../runtime/arguments.js';
+import { pause } from '../runtime/timers.js';
+import type { Member } from '../services/cluster.js';
 import { EtcdMember } from './etcd-member.js';
 import { FaultProxy } from './fault-proxy.js';
 import { freePorts } from './free-ports.js';

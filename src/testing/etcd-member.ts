@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
-import { pause } from '../time.js';
+import { pause } from '../runtime/timers.js';
 
 const START_TIMEOUT_MS = 30_000;
 const POLL_MS = 50;

@@ -1,5 +1,5 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { checkOptions } from '../options.js';
+import { checkOptions } from '../runtime/arguments.js';
 import type { BytesTest } from './bytes-test.js';
 import { Lane, type Pace } from './lane.js';
 

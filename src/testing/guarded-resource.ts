@@ -1,4 +1,4 @@
-import { checkOptions } from '../options.js';
+import { checkOptions } from '../runtime/arguments.js';
 import type { Violation } from './violation.js';
 
 const RESOURCE_OPTIONS = { fenced: true } as const;

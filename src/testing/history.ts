@@ -1,5 +1,5 @@
-import { EtcdError } from '../errors.js';
-import { monotonicMs } from '../time.js';
+import { EtcdError } from '../errors/etcd-error.js';
+import { monotonicMs } from '../runtime/timers.js';
 
 /** One call, as whoever made it saw it. */
 export interface Operation<Call, Result> {

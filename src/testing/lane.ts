@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { pause } from '../time.js';
+import { pause } from '../runtime/timers.js';
 
 /** How bytes travel: undefined where they go on as they come. */
 export interface Pace {

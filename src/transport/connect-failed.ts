@@ -1,6 +1,6 @@
-import { EtcdError } from '../errors.js';
-import type { Endpoint } from './endpoint.js';
-import { opensslWords } from './openssl-words.js';
+import { EtcdError } from '../errors/etcd-error.js';
+import type { Endpoint } from '../host/endpoint.js';
+import { opensslWords } from '../host/tls.js';
 
 const WRONG_SCHEME = 'does the peer speak TLS? Then the URL begins with https:, and else with http:';
 

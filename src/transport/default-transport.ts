@@ -1,6 +1,6 @@
-import { openByteStream } from './hosts/node.js';
+import { openByteStream } from '../host/node.js';
 import { http2 } from './http2/transport.js';
-import type { TransportFactory } from './transport-options.js';
+import type { TransportFactory } from './transport.js';
 
 /**
  * What carries the calls where nobody says otherwise. In the package the host is `#host` of package.json, another file for

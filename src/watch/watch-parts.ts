@@ -1,8 +1,8 @@
 import type { CallTrace } from '../channel/call-trace.js';
-import type { EtcdError } from '../errors.js';
+import type { EtcdError } from '../errors/etcd-error.js';
 import type { WatchCreateRequest } from '../gen/etcdserverpb/rpc.js';
-import { InTurn } from '../in-turn.js';
 import type { Init } from '../protobuf/codec.js';
+import { InTurn } from '../runtime/iterators.js';
 import type { Division } from './catch-up.js';
 import type { WatchBatch } from './event.js';
 import type { WatchStream } from './watch-stream.js';

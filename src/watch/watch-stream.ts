@@ -1,16 +1,16 @@
 import { isTooLarge } from '../channel/retry.js';
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
-import { clientClosed, EtcdError, type Reason } from '../errors.js';
+import { clientClosed, EtcdError, type Reason } from '../errors/etcd-error.js';
+import type { StatusCode } from '../errors/status.js';
+import { errorFromText } from '../errors/status-error.js';
 import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
-import { causeOf, WaitLog } from '../log.js';
-import { onAbort } from '../on-abort.js';
-import type { StatusCode } from '../status.js';
-import { errorFromText } from '../status-error.js';
-import { after, backoffMs, monotonicMs, pause } from '../time.js';
+import { causeOf, WaitLog } from '../runtime/log.js';
+import { TurnQueue } from '../runtime/queues.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import type { OutgoingStream } from '../transport/transport.js';
-import { TurnQueue } from '../turn-queue.js';
 import type { Watcher } from './watcher.js';
 
 /** Concerns every watch of the stream, or one that could not be created. */

@@ -1,10 +1,10 @@
-import { checkChoice, checkInt64, checkList, checkPositive, checkSignal } from '../arguments.js';
 import { traceCalls, traceOf } from '../channel/call-trace.js';
-import { canceled } from '../errors.js';
-import { FlatIterator } from '../flat-iterator.js';
+import { canceled } from '../errors/etcd-error.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/key-range.js';
-import { onAbort } from '../on-abort.js';
+import { checkChoice, checkInt64, checkList, checkPositive, checkSignal } from '../runtime/arguments.js';
+import { FlatIterator } from '../runtime/iterators.js';
+import { onAbort } from '../runtime/signals.js';
 import type { WatchBatch, WatchEvent } from './event.js';
 import { WatchParts } from './watch-parts.js';
 import type { WatchStream } from './watch-stream.js';

@@ -1,9 +1,9 @@
-import { AsyncQueue } from '../async-queue.js';
 import type { CallTrace } from '../channel/call-trace.js';
-import { EtcdError } from '../errors.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import type { Event as WireEvent } from '../gen/mvccpb/kv.js';
 import type { Init } from '../protobuf/codec.js';
+import { AsyncQueue } from '../runtime/queues.js';
 import { type Division, divisionAfter } from './catch-up.js';
 import { type WatchBatch, weightOf } from './event.js';
 import { RevisionAssembler } from './revision-assembler.js';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Auth } from '../../src/auth/auth.js';
+import type { Auth } from '../../src/services/auth.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { recordingTransport } from '../support/recording-transport.js';

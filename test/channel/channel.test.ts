@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Channel } from '../../src/channel/channel.js';
 import { methods } from '../../src/gen/methods.js';
-import { parseEndpoint } from '../../src/transport/endpoint.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
 import type { StreamHandler, Transport } from '../../src/transport/transport.js';
 
 const UNTIMED = { timeoutMs: Number.POSITIVE_INFINITY, deadline: Number.POSITIVE_INFINITY };

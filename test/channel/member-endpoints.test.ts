@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { memberEndpoints } from '../../src/channel/member-endpoints.js';
-import { parseEndpoint } from '../../src/transport/endpoint.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
 
 describe('the endpoints that members advertise', () => {
   test('are used, each once, but not those of learners and of members that are not started', () => {

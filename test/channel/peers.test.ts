@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Peer, Peers } from '../../src/channel/peers.js';
-import { monotonicMs } from '../../src/time.js';
-import { parseEndpoint } from '../../src/transport/endpoint.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
+import { monotonicMs } from '../../src/runtime/timers.js';
 
 describe('the choice among endpoints', () => {
   test('stays with the one that works', () => {

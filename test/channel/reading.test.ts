@@ -7,8 +7,8 @@ import { type Peer, Peers } from '../../src/channel/peers.js';
 import { readStream } from '../../src/channel/read-stream.js';
 import { Rpc } from '../../src/channel/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import { monotonicMs } from '../../src/time.js';
-import { parseEndpoint } from '../../src/transport/endpoint.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
+import { monotonicMs } from '../../src/runtime/timers.js';
 import type { StreamHandler, Transport, UnaryCall } from '../../src/transport/transport.js';
 
 /** A transport whose one stream a test plays itself. */

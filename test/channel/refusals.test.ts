@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { Channel } from '../../src/channel/channel.js';
+import type { StatusCode } from '../../src/errors/status.js';
+import { errorFromStatus } from '../../src/errors/status-error.js';
 import { methods } from '../../src/gen/methods.js';
-import type { StatusCode } from '../../src/status.js';
-import { errorFromStatus } from '../../src/status-error.js';
-import { monotonicMs } from '../../src/time.js';
-import { parseEndpoint } from '../../src/transport/endpoint.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
+import { monotonicMs } from '../../src/runtime/timers.js';
 import type { Transport } from '../../src/transport/transport.js';
 import { errorOf } from '../support/errors.js';
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { frameRows } from '../../src/cli/frame-rows.js';
+import { openByteStream } from '../../src/host/node.js';
 import type { WireFrame } from '../../src/inspect/frame.js';
 import { tapped } from '../../src/inspect/tap.js';
-import { openByteStream } from '../../src/transport/hosts/node.js';
 import { http2 } from '../../src/transport/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { RWMutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
 import type { Client, UnaryCall } from '../../src/index.js';
-import { pause, settledWithin } from '../../src/time.js';
+import { pause, settledWithin } from '../../src/runtime/timers.js';
 import { openClient, unique } from '../support/client.js';
 import { answerLost } from '../support/transactions.js';
 

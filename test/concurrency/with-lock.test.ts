@@ -1,6 +1,6 @@
 import { describe, expect, inject, test } from 'vitest';
 import { withLock } from '../../src/concurrency/index.js';
-import { timedOut } from '../../src/errors.js';
+import { timedOut } from '../../src/errors/etcd-error.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

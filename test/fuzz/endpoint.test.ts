@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/errors.js';
-import { type Endpoint, parseEndpoint } from '../../src/transport/endpoint.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
+import { type Endpoint, parseEndpoint } from '../../src/host/endpoint.js';
 import { fuzz } from '../support/fuzz.js';
 
 /** Stands only where people put what nobody is to see. */

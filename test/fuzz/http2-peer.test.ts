@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/errors.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
 import { methods } from '../../src/gen/methods.js';
-import { TRANSPORT_DEFAULTS } from '../../src/transport/transport-options.js';
+import { TRANSPORT_DEFAULTS } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
 import { rangeAnswer } from '../support/http2-calls.js';
 import { FLAG, frame, goAway, ping, rstStream, settings, windowUpdate, words } from '../support/http2-frames.js';

@@ -1,14 +1,14 @@
 import { ok } from 'node:assert/strict';
 import fc from 'fast-check';
 import { Rpc } from '../../src/channel/rpc.js';
-import { EtcdError } from '../../src/errors.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
+import { STATUS_CODES } from '../../src/errors/status.js';
+import { errorFromStatus } from '../../src/errors/status-error.js';
 import { LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import type { KeepAlive } from '../../src/lease/keep-alive.js';
 import { LeaseKeeper } from '../../src/lease/keeper.js';
-import { STATUS_CODES } from '../../src/status.js';
-import { errorFromStatus } from '../../src/status-error.js';
-import { encodeRequest } from '../../src/transport/encode-request.js';
+import { encodeRequest } from '../../src/transport/messages.js';
 import type { StreamHandler } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';

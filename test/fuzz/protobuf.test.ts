@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type protobuf from 'protobufjs';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/errors.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
 import { decode, encode, type Init } from '../../src/protobuf/codec.js';
 import {
   type Coder,

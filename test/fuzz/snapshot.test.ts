@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/errors.js';
-import { Snapshot } from '../../src/maintenance/snapshot.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
+import { Snapshot } from '../../src/services/snapshot.js';
 import { fromHex, fuzz, hex } from '../support/fuzz.js';
 
 interface Piece {

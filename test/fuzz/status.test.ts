@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/errors.js';
-import { STATUS_CODES } from '../../src/status.js';
-import { errorFromText } from '../../src/status-error.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
+import { STATUS_CODES } from '../../src/errors/status.js';
+import { errorFromText } from '../../src/errors/status-error.js';
 import { ResponseHeaders } from '../../src/transport/http2/response-headers.js';
 import { errorOfHeaders, errorOfTrailers } from '../../src/transport/http2/response-status.js';
 import { fuzz } from '../support/fuzz.js';

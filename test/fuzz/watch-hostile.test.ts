@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { Rpc } from '../../src/channel/rpc.js';
-import { EtcdError } from '../../src/errors.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
+import { STATUS_CODES } from '../../src/errors/status.js';
+import { errorFromStatus } from '../../src/errors/status-error.js';
 import { ResponseHeader, type WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
-import { STATUS_CODES } from '../../src/status.js';
-import { errorFromStatus } from '../../src/status-error.js';
-import { encodeRequest } from '../../src/transport/encode-request.js';
+import { encodeRequest } from '../../src/transport/messages.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { Channel } from '../../src/channel/channel.js';
 import { Rpc } from '../../src/channel/rpc.js';
 import { ResponseHeader } from '../../src/gen/etcdserverpb/rpc.js';
-import { parseEndpoint } from '../../src/transport/endpoint.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
 import type { Transport } from '../../src/transport/transport.js';
 import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';

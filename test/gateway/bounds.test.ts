@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { gateway } from '../../src/gateway/index.js';
 import { methods } from '../../src/gen/methods.js';
-import { parseEndpoint } from '../../src/transport/endpoint.js';
-import type { TransportOptions } from '../../src/transport/transport-options.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
+import { gateway } from '../../src/transport/gateway/index.js';
+import type { TransportOptions } from '../../src/transport/transport.js';
 import { errorOf } from '../support/errors.js';
 import { httpServer, openGateway } from '../support/gateway.js';
 

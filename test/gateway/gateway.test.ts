@@ -1,10 +1,10 @@
 import { describe, expect, inject, test } from 'vitest';
-import { gateway } from '../../src/gateway/index.js';
-import { gatewayPath } from '../../src/gateway/paths.js';
 import { methods } from '../../src/gen/methods.js';
 import type { Event } from '../../src/gen/mvccpb/kv.js';
 import { prefix } from '../../src/index.js';
-import type { Method } from '../../src/protobuf/method.js';
+import type { Method } from '../../src/protobuf/schema.js';
+import { gateway } from '../../src/transport/gateway/index.js';
+import { gatewayPath } from '../../src/transport/gateway/paths.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
 import { unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { toBytes } from '../../src/bytes.js';
-import { EtcdError } from '../../src/errors.js';
-import { type Ask, GuardPool } from '../../src/gateway/guard-pool.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
 import { methods } from '../../src/gen/methods.js';
+import { toBytes } from '../../src/runtime/bytes.js';
+import { type Ask, GuardPool } from '../../src/transport/gateway/guard-pool.js';
 import { errorOf } from '../support/errors.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 

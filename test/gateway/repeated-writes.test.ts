@@ -1,11 +1,11 @@
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { NO_BYTES, textOf } from '../../src/bytes.js';
 import { Election, Mutex, Session, stm, withLock } from '../../src/concurrency/index.js';
-import { type GatewayOptions, gateway } from '../../src/gateway/index.js';
-import { repetitionOf } from '../../src/gateway/repetition.js';
 import { methods } from '../../src/gen/methods.js';
 import { type Client, compare, EtcdError, op, prefix } from '../../src/index.js';
-import { allMethods } from '../../src/method-table.js';
+import { allMethods } from '../../src/protobuf/method-table.js';
+import { NO_BYTES, textOf } from '../../src/runtime/bytes.js';
+import { type GatewayOptions, gateway } from '../../src/transport/gateway/index.js';
+import { repetitionOf } from '../../src/transport/gateway/repetition.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

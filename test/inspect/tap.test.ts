@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
+import { openByteStream } from '../../src/host/node.js';
 import type { Client } from '../../src/index.js';
 import type { WireFrame } from '../../src/inspect/frame.js';
 import { type DecodedFrame, FrameDecoder, type StreamMethods } from '../../src/inspect/frame-decoder.js';
 import { tapped } from '../../src/inspect/tap.js';
-import type { AnyMethod } from '../../src/method-table.js';
-import { openByteStream } from '../../src/transport/hosts/node.js';
+import type { AnyMethod } from '../../src/protobuf/method-table.js';
 import { http2 } from '../../src/transport/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';

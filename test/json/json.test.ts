@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { PutRequest, RangeRequest, ResponseHeader, TxnRequest, WatchRequest } from '../../src/gen/etcdserverpb/rpc.js';
-import { fromBase64, toBase64 } from '../../src/json/base64.js';
-import { fromJson } from '../../src/json/from-json.js';
-import { toJson } from '../../src/json/to-json.js';
+import { fromBase64, fromJson, toBase64, toJson } from '../../src/protobuf/json.js';
 import { codecOf, messageArbitrary, messageTypes, ours } from '../support/arbitraries.js';
 import { errorOf } from '../support/errors.js';
 

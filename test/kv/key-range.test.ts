@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compareBytes } from '../../src/bytes.js';
 import { fromKey, keyRange, prefix } from '../../src/index.js';
 import { prefixEnd, resolveKeys } from '../../src/kv/key-range.js';
+import { compareBytes } from '../../src/runtime/bytes.js';
 import { errorOf } from '../support/errors.js';
 
 const SEED = 33;

@@ -3,7 +3,7 @@ import type { ResponseHeader } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Client, type ClientOptions, compare, op, prefix } from '../../src/index.js';
 import type { FaultProxy } from '../../src/testing/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
-import type { TransportFactory } from '../../src/transport/transport-options.js';
+import type { TransportFactory } from '../../src/transport/transport.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { KeepAlive, leaseLost } from '../../src/lease/keep-alive.js';
-import { monotonicMs, pause } from '../../src/time.js';
+import { monotonicMs, pause } from '../../src/runtime/timers.js';
 import { blockEventLoop } from '../support/block.js';
 import { openClient } from '../support/client.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';

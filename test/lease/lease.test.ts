@@ -1,7 +1,7 @@
 import { expect, inject, test } from 'vitest';
 import { EtcdError, type KeepAlive, type Lease, type TransportFactory } from '../../src/index.js';
+import { pause } from '../../src/runtime/timers.js';
 import { containing } from '../../src/testing/index.js';
-import { pause } from '../../src/time.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { concatBytes } from '../../src/bytes.js';
 import type { SnapshotResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { EtcdError, type Snapshot } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
+import { concatBytes } from '../../src/runtime/bytes.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { type ScriptedAnswers, scriptedAnswers, scriptedServer } from '../support/scripted-server.js';

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { type CachedRange, type Client, fromKey, keyRange, op, prefix } from '../../src/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
-import type { TransportFactory } from '../../src/transport/transport-options.js';
+import type { TransportFactory } from '../../src/transport/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied, TXN, WATCH } from '../support/locks.js';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import protobuf from 'protobufjs';
 import { describe, expect, it } from 'vitest';
-import { EtcdError } from '../../src/errors.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
 import {
   PutRequest,
   RequestOp,
@@ -13,7 +13,7 @@ import { methods } from '../../src/gen/methods.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
 import { type Codec, decode, encode, type Init } from '../../src/protobuf/codec.js';
 import { Writer } from '../../src/protobuf/writer.js';
-import { encodeRequest } from '../../src/transport/encode-request.js';
+import { encodeRequest } from '../../src/transport/messages.js';
 
 describe('a number that its type cannot hold', () => {
   it.each([2n ** 63n, -(2n ** 63n) - 1n, 2n ** 64n, 2n ** 200n])('is refused as int64: %s', (value) => {

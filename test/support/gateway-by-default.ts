@@ -1,4 +1,4 @@
-import { gateway } from '../../src/gateway/index.js';
-import type { TransportFactory } from '../../src/transport/transport-options.js';
+import { gateway } from '../../src/transport/gateway/index.js';
+import type { TransportFactory } from '../../src/transport/transport.js';
 
 export const defaultTransport: TransportFactory = gateway();

@@ -1,8 +1,8 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { inject, onTestFinished } from 'vitest';
-import { gateway } from '../../src/gateway/index.js';
 import { Client, type ClientOptions } from '../../src/index.js';
+import { gateway } from '../../src/transport/gateway/index.js';
 
 /** A client of the shared member over its gateway, closed when the test ends. */
 export function openGateway(options: Partial<ClientOptions> = {}): Client {

@@ -1,4 +1,4 @@
-import type { EtcdError } from '../../src/errors.js';
+import type { EtcdError } from '../../src/errors/etcd-error.js';
 import type { RangeResponse, WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { encode, type Init } from '../../src/protobuf/codec.js';

@@ -1,9 +1,8 @@
 import { expect, onTestFinished, vi } from 'vitest';
-import type { ByteStream, ByteStreamEvents, OpenByteStream } from '../../src/transport/byte-stream.js';
-import { parseEndpoint } from '../../src/transport/endpoint.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
+import type { ByteStream, ByteStreamEvents, OpenByteStream } from '../../src/host/host.js';
 import { http2 } from '../../src/transport/http2/transport.js';
-import type { Transport } from '../../src/transport/transport.js';
-import type { TransportOptions } from '../../src/transport/transport-options.js';
+import type { Transport, TransportOptions } from '../../src/transport/transport.js';
 import { ClientRules, type PeerRequest } from './http2-client-rules.js';
 import {
   errorName,

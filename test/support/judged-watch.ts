@@ -1,5 +1,5 @@
 import { equal } from 'node:assert/strict';
-import { EtcdError } from '../../src/errors.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
 import type { WatchBatch } from '../../src/watch/event.js';
 import type { Watch } from '../../src/watch/watch.js';
 import type { SimulatedStore } from './simulated-watches.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { compareBytes } from '../../src/bytes.js';
 import { fromKey, type Keys, keyRange, prefix } from '../../src/index.js';
+import { compareBytes } from '../../src/runtime/bytes.js';
 
 // What a range of keys means, told by its definition instead of by intervals: what the client's algebra is held against.
 

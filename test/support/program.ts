@@ -8,7 +8,7 @@ import { temporaryFolder } from './temporary-folder.js';
 const ENTRY_POINTS = {
   etcdwire: 'index',
   'etcdwire/concurrency': 'concurrency/index',
-  'etcdwire/gateway': 'gateway/index',
+  'etcdwire/gateway': 'transport/gateway/index',
   'etcdwire/testing': 'testing/index',
   'etcdwire/grpc-js': 'grpc-js',
 };

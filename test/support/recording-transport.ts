@@ -1,6 +1,6 @@
 import { defaultTransport } from '../../src/transport/default-transport.js';
-import { forwardStream } from '../../src/transport/forward-stream.js';
-import type { TransportFactory } from '../../src/transport/transport-options.js';
+import type { TransportFactory } from '../../src/transport/transport.js';
+import { forwardStream } from '../../src/transport/transport.js';
 
 export interface Recording {
   readonly transport: TransportFactory;

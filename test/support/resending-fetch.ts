@@ -1,4 +1,4 @@
-import type { Fetch } from '../../src/gateway/index.js';
+import type { Fetch } from '../../src/transport/gateway/index.js';
 
 /**
  * What becomes of the two copies of each POST.

@@ -1,7 +1,7 @@
-import { textOf } from '../../src/bytes.js';
 import { stm } from '../../src/concurrency/index.js';
-import { gateway } from '../../src/gateway/index.js';
 import { Client, type EtcdError } from '../../src/index.js';
+import { textOf } from '../../src/runtime/bytes.js';
+import { gateway } from '../../src/transport/gateway/index.js';
 
 // Writes over the gateway, on a page or as a program of Deno. Imports nothing of any host.
 

@@ -8,7 +8,7 @@ import {
 } from '@grpc/grpc-js';
 import { onTestFinished } from 'vitest';
 import { decode, encode, type Init } from '../../src/protobuf/codec.js';
-import type { Method } from '../../src/protobuf/method.js';
+import type { Method } from '../../src/protobuf/schema.js';
 
 // A gRPC server that answers as a test says: for what no real etcd can be brought to do on demand.
 

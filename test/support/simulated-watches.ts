@@ -1,5 +1,4 @@
-import { textOf } from '../../src/bytes.js';
-import { EtcdError } from '../../src/errors.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
 import {
   ResponseHeader,
   type WatchCreateRequest,
@@ -8,6 +7,7 @@ import {
 } from '../../src/gen/etcdserverpb/rpc.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
 import { decode, encode, type Init } from '../../src/protobuf/codec.js';
+import { textOf } from '../../src/runtime/bytes.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 
 // An etcd that serves watches as it should. When it does what is up to whoever plays it.

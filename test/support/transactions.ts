@@ -2,7 +2,7 @@ import type { RequestOp, TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { EtcdError } from '../../src/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
-import type { TransportFactory } from '../../src/transport/transport-options.js';
+import type { TransportFactory } from '../../src/transport/transport.js';
 
 /** What a test makes of a transaction, given what it does where its conditions hold. `send` may come late. */
 export type OnTransaction = (ops: readonly RequestOp[], send: () => Promise<unknown>) => Promise<unknown>;

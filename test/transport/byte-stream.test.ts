@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { parseEndpoint } from '../../src/transport/endpoint.js';
-import { openByteStream } from '../../src/transport/hosts/node.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
+import { openByteStream } from '../../src/host/node.js';
 
 test('a byte stream that is closed waits for no peer that does not read', async () => {
   const sockets: Socket[] = [];

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { AsyncQueue } from '../../src/async-queue.js';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { type Client, compare, op, prefix, type Watch, type WatchEvent } from '../../src/index.js';
+import { AsyncQueue } from '../../src/runtime/queues.js';
+import { monotonicMs } from '../../src/runtime/timers.js';
 import { containing } from '../../src/testing/index.js';
-import { monotonicMs } from '../../src/time.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { type Client, EtcdError, prefix, type Watch } from '../../src/index.js';
-import { monotonicMs } from '../../src/time.js';
+import { monotonicMs } from '../../src/runtime/timers.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';

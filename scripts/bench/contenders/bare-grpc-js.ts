@@ -8,7 +8,7 @@ import {
 } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { type Codec, decode, encode, type Init } from '../../../src/protobuf/codec.js';
-import type { Method } from '../../../src/protobuf/method.js';
+import type { Method } from '../../../src/protobuf/schema.js';
 import { type Contender, LEASE_TTL, type OnEvent, UNLIMITED_RESPONSES } from './contender.js';
 
 /** grpc-js and the generated codecs alone: what a client over grpc-js cannot be faster than. */

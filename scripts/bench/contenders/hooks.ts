@@ -1,10 +1,10 @@
 import { subscribe } from 'node:diagnostics_channel';
 import { Channel } from '../../../src/channel/channel.js';
 import { Client } from '../../../src/client.js';
+import { parseEndpoint } from '../../../src/host/endpoint.js';
 import { Keyspace } from '../../../src/keyspace.js';
 import { defaultTransport } from '../../../src/transport/default-transport.js';
-import { parseEndpoint } from '../../../src/transport/endpoint.js';
-import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport-options.js';
+import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport.js';
 import type { Contender } from './contender.js';
 import { contenderOf } from './etcdwire.js';
 

@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
-import { textOf } from '../../bytes.js';
 import type { BidiStream } from '../../channel/message-stream.js';
 import type { Client } from '../../client.js';
 import { methods } from '../../gen/methods.js';
-import type { FromJsonOptions } from '../../json/from-json.js';
-import { toJson } from '../../json/to-json.js';
-import { type AnyMethod, allMethods } from '../../method-table.js';
+import type { FromJsonOptions } from '../../protobuf/json.js';
+import { toJson } from '../../protobuf/json.js';
+import { type AnyMethod, allMethods } from '../../protobuf/method-table.js';
+import { textOf } from '../../runtime/bytes.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, linesOf, readAll } from '../io.js';

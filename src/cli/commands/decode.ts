@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
-import { hexOf } from '../../bytes.js';
 import { messageFields } from '../../gen/descriptors.js';
 import { explain, type Span } from '../../inspect/explain.js';
-import { toBase64 } from '../../json/base64.js';
-import type { JsonObject } from '../../json/json-value.js';
+import type { JsonObject } from '../../protobuf/json.js';
+import { toBase64 } from '../../protobuf/json.js';
+import { hexOf } from '../../runtime/bytes.js';
 import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-prefix.js';
 import { type Context, contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { comments } from '../../gen/comments.js';
 import { enumValues, messageFields } from '../../gen/descriptors.js';
-import { type AnyMethod, allMethods } from '../../method-table.js';
-import type { FieldDescriptor } from '../../protobuf/descriptor.js';
+import { type AnyMethod, allMethods } from '../../protobuf/method-table.js';
+import type { FieldDescriptor } from '../../protobuf/schema.js';
 import { type Context, contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';

@@ -3,7 +3,7 @@ import type { Client } from '../../client.js';
 import { Election } from '../../concurrency/election.js';
 import { Session } from '../../concurrency/session.js';
 import { KeyValue } from '../../gen/mvccpb/kv.js';
-import { toJson } from '../../json/to-json.js';
+import { toJson } from '../../protobuf/json.js';
 import { type Context, contextOf, tellsOfEndpoints, withClient } from '../context.js';
 import { CliError, type Ends, ExitCode } from '../exit-code.js';
 import { addHoldFlags, type HoldFlags, hold, STOPPED_HELP, wantBeforeDashes } from '../holding.js';

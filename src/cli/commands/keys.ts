@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import { NO_BYTES, toBytes } from '../../bytes.js';
 import {
   DeleteRangeResponse,
   PutResponse,
@@ -9,8 +8,9 @@ import {
   SortTarget,
 } from '../../gen/etcdserverpb/rpc.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
-import { toJson } from '../../json/to-json.js';
 import { resolveKeys, type WireRange } from '../../kv/key-range.js';
+import { toJson } from '../../protobuf/json.js';
+import { NO_BYTES, toBytes } from '../../runtime/bytes.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, readAll } from '../io.js';

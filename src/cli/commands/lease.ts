@@ -6,8 +6,8 @@ import {
   LeaseRevokeResponse,
   LeaseTimeToLiveResponse,
 } from '../../gen/etcdserverpb/rpc.js';
-import { toJson } from '../../json/to-json.js';
-import { pause } from '../../time.js';
+import { toJson } from '../../protobuf/json.js';
+import { pause } from '../../runtime/timers.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';

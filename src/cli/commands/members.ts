@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Client } from '../../client.js';
 import { type Member, MemberListResponse, StatusResponse } from '../../gen/etcdserverpb/rpc.js';
-import { toJson } from '../../json/to-json.js';
+import { toJson } from '../../protobuf/json.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { describeFailure, type Ends, type ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';

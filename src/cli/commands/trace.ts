@@ -1,10 +1,10 @@
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import type { Command } from 'commander';
+import { openByteStream } from '../../host/node.js';
 import type { WireFrame } from '../../inspect/frame.js';
 import { mayHoldSecrets } from '../../inspect/secrets.js';
 import { tapped } from '../../inspect/tap.js';
-import { monotonicMs } from '../../time.js';
-import { openByteStream } from '../../transport/hosts/node.js';
+import { monotonicMs } from '../../runtime/timers.js';
 import { http2 } from '../../transport/http2/transport.js';
 import { CliError, type Ends, ExitCode } from '../exit-code.js';
 import { frameJson, frameText } from '../frame-text.js';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import { textOf } from '../../bytes.js';
 import { ResponseOp, TxnRequest, TxnResponse } from '../../gen/etcdserverpb/rpc.js';
-import { toJson } from '../../json/to-json.js';
+import { toJson } from '../../protobuf/json.js';
+import { textOf } from '../../runtime/bytes.js';
 import { readText } from '../connection.js';
 import { contextOf, withClient } from '../context.js';
 import { type Io, readAll } from '../io.js';

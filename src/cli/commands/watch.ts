@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { Client } from '../../client.js';
 import { Event, EventType } from '../../gen/mvccpb/kv.js';
-import { toJson } from '../../json/to-json.js';
 import { keysOf } from '../../kv/key-range.js';
+import { toJson } from '../../protobuf/json.js';
 import type { WatchEvent } from '../../watch/event.js';
 import { contextOf, tellsOfEndpoints, withClient } from '../context.js';
 import type { Io } from '../io.js';

@@ -1,5 +1,5 @@
 import type { WireMessage } from '../../inspect/frame.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../json/json-value.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
 import { shortType } from '../method-name.js';
 
 /** Whom a key stands for: this client, another contender, or undefined for a key that is just a key. */

@@ -1,6 +1,6 @@
-import { hexOf } from '../../bytes.js';
 import { explain } from '../../inspect/explain.js';
 import type { WireFrame } from '../../inspect/frame.js';
+import { hexOf } from '../../runtime/bytes.js';
 import { frameRows, type Row } from '../frame-rows.js';
 import { fieldsOf, frameText } from '../frame-text.js';
 import { harmless } from '../output.js';

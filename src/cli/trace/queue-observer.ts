@@ -1,6 +1,6 @@
 import { Client, type ClientOptions } from '../../client.js';
 import { prefix } from '../../kv/key-range.js';
-import { monotonicMs } from '../../time.js';
+import { monotonicMs } from '../../runtime/timers.js';
 
 /** The keys in a queue, first come first, from a moment on. */
 export interface QueueState {

@@ -1,5 +1,5 @@
 import type { WireFrame, WireMessage } from '../../inspect/frame.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../json/json-value.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
 import { fieldsOf } from '../frame-text.js';
 import { gloss, ME, type NameOf } from './gloss.js';
 import type { QueueState } from './queue-observer.js';

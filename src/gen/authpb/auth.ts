@@ -1,7 +1,7 @@
 // Written by scripts/generate.ts from proto/authpb/auth.proto. Do not edit.
 
-import { NO_BYTES } from '../../bytes.js';
 import type { Codec } from '../../protobuf/codec.js';
+import { NO_BYTES } from '../../runtime/bytes.js';
 
 /** How a user logs in. */
 export interface UserAddOptions {

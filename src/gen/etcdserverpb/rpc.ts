@@ -1,7 +1,7 @@
 // Written by scripts/generate.ts from proto/etcdserverpb/rpc.proto. Do not edit.
 
-import { NO_BYTES } from '../../bytes.js';
 import type { Codec } from '../../protobuf/codec.js';
+import { NO_BYTES } from '../../runtime/bytes.js';
 import { Permission, UserAddOptions } from '../authpb/auth.js';
 import { Event, KeyValue } from '../mvccpb/kv.js';
 

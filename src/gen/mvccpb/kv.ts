@@ -1,7 +1,7 @@
 // Written by scripts/generate.ts from proto/mvccpb/kv.proto. Do not edit.
 
-import { NO_BYTES } from '../../bytes.js';
 import type { Codec } from '../../protobuf/codec.js';
+import { NO_BYTES } from '../../runtime/bytes.js';
 
 /** One key as of one revision. */
 export interface KeyValue {

@@ -1,7 +1,7 @@
 // Written by scripts/generate.ts from proto/v3lockpb/v3lock.proto. Do not edit.
 
-import { NO_BYTES } from '../../bytes.js';
 import type { Codec } from '../../protobuf/codec.js';
+import { NO_BYTES } from '../../runtime/bytes.js';
 import { ResponseHeader } from '../etcdserverpb/rpc.js';
 
 /** The lock wanted. */

@@ -6,12 +6,12 @@ import {
   credentials,
   Metadata,
 } from '@grpc/grpc-js';
-import { NO_BYTES } from '../../bytes.js';
-import { after } from '../../time.js';
+import type { Endpoint } from '../../host/endpoint.js';
+import { serverNameOf, type TlsOptions, tlsForDial } from '../../host/tls.js';
+import { NO_BYTES } from '../../runtime/bytes.js';
+import { after } from '../../runtime/timers.js';
 import { connectFailed } from '../connect-failed.js';
-import type { Endpoint } from '../endpoint.js';
-import { serverNameOf, type TlsOptions, tlsForDial } from '../tls.js';
-import type { TransportOptions } from '../transport-options.js';
+import type { TransportOptions } from '../transport.js';
 import { asBuffer } from './as-buffer.js';
 
 const { READY, TRANSIENT_FAILURE } = connectivityState;

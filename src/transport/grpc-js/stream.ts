@@ -1,10 +1,8 @@
 import type { Client, ClientDuplexStream, Metadata as GrpcMetadata, ServiceError } from '@grpc/grpc-js';
-import type { EtcdError } from '../../errors.js';
+import type { EtcdError } from '../../errors/etcd-error.js';
 import type { Init } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/method.js';
-import { decodeAnswer } from '../decode-answer.js';
-import { encodeRequest } from '../encode-request.js';
-import { responseTooLarge } from '../response-too-large.js';
+import type { Method } from '../../protobuf/schema.js';
+import { decodeAnswer, encodeRequest, responseTooLarge } from '../messages.js';
 import type { OutgoingStream, StreamCall, StreamHandler } from '../transport.js';
 import { asBuffer } from './as-buffer.js';
 

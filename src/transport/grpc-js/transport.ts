@@ -1,15 +1,21 @@
 import { type Client, type ClientUnaryCall, Metadata as GrpcMetadata, type ServiceError } from '@grpc/grpc-js';
-import { amended, canceled, clientClosed, EtcdError, timedOut } from '../../errors.js';
-import { onAbort } from '../../on-abort.js';
-import { statusCode } from '../../status.js';
-import { errorFromStatus } from '../../status-error.js';
-import { after, monotonicMs } from '../../time.js';
-import { decodeAnswer } from '../decode-answer.js';
-import { encodeRequest } from '../encode-request.js';
-import type { Endpoint } from '../endpoint.js';
-import { responseTooLarge } from '../response-too-large.js';
-import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
-import type { TransportFactory, TransportOptions } from '../transport-options.js';
+import { amended, canceled, clientClosed, EtcdError, timedOut } from '../../errors/etcd-error.js';
+import { statusCode } from '../../errors/status.js';
+import { errorFromStatus } from '../../errors/status-error.js';
+import type { Endpoint } from '../../host/endpoint.js';
+import { onAbort } from '../../runtime/signals.js';
+import { after, monotonicMs } from '../../runtime/timers.js';
+import { decodeAnswer, encodeRequest, responseTooLarge } from '../messages.js';
+import type {
+  Metadata,
+  OutgoingStream,
+  StreamCall,
+  StreamHandler,
+  Transport,
+  TransportFactory,
+  TransportOptions,
+  UnaryCall,
+} from '../transport.js';
 import { asBuffer } from './as-buffer.js';
 import { GrpcJsConnection } from './connection.js';
 import { GrpcJsStream } from './stream.js';

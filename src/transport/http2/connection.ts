@@ -1,10 +1,10 @@
-import { plain } from '../../bytes.js';
-import type { Reason } from '../../errors.js';
-import { after, monotonicMs } from '../../time.js';
-import type { ByteStream, OpenByteStream } from '../byte-stream.js';
-import type { Endpoint } from '../endpoint.js';
-import { type TlsOptions, tlsForDial } from '../tls.js';
-import type { TransportOptions } from '../transport-options.js';
+import type { Reason } from '../../errors/etcd-error.js';
+import type { Endpoint } from '../../host/endpoint.js';
+import type { ByteStream, OpenByteStream } from '../../host/host.js';
+import { type TlsOptions, tlsForDial } from '../../host/tls.js';
+import { plain } from '../../runtime/bytes.js';
+import { after, monotonicMs } from '../../runtime/timers.js';
+import type { TransportOptions } from '../transport.js';
 import { ConnectionError, ErrorCode, errorCodeName } from './error-code.js';
 import { MAX_STREAM_ID } from './frame.js';
 import { FrameParser } from './frame-parser.js';

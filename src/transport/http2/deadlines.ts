@@ -1,4 +1,4 @@
-import { after, monotonicMs } from '../../time.js';
+import { after, monotonicMs } from '../../runtime/timers.js';
 
 /** What can be kept in `Deadlines`. */
 export interface Expiring {

@@ -1,4 +1,4 @@
-import type { EtcdError } from '../../errors.js';
+import type { EtcdError } from '../../errors/etcd-error.js';
 import type { Expiring } from './deadlines.js';
 import type { Http2Stream } from './stream.js';
 

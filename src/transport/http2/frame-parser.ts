@@ -1,4 +1,4 @@
-import { concatBytes, textOf } from '../../bytes.js';
+import { concatBytes, textOf } from '../../runtime/bytes.js';
 import { ConnectionError, ErrorCode, StreamError } from './error-code.js';
 import { Flag, FrameType, readUint31, readUint32 } from './frame.js';
 

@@ -1,6 +1,5 @@
-import { copyOf } from '../../byte-slab.js';
-import { NO_BYTES } from '../../bytes.js';
-import { Fifo } from '../../fifo.js';
+import { copyOf, NO_BYTES } from '../../runtime/bytes.js';
+import { Fifo } from '../../runtime/queues.js';
 import { readUint32 } from './frame.js';
 import { MESSAGE_PREFIX_BYTES } from './message-prefix.js';
 

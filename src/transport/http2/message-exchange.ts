@@ -1,8 +1,7 @@
-import { amended, clientClosed, type EtcdError } from '../../errors.js';
+import { amended, clientClosed, type EtcdError } from '../../errors/etcd-error.js';
 import type { Init } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/method.js';
-import { decodeAnswer } from '../decode-answer.js';
-import { encodeRequest } from '../encode-request.js';
+import type { Method } from '../../protobuf/schema.js';
+import { decodeAnswer, encodeRequest } from '../messages.js';
 import type { Metadata, OutgoingStream, StreamHandler } from '../transport.js';
 import { type Exchange, type ExchangeOwner, MAX_MOVES } from './exchange.js';
 import { Http2Stream, type StreamReceiver } from './stream.js';

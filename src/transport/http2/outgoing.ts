@@ -1,5 +1,5 @@
-import { NO_BYTES } from '../../bytes.js';
-import { Fifo } from '../../fifo.js';
+import { NO_BYTES } from '../../runtime/bytes.js';
+import { Fifo } from '../../runtime/queues.js';
 import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-prefix.js';
 
 /** What a stream has still to send, for want of a window or of the stream itself. */

@@ -1,4 +1,4 @@
-import { monotonicMs } from '../../time.js';
+import { monotonicMs } from '../../runtime/timers.js';
 import { ConnectionError, ErrorCode } from './error-code.js';
 
 /** Answers to SETTINGS and PING that a peer may ask for without reading any. */

@@ -1,4 +1,4 @@
-import { after, monotonicMs } from '../../time.js';
+import { after, monotonicMs } from '../../runtime/timers.js';
 
 /** A peer that has left a request without any byte for this long is probed. */
 const SILENCE_MS = 1_000;

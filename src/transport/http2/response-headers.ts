@@ -1,4 +1,4 @@
-import { textOf } from '../../bytes.js';
+import { textOf } from '../../runtime/bytes.js';
 import { ErrorCode, StreamError } from './error-code.js';
 import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
 

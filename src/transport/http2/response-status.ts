@@ -1,6 +1,6 @@
-import { EtcdError, type Outcome, type Reason } from '../../errors.js';
-import { type StatusCode, statusCode } from '../../status.js';
-import { errorFromStatus } from '../../status-error.js';
+import { EtcdError, type Outcome, type Reason } from '../../errors/etcd-error.js';
+import { type StatusCode, statusCode } from '../../errors/status.js';
+import { errorFromStatus } from '../../errors/status-error.js';
 import { ErrorCode, errorCodeName } from './error-code.js';
 import type { ResponseFields } from './response-headers.js';
 

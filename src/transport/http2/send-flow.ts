@@ -1,4 +1,4 @@
-import { TurnQueue } from '../../turn-queue.js';
+import { TurnQueue } from '../../runtime/queues.js';
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES } from './frame.js';
 import type { PeerSettings } from './settings.js';

@@ -1,4 +1,4 @@
-import { TurnQueue } from '../../turn-queue.js';
+import { TurnQueue } from '../../runtime/queues.js';
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { MAX_STREAM_ID } from './frame.js';
 import type { Http2Stream } from './stream.js';

@@ -1,5 +1,5 @@
-import type { EtcdError } from '../../errors.js';
-import { responseTooLarge } from '../response-too-large.js';
+import type { EtcdError } from '../../errors/etcd-error.js';
+import { responseTooLarge } from '../messages.js';
 import type { Metadata } from '../transport.js';
 import { ErrorCode, StreamError } from './error-code.js';
 import { MAX_WINDOW_BYTES } from './frame.js';

@@ -1,11 +1,19 @@
-import { amended, canceled, clientClosed, EtcdError } from '../../errors.js';
-import { monotonicMs } from '../../time.js';
-import type { OpenByteStream } from '../byte-stream.js';
+import { amended, canceled, clientClosed, EtcdError } from '../../errors/etcd-error.js';
+import type { Endpoint } from '../../host/endpoint.js';
+import type { OpenByteStream } from '../../host/host.js';
+import { monotonicMs } from '../../runtime/timers.js';
 import { connectFailed } from '../connect-failed.js';
-import { encodeRequest } from '../encode-request.js';
-import type { Endpoint } from '../endpoint.js';
-import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
-import type { TransportFactory, TransportOptions } from '../transport-options.js';
+import { encodeRequest } from '../messages.js';
+import type {
+  Metadata,
+  OutgoingStream,
+  StreamCall,
+  StreamHandler,
+  Transport,
+  TransportFactory,
+  TransportOptions,
+  UnaryCall,
+} from '../transport.js';
 import { Connection, type ConnectionEvents } from './connection.js';
 import { Deadlines } from './deadlines.js';
 import type { Exchange, ExchangeOwner } from './exchange.js';

@@ -1,7 +1,7 @@
-import { amended, canceled, clientClosed, type EtcdError, type Outcome, timedOut } from '../../errors.js';
-import { onAbort } from '../../on-abort.js';
-import { monotonicMs } from '../../time.js';
-import { decodeAnswer } from '../decode-answer.js';
+import { amended, canceled, clientClosed, type EtcdError, type Outcome, timedOut } from '../../errors/etcd-error.js';
+import { onAbort } from '../../runtime/signals.js';
+import { monotonicMs } from '../../runtime/timers.js';
+import { decodeAnswer } from '../messages.js';
 import type { UnaryCall } from '../transport.js';
 import { type Exchange, type ExchangeOwner, MAX_MOVES } from './exchange.js';
 import { badAnswer } from './response-status.js';

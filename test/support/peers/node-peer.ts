@@ -11,7 +11,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { type Codec, decode, encode, type Init } from '../../../src/protobuf/codec.js';
-import type { Method } from '../../../src/protobuf/method.js';
+import type { Method } from '../../../src/protobuf/schema.js';
 
 /** Compressed or not, and four bytes of length. */
 const PREFIX_BYTES = 5;

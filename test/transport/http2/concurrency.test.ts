@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { monotonicMs } from '../../../src/time.js';
+import { monotonicMs } from '../../../src/runtime/timers.js';
 import { errorOf } from '../../support/errors.js';
 import {
   answerAll,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { EtcdError } from '../../../src/errors.js';
+import type { EtcdError } from '../../../src/errors/etcd-error.js';
 import { errorOf } from '../../support/errors.js';
 import { answerAll, CREATE_WATCH, put, range, rangeAnswer, watch } from '../../support/http2-calls.js';
 import { goAway, rstStream, settings } from '../../support/http2-frames.js';

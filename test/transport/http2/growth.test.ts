@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { TurnQueue } from '../../../src/runtime/queues.js';
 import { Deadlines, type Expiring } from '../../../src/transport/http2/deadlines.js';
 import { Outgoing } from '../../../src/transport/http2/outgoing.js';
 import { SendFlow } from '../../../src/transport/http2/send-flow.js';
 import { initialSettings } from '../../../src/transport/http2/settings.js';
-import { TurnQueue } from '../../../src/turn-queue.js';
 import { growth, MAX_GROWTH } from '../../support/growth.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 

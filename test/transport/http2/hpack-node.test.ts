@@ -11,7 +11,7 @@ import {
 import { type AddressInfo, createServer, type Socket, connect as tcpConnect } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { AsyncQueue } from '../../../src/async-queue.js';
+import { AsyncQueue } from '../../../src/runtime/queues.js';
 import { HpackDecoder } from '../../../src/transport/http2/hpack/decoder.js';
 import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from '../../../src/transport/http2/hpack/encoder.js';
 import { continuation, FLAG, type Frame, headers, PREFACE, settings, settingsAck } from '../../support/http2-frames.js';

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import { methods } from '../../../src/gen/methods.js';
-import { monotonicMs } from '../../../src/time.js';
+import { monotonicMs } from '../../../src/runtime/timers.js';
 import { errorOf } from '../../support/errors.js';
 import { answerAll, range, rangeAnswer, watch } from '../../support/http2-calls.js';
 import { FLAG, SETTING, settings } from '../../support/http2-frames.js';

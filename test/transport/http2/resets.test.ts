@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { EtcdErrorDetails } from '../../../src/errors.js';
+import type { EtcdErrorDetails } from '../../../src/errors/etcd-error.js';
 import { errorOf } from '../../support/errors.js';
 import {
   answerHeaders,

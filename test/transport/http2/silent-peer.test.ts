@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Channel } from '../../../src/channel/channel.js';
 import { methods } from '../../../src/gen/methods.js';
-import { parseEndpoint } from '../../../src/transport/endpoint.js';
+import { parseEndpoint } from '../../../src/host/endpoint.js';
 import type { Transport } from '../../../src/transport/transport.js';
-import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport-options.js';
+import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport.js';
 import { errorOf } from '../../support/errors.js';
 import {
   answerAll,

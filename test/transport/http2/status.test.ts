@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { EtcdError } from '../../../src/errors.js';
-import { STATUS_CODES } from '../../../src/status.js';
+import type { EtcdError } from '../../../src/errors/etcd-error.js';
+import { STATUS_CODES } from '../../../src/errors/status.js';
 import { errorOf } from '../../support/errors.js';
 import {
   ANSWER_FIELDS,

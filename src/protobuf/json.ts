@@ -1,0 +1,211 @@
+import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { enumValues, messageFields } from '../gen/descriptors.js';
+import { show } from '../runtime/arguments.js';
+import type { Codec } from './codec.js';
+import type { FieldDescriptor, ScalarType } from './schema.js';
+
+/** What JSON can say. */
+export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
+
+export interface JsonObject {
+  readonly [name: string]: JsonValue;
+}
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** So that no string of arguments grows past what a call takes. */
+const CHUNK = 8_192;
+
+/** Base64 of RFC 4648, section 4, with padding. */
+export function toBase64(bytes: Uint8Array): string {
+  let binary = '';
+  for (let at = 0; at < bytes.length; at += CHUNK) binary += String.fromCharCode(...bytes.subarray(at, at + CHUNK));
+  return btoa(binary);
+}
+
+/** Takes the alphabet for URLs as well, and needs no padding. @throws EtcdError, reason `InvalidInput`. */
+export function fromBase64(text: string, argument: string): Uint8Array {
+  const unpadded = text
+    .replace(/={1,2}$/, '')
+    .replaceAll('-', '+')
+    .replaceAll('_', '/');
+  if (!/^[A-Za-z0-9+/]*$/.test(unpadded) || unpadded.length % 4 === 1)
+    throw invalidInput(argument, 'a string that is no base64', 'base64');
+  const binary = atob(unpadded);
+  const bytes = new Uint8Array(binary.length);
+  for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index);
+  return bytes;
+}
+
+/** What bytes a string of JSON stands for. `argument` names it in errors. */
+export type BytesFromJson = (text: string, argument: string) => Uint8Array;
+
+export interface FromJsonOptions {
+  /** Default: base64. */
+  readonly bytesFromJson?: BytesFromJson | undefined;
+  /** Leaves out fields that this version of the interface does not have, in place of refusing them. */
+  readonly ignoreUnknown?: boolean | undefined;
+}
+
+/**
+ * The message that JSON stands for by protobuf's mapping. Fields may bear the names of the .proto file or those in camel
+ * case; 64-bit integers may be numbers where these are exact; `null` stands for a field left out. Every field is there,
+ * as in a message that has been decoded.
+ *
+ * @throws EtcdError, reason `InvalidInput`, which names the field.
+ */
+export function fromJson<T>(codec: Codec<T>, json: unknown, options: FromJsonOptions = {}): T {
+  return messageFromJson(codec.typeName, json, '', options) as T;
+}
+
+function messageFromJson(typeName: string, json: unknown, path: string, options: FromJsonOptions): Message {
+  if (!isJsonObject(json)) throw bad(path, typeName, json, 'a JSON object');
+  const fields = messageFields[typeName] ?? [];
+  const message = emptyMessage(fields);
+  for (const [name, value] of Object.entries(json)) {
+    const field = fields.find((each) => each.name === name || each.property === name);
+    if (field === undefined) {
+      if (options.ignoreUnknown) continue;
+      const allowed = fields.map((each) => each.name).join(', ') || 'no fields';
+      throw invalidInput(path + name, `a field that ${typeName} does not have`, allowed);
+    }
+    if (value !== null) set(message, field, fieldFromJson(field, value, path + name, options), path + name);
+  }
+  return message;
+}
+
+function emptyMessage(fields: readonly FieldDescriptor[]): Message {
+  return Object.fromEntries(fields.map((field) => [field.oneof ?? field.property, defaultOf(field)]));
+}
+
+function defaultOf({ type, repeated, oneof }: FieldDescriptor): unknown {
+  if (oneof !== undefined) return undefined;
+  if (repeated) return [];
+  if ('message' in type) return undefined;
+  return 'enum' in type ? 0 : SCALAR_DEFAULTS[type.scalar]();
+}
+
+const SCALAR_DEFAULTS: Readonly<Record<ScalarType, () => unknown>> = {
+  bool: () => false,
+  bytes: () => new Uint8Array(0),
+  int64: () => 0n,
+  string: () => '',
+  uint32: () => 0,
+  uint64: () => 0n,
+};
+
+function set(message: Message, { property, oneof }: FieldDescriptor, value: unknown, path: string): void {
+  if (oneof === undefined) message[property] = value;
+  else if (message[oneof] === undefined) message[oneof] = { case: property, value };
+  else throw invalidInput(path, `a second case of the oneof ${oneof}`, 'one of its cases');
+}
+
+function fieldFromJson(field: FieldDescriptor, json: unknown, path: string, options: FromJsonOptions): unknown {
+  if (!field.repeated) return valueFromJson(field, json, path, options);
+  if (!Array.isArray(json)) throw bad(path, field.name, json, 'a JSON array');
+  return json.map((each, index) => valueFromJson(field, each, `${path}[${index}]`, options));
+}
+
+function valueFromJson({ type }: FieldDescriptor, json: unknown, path: string, options: FromJsonOptions): unknown {
+  if ('message' in type) return messageFromJson(type.message, json, `${path}.`, options);
+  if ('enum' in type) return enumFromJson(type.enum, json, path);
+  return scalarFromJson(type.scalar, json, path, options.bytesFromJson ?? fromBase64);
+}
+
+function enumFromJson(typeName: string, json: unknown, path: string): number {
+  const values = enumValues[typeName] ?? {};
+  if (typeof json === 'number' && Number.isInteger(json) && json === (json | 0)) return json;
+  if (typeof json === 'string' && Object.hasOwn(values, json)) return values[json] as number;
+  throw bad(path, typeName, json, Object.keys(values).join(', '));
+}
+
+function scalarFromJson(type: ScalarType, json: unknown, path: string, bytesFromJson: BytesFromJson): unknown {
+  switch (type) {
+    case 'bool':
+      if (typeof json === 'boolean') return json;
+      throw bad(path, type, json, 'true or false');
+    case 'string':
+      if (typeof json === 'string') return json;
+      throw bad(path, type, json, 'a string');
+    case 'bytes':
+      if (typeof json === 'string') return bytesFromJson(json, path);
+      throw bad(path, type, json, 'a string');
+    default:
+      return integerFromJson(type, json, path);
+  }
+}
+
+const INTEGERS = {
+  int64: { least: -(2n ** 63n), most: 2n ** 63n - 1n, allowed: 'a whole number from -2^63 to 2^63 - 1' },
+  uint64: { least: 0n, most: 2n ** 64n - 1n, allowed: 'a whole number from 0 to 2^64 - 1' },
+  uint32: { least: 0n, most: 2n ** 32n - 1n, allowed: 'a whole number from 0 to 2^32 - 1' },
+} as const;
+
+function integerFromJson(type: keyof typeof INTEGERS, json: unknown, path: string): bigint | number {
+  const { least, most, allowed } = INTEGERS[type];
+  const isExact = typeof json === 'string' ? /^-?\d{1,20}$/.test(json) : Number.isSafeInteger(json);
+  const inexact = typeof json === 'number' && Number.isInteger(json) ? ', as a string above 2^53 - 1' : '';
+  if (!isExact) throw bad(path, type, json, allowed + inexact);
+  const value = BigInt(json as string | number);
+  if (value < least || value > most) throw bad(path, type, json, allowed);
+  return type === 'uint32' ? Number(value) : value;
+}
+
+function bad(path: string, what: string, json: unknown, allowed: string): EtcdError {
+  return invalidInput(path.replace(/\.$/, '') || what, show(json), allowed);
+}
+
+/** How bytes stand in JSON. */
+export type BytesToJson = (bytes: Uint8Array) => string;
+
+/**
+ * A message in protobuf's JSON mapping (https://protobuf.dev/programming-guides/json/), as etcd's gateway writes it:
+ * fields under the names of the .proto file, those at their defaults left out, 64-bit integers as strings, bytes in
+ * base64 unless `bytesToJson` says otherwise.
+ */
+export function toJson<T>(codec: Codec<T>, message: T, bytesToJson: BytesToJson = toBase64): JsonObject {
+  return messageToJson(codec.typeName, message as Message, bytesToJson);
+}
+
+type Message = Record<string, unknown>;
+
+function messageToJson(typeName: string, message: Message, bytesToJson: BytesToJson): JsonObject {
+  const json: Record<string, JsonValue> = {};
+  for (const field of messageFields[typeName] ?? []) {
+    const value = valueIn(field, message);
+    if (value === undefined) continue;
+    json[field.name] = field.repeated
+      ? (value as readonly unknown[]).map((each) => valueToJson(field, each, bytesToJson))
+      : valueToJson(field, value, bytesToJson);
+  }
+  return json;
+}
+
+/** The value of the field, unless it is the one that an absent field stands for. */
+function valueIn({ property, oneof }: FieldDescriptor, message: Message): unknown {
+  if (oneof !== undefined) {
+    const chosen = message[oneof] as { readonly case: string; readonly value: unknown } | undefined;
+    return chosen?.case === property ? chosen.value : undefined;
+  }
+  const value = message[property];
+  const isDefault = value === 0 || value === 0n || value === '' || value === false || isEmpty(value);
+  return isDefault ? undefined : value;
+}
+
+function isEmpty(value: unknown): boolean {
+  return (value instanceof Uint8Array || Array.isArray(value)) && value.length === 0;
+}
+
+function valueToJson({ type }: FieldDescriptor, value: unknown, bytesToJson: BytesToJson): JsonValue {
+  if ('message' in type) return messageToJson(type.message, value as Message, bytesToJson);
+  if ('enum' in type) return enumName(type.enum, value as number) ?? (value as number);
+  if (value instanceof Uint8Array) return bytesToJson(value);
+  return typeof value === 'bigint' ? String(value) : (value as JsonValue);
+}
+
+/** The name of a value, where this version of the interface has one. */
+export function enumName(typeName: string, value: number): string | undefined {
+  return Object.entries(enumValues[typeName] ?? {}).find(([, number]) => number === value)?.[0];
+}

@@ -1,0 +1,12 @@
+import { methods } from '../gen/methods.js';
+import type { Method } from './schema.js';
+
+export type AnyMethod = Method<unknown, unknown>;
+
+/** Every RPC of the interface. */
+export const allMethods: readonly AnyMethod[] = Object.values(methods).flatMap((service) =>
+  Object.values(service as Record<string, AnyMethod>),
+);
+
+/** Each by its gRPC path, such as `/etcdserverpb.KV/Put`. */
+export const methodByPath: ReadonlyMap<string, AnyMethod> = new Map(allMethods.map((method) => [method.path, method]));
