@@ -135,9 +135,9 @@ class OurLoad implements Load {
         const mutex = new Mutex(session, 'ours/lock');
         while (!session.signal.aborted && !this.#over.signal.aborted) {
           await ignoringEtcd(async () => {
-            const held = await mutex.lock({ timeoutMs: CALL_TIMEOUT_MS });
+            const held = await mutex.lock({ maxWaitMs: CALL_TIMEOUT_MS });
             this.#succeeded('lock');
-            await held.unlock();
+            await held.release();
           });
           await pause(BETWEEN_MS);
         }

@@ -35,10 +35,10 @@ async function trace(endpoint: string, file: string): Promise<void> {
   const third = new Mutex(await Session.open(etcd), LOCK).lock();
   await queued(3n);
   await sleep(HOLD_MS);
-  await first.unlock();
+  await first.release();
   const held = await third;
   await traced;
-  await held.unlock();
+  await held.release();
 }
 
 const chromium = findChromium();

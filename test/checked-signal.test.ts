@@ -56,7 +56,7 @@ describe('signalWith', () => {
     for (let round = 0; round < 3; round += 1) {
       const held = await new Mutex(session, unique('lock')).lock();
       held.signalWith(stop.signal);
-      await held.unlock();
+      await held.release();
     }
     expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
   });

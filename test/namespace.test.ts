@@ -160,13 +160,13 @@ describe('a namespace', () => {
     const { succeeded } = await held.txn({ then: [op.put('report', 'done')] });
     expect(succeeded).toBe(true);
     expect((await etcd.get(`${name}report`))?.text()).toBe('done');
-    await held.unlock();
+    await held.release();
     const next = await waiting;
     expect(next.token).toBeGreaterThan(held.token);
-    expect(await errorOf(withLock(inside, 'job', () => {}, { timeoutMs: 100 }))).toMatchObject({
+    expect(await errorOf(withLock(inside, 'job', () => {}, { maxWaitMs: 100 }))).toMatchObject({
       reason: 'DeadlineExceeded',
     });
-    await next.unlock();
+    await next.release();
     expect(await withLock(inside, 'job', () => texts(etcd, `${name}job/`))).toHaveLength(1);
   });
 

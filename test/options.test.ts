@@ -119,7 +119,7 @@ const CALLS: Readonly<Record<string, Call>> = {
   'Mutex.lock': (options, { session }) => new Mutex(session, 'm').lock(options),
   'Mutex.tryLock': (options, { session }) => new Mutex(session, 'm').tryLock(options),
   'Held.txn': (options, subjects) => held(subjects, (lock) => lock.txn({}, options)),
-  'Held.unlock': (options, subjects) => held(subjects, (lock) => lock.unlock(options)),
+  'Held.unlock': (options, subjects) => held(subjects, (lock) => lock.release(options)),
   'RWMutex.readLock': (options, { session }) => new RWMutex(session, 'm').readLock(options),
   'RWMutex.lock': (options, { session }) => new RWMutex(session, 'm').lock(options),
   'RWMutex.tryReadLock': (options, { session }) => new RWMutex(session, 'm').tryReadLock(options),
@@ -142,10 +142,10 @@ const CALLS: Readonly<Record<string, Call>> = {
     await underTest.exit(() => barrier.enter());
     await barrier.leave(options);
   },
-  'Queue.enqueue': (options, { session }) => new Queue(session, 'q').enqueue('x', options),
-  'Queue.dequeue': (options, { session }) => new Queue(session, 'q').dequeue(options),
-  'PriorityQueue.enqueue': (options, { session }) => new PriorityQueue(session, 'q').enqueue('x', 1, options),
-  'PriorityQueue.dequeue': (options, { session }) => new PriorityQueue(session, 'q').dequeue(options),
+  'Queue.enqueue': (options, { etcd }) => new Queue(etcd, 'q').enqueue('x', options),
+  'Queue.dequeue': (options, { etcd, session }) => new Queue(etcd, 'q').dequeue(session, options),
+  'PriorityQueue.enqueue': (options, { etcd }) => new PriorityQueue(etcd, 'q').enqueue('x', 1, options),
+  'PriorityQueue.dequeue': (options, { etcd, session }) => new PriorityQueue(etcd, 'q').dequeue(session, options),
   stm: (options, { etcd }) => stm(etcd, () => {}, options),
   'StmTransaction.put': (options, { etcd }) => stm(etcd, (tx: StmTransaction) => tx.put('k', 'x', options)),
   withLock: (options, { etcd }) => withLock(etcd, 'm', () => {}, options),
@@ -180,7 +180,7 @@ const INTERNAL = new Set([
 
 async function held<T>({ session }: Subjects, use: (held: Awaited<ReturnType<Mutex['lock']>>) => Promise<T>) {
   const lock = await underTest.exit(() => new Mutex(session, unique()).lock());
-  return use(lock).finally(() => underTest.exit(() => lock.unlock()));
+  return use(lock).finally(() => underTest.exit(() => lock.release()));
 }
 
 async function leading<T>(

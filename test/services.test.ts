@@ -15,7 +15,7 @@ describe('the lock service', () => {
     const waiting = etcd.lockService.lock(name, id);
     await queueHas(etcd, name, 2n);
     const next = mutex.lock();
-    await ours.unlock();
+    await ours.release();
     const { key } = await waiting;
     const held = await etcd.get(key);
     expect([held?.keyText(), held?.lease]).toEqual([`${name}/${id.toString(16)}`, id]);
@@ -25,7 +25,7 @@ describe('the lock service', () => {
     const again = await next;
     expect(again.token).toBeGreaterThan(0n);
     expect(header.revision).toBeGreaterThan(held?.createRevision as bigint);
-    await again.unlock();
+    await again.release();
   });
 
   test('gives the lock of a lease that has ended to the next one', async () => {

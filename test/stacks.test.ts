@@ -21,12 +21,12 @@ const CALLERS = {
     await openClient({ endpoints: DEAD }).get('k', { timeoutMs: 50 });
   },
   async waitsForALock() {
-    await withLock(openClient({ endpoints: DEAD }), 'lock', () => {}, { timeoutMs: 50 });
+    await withLock(openClient({ endpoints: DEAD }), 'lock', () => {}, { maxWaitMs: 50 });
   },
   async waitsForAnotherHolder(etcd: Client) {
     const [name, session] = [unique('lock'), await Session.open(etcd)];
     await using _held = await new Mutex(session, name).lock();
-    await new Mutex(await Session.open(etcd), name).lock({ timeoutMs: 50 });
+    await new Mutex(await Session.open(etcd), name).lock({ maxWaitMs: 50 });
   },
   async watchesWhatIsCompacted(etcd: Client) {
     const { header } = await etcd.put(unique(), 'x');

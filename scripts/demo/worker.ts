@@ -20,7 +20,7 @@ try {
     await sleep(PAUSE_BETWEEN_ENTRIES_MS);
     held.signal.throwIfAborted();
   }
-  await held.unlock();
+  await held.release();
   tell({ type: 'released' });
 } catch (error) {
   tell({ type: 'lost', why: (error as Error).message });

@@ -96,7 +96,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   locks: async (etcd, name) => {
     const session = await Session.open(etcd, { ttl: 5 });
     const held = await new Mutex(session, name).lock();
-    const other = await withLock(etcd, name, () => Promise.resolve(), { timeoutMs: 300 }).catch(
+    const other = await withLock(etcd, name, () => Promise.resolve(), { maxWaitMs: 300 }).catch(
       (reason: unknown) => reason,
     );
     expect('one holder', (other as EtcdError).reason === 'DeadlineExceeded');

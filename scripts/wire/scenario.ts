@@ -62,11 +62,11 @@ async function scenesOf(port: number): Promise<Scenes> {
   // He has looked again once he watches: from here on a word of the server wakes him.
   await ben.message('TxnResponse', 2);
 
-  await annes.unlock();
+  await annes.release();
   const bens = await waiting;
   await write(bens);
   await anne.etcd.txn({ if: [compare.createRevision(annes.key, '==', annes.token)], then: [op.put('job', 'by Anne')] });
-  await bens.unlock();
+  await bens.release();
   await bensSession.close();
   await annesSession.close();
   await ben.etcd.close();

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
-import type { Held } from '../concurrency/held.js';
+import type { Held } from '../concurrency/lock.js';
 import { Session } from '../concurrency/session.js';
-import type { WaitOptions } from '../concurrency/wait-limit.js';
+import type { WaitOptions } from '../concurrency/waiting.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import { pause } from '../runtime/timers.js';
 import { runChild } from './child.js';
@@ -81,7 +81,7 @@ export async function hold(context: Context, { name, command, flags, value, take
         context.io.stderr.write(`etcdwire: ${name} may stay taken for up to ${flags.ttl} s: ${harmless(message)}\n`);
       });
     try {
-      const held = await take(session, { ...call, timeoutMs: flags.timeout }).catch((error: unknown) => {
+      const held = await take(session, { ...call, maxWaitMs: flags.timeout }).catch((error: unknown) => {
         throw isTimeout(error) ? new CliError(ExitCode.TRY_AGAIN, `${name} was not free within --timeout`) : error;
       });
       if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `${name} is another's`);
@@ -89,7 +89,7 @@ export async function hold(context: Context, { name, command, flags, value, take
         if (command.length === 0) print(context, held, value);
         return await whileHeld(context, session, held, command, flags);
       } finally {
-        await givenBack(held.unlock());
+        await givenBack(held.release());
       }
     } finally {
       await givenBack(session.close());

@@ -5,16 +5,19 @@ import { op } from '../kv/op.js';
 import { PUT_HINTS } from '../kv/requests.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
-import { checkName } from './queue-entry.js';
-import { type WaitOptions, waitLimit } from './wait-limit.js';
-import { watchUntil } from './watch-until.js';
+import { checkName } from './lock-queue.js';
+import { type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 
 const HOLD_OPTIONS = { lease: true, ...CALL_OPTIONS } as const;
 
 /**
- * Holds everybody up while one key exists: the `Barrier` of Go's recipes. `hold` and `release` also use a key in the same
- * folder, under the name with "__" before its last part: the barrier "app/gate" uses "app/__gate/". A user needs
- * readwrite permission for it.
+ * Blocks waiters while one key exists, as the `Barrier` of Go's recipes. `hold` and `release` also use a helper key in
+ * the same folder: the barrier "app/gate" uses "app/__gate/". A user needs readwrite permission for it.
+ *
+ * @example
+ * const barrier = new Barrier(etcd, 'maintenance');
+ * await barrier.hold();
+ * await barrier.release();
  */
 export class Barrier {
   readonly name: string;
@@ -29,8 +32,8 @@ export class Barrier {
   }
 
   /**
-   * Puts the barrier up; false where it was up already. With a `lease` it comes down when that ends, without one it
-   * stays until it is released, whatever becomes of this process.
+   * Puts the barrier's key. Returns false if the key existed. With a `lease`, the key ends with the lease. Without one,
+   * it exists until somebody releases the barrier, even if this process ends.
    */
   async hold(options: { readonly lease?: bigint | undefined } & CallOptions = {}): Promise<boolean> {
     checkOptions(options, HOLD_OPTIONS, 'Barrier.hold', PUT_HINTS);
@@ -51,36 +54,29 @@ export class Barrier {
     }
   }
 
-  /** Takes the barrier down, whoever put it up; false where it was down. */
+  /** Deletes the barrier's key, whoever put it. Returns false if the key did not exist. */
   async release(options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'Barrier.release');
     for (;;) {
       const held = await this.#client.get(this.name, options);
       if (held === undefined) return false;
-      // A copy of the request that arrives late finds another barrier, and leaves it up.
+      // A copy of the request that arrives late finds a newer key and leaves it.
       const isSame = [compare.createRevision(this.name, '==', held.createRevision)];
       const releasing = this.#client.txn({ if: isSame, then: [op.delete(this.name), this.#generation.next] }, options);
       if ((await withHelperKeys('a barrier', releasing)).succeeded) return true;
     }
   }
 
-  /** Waits until the barrier is down. @throws EtcdError, see `WaitOptions`. */
-  async wait(options: WaitOptions = {}): Promise<void> {
-    const limit = waitLimit('wait', options);
-    try {
-      limit.signal.throwIfAborted();
-      const release = { keys: this.name, wake: 'delete' } as const;
+  /** Waits until the barrier's key does not exist. @throws EtcdError, as `WaitOptions` says. */
+  wait(options: WaitOptions = {}): Promise<void> {
+    return withinLimit('wait', options, undefined, async ({ signal }) => {
       let first: bigint | undefined;
-      await watchUntil(this.#client, release, limit.signal, async (callOptions) => {
+      await watchUntil(this.#client, { keys: this.name, event: 'delete' }, signal, async (callOptions) => {
         const held = (await this.#client.get(this.name, callOptions))?.createRevision;
         first ??= held;
-        // Another one: it was down in between.
+        // With another create revision, the key was deleted in between.
         return held === undefined || held !== first ? true : undefined;
       });
-    } catch (error) {
-      throw limit.endedBy(error);
-    } finally {
-      limit.dispose();
-    }
+    });
   }
 }

@@ -8,38 +8,52 @@ import { withLastCreate, withLimit, withSort } from '../kv/range-presets.js';
 import type { RangeResult } from '../kv/results.js';
 import { checkCount } from '../runtime/arguments.js';
 import { settledWithin } from '../runtime/timers.js';
-import { checkName, entryGone, leaveQueue, uniqueKey, watchEntry } from './queue-entry.js';
+import { CLEANUP_WAIT_MS } from './lock.js';
+import { checkName, keyGone, leaveQueue, uniqueKey, watchOwnKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import { untilAnswered, untilDone, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
-import { watchUntil } from './watch-until.js';
+import {
+  untilAnswered,
+  untilDone,
+  type WaitLimit,
+  type WaitOptions,
+  waitLimit,
+  watchUntil,
+  withinLimit,
+} from './waiting.js';
 
-const CLEANUP_WAIT_MS = 1_000;
-
+/** The participant's own key, in a round that has begun. */
 interface Participant {
   readonly key: string;
-  readonly revision: bigint;
-  /** Create revision of the key that says the round has begun: another one belongs to another round. */
+  readonly createRevision: bigint;
+  /** Create revision of the ready key. Each round has another one. */
   readonly round: bigint;
 }
 
-/** What the barrier's keys say. */
+/** The barrier's keys, as of one revision. */
 interface State {
   readonly ready: KeyValue | undefined;
   readonly own: KeyValue | undefined;
-  /** Mod revision of the epoch, which every withdrawal moves on; 0n before the first. */
+  /** Mod revision of the epoch key, or 0n if it does not exist. Every withdrawal changes it. */
   readonly epoch: bigint;
+  /** The keys of the participants that entered first: up to one more than the barrier is for. */
   readonly waiters: readonly KeyValue[];
   readonly seenAt: bigint;
 }
 
 /**
- * A number of participants that begin together, when all have entered, and end together, when all have left: the
- * `DoubleBarrier` of Go's recipes, on its keys. A participant whose session is lost counts as gone. It can be entered
- * again once all have left; who comes earlier waits for that.
+ * Lets a number of participants begin together, when all have entered, and end together, when all have left. It uses the
+ * keys of the `DoubleBarrier` of Go's recipes. A participant whose session is lost counts as having left. Participants
+ * that enter early wait until everybody has left the previous round.
  *
- * A round begins with the put of `NAME/ready`, under the condition that nobody has withdrawn since the participants were
- * counted: each withdrawal changes the epoch, `NAME/epoch`, which every put is compared with. So whoever gave up is
- * not counted, and a put or a beginning that comes late has no effect.
+ * A round begins with the put of `NAME/ready`. The put compares the epoch, `NAME/epoch`, which every withdrawal changes,
+ * so that it applies only if nobody has withdrawn since the participants were counted. The put of each participant's key
+ * compares the epoch too, so that a copy of it that arrives late has no effect. (S25)
+ *
+ * @example
+ * const barrier = new DoubleBarrier(session, 'phase-1', 3);
+ * await barrier.enter();
+ * await work();
+ * await barrier.leave();
  */
 export class DoubleBarrier {
   readonly name: string;
@@ -49,8 +63,8 @@ export class DoubleBarrier {
   readonly #ready: string;
   readonly #epoch: string;
   #participant: Participant | undefined;
-  /** A put of the own key may still be on its way. */
-  #doubtful = false;
+  /** The outcome of a put of the own key is unknown. */
+  #inDoubt = false;
   #busy = false;
 
   /** @throws EtcdError, reason `InvalidInput`. */
@@ -64,18 +78,22 @@ export class DoubleBarrier {
   }
 
   /**
-   * Waits until `count` participants have entered. A wait that is given up counts as not entered; where the round has
-   * begun by then, it has been entered after all.
+   * Waits until `count` participants have entered. A participant whose wait ends early has not entered, unless the round
+   * began before its withdrawal: then `enter` resolves.
    *
-   * @throws EtcdError, reason `BarrierFull` where as many have entered before; see `WaitOptions` for the others.
+   * @throws EtcdError, reason `BarrierFull` if `count` participants entered earlier, and otherwise as `WaitOptions` says.
    */
   enter(options: WaitOptions = {}): Promise<void> {
-    return this.#alone('enter', this.#participant === undefined, () => this.#enter(options));
+    return this.#exclusively('enter', this.#participant === undefined, () => this.#enter(options));
   }
 
-  /** Leaves, and waits until all have. Given up it may be called again, to go on waiting. */
+  /**
+   * Leaves, and waits until all participants have left. A call whose wait ended early may be repeated to wait on.
+   *
+   * @throws EtcdError, as `WaitOptions` says.
+   */
   leave(options: WaitOptions = {}): Promise<void> {
-    return this.#alone('leave', this.#participant !== undefined, () => this.#leave(options));
+    return this.#exclusively('leave', this.#participant !== undefined, () => this.#leave(options));
   }
 
   async #enter(options: WaitOptions): Promise<void> {
@@ -83,63 +101,64 @@ export class DoubleBarrier {
     const key = uniqueKey(this.#waiters, this.#session.leaseId);
     try {
       limit.signal.throwIfAborted();
-      this.#participant = await this.#wait(key, limit).catch(async (error: unknown) => {
-        const entered = await this.#withdraw(key);
-        if (entered === undefined) throw limit.endedBy(error);
-        return entered;
+      this.#participant = await this.#waitForRound(key, limit).catch(async (error: unknown) => {
+        const participant = await this.#withdraw(key);
+        if (participant === undefined) throw limit.endedBy(error);
+        return participant;
       });
     } finally {
       limit.dispose();
     }
   }
 
-  async #wait(key: string, limit: WaitLimit): Promise<Participant> {
+  async #waitForRound(key: string, limit: WaitLimit): Promise<Participant> {
     const { client } = this.#session;
-    const state = await this.#put(key, limit.signal);
-    const { createRevision: revision } = state.own as KeyValue;
+    const state = await this.#putOwnKey(key, limit.signal);
+    const { createRevision } = state.own as KeyValue;
     if (state.ready !== undefined) {
       const round = state.ready.createRevision;
-      if (!(await untilAnswered(limit.signal, (callOptions) => this.#isIn(round, key, callOptions))))
+      if (!(await untilAnswered(limit.signal, (callOptions) => this.#isInRound(round, key, callOptions))))
         throw full(this.count);
-      return { key, revision, round };
+      return { key, createRevision, round };
     }
     if (!this.#isCounted(state.waiters, key)) throw full(this.count);
-    const stopWatching = watchEntry(client, { key, revision, seenAt: state.seenAt }, (gone) => limit.end(gone));
+    const own = { key, createRevision, seenAt: state.seenAt };
+    const stopWatching = watchOwnKey(client, own, (gone) => limit.end(gone));
     try {
-      const beginning = { keys: this.#ready, wake: 'put' } as const;
-      const round = await watchUntil(client, beginning, limit.signal, async (callOptions) => {
+      const ready = { keys: this.#ready, event: 'put' } as const;
+      const round = await watchUntil(client, ready, limit.signal, async (callOptions) => {
         for (;;) {
           const seen = await this.#read(key, callOptions);
-          if (seen.own?.createRevision !== revision) throw entryGone();
+          if (seen.own?.createRevision !== createRevision) throw keyGone();
           if (seen.ready !== undefined) return seen.ready.createRevision;
-          // Who completes the number is the one to say so.
+          // The participant that completes the number begins the round.
           if (seen.waiters[this.count - 1]?.keyText() !== key) return undefined;
-          await this.#begin(seen, seen.own, callOptions);
+          await this.#beginRound(seen, seen.own, callOptions);
         }
       });
-      return { key, revision, round };
+      return { key, createRevision, round };
     } finally {
       stopWatching();
     }
   }
 
-  /** Puts the own key, not before the round of before is over. Repeating it is safe: the key is nobody else's. */
-  #put(key: string, signal: AbortSignal): Promise<State> {
+  /** Puts the own key, once the previous round is over. Safe to repeat, because no other participant uses the key. */
+  #putOwnKey(key: string, signal: AbortSignal): Promise<State> {
     const { client, leaseId: lease } = this.#session;
-    return watchUntil(client, { keys: prefix(`${this.name}/`), wake: 'delete' }, signal, async (options) => {
+    return watchUntil(client, { keys: prefix(`${this.name}/`), event: 'delete' }, signal, async (options) => {
       for (;;) {
         const state = await this.#read(key, options);
         if (state.own !== undefined) return state;
         if (state.ready !== undefined) {
-          await this.#sweep(state.ready.createRevision, options);
+          await this.#endRoundIfEmpty(state.ready.createRevision, options);
           return undefined;
         }
         const entering = {
-          if: [compare.missing(this.#ready), this.#unmoved(state)],
+          if: [compare.missing(this.#ready), this.#isSameEpoch(state)],
           then: [op.put(key, '', { lease })],
         };
         await client.txn(entering, options).catch((error: unknown) => {
-          if (error instanceof EtcdError && error.outcome === 'unknown') this.#doubtful = true;
+          if (error instanceof EtcdError && error.outcome === 'unknown') this.#inDoubt = true;
           this.#session.losesWith(error);
           throw error;
         });
@@ -147,11 +166,11 @@ export class DoubleBarrier {
     });
   }
 
-  /** Says that the round has begun, unless somebody has withdrawn since all were counted. */
-  async #begin(state: State, own: KeyValue, options: CallOptions): Promise<void> {
-    const inside = compare.createRevision(own.key, '==', own.createRevision);
+  /** Begins the round, unless somebody has withdrawn since the participants were counted. */
+  async #beginRound(state: State, own: KeyValue, options: CallOptions): Promise<void> {
+    const isInside = compare.createRevision(own.key, '==', own.createRevision);
     await this.#session.client.txn(
-      { if: [compare.missing(this.#ready), this.#unmoved(state), inside], then: [op.put(this.#ready, '')] },
+      { if: [compare.missing(this.#ready), this.#isSameEpoch(state), isInside], then: [op.put(this.#ready, '')] },
       options,
     );
   }
@@ -160,8 +179,8 @@ export class DoubleBarrier {
     return waiters.slice(0, this.count).some((kv) => kv.keyText() === key);
   }
 
-  /** Whether the key was one of those counted when the round began; some may have left since. */
-  async #isIn(round: bigint, key: string, options: CallOptions): Promise<boolean> {
+  /** Whether the key was counted when the round began. Reads at the round's revision, because some may have left. */
+  async #isInRound(round: bigint, key: string, options: CallOptions): Promise<boolean> {
     const inOrder = { ...withSort('create', 'ascend'), ...withLimit(this.count), keysOnly: true };
     const { kvs } = await this.#session.client.range(prefix(this.#waiters), {
       ...options,
@@ -171,7 +190,7 @@ export class DoubleBarrier {
     return this.#isCounted(kvs, key);
   }
 
-  #unmoved({ epoch }: State): Compare {
+  #isSameEpoch({ epoch }: State): Compare {
     return compare.modRevision(this.#epoch, '==', epoch);
   }
 
@@ -188,13 +207,13 @@ export class DoubleBarrier {
   }
 
   /**
-   * Takes the own key back, wherever it is; after that no put of it comes through. Where the round has begun with it
-   * that is too late: then it is what was entered.
+   * Deletes the own key, and changes the epoch so that no put of the key applies later. If the round has begun with the
+   * key, it is too late to withdraw: then this returns the participant.
    */
   async #withdraw(key: string): Promise<Participant | undefined> {
     const { client, signal: lifetime } = this.#session;
-    let entered: Participant | undefined;
-    let tooLate = false;
+    let participant: Participant | undefined;
+    let isLate = false;
     const withdrawing = untilDone(lifetime, (options) =>
       client.txn(
         {
@@ -208,52 +227,46 @@ export class DoubleBarrier {
       if (result.succeeded) return;
       const [own, ready] = result.responses;
       if (own === undefined || ready === undefined) return;
-      const [revision, round] = [own.createRevision, ready.createRevision];
-      const isIn = await untilDone(lifetime, async (options) => {
-        // Nobody waits for the answer any more, but all the others for the key to be gone.
-        if (tooLate) return false;
-        return this.#isIn(round, key, options).catch(unknownAfterCompaction);
+      const [createRevision, round] = [own.createRevision, ready.createRevision];
+      const isInRound = await untilDone(lifetime, async (options) => {
+        // The caller has its error already. The others wait for the key to be deleted.
+        if (isLate) return false;
+        return this.#isInRound(round, key, options).catch(notInRoundIfCompacted);
       });
-      if (isIn && !tooLate) entered = { key, revision, round };
-      else await leaveQueue(client, key, revision, lifetime);
+      if (isInRound && !isLate) participant = { key, createRevision, round };
+      else await leaveQueue(client, key, createRevision, lifetime);
     });
-    // Fails only with the session, and then the key goes with the lease.
-    const done = await settledWithin(
+    // Fails only when the session ends, and then the key ends with the lease.
+    const isDone = await settledWithin(
       CLEANUP_WAIT_MS,
       withdrawing.catch(() => {}),
     );
-    tooLate = !done;
-    return entered;
+    isLate = !isDone;
+    return participant;
   }
 
-  async #leave(options: WaitOptions): Promise<void> {
+  #leave(options: WaitOptions): Promise<void> {
     const { client, signal: lifetime } = this.#session;
-    const { key, revision, round } = this.#participant as Participant;
-    const limit = waitLimit('leave', options, lifetime);
-    try {
-      await leaveQueue(client, key, revision, limit.signal);
-      // No put of the key that was held up on its way comes through after this.
-      if (this.#doubtful) await untilAnswered(limit.signal, (options) => client.put(this.#epoch, '', options));
-      this.#doubtful = false;
+    const { key, createRevision, round } = this.#participant as Participant;
+    return withinLimit('leave', options, lifetime, async ({ signal }) => {
+      await leaveQueue(client, key, createRevision, signal);
+      // No put of the own key applies after this one.
+      if (this.#inDoubt) await untilAnswered(signal, (callOptions) => client.put(this.#epoch, '', callOptions));
+      this.#inDoubt = false;
       for (;;) {
-        const last = await this.#lastOf(round, limit.signal);
+        const last = await this.#lastOf(round, signal);
         if (last === undefined) break;
-        const { key: other, createRevision } = last;
-        await watchUntil(client, { keys: other, wake: 'delete' }, limit.signal, async (callOptions) => {
-          const kv = await client.get(other, callOptions);
-          return kv?.createRevision === createRevision ? undefined : true;
+        await watchUntil(client, { keys: last.key, event: 'delete' }, signal, async (callOptions) => {
+          const kv = await client.get(last.key, callOptions);
+          return kv?.createRevision === last.createRevision ? undefined : true;
         });
       }
-      await untilAnswered(limit.signal, (callOptions) => this.#sweep(round, callOptions));
+      await untilAnswered(signal, (callOptions) => this.#endRoundIfEmpty(round, callOptions));
       this.#participant = undefined;
-    } catch (error) {
-      throw limit.endedBy(error);
-    } finally {
-      limit.dispose();
-    }
+    });
   }
 
-  /** One that has not left the round yet: who entered last, so that all wait for one, and seldom for many in turn. */
+  /** Returns the last key that is still in the round, so that all participants wait for the same key. */
   async #lastOf(round: bigint, signal: AbortSignal): Promise<KeyValue | undefined> {
     const { client } = this.#session;
     const last = { ...withLastCreate(), keysOnly: true };
@@ -261,23 +274,23 @@ export class DoubleBarrier {
       client.txn({ then: [op.get(this.#ready), op.range(prefix(this.#waiters), last)] }, options),
     );
     const [ready, waiters] = responses as readonly [KV, RangeResult];
-    // Over already: who is there now is there for the next round.
+    // With another ready key, the round is over and the waiters are those of the next one.
     return ready?.createRevision === round ? waiters.kvs[0] : undefined;
   }
 
-  /** Ends a round in which nobody is any more, also one whose participants all died. */
-  async #sweep(round: bigint, options: CallOptions): Promise<void> {
-    const empty = [compare.missing(prefix(this.#waiters)), compare.createRevision(this.#ready, '==', round)];
-    // A put that belongs to this round, and arrives later, finds another epoch.
+  /** Ends a round without participants, for example one whose participants all died. */
+  async #endRoundIfEmpty(round: bigint, options: CallOptions): Promise<void> {
+    const isEmpty = [compare.missing(prefix(this.#waiters)), compare.createRevision(this.#ready, '==', round)];
+    // A put of this round that arrives later finds another epoch.
     const ending = [op.delete(this.#ready), op.put(this.#epoch, '')] as const;
-    await this.#session.client.txn({ if: empty, then: ending }, options);
+    await this.#session.client.txn({ if: isEmpty, then: ending }, options);
   }
 
-  async #alone(what: string, allowed: boolean, action: () => Promise<void>): Promise<void> {
-    if (this.#busy || !allowed) {
+  async #exclusively(what: string, isAllowed: boolean, action: () => Promise<void>): Promise<void> {
+    if (this.#busy || !isAllowed) {
       const entered = this.#participant === undefined ? 'when not entered' : 'when entered already';
-      const state = this.#busy ? 'while a call of it is under way' : entered;
-      throw invalidInput(what, state, 'enter, then leave, one after the other; one object a participant');
+      const state = this.#busy ? 'while another call is under way' : entered;
+      throw invalidInput(what, state, 'enter, then leave, one after the other, with one object for each participant');
     }
     this.#busy = true;
     try {
@@ -290,14 +303,14 @@ export class DoubleBarrier {
 
 type KV = KeyValue | undefined;
 
-/** What nobody can tell any more counts as not entered: that holds up nobody. */
-function unknownAfterCompaction(error: unknown): false {
+/** After a compaction nobody can tell who was in the round. The key then counts as not in it, so that nobody waits for it. */
+function notInRoundIfCompacted(error: unknown): false {
   if (error instanceof EtcdError && error.reason === 'Compacted') return false;
   throw error;
 }
 
 function full(count: number): EtcdError {
-  return new EtcdError(`the barrier is for ${count}, and as many have entered already`, {
+  return new EtcdError(`the barrier is for ${count} participants, and as many have entered already`, {
     code: 'FailedPrecondition',
     reason: 'BarrierFull',
     outcome: 'rejected',

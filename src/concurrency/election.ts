@@ -7,30 +7,36 @@ import { withFirstCreate } from '../kv/range-presets.js';
 import type { WithHeader } from '../kv/results.js';
 import { checkInt64, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, toBytes } from '../runtime/bytes.js';
-import { Held, UNLOCK_OPTIONS, type UnlockOptions } from './held.js';
-import { checkName, entryGone, type QueueEntry, type QueueKey, queueKey, readTurn } from './queue-entry.js';
+import { acquire, Held, hold, RELEASE_OPTIONS, type ReleaseOptions, sharedContender } from './lock.js';
+import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import { takeTurn } from './turn.js';
-import { type WaitOptions, waitLimit } from './wait-limit.js';
+import { type WaitOptions, withinLimit } from './waiting.js';
 
 const OBSERVE_OPTIONS = { signal: true } as const;
 
-/** Being the leader. Its `key` bears the value proclaimed, its `token` fences writes; `resign` gives it up. */
+/**
+ * The leadership that a candidate won. Its `key` holds the proclaimed value, and its `token` fences writes.
+ *
+ * @example
+ * const leadership = await election.campaign('host-1');
+ * await leadership.proclaim('host-1:8080');
+ * await leadership.resign();
+ */
 export class Leadership extends Held {
-  /** Revision of the key's latest put that is known here. */
+  /** Revision of the key's latest put that this client knows. */
   #modRevision: bigint;
 
   /** @internal */
-  constructor(session: Session, name: string, entry: QueueEntry, leave: () => void) {
-    super(session, name, entry, leave);
-    this.#modRevision = entry.modRevision;
+  constructor(session: Session, name: string, own: OwnKey, leave: () => void) {
+    super(session, name, own, leave);
+    this.#modRevision = own.modRevision;
   }
 
   /**
-   * Gives the leader a new value. The put compares the revision of the value before, so that a copy of the request that
-   * arrives late cannot bring an old value back.
+   * Changes the leader's value. The put compares the mod revision of the previous value, so that a copy of the request
+   * that arrives late cannot restore an old value. (S25)
    *
-   * @throws EtcdError, reason `LockLost`, where it does not lead any more.
+   * @throws EtcdError, reason `LockLost`, if the session does not lead any more.
    */
   async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     checkCallOptions(options, 'Leadership.proclaim');
@@ -45,22 +51,27 @@ export class Leadership extends Held {
         this.#modRevision = header.revision;
         return { header };
       }
-      // An earlier proclamation came through without an answer, or somebody else put the key.
+      // An earlier proclamation applied although its answer was lost, or somebody else put the key.
       this.#modRevision = responses[0]?.modRevision ?? 0n;
     }
   }
 
-  /** As `unlock`: `signal` aborts with reason `LockReleased`. */
-  async resign(options?: UnlockOptions): Promise<void> {
-    checkOptions(options, UNLOCK_OPTIONS, 'resign');
-    return this.unlock(options);
+  /** Gives the leadership up: same as `release`. */
+  async resign(options?: ReleaseOptions): Promise<void> {
+    checkOptions(options, RELEASE_OPTIONS, 'resign');
+    return this.release(options);
   }
 }
 
 /**
- * One leader among candidates, in the order in which they came, understood by Go's `concurrency.Election` and
- * `etcdctl elect`. What is said of the names of a `Mutex` holds here too; an election and a mutex of one name are one
- * queue.
+ * Elects one leader among candidates, in the order in which they campaign. It excludes leaders of Go's
+ * `concurrency.Election` and of `etcdctl elect` with the same name, because it uses the same keys. An election and a
+ * mutex of one name share one queue. What `Mutex` says of names holds here too.
+ *
+ * @example
+ * const election = new Election(session, 'scheduler');
+ * await using leadership = await election.campaign('host-1');
+ * await work({ signal: leadership.signal });
  */
 export class Election {
   readonly name: string;
@@ -72,43 +83,43 @@ export class Election {
     this.#session = checkSession(session);
   }
 
-  /** Waits to be elected; the value is proclaimed from then on. @throws EtcdError, see `WaitOptions`. */
+  /** Waits until the session leads, and proclaims `value`. @throws EtcdError, as `WaitOptions` says. */
   async campaign(value: BytesLike, options: WaitOptions = {}): Promise<Leadership> {
-    const contender = { session: this.#session, key: this.#key(), value: toBytes(value, 'value') };
-    return takeTurn('campaign', contender, options, (entry, leave) =>
-      Leadership.begin(this.#session, this.name, entry, leave),
-    );
+    const contender = sharedContender(this.#session, this.name, toBytes(value, 'value'));
+    return acquire('campaign', contender, options, Leadership);
   }
 
   /**
-   * The leadership that this session's lease has already, as after a restart of the program with the lease of before;
-   * `token` is that of the leadership. @throws EtcdError, reason `LockLost`, where the lease does not lead with it.
+   * Resumes the leadership that the session's lease already has, for example after a restart of the program that kept
+   * the lease. `token` is the token of that leadership.
+   *
+   * @throws EtcdError, reason `LockLost`, if the lease does not lead with this token.
    */
   async resume(token: bigint, options: WaitOptions = {}): Promise<Leadership> {
     checkInt64(token, 'token', 1n);
     const session = this.#session;
-    const limit = waitLimit('resume', options, session.signal);
-    try {
-      limit.signal.throwIfAborted();
-      const seat = session.seat(this.#key().key);
-      const leave = await seat.localQueue.enter(limit.signal);
+    const { client, latePuts } = session;
+    const wanted = queueKey(this.name, session.leaseId);
+    return withinLimit('resume', options, session.signal, async ({ signal }) => {
+      const leaveLocalQueue = await session.localQueue(wanted.key).enter(signal);
+      let releaseKey = (): void => {};
+      const leave = (): void => {
+        releaseKey();
+        leaveLocalQueue();
+      };
       try {
-        const entry = await readTurn(session.client, this.#key(), limit.signal);
-        if (entry?.revision !== token) throw entryGone();
-        seat.claim(token);
-        return Leadership.begin(session, this.name, entry, leave);
+        releaseKey = await latePuts.use(wanted.key, signal);
+        const own = await readIfFirst(client, wanted, signal);
+        if (own?.createRevision !== token) throw keyGone();
+        return hold(Leadership, session, this.name, own, leave);
       } catch (error) {
         leave();
         throw error;
       }
-    } catch (error) {
-      throw limit.endedBy(error);
-    } finally {
-      limit.dispose();
-    }
+    });
   }
 
-  /** The leader's key, whose value is what it proclaimed; undefined where nobody leads. */
+  /** Returns the leader's key, whose value is the proclaimed one, or undefined if there is no leader. */
   async leader(options?: CallOptions): Promise<KeyValue | undefined> {
     checkCallOptions(options, 'Election.leader');
     const { kvs } = await this.#session.client.range(prefix(`${this.name}/`), { ...options, ...withFirstCreate() });
@@ -116,26 +127,30 @@ export class Election {
   }
 
   /**
-   * The leader now, and then every leader and every proclamation, each once and in order, until the loop is left or
-   * `signal` aborts. Leaders that came and went while history was compacted, and nobody could look, are left out.
+   * Yields the current leader, and then each new leader and each proclamation, once and in order, until the caller leaves
+   * the loop or `signal` aborts. If history is compacted while the client cannot reach the cluster, leaders of that time
+   * are missing. (S26)
+   *
+   * @example
+   * for await (const leader of election.observe()) console.log(leader.text());
    */
   async *observe(options: Pick<WaitOptions, 'signal'> = {}): AsyncGenerator<KeyValue, void> {
     checkOptions(options, OBSERVE_OPTIONS, 'observe');
     const { signal } = options;
     const candidates = new Map<string, KeyValue>();
-    let synced = false;
-    let told: KeyValue | undefined;
+    let isSynced = false;
+    let last: KeyValue | undefined;
     for await (const message of this.#session.client.mirror(prefix(`${this.name}/`), { signal })) {
       switch (message.type) {
         case 'resync':
           candidates.clear();
-          synced = false;
+          isSynced = false;
           break;
         case 'keys':
           for (const kv of message.kvs) candidates.set(kv.keyText(), kv);
           break;
         case 'synced':
-          synced = true;
+          isSynced = true;
           break;
         case 'events':
           for (const { type, kv } of message.events) {
@@ -144,15 +159,11 @@ export class Election {
           }
           break;
       }
-      const leader = synced ? firstCreated(candidates.values()) : undefined;
-      if (leader === undefined || isSame(leader, told)) continue;
-      told = leader;
+      const leader = isSynced ? firstCreated(candidates.values()) : undefined;
+      if (leader === undefined || isSame(leader, last)) continue;
+      last = leader;
       yield leader;
     }
-  }
-
-  #key(): QueueKey {
-    return queueKey(this.name, this.#session.leaseId);
   }
 }
 

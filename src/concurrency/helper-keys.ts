@@ -3,19 +3,20 @@ import { type Compare, compare } from '../kv/compare.js';
 import { op, type PutOp } from '../kv/op.js';
 
 /**
- * Where the helper keys of a primitive lie whose keys in Go's layout are all that begin with its name: beside them, under
- * the same folder, so that a user with permission for the folder can use them. "app/jobs" has "app/__jobs/".
+ * Returns the prefix of a primitive's helper keys, for primitives that in Go's layout own every key that begins with
+ * their name. The helper keys lie in the same folder as the name, so that a permission for the folder covers them:
+ * "app/jobs" has "app/__jobs/".
  */
 export function helperPrefix(name: string): string {
   const at = name.lastIndexOf('/') + 1;
   return `${name.slice(0, at)}__${name.slice(at)}/`;
 }
 
-/** Where `helperPrefix` lies, in words: names of keys stay out of errors. */
+/** Describes `helperPrefix` without the name, because errors contain no names of keys. */
 const HELPER_KEYS = 'under its name with "__" before the last part ("app/jobs": "app/__jobs/")';
 
 /**
- * Passes on what becomes of a call. Where permission is denied, the error says which helper keys of `what` need it too.
+ * Awaits a call. If the server denies permission, the error also says which helper keys `what` uses.
  */
 export async function withHelperKeys<T>(what: string, call: Promise<T>, where = HELPER_KEYS): Promise<T> {
   try {
@@ -27,26 +28,25 @@ export async function withHelperKeys<T>(what: string, call: Promise<T>, where = 
 }
 
 /**
- * A key that is put whenever something is removed, so that what put it before cannot put it again. A put compares the
- * revision of this key with one that the client has seen before it sent the put. A copy of the put that arrives after the
- * removal finds a later revision, and does nothing. The comparison with a missing key alone would not tell: the key is
- * missing before the put and after the removal.
+ * A key that every removal puts, so that a late copy of an earlier put has no effect after the removal. The earlier put
+ * compares the mod revision of this key with the revision that the client knew when it sent the put. To compare that the
+ * put key is missing is not enough, because it is missing before the put and after the removal. (S25)
  */
 export class Generation {
   readonly #key: string;
-  /** The store was here when the client last heard of it. */
+  /** Greatest store revision in an answer so far. */
   #seen = 0n;
 
   constructor(prefix: string) {
     this.#key = `${prefix}generation`;
   }
 
-  /** Nothing was removed since the revision that the client has seen. */
+  /** Holds if nothing was removed since the revision that the client knows. */
   get isUnchanged(): Compare {
     return compare.modRevision(this.#key, '<', this.#seen + 1n);
   }
 
-  /** Goes with each removal. */
+  /** The operation that each removal includes. */
   get next(): PutOp {
     return op.put(this.#key, '');
   }

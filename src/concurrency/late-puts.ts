@@ -1,84 +1,194 @@
 import type { Keyspace } from '../keyspace.js';
+import { compare } from '../kv/compare.js';
+import { op } from '../kv/op.js';
 import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
-import { after, monotonicMs } from '../runtime/timers.js';
+import { onAbort, orAborted } from '../runtime/signals.js';
+import { after, monotonicMs, pause } from '../runtime/timers.js';
+import { untilDone } from './waiting.js';
 
-/** After a release; each look after it comes twice as late as the one before. */
-export const FIRST_LOOK_MS = 4_000;
-/** A request that is held up for longer, in a paused member for example, is not reckoned with. */
-export const GUARD_MS = 300_000;
-/** Keys that are remembered at most, some hundred bytes each; beyond that the oldest are forgotten. */
-const MAX_KEYS = 4_096;
+export const LATE_PUT_TIMES = {
+  /** Delay between a release and the first sweep. Each further delay is twice as long as the one before. */
+  firstSweepMs: 4_000,
+  /** How long late puts of a key are expected. The key of a put that is held up for longer stays until the lease ends. */
+  expectedMs: 300_000,
+} as const;
+/** Released keys that a session remembers, at some hundred bytes each. Beyond that it forgets the oldest. */
+const MAX_RELEASED = 4_096;
+const REWATCH_MS = 1_000;
 
-interface Released {
-  readonly forgetAt: number;
-  /** Deletes the key, unless it is in use again. */
-  readonly clear: () => Promise<void>;
+/** One key, or the keys with a prefix. */
+export type WatchedKeys = BytesLike | { readonly prefix: BytesLike };
+
+/**
+ * Ends a use of a key, so that each put of it that applies afterwards is a late put. `watched` is the range to watch,
+ * given if the outcome of a put of the key is unknown. Keys of the same kind share a range.
+ */
+export type ReleaseKey = (watched?: WatchedKeys) => void;
+
+/** A watch for late puts in one range. */
+interface LatePutWatch {
+  /** The keys of which the outcome of a put is unknown. */
+  readonly keys: Map<string, Uint8Array>;
+  readonly stop: AbortController;
+  /** Ends the wait for the time at which the watch stops. */
+  postpone: () => void;
 }
 
 /**
- * Keys that a session has released. A copy of the request that put such a key, which a proxy or a paused member held back,
- * puts it once more, under the lease that is still alive: a contender that nobody waits for, and that blocks all others.
- * So for five minutes after a release the session looks, ever more rarely, which keys its lease has, and deletes what it
- * has released.
+ * Deletes the keys that late puts create under a session's lease. A late put is a put whose outcome is unknown, or a
+ * second copy of a put, that a proxy or a paused member delivers after the session has released the key. Such a key
+ * belongs to no contender and would block all others until the lease ends.
+ *
+ * The session looks for late puts for five minutes after a release. A watch covers the keys of which the outcome of a
+ * put is unknown. For all other released keys the session lists the keys of its lease, at growing intervals, because
+ * second copies are rare and do not justify a watch for each key.
+ *
+ * A key in use is never deleted: a new use waits for a deletion under way, and no deletion begins during a use.
  */
 export class LatePuts {
   readonly #client: Keyspace;
   readonly #lease: bigint;
   readonly #lifetime: AbortSignal;
-  readonly #released = new Map<string, Released>();
-  readonly #firstLookMs: number;
-  #delayMs: number;
+  readonly #times: { readonly firstSweepMs: number; readonly expectedMs: number };
+  /** The latest use of each key in use. */
+  readonly #uses = new Map<string, ReleaseKey>();
+  /** When to forget each released key, on the monotonic clock; oldest release first. */
+  readonly #released = new Map<string, number>();
+  readonly #deletions = new Map<string, Promise<void>>();
+  readonly #watches = new Map<string, LatePutWatch>();
+  #sweepDelayMs = 0;
   #stopTimer: (() => void) | undefined;
 
-  /** `lifetime` ends the looks: with the lease the keys go. */
-  constructor(client: Keyspace, lease: bigint, lifetime: AbortSignal, firstLookMs: number) {
-    this.#firstLookMs = firstLookMs;
-    this.#delayMs = firstLookMs;
+  /** `lifetime` ends all work, because the keys end with the lease. */
+  constructor(client: Keyspace, lease: bigint, lifetime: AbortSignal, times: typeof LATE_PUT_TIMES) {
     this.#client = client;
     this.#lease = lease;
     this.#lifetime = lifetime;
+    this.#times = times;
   }
 
-  /** The key was released: from now on a put of it is a late one. */
-  released(key: BytesLike, clear: () => Promise<void>): void {
+  /**
+   * Begins to use the key once no deletion of it is under way, and returns the function that ends the use. A later use of
+   * the key replaces an earlier one. @throws the signal's reason.
+   */
+  async use(key: BytesLike, signal: AbortSignal): Promise<ReleaseKey> {
+    const bytes = toBytes(key, 'key');
+    const id = idOf(bytes);
+    for (let deletion = this.#deletions.get(id); deletion !== undefined; deletion = this.#deletions.get(id))
+      await orAborted(deletion, signal);
+    const release: ReleaseKey = (watched) => this.#release(id, bytes, release, watched);
+    this.#uses.set(id, release);
+    return release;
+  }
+
+  #release(id: string, key: Uint8Array, use: ReleaseKey, watched: WatchedKeys | undefined): void {
+    const isLatest = this.#uses.get(id) === use;
+    if (isLatest) this.#uses.delete(id);
     if (this.#lifetime.aborted) return;
-    const id = idOf(toBytes(key, 'key'));
-    this.#released.delete(id);
-    this.#released.set(id, { forgetAt: monotonicMs() + GUARD_MS, clear });
-    if (this.#released.size > MAX_KEYS) this.#forgetOldest();
-    this.#delayMs = this.#firstLookMs;
-    if (this.#stopTimer === undefined) this.#schedule();
+    if (watched !== undefined) this.#watch(id, key, watched);
+    if (!isLatest) return;
+    this.#remember(id);
+    // The watch may have shown a late put while the key was in use.
+    if ([...this.#watches.values()].some(({ keys }) => keys.has(id))) void this.#delete(id, key);
   }
 
-  /** The key is in use again. */
-  inUse(key: BytesLike): void {
-    this.#released.delete(idOf(toBytes(key, 'key')));
-  }
-
-  #forgetOldest(): void {
+  #remember(id: string): void {
     const [oldest] = this.#released.keys();
-    if (oldest !== undefined) this.#released.delete(oldest);
+    this.#released.delete(id);
+    this.#released.set(id, monotonicMs() + this.#times.expectedMs);
+    if (this.#released.size > MAX_RELEASED) this.#released.delete(oldest as string);
+    this.#sweepDelayMs = this.#times.firstSweepMs;
+    if (this.#stopTimer === undefined) this.#scheduleSweep();
   }
 
-  #schedule(): void {
-    const look = (): void => {
+  #scheduleSweep(): void {
+    const sweep = async (): Promise<void> => {
       this.#stopTimer = undefined;
-      // Where it fails, the next look may do better.
-      this.#look()
-        .catch(() => {})
-        .finally(() => {
-          if (this.#released.size > 0 && !this.#lifetime.aborted && this.#stopTimer === undefined) this.#schedule();
-        });
+      // If this sweep fails, the next one may succeed.
+      await this.#sweep().catch(() => {});
+      if (this.#released.size > 0 && !this.#lifetime.aborted && this.#stopTimer === undefined) this.#scheduleSweep();
     };
-    this.#stopTimer = after(this.#delayMs, look, 'background');
-    this.#delayMs *= 2;
+    this.#stopTimer = after(this.#sweepDelayMs, () => void sweep(), 'background');
+    this.#sweepDelayMs *= 2;
   }
 
-  async #look(): Promise<void> {
+  /** Deletes the released keys that the lease still has. */
+  async #sweep(): Promise<void> {
     if (this.#lifetime.aborted || this.#released.size === 0) return;
     const { keys } = await this.#client.lease.timeToLive(this.#lease, { keys: true, signal: this.#lifetime });
-    await Promise.all(keys.map((key) => this.#released.get(idOf(key))?.clear()));
+    await Promise.all(keys.map((key) => this.#delete(idOf(key), key)));
     const now = monotonicMs();
-    for (const [id, { forgetAt }] of this.#released) if (forgetAt <= now) this.#released.delete(id);
+    for (const [id, forgetAt] of this.#released) if (forgetAt <= now) this.#released.delete(id);
   }
+
+  /** Deletes the key, if it was released and is not in use. Never rejects. */
+  #delete(id: string, key: Uint8Array): Promise<void> {
+    if (!this.#released.has(id) || this.#uses.has(id)) return Promise.resolve();
+    const before = this.#deletions.get(id);
+    const deletion = Promise.resolve(before)
+      .then(() => deleteLatePut(this.#client, key, this.#lease, this.#lifetime))
+      // The deletion fails only when the session ends, and then the key ends with the lease.
+      .catch(() => {})
+      .finally(() => {
+        if (this.#deletions.get(id) === deletion) this.#deletions.delete(id);
+      });
+    this.#deletions.set(id, deletion);
+    return deletion;
+  }
+
+  #watch(id: string, key: Uint8Array, range: WatchedKeys): void {
+    const isPrefix = typeof range === 'object' && 'prefix' in range;
+    const rangeId = isPrefix ? `prefix ${idOf(toBytes(range.prefix, 'prefix'))}` : id;
+    let watch = this.#watches.get(rangeId);
+    if (watch === undefined) {
+      watch = { keys: new Map(), stop: new AbortController(), postpone: () => {} };
+      this.#watches.set(rangeId, watch);
+      void this.#follow(range, watch);
+    }
+    const { keys, stop, postpone } = watch;
+    keys.set(id, key);
+    postpone();
+    const end = (): void => {
+      watch?.postpone();
+      if (this.#watches.get(rangeId) === watch) this.#watches.delete(rangeId);
+      stop.abort();
+    };
+    const undos = [onAbort(this.#lifetime, end), after(this.#times.expectedMs, end, 'background')];
+    watch.postpone = () => {
+      for (const undo of undos) undo();
+    };
+  }
+
+  /** Deletes late puts as the watch shows them, until `stop` aborts. */
+  async #follow(range: WatchedKeys, { keys, stop: { signal } }: LatePutWatch): Promise<void> {
+    while (!signal.aborted) {
+      const puts = this.#client.watch(range, { filters: ['noDelete'], signal });
+      try {
+        await puts.created();
+        for (const [id, key] of keys) await this.#delete(id, key);
+        for await (const { kv } of puts) if (kv.lease === this.#lease) await this.#delete(idOf(kv.key), kv.key);
+      } catch {
+        // The watch was interrupted and is created again.
+      }
+      await pause(REWATCH_MS, signal);
+    }
+  }
+}
+
+/**
+ * Deletes a key if it exists under this lease. Under another lease the key belongs to another client. The comparisons
+ * make the deletion safe to repeat.
+ *
+ * @throws the reason of `lifetime`, when it aborts.
+ */
+export async function deleteLatePut(
+  client: Keyspace,
+  key: BytesLike,
+  lease: bigint,
+  lifetime: AbortSignal,
+): Promise<void> {
+  const own = await untilDone(lifetime, (options) => client.get(key, options));
+  if (own?.lease !== lease) return;
+  const isOwn = [compare.createRevision(key, '==', own.createRevision), compare.lease(key, '==', lease)];
+  await untilDone(lifetime, (options) => client.txn({ if: isOwn, then: [op.delete(key)] }, options));
 }

@@ -1,36 +1,98 @@
-import { Held } from './held.js';
-import { checkName, queueKey } from './queue-entry.js';
-import { checkSession, type Session } from './session.js';
-import { type Contender, type Hold, takeTurn, tryTurn } from './turn.js';
-import type { WaitOptions } from './wait-limit.js';
+import type { Keyspace } from '../keyspace.js';
+import { checkFunction, checkOptions } from '../runtime/arguments.js';
+import { settledWithin } from '../runtime/timers.js';
+import { acquire, CLEANUP_WAIT_MS, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
+import { checkName } from './lock-queue.js';
+import { checkSession, Session } from './session.js';
+import { untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 /**
- * A fair lock: holders in the order in which they queued, one waiter woken by a release, understood by Go's
- * `concurrency.Mutex` and `etcdctl lock`.
+ * A fair lock: contenders hold it in the order in which they queued, and a release wakes one waiter. It excludes
+ * holders of Go's `concurrency.Mutex` and of `etcdctl lock` with the same name, because it uses the same keys.
  *
- * The lock "a" queues under the prefix "a/", which the keys of a lock "a/b" share. As in Go, a locker of "a" waits for
- * every key ahead of it under that prefix: "a" excludes "a/b", while "a/b" takes no notice of "a". Do not lock "a"
- * while holding "a/b".
+ * The keys of a lock "a/b" lie under "a/", the prefix of the lock "a". As in Go, a locker of "a" therefore waits for
+ * holders of "a/b", while a locker of "a/b" does not wait for holders of "a". Do not lock "a" while you hold "a/b".
+ *
+ * @example
+ * const session = await Session.open(etcd, { ttl: 10 });
+ * const mutex = new Mutex(session, 'jobs');
+ * await using held = await mutex.lock({ maxWaitMs: 5_000 });
+ * await work({ signal: held.signal });
  */
 export class Mutex {
   readonly name: string;
   readonly #contender: Contender;
-  readonly #hold: Hold<Held>;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
-    this.#contender = { session, key: queueKey(name, checkSession(session).leaseId), value: '' };
-    this.#hold = (entry, leave) => Held.begin(session, name, entry, leave);
+    this.#contender = sharedContender(checkSession(session), name);
   }
 
-  /** Waits for the lock. @throws EtcdError, see `WaitOptions`; the queue is left then. */
+  /** Waits for the lock. @throws EtcdError, as `WaitOptions` says. The waiter has then left the queue. */
   lock(options: WaitOptions = {}): Promise<Held> {
-    return takeTurn('lock', this.#contender, options, this.#hold);
+    return acquire('lock', this.#contender, options, Held);
   }
 
-  /** The lock if it is free, and nobody of this session is after it; undefined otherwise. Never queues. */
+  /**
+   * Acquires the lock if it is free and no other locker of this session waits for it. Returns undefined otherwise.
+   *
+   * @throws EtcdError, as `WaitOptions` says.
+   */
   tryLock(options: WaitOptions = {}): Promise<Held | undefined> {
-    return tryTurn('tryLock', this.#contender, options, this.#hold);
+    return tryAcquire('tryLock', this.#contender, options);
+  }
+}
+
+/** Options of `withLock`. */
+export interface WithLockOptions extends WaitOptions {
+  /** Seconds after which the lock is free if this process dies. Default 10. */
+  readonly ttl?: number | undefined;
+}
+
+const WITH_LOCK_OPTIONS = { ttl: true, ...WAIT_OPTIONS } as const;
+
+/**
+ * Runs `action` while it holds a lock, in a session of its own, and returns what `action` returns. `maxWaitMs` and
+ * `signal` bound the wait for the lock, not the action.
+ *
+ * @throws EtcdError if the lock was not acquired, or if it was lost before `action` returned. In the latter case,
+ * another holder may have run beside `action`; only writes through `held.txn` are excluded.
+ * @example
+ * await withLock(etcd, 'jobs', async (held) => {
+ *   await held.txn({ then: [op.put('jobs/last', 'done')] });
+ * });
+ */
+export async function withLock<T>(
+  client: Keyspace,
+  name: string,
+  action: (held: Held) => Promise<T> | T,
+  options: WithLockOptions = {},
+): Promise<T> {
+  checkFunction(action, 'action');
+  checkOptions(options, WITH_LOCK_OPTIONS, 'withLock');
+  const { ttl, ...wait } = options;
+  const limit = waitLimit('withLock', wait);
+  const { signal } = limit;
+  let session: Session | undefined;
+  let held: Held | undefined;
+  try {
+    session = await untilAnswered(signal, (callOptions) => Session.open(client, { ...callOptions, ttl }));
+    held = await new Mutex(session, name).lock({ signal });
+    limit.dispose();
+    const result = await action(held);
+    if (held.signal.aborted && held.signal.reason.reason !== 'LockReleased') throw held.signal.reason;
+    return result;
+  } catch (error) {
+    if (held !== undefined) throw error;
+    throw limit.endedBy(error);
+  } finally {
+    limit.dispose();
+    // If these calls fail, the lease expires. Their errors must not replace the result of the action.
+    await held?.release().catch(() => {});
+    const closed = session?.close().catch(() => {});
+    // A caller that did not get the lock in time does not wait for the session to close.
+    if (held !== undefined) await closed;
+    else if (closed !== undefined) await settledWithin(CLEANUP_WAIT_MS, closed);
   }
 }

@@ -1,43 +1,59 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
+import { amended, EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { checkClient, type Keyspace } from '../keyspace.js';
 import { compare } from '../kv/compare.js';
+import { type Keys, prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { op } from '../kv/op.js';
-import { withFirstRev } from '../kv/range-presets.js';
-import type { BytesLike } from '../runtime/bytes.js';
-import { Consumers } from './consumers.js';
+import { withFirstKey, withFirstRev, withLastKey } from '../kv/range-presets.js';
+import type { RangeOptions } from '../kv/requests.js';
+import { show } from '../runtime/arguments.js';
+import { type BytesLike, compareBytes } from '../runtime/bytes.js';
+import { onAbort } from '../runtime/signals.js';
+import { backoffMs, pause } from '../runtime/timers.js';
 import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
-import { checkName } from './queue-entry.js';
+import { acquire, Held, uniqueContender } from './lock.js';
+import { checkName } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import type { WaitOptions } from './wait-limit.js';
+import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit, watchUntil } from './waiting.js';
+
+const MAX_PRIORITY = 65_535;
+/** Describes the keys that `PriorityQueue.enqueue` puts beside the items, as in Go's recipes. */
+const BASE_KEYS = 'under its name with "__" before it ("app/jobs": "__app/jobs/")';
 
 /**
- * First in, first out, on the key layout of the `Queue` of Go's recipes. Every item is taken by one consumer. Besides the
- * items it uses keys in the same folder, under the name with "__" before its last part: the queue "app/jobs" uses
- * "app/__jobs/". A user needs readwrite permission for both.
+ * A queue of items, first in, first out, on the keys of the `Queue` of Go's recipes. One consumer takes each item.
+ * Besides the items the queue uses helper keys in the same folder: the queue "app/jobs" uses "app/__jobs/". A user needs
+ * readwrite permission for both.
+ *
+ * @example
+ * const queue = new Queue(etcd, 'app/jobs');
+ * await queue.enqueue('resize image 1');
+ * const item = await queue.dequeue(session);
  */
 export class Queue {
   readonly name: string;
-  readonly #session: Session;
-  readonly #consumers: Consumers;
+  readonly #client: Keyspace;
   readonly #generation: Generation;
 
   /** @throws EtcdError, reason `InvalidInput`. */
-  constructor(session: Session, name: string) {
+  constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
-    this.#session = checkSession(session);
+    this.#client = checkClient(client);
     this.#generation = new Generation(helperPrefix(name));
-    this.#consumers = new Consumers(session, name, withFirstRev(), this.#generation);
   }
 
   /**
-   * Puts an item at the end, and gives its key. It stays there whatever becomes of this process. Not repeated where its
-   * outcome is unknown, for it may have been taken already.
+   * Puts an item at the end of the queue and returns its key. The item stays if this process ends. The client does not
+   * repeat the call if its outcome is unknown, because a consumer may have taken the item already.
+   *
+   * @throws EtcdError; with outcome `unknown`, the item may be in the queue.
    */
   async enqueue(value: BytesLike, options?: CallOptions): Promise<string> {
     checkCallOptions(options, 'Queue.enqueue');
     for (;;) {
-      const key = `${this.name}/${nanoseconds()}`;
-      const enqueueing = this.#session.client.txn(
+      const key = `${this.name}/${unixNanoseconds()}`;
+      const enqueueing = this.#client.txn(
         { if: [compare.missing(key), this.#generation.isUnchanged], then: [op.put(key, value)] },
         options,
       );
@@ -48,16 +64,176 @@ export class Queue {
   }
 
   /**
-   * Waits for an item and takes it: from then on it is this caller's alone, and lost with it. Consumers get items in
-   * the order in which they asked. @throws EtcdError, see `WaitOptions`; with outcome `unknown` an item may be lost.
+   * Waits for an item and takes it: no other consumer gets it, and it is lost if this process ends. Consumers get items
+   * in the order in which they ask.
+   *
+   * @throws EtcdError, as `WaitOptions` says; with outcome `unknown`, an item may be lost.
    */
-  dequeue(options: WaitOptions = {}): Promise<KeyValue> {
-    return this.#consumers.take(options);
+  dequeue(session: Session, options: WaitOptions = {}): Promise<KeyValue> {
+    return takeFirst(checkSession(session), this.name, withFirstRev(), options, this.#generation);
   }
 }
 
-/** Since 1970, as Go names its keys; the digits below a millisecond are random, and only tell keys apart. */
-function nanoseconds(): bigint {
+/**
+ * A queue of items with priorities, on the keys of the `PriorityQueue` of Go's recipes. A smaller number comes first,
+ * and items of equal priority leave in the order in which they came. One consumer takes each item. Besides the items,
+ * `enqueue` uses the keys that begin with "__" and the name, as Go does, and `dequeue` uses helper keys in the same
+ * folder: the queue "app/jobs" uses "__app/jobs/" and "app/__jobs/". A user needs readwrite permission for all of them.
+ *
+ * @example
+ * const queue = new PriorityQueue(etcd, 'app/jobs');
+ * await queue.enqueue('resize image 1', 10);
+ * const item = await queue.dequeue(session);
+ */
+export class PriorityQueue {
+  readonly name: string;
+  readonly #client: Keyspace;
+
+  /** @throws EtcdError, reason `InvalidInput`. */
+  constructor(client: Keyspace, name: string) {
+    this.name = checkName(name);
+    this.#client = checkClient(client);
+  }
+
+  /**
+   * Puts an item behind the items of the same priority, a whole number from 0 to 65,535, and returns its key. The client
+   * does not repeat the call if its outcome is unknown, because a consumer may have taken the item already.
+   *
+   * @throws EtcdError; with outcome `unknown`, the item may be in the queue.
+   */
+  async enqueue(value: BytesLike, priority: number, options: CallOptions = {}): Promise<string> {
+    checkCallOptions(options, 'PriorityQueue.enqueue');
+    if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
+      throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
+    const equals = `${this.name}/${String(priority).padStart(5, '0')}`;
+    // Changes with every item, so that no item gets the number of one that was taken meanwhile.
+    const base = `__${equals}`;
+    for (let attempt = 0; ; attempt += 1) {
+      const { header, kvs } = await this.#client.range(prefix(`${equals}/`), { ...options, ...withLastKey() });
+      const key = `${equals}/${String(numberAfter(kvs[0])).padStart(16, '0')}`;
+      const enqueueing = this.#client.txn(
+        {
+          if: [compare.modRevision(base, '<', header.revision + 1n)],
+          then: [op.put(base, ''), op.put(key, value)],
+        },
+        options,
+      );
+      const { succeeded } = await withHelperKeys('a priority queue', enqueueing, BASE_KEYS);
+      if (succeeded) return key;
+      await pause(backoffMs(attempt), options.signal);
+    }
+  }
+
+  /** Waits for the first item and takes it, as `Queue.dequeue`. */
+  dequeue(session: Session, options: WaitOptions = {}): Promise<KeyValue> {
+    return takeFirst(checkSession(session), this.name, withFirstKey(), options);
+  }
+}
+
+/** Returns nanoseconds since 1970, as Go names its keys. The digits below a millisecond are random. */
+function unixNanoseconds(): bigint {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
   return BigInt(Date.now()) * 1_000_000n + BigInt(random % 1_000_000);
+}
+
+function numberAfter(last: KeyValue | undefined): bigint {
+  const digits = /\/(\d+)$/.exec(last?.keyText() ?? '')?.[1];
+  return digits === undefined ? 0n : BigInt(digits) + 1n;
+}
+
+/**
+ * Waits for an item and takes it. Consumers queue for a lock of the queue, so that a new item wakes one of them and they
+ * get items in the order in which they ask. `order` selects the first item. A removal includes `generation.next`.
+ */
+async function takeFirst(
+  session: Session,
+  name: string,
+  order: RangeOptions,
+  options: WaitOptions,
+  generation?: Generation,
+): Promise<KeyValue> {
+  const consumers = `${helperPrefix(name)}consumers/`;
+  const limit = waitLimit('dequeue', options, session.signal);
+  try {
+    const contender = uniqueContender(session, name, consumers, consumers);
+    const acquiring = acquire('dequeue', contender, { signal: limit.signal }, Held);
+    const consumer = await withHelperKeys('a queue', acquiring);
+    try {
+      for (;;) {
+        const item = await waitForItem(session, prefix(`${name}/`), order, consumer, limit);
+        if (await claim(session, consumer, item, generation)) return item;
+      }
+    } finally {
+      // The release continues in the background.
+      consumer.release().catch(() => {});
+    }
+  } catch (error) {
+    if (error instanceof UncertainClaim) throw error.cause;
+    // Nothing was taken, even if the outcome of a call for the lock is unknown.
+    limit.settle('rejected');
+    const ended = limit.endedBy(error);
+    throw ended instanceof EtcdError && ended.outcome === 'unknown' ? amended(ended, { outcome: 'rejected' }) : ended;
+  } finally {
+    limit.dispose();
+  }
+}
+
+function waitForItem(
+  { client }: Session,
+  items: Keys,
+  order: RangeOptions,
+  consumer: Held,
+  limit: WaitLimit,
+): Promise<KeyValue> {
+  const offLost = onAbort(consumer.signal, () => limit.end(consumer.signal.reason));
+  return watchUntil(client, { keys: items, event: 'put' }, limit.signal, async (options) => {
+    const { kvs } = await client.range(items, { ...options, ...order });
+    return kvs[0];
+  }).finally(offLost);
+}
+
+/**
+ * Deletes the item, and returns whether this consumer did. The consumer's queue key records the item, so that a
+ * repetition finds out whether an attempt with a lost answer applied. Only the end of the session stops the attempts,
+ * because no other consumer would see the item again.
+ */
+async function claim(
+  { leaseId: lease, signal }: Session,
+  consumer: Held,
+  item: KeyValue,
+  generation: Generation | undefined,
+): Promise<boolean> {
+  const next = generation === undefined ? [] : [generation.next];
+  let inDoubt = false;
+  try {
+    const result = await untilAnswered(
+      signal,
+      (options) =>
+        consumer.txn(
+          {
+            if: [compare.modRevision(item.key, '==', item.modRevision)],
+            then: [op.delete(item.key), op.put(consumer.key, item.key, { lease }), ...next],
+            else: [op.get(consumer.key)],
+          },
+          options,
+        ),
+      () => {
+        inDoubt = true;
+      },
+    );
+    if (result.succeeded) return true;
+    const recorded = result.responses[0];
+    return recorded !== undefined && compareBytes(recorded.value, item.key) === 0;
+  } catch (error) {
+    throw inDoubt && error instanceof EtcdError ? new UncertainClaim(error) : error;
+  }
+}
+
+/** The item may have been taken, and then no consumer gets it. */
+class UncertainClaim {
+  readonly cause: EtcdError;
+
+  constructor(error: EtcdError) {
+    this.cause = amended(error, { outcome: 'unknown' });
+  }
 }

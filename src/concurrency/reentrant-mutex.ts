@@ -1,33 +1,96 @@
+import type { CallOptions } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
+import type { Op, Txn, TxnResult } from '../kv/op.js';
+import type { WithHeader } from '../kv/results.js';
 import { show } from '../runtime/arguments.js';
 import { orAborted } from '../runtime/signals.js';
-import type { Held } from './held.js';
+import type { Held } from './lock.js';
 import { Mutex } from './mutex.js';
 import type { Session } from './session.js';
-import { type WaitOptions, waitLimit } from './wait-limit.js';
+import { type WaitOptions, withinLimit } from './waiting.js';
 
-/** Whoever a lock belongs to: JavaScript has no threads to go by, so it is said explicitly. Compared by identity. */
+/** Identifies the owner of a lock, because JavaScript has no threads to identify one. Compared by identity. */
 export type Owner = object | symbol | string;
 
+/** Rejects the wait of an owner whose `tryLock` did not get the lock. */
+const NOT_FREE = Symbol('not free');
+
 interface Ownership {
-  /** The lock, or the way to it. */
-  held: Promise<Held>;
-  /** Locks that are not unlocked yet, and those under way. */
+  /** The lock, or the wait for it. */
+  readonly held: Promise<Held>;
+  /** How many holds the owner has not released yet. */
   count: number;
 }
 
-/** One of several locks that one owner has of the same name. They have one token. */
-export interface ReentrantHeld extends AsyncDisposable {
-  readonly held: Held;
-  /** How many the owner has, this one included. */
+/** One hold of a lock that its owner may hold several times. All holds of one owner have the same token. */
+export class ReentrantHeld implements AsyncDisposable {
+  /** How many holds the owner had when it acquired this one, this one included. */
   readonly count: number;
-  /** Gives this one back; with the last one the lock is released. Doing it twice does nothing. */
-  unlock(): Promise<void>;
+  readonly #held: Held;
+  readonly #release: () => Promise<void>;
+  #released: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(held: Held, count: number, release: () => Promise<void>) {
+    this.#held = held;
+    this.count = count;
+    this.#release = release;
+  }
+
+  /** Name of the lock. */
+  get name(): string {
+    return this.#held.name;
+  }
+
+  /** The owner's queue key. */
+  get key(): string {
+    return this.#held.key;
+  }
+
+  /** Fencing token, as `Held.token`. */
+  get token(): bigint {
+    return this.#held.token;
+  }
+
+  /** Aborts when the owner no longer holds the lock, as `Held.signal`. */
+  get signal(): AbortSignal {
+    return this.#held.signal;
+  }
+
+  /** Returns whether the owner certainly holds the lock now. Compares clocks. */
+  valid(): boolean {
+    return this.#held.valid();
+  }
+
+  /** Runs a transaction that has no effect unless the owner still holds the lock, as `Held.txn`. */
+  txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
+    txn: Txn<Then, Else>,
+    options: CallOptions = {},
+  ): Promise<WithHeader<TxnResult<Then, Else>>> {
+    return this.#held.txn(txn, options);
+  }
+
+  /** Ends this hold. The last hold of the owner releases the lock. Releasing a hold again does nothing. */
+  release(): Promise<void> {
+    this.#released ??= this.#release();
+    return this.#released;
+  }
+
+  /** Same as `release`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
 }
 
 /**
- * A fair lock that its owner may take again while holding it, and holds until it has unlocked as often. On the key of a
- * `Mutex` of the same name, which it excludes.
+ * A fair lock that its owner may acquire again while it holds it. The owner holds the lock until it has released each
+ * hold. It uses the key of a `Mutex` of the same name, and excludes its holders.
+ *
+ * @example
+ * const mutex = new ReentrantMutex(session, 'jobs');
+ * const job = {};
+ * await using outer = await mutex.lock(job);
+ * await using inner = await mutex.lock(job);
  */
 export class ReentrantMutex {
   readonly name: string;
@@ -42,55 +105,86 @@ export class ReentrantMutex {
     this.#session = session;
   }
 
-  /** Waits for the lock, or takes it again at once where `owner` has it. @throws EtcdError, see `WaitOptions`. */
+  /**
+   * Waits for the lock. An owner that holds it gets a further hold at once.
+   *
+   * @throws EtcdError, as `WaitOptions` says.
+   */
   async lock(owner: Owner, options: WaitOptions = {}): Promise<ReentrantHeld> {
-    if (!['object', 'symbol', 'string'].includes(typeof owner) || owner === null)
-      throw invalidInput('owner', show(owner), 'an object, a symbol or a string that stands for whoever locks');
-    const limit = waitLimit('lock', options, this.#session.signal);
-    try {
-      limit.signal.throwIfAborted();
+    checkOwner(owner);
+    return withinLimit('lock', options, this.#session.signal, async ({ signal }) => {
       for (;;) {
         const ownership = this.#owners.get(owner);
-        if (ownership === undefined) return await this.#first(owner, limit.signal);
-        const held = await orAborted(
-          ownership.held.catch(() => undefined),
-          limit.signal,
-        );
-        // Whoever went ahead gave up, or has lost or released the lock: then it is to be had anew.
-        if (held?.valid() && this.#owners.get(owner) === ownership) return this.#handle(owner, ownership, held);
-        if (this.#owners.get(owner) === ownership) this.#owners.delete(owner);
+        if (ownership === undefined) return this.#acquire(owner, this.#mutex.lock({ signal }));
+        const held = await this.#heldBy(owner, ownership, signal);
+        if (held !== undefined) return this.#addHold(owner, ownership, held);
       }
-    } catch (error) {
-      throw limit.endedBy(error);
-    } finally {
-      limit.dispose();
-    }
+    });
   }
 
-  async #first(owner: Owner, signal: AbortSignal): Promise<ReentrantHeld> {
-    const ownership: Ownership = { held: this.#mutex.lock({ signal }), count: 0 };
+  /**
+   * Acquires the lock if it is free or `owner` holds it. Returns undefined otherwise, and while another call for the
+   * same owner waits for the lock.
+   *
+   * @throws EtcdError, as `WaitOptions` says.
+   */
+  async tryLock(owner: Owner, options: WaitOptions = {}): Promise<ReentrantHeld | undefined> {
+    checkOwner(owner);
+    return withinLimit('tryLock', options, this.#session.signal, async ({ signal }) => {
+      for (;;) {
+        const ownership = this.#owners.get(owner);
+        if (ownership === undefined) {
+          const held = this.#mutex.tryLock({ signal }).then((free) => free ?? Promise.reject(NOT_FREE));
+          return this.#acquire(owner, held).catch((error: unknown) => {
+            if (error === NOT_FREE) return undefined;
+            throw error;
+          });
+        }
+        if (ownership.count === 0) return undefined;
+        const held = await this.#heldBy(owner, ownership, signal);
+        if (held !== undefined) return this.#addHold(owner, ownership, held);
+      }
+    });
+  }
+
+  async #acquire(owner: Owner, held: Promise<Held>): Promise<ReentrantHeld> {
+    const ownership: Ownership = { held, count: 0 };
     this.#owners.set(owner, ownership);
     try {
-      return this.#handle(owner, ownership, await ownership.held);
+      return this.#addHold(owner, ownership, await held);
     } catch (error) {
-      if (this.#owners.get(owner) === ownership) this.#owners.delete(owner);
+      this.#forget(owner, ownership);
       throw error;
     }
   }
 
-  #handle(owner: Owner, ownership: Ownership, held: Held): ReentrantHeld {
+  /** Waits for the owner's lock. Returns undefined if the owner does not hold it any more. */
+  async #heldBy(owner: Owner, ownership: Ownership, signal: AbortSignal): Promise<Held | undefined> {
+    const held = await orAborted(
+      ownership.held.catch(() => undefined),
+      signal,
+    );
+    if (held?.valid() && this.#owners.get(owner) === ownership) return held;
+    this.#forget(owner, ownership);
+    return undefined;
+  }
+
+  #addHold(owner: Owner, ownership: Ownership, held: Held): ReentrantHeld {
     ownership.count += 1;
-    let released: Promise<void> | undefined;
-    const release = async (): Promise<void> => {
+    return new ReentrantHeld(held, ownership.count, async () => {
       ownership.count -= 1;
       if (ownership.count > 0) return;
-      if (this.#owners.get(owner) === ownership) this.#owners.delete(owner);
-      await held.unlock();
-    };
-    const unlock = (): Promise<void> => {
-      released ??= release();
-      return released;
-    };
-    return { held, count: ownership.count, unlock, [Symbol.asyncDispose]: unlock };
+      this.#forget(owner, ownership);
+      await held.release();
+    });
   }
+
+  #forget(owner: Owner, ownership: Ownership): void {
+    if (this.#owners.get(owner) === ownership) this.#owners.delete(owner);
+  }
+}
+
+function checkOwner(owner: Owner): void {
+  if (!['object', 'symbol', 'string'].includes(typeof owner) || owner === null)
+    throw invalidInput('owner', show(owner), 'an object, a symbol or a string that identifies the owner');
 }

@@ -1,51 +1,53 @@
-import { Held } from './held.js';
-import { checkName } from './queue-entry.js';
+import { acquire, type Contender, Held, tryAcquire, uniqueContender } from './lock.js';
+import { checkName } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import { type Contender, type Hold, takeTurn, tryTurn, uniqueContender } from './turn.js';
-import type { WaitOptions } from './wait-limit.js';
+import type { WaitOptions } from './waiting.js';
 
 /**
- * A fair lock that readers share, on the key layout of the `RWMutex` of Go's recipes. A reader waits for the writers
- * that came before it, a writer for everybody who did; so neither can be kept out by a stream of the other. Every lock
- * has a key of its own: a session may hold several read locks, and waits for itself where it wants to write meanwhile.
+ * A fair lock that readers share, on the keys of the `RWMutex` of Go's recipes. A reader waits for the writers that
+ * queued before it, and a writer waits for everybody that queued before it, so that neither kind can starve the other.
+ * Each lock has a key of its own. A session may therefore hold several read locks, and it waits for itself if it asks
+ * for the write lock while it holds a read lock.
+ *
+ * @example
+ * const lock = new RWMutex(session, 'catalog');
+ * await using held = await lock.readLock();
  */
 export class RWMutex {
   readonly name: string;
   readonly #session: Session;
-  readonly #hold: Hold<Held>;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#session = checkSession(session);
-    this.#hold = (entry, leave) => Held.begin(session, name, entry, leave);
   }
 
-  /** Waits to read, along with other readers. @throws EtcdError, see `WaitOptions`. */
+  /** Waits for a read lock, which other readers may hold as well. @throws EtcdError, as `WaitOptions` says. */
   readLock(options: WaitOptions = {}): Promise<Held> {
-    return takeTurn('readLock', this.#reader(), options, this.#hold);
+    return acquire('readLock', this.#reader(), options, Held);
   }
 
-  /** Waits to write, alone. @throws EtcdError, see `WaitOptions`. */
+  /** Waits for the write lock, which excludes everybody else. @throws EtcdError, as `WaitOptions` says. */
   lock(options: WaitOptions = {}): Promise<Held> {
-    return takeTurn('lock', this.#writer(), options, this.#hold);
+    return acquire('lock', this.#writer(), options, Held);
   }
 
-  /** Undefined where somebody writes, or waits to. */
+  /** Returns undefined if a writer holds the lock or waits for it. */
   tryReadLock(options: WaitOptions = {}): Promise<Held | undefined> {
-    return tryTurn('tryReadLock', this.#reader(), options, this.#hold);
+    return tryAcquire('tryReadLock', this.#reader(), options);
   }
 
-  /** Undefined where somebody reads or writes, or waits to. */
+  /** Returns undefined if anybody holds the lock or waits for it. */
   tryLock(options: WaitOptions = {}): Promise<Held | undefined> {
-    return tryTurn('tryLock', this.#writer(), options, this.#hold);
+    return tryAcquire('tryLock', this.#writer(), options);
   }
 
   #reader(): Contender {
-    return uniqueContender(this.#session, `${this.name}/read/`, `${this.name}/write/`);
+    return uniqueContender(this.#session, this.name, `${this.name}/read/`, `${this.name}/write/`);
   }
 
   #writer(): Contender {
-    return uniqueContender(this.#session, `${this.name}/write/`, `${this.name}/`);
+    return uniqueContender(this.#session, this.name, `${this.name}/write/`, `${this.name}/`);
   }
 }

@@ -1,50 +1,57 @@
-import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
+import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
+import { compare } from '../kv/compare.js';
 import { checkKey } from '../kv/key-range.js';
+import { op } from '../kv/op.js';
 import { checkOptions } from '../runtime/arguments.js';
-import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
+import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { onAbort, orAborted } from '../runtime/signals.js';
+import type { ReleaseKey } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
-import { deleteLatePut } from './queue-entry.js';
-import { RegisteredKey } from './registered-key.js';
 import { Session } from './session.js';
-import { untilSpace, type WaitOptions, waitLimit } from './wait-limit.js';
+import { untilAnswered, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
 
-/** A time in which the registered keys were not certain to be there. */
+/** An interruption during which the registered keys may have been missing. */
 export type Gap =
-  /** The lease is lost, and the keys with it or soon. */
+  /** The lease is lost. Its keys are deleted, or soon will be. */
   | { readonly type: 'lost'; readonly cause: EtcdError }
-  /** They are there again, but for those that others have put meanwhile. */
+  /** The session has a new lease, and has put the registered keys again. */
   | {
       readonly type: 'healed';
       readonly leaseId: bigint;
       readonly restored: readonly Uint8Array[];
+      /** Keys that another client has put meanwhile. The session does not replace them and no longer registers them. */
       readonly taken: readonly Uint8Array[];
     };
 
-const OPEN_OPTIONS = { ttl: true, ...CALL_OPTIONS } as const;
+const OPEN_OPTIONS = { ttl: true, signal: true, timeoutMs: true } as const;
 
 /**
- * Keys that are to be there as long as this process lives, as for service discovery: when the lease is lost another is
- * granted and the keys are put again, and a gap event tells of it. Not for locks: what was held is not held any more
- * after a gap, so no `Mutex` takes this for a session.
+ * Keeps keys registered as long as this process lives, for example for service discovery. When the lease is lost, the
+ * session is granted another one, puts the keys again, and reports the gap. It is not for locks: a lock that was held
+ * before a gap is not held after it, so no `Mutex` accepts this session.
+ *
+ * @example
+ * const session = await SelfHealingSession.open(etcd, { ttl: 10 });
+ * await session.register('services/web/1', 'http://10.0.0.1:8080');
+ * for await (const gap of session.gaps()) console.log(gap.type);
  */
 export class SelfHealingSession implements AsyncDisposable {
   readonly client: Keyspace;
   readonly #ttl: number | undefined;
   readonly #registered = new Map<string, RegisteredKey>();
-  /** Every lease there was: what bears one of them is ours. */
+  /** All leases of this session so far. A key with one of them is a key of this session. */
   readonly #leases = new Set<bigint>();
-  /** One registration at a time. */
-  readonly #turns = new LocalQueue();
+  /** Lets one call of `register` or `unregister` run at a time. */
+  readonly #registrations = new LocalQueue();
   readonly #gaps = new AsyncQueue<Gap>();
   readonly #over = new AbortController();
-  /** Counts losses: what was put before one is not there after it. */
+  /** Number of leases lost so far. A key that was put before a loss is missing after it. */
   #losses = 0;
   #session: Session;
-  /** The session, once all keys are there. Rejects when it is over. */
+  /** Resolves with the session when all keys are put. Rejects when the session ends. */
   #whole: Promise<Session>;
 
   private constructor(client: Keyspace, ttl: number | undefined, session: Session) {
@@ -56,55 +63,54 @@ export class SelfHealingSession implements AsyncDisposable {
     this.#follow(session);
   }
 
-  /** Grants the first lease; `ttl` in seconds, default 10. @throws EtcdError */
+  /** Grants the first lease. `ttl` is in seconds; default 10. @throws EtcdError, as `Session.open`. */
   static async open(
     client: Keyspace,
-    options: { readonly ttl?: number | undefined } & CallOptions = {},
+    options: { readonly ttl?: number | undefined } & Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<SelfHealingSession> {
     checkOptions(options, OPEN_OPTIONS, 'SelfHealingSession.open');
     return new SelfHealingSession(client, options.ttl, await Session.open(client, options));
   }
 
-  /** The lease of the moment. */
+  /** ID of the current lease. */
   get leaseId(): bigint {
     return this.#session.leaseId;
   }
 
-  /** Aborts when it is over: closed, or the client closed, or the server refuses another lease. */
+  /** Aborts when the session ends: the caller closed it or its client, or the server refuses another lease. */
   get signal(): AbortSignal {
     return this.#over.signal;
   }
 
   /**
-   * Puts a key, in place of whatever is there, and sees to it that it stays. During a gap this waits for its end. A
-   * registration that is given up may have put the key under the lease of the moment. @throws EtcdError, see
-   * `WaitOptions`.
+   * Puts a key, replacing its value if it exists, and keeps it registered. During a gap, waits for the gap's end. If the
+   * wait ends early, the put may still apply; the session then deletes the key, unless it was registered before.
+   *
+   * @throws EtcdError, as `WaitOptions` says.
    */
   async register(key: BytesLike, value: BytesLike, options: WaitOptions = {}): Promise<void> {
     const registered = new RegisteredKey(checkKey(key, 'key'), toBytes(value, 'value'));
+    const id = idOf(registered.key);
     await this.#inTurn('register', options, async (signal) => {
-      // What was put before may come late all the same.
-      registered.doubtful = this.#registered.get(idOf(registered.key))?.doubtful ?? false;
-      for (;;) {
-        const session = await orAborted(this.#whole, signal);
-        const losses = this.#losses;
-        session.latePuts.inUse(registered.key);
-        await orAborted(session.strays(registered.key).delete(registered.key), signal);
-        try {
-          await registered.put(this.client, session.leaseId, () => true, signal);
-        } catch (error) {
-          if (!session.losesWith(error)) throw error;
-        }
-        if (losses !== this.#losses || !session.valid()) continue;
-        this.#registered.set(idOf(registered.key), registered);
-        return;
+      const before = this.#registered.get(id);
+      // A put of the previous value may still apply later.
+      registered.inDoubt = before?.inDoubt ?? false;
+      try {
+        await this.#putUntilWhole(registered, signal);
+      } catch (error) {
+        registered.stopUsing();
+        throw error;
       }
+      before?.stopUsing();
+      this.#registered.set(id, registered);
     });
   }
 
   /**
-   * Deletes a registered key, unless somebody else has put it anew. Given up it may be called again; meanwhile the key
-   * is not put again. When the session is over there is nothing to do. @throws EtcdError, see `WaitOptions`.
+   * Deletes a registered key, unless another client has put it since. A call whose wait ended early may be repeated; the
+   * session does not put the key again meanwhile. Does nothing after the session's end.
+   *
+   * @throws EtcdError, as `WaitOptions` says.
    */
   async unregister(key: BytesLike, options: WaitOptions = {}): Promise<void> {
     const id = idOf(checkKey(key, 'key'));
@@ -113,18 +119,15 @@ export class SelfHealingSession implements AsyncDisposable {
       const registered = this.#registered.get(id);
       if (registered === undefined) return;
       registered.leaving = true;
-      // Were the keys being put again, this one could come after its deletion.
-      const session = await orAborted(this.#whole, signal);
+      // Otherwise the session could put the key again after this call deletes it.
+      await orAborted(this.#whole, signal);
       await registered.delete(this.client, signal);
       this.#registered.delete(id);
-      session.latePuts.released(registered.key, () =>
-        deleteLatePut(this.client, registered.key, session.leaseId, session.signal),
-      );
-      if (registered.doubtful) session.strays(registered.key).add(registered.key);
+      registered.stopUsing();
     });
   }
 
-  /** What happens to the keys, each gap from the first on; ends with the session. For one reader. */
+  /** Yields each gap since the session was opened, and ends with the session. For one reader. */
   gaps(): AsyncIterableIterator<Gap> {
     const gaps: AsyncIterableIterator<Gap> = {
       next: () => this.#gaps.next(),
@@ -134,7 +137,7 @@ export class SelfHealingSession implements AsyncDisposable {
     return gaps;
   }
 
-  /** Revokes the lease: the keys are gone at once. */
+  /** Revokes the lease, so that the server deletes the registered keys at once. */
   async close(): Promise<void> {
     this.#end(
       new EtcdError('the session was closed', { code: 'Aborted', reason: 'KeepAliveClosed', outcome: 'rejected' }),
@@ -142,7 +145,7 @@ export class SelfHealingSession implements AsyncDisposable {
     await this.#session.close();
   }
 
-  /** As `close`. */
+  /** Same as `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
@@ -180,42 +183,123 @@ export class SelfHealingSession implements AsyncDisposable {
         return session;
       } catch (error) {
         session.losesWith(error);
-        const over = this.#over.signal.aborted;
-        if (!over && !session.valid()) continue;
+        const isOver = this.#over.signal.aborted;
+        if (!isOver && !session.valid()) continue;
         await session.close().catch(() => {});
-        throw over ? this.#over.signal.reason : error;
+        throw isOver ? this.#over.signal.reason : error;
       }
     }
   }
 
-  /** Puts all keys again, but for those that somebody else has put meanwhile: they are theirs. */
+  /** Puts the key under a lease that is still alive after the put. */
+  async #putUntilWhole(registered: RegisteredKey, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const session = await orAborted(this.#whole, signal);
+      const losses = this.#losses;
+      await registered.use(session, signal);
+      try {
+        await registered.put(this.client, session.leaseId, () => true, signal);
+      } catch (error) {
+        if (!session.losesWith(error)) throw error;
+      }
+      if (losses === this.#losses && session.valid()) return;
+    }
+  }
+
+  /** Puts all registered keys again, except those that another client has put meanwhile. */
   async #restore(session: Session): Promise<Pick<Extract<Gap, { type: 'healed' }>, 'restored' | 'taken'>> {
     const [restored, taken]: [Uint8Array[], Uint8Array[]] = [[], []];
     const keys = [...this.#registered].filter(([, { leaving }]) => !leaving);
     await Promise.all(
       keys.map(async ([id, registered]) => {
-        const isOurs = (lease: bigint): boolean => this.#leases.has(lease);
+        const isOwn = (lease: bigint): boolean => this.#leases.has(lease);
+        await registered.use(session, session.signal);
         const put = await untilSpace(session.signal, () =>
-          registered.put(this.client, session.leaseId, isOurs, session.signal),
+          registered.put(this.client, session.leaseId, isOwn, session.signal),
         );
         (put ? restored : taken).push(registered.key);
-        if (!put && this.#registered.get(id) === registered) this.#registered.delete(id);
+        if (put) return;
+        registered.stopUsing();
+        if (this.#registered.get(id) === registered) this.#registered.delete(id);
       }),
     );
     return { restored, taken };
   }
 
-  async #inTurn(what: string, options: WaitOptions, action: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    const limit = waitLimit(what, options, this.#over.signal);
-    let leave = (): void => {};
-    try {
-      leave = await this.#turns.enter(limit.signal);
-      await action(limit.signal);
-    } catch (error) {
-      throw limit.endedBy(error);
-    } finally {
-      leave();
-      limit.dispose();
+  #inTurn(what: string, options: WaitOptions, action: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    return withinLimit(what, options, this.#over.signal, async ({ signal }) => {
+      const leave = await this.#registrations.enter(signal);
+      await action(signal).finally(leave);
+    });
+  }
+}
+
+/** A key that a session keeps registered. */
+export class RegisteredKey {
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+  /** The caller has unregistered the key, so it is not put again. */
+  leaving = false;
+  /** The outcome of a put is unknown, so that it may apply later. */
+  inDoubt = false;
+  /** Mod revision of the last put of this client. */
+  #modRevision = 0n;
+  /** The session under whose lease the key is, and the function that ends the use of the key there. */
+  #use: { readonly session: Session; readonly release: ReleaseKey } | undefined;
+
+  constructor(key: Uint8Array, value: Uint8Array) {
+    this.key = key;
+    this.value = value;
+  }
+
+  /** Keeps `session` from deleting the key as a late put. */
+  async use(session: Session, signal: AbortSignal): Promise<void> {
+    if (this.#use?.session === session) return;
+    this.#use = { session, release: await session.latePuts.use(this.key, signal) };
+  }
+
+  /** From now on, a put of the key under the session's lease is a late put. */
+  stopUsing(): void {
+    this.#use?.release(this.inDoubt ? this.key : undefined);
+    this.#use = undefined;
+  }
+
+  /**
+   * Puts the key under this lease. The put compares the mod revision that was read, so that it is safe to repeat: a late
+   * copy finds another revision. `mayReplace` decides by the lease of an existing key; if it says no, returns false.
+   *
+   * @throws EtcdError, reason `LeaseNotFound` among others.
+   */
+  async put(
+    client: Keyspace,
+    lease: bigint,
+    mayReplace: (lease: bigint) => boolean,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    for (;;) {
+      const seen = await untilAnswered(signal, (options) => client.get(this.key, options));
+      if (seen?.lease === lease && compareBytes(seen.value, this.value) === 0) {
+        this.#modRevision = seen.modRevision;
+        return true;
+      }
+      if (seen !== undefined && !mayReplace(seen.lease)) return false;
+      const isUnchanged = [compare.modRevision(this.key, '==', seen?.modRevision ?? 0n)];
+      const { header, succeeded } = await untilAnswered(
+        signal,
+        (options) => client.txn({ if: isUnchanged, then: [op.put(this.key, this.value, { lease })] }, options),
+        () => {
+          this.inDoubt = true;
+        },
+      );
+      if (!succeeded) continue;
+      this.#modRevision = header.revision;
+      return true;
     }
+  }
+
+  /** Deletes the key, unless somebody has put it since. Safe to repeat: a late copy finds another revision. */
+  async delete(client: Keyspace, signal: AbortSignal): Promise<void> {
+    const isOwn = [compare.modRevision(this.key, '==', this.#modRevision)];
+    await untilAnswered(signal, (options) => client.txn({ if: isOwn, then: [op.delete(this.key)] }, options));
   }
 }

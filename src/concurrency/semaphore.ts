@@ -6,74 +6,72 @@ import { op } from '../kv/op.js';
 import { checkCount } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
 import { settledWithin } from '../runtime/timers.js';
-import { Held } from './held.js';
-import { Line } from './line.js';
-import { checkName, deleteLatePut, entryOf, uniqueKey } from './queue-entry.js';
+import { deleteLatePut } from './late-puts.js';
+import { acquire, CLEANUP_WAIT_MS, type Contender, Held, hold, tryAcquire, uniqueContender } from './lock.js';
+import { checkName, ownKey, uniqueKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit } from './wait-limit.js';
-import { watchUntil } from './watch-until.js';
-
-/** How long an attempt that was given up stays for its permit to be deleted, before that goes on in the background. */
-const CLEANUP_WAIT_MS = 1_000;
+import { untilAnswered, type WaitLimit, type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 
 /**
- * A number of permits, given out in the order in which they were asked for. Whoever wants one stands in line at a gate;
- * who is at its head alone watches the permits, takes the first that is free, and opens the gate to the next. So a release wakes one, and nobody else can take what was counted as free. All who use a name must
- * agree on the number.
+ * A number of permits, granted in the order in which contenders ask. All users of a name must agree on the number.
+ *
+ * Contenders queue for a lock of the semaphore, its gate. The holder of the gate alone watches the permits. It takes the
+ * first permit that is free and then releases the gate. So a returned permit wakes one waiter, and no other contender
+ * can take a permit that the gate's holder has counted as free.
+ *
+ * @example
+ * const semaphore = new Semaphore(session, 'downloads', 4);
+ * await using permit = await semaphore.acquire();
  */
 export class Semaphore {
   readonly name: string;
   readonly permits: number;
   readonly #session: Session;
-  readonly #gate: Line;
 
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string, permits: number) {
     this.name = checkName(name);
     this.permits = Number(checkCount(permits, 'permits', 1n));
     this.#session = checkSession(session);
-    this.#gate = new Line(session, `${name}/gate`);
   }
 
-  /** Waits for a permit. A session may hold several. @throws EtcdError, see `WaitOptions`. */
-  async acquire(options: WaitOptions = {}): Promise<Held> {
-    const limit = waitLimit('acquire', options, this.#session.signal);
-    try {
-      const gate = await this.#gate.enter('acquire', { signal: limit.signal });
-      return (await this.#enter(gate, limit, () => this.#room(limit.signal))) as Held;
-    } catch (error) {
-      throw limit.endedBy(error);
-    } finally {
-      limit.dispose();
-    }
+  /** Waits for a permit. A session may hold several. @throws EtcdError, as `WaitOptions` says. */
+  acquire(options: WaitOptions = {}): Promise<Held> {
+    return withinLimit('acquire', options, this.#session.signal, async (limit) => {
+      const gate = await acquire('acquire', this.#gate(), { signal: limit.signal }, Held);
+      return (await this.#takePermit(gate, limit, () => this.#untilFree(limit.signal))) as Held;
+    });
   }
 
-  /** A permit if one is free; undefined otherwise. Waits for those who are about to take one, but for no release. */
-  async tryAcquire(options: WaitOptions = {}): Promise<Held | undefined> {
-    const limit = waitLimit('tryAcquire', options, this.#session.signal);
-    try {
+  /**
+   * Acquires a permit if one is free, and returns undefined otherwise. Waits for contenders that are taking a permit,
+   * but not for a permit to be returned. @throws EtcdError, as `WaitOptions` says.
+   */
+  tryAcquire(options: WaitOptions = {}): Promise<Held | undefined> {
+    return withinLimit('tryAcquire', options, this.#session.signal, async (limit) => {
       const { signal } = limit;
-      let gate = await this.#gate.tryEnter('tryAcquire', { signal });
-      // Somebody at the gate waits for a release, or is just passing.
-      if (gate === undefined && !(await this.#hasRoom({ signal }))) return undefined;
-      gate ??= await this.#gate.enter('tryAcquire', { signal });
-      return await this.#enter(gate, limit, () => this.#hasRoom({ signal }));
-    } catch (error) {
-      throw limit.endedBy(error);
-    } finally {
-      limit.dispose();
-    }
+      let gate = await tryAcquire('tryAcquire', this.#gate(), { signal });
+      // The holder of the gate either waits for a permit, or is about to release the gate.
+      if (gate === undefined && !(await this.#isFree({ signal }))) return undefined;
+      gate ??= await acquire('tryAcquire', this.#gate(), { signal }, Held);
+      return this.#takePermit(gate, limit, () => this.#isFree({ signal }));
+    });
   }
 
-  /** Behind the gate, with room or without. Whatever comes of it, the gate is open again afterwards. */
-  async #enter(gate: Held, limit: WaitLimit, hasRoom: () => Promise<boolean>): Promise<Held | undefined> {
+  #gate(): Contender {
+    const gate = `${this.name}/gate`;
+    return uniqueContender(this.#session, gate, `${gate}/`, `${gate}/`);
+  }
+
+  /** Takes a permit if `isFree` allows it. Releases the gate in any case. */
+  async #takePermit(gate: Held, limit: WaitLimit, isFree: () => Promise<boolean>): Promise<Held | undefined> {
     const { client, leaseId: lease, signal: lifetime } = this.#session;
     const permits = `${this.name}/permits/`;
     const key = uniqueKey(permits, lease);
     const offLost = onAbort(gate.signal, () => limit.end(gate.signal.reason));
     try {
-      if (!(await hasRoom())) return undefined;
-      let doubtful = false;
+      if (!(await isFree())) return undefined;
+      let inDoubt = false;
       const { header, responses } = await untilAnswered(
         limit.signal,
         (options) =>
@@ -86,38 +84,38 @@ export class Semaphore {
             options,
           ),
         () => {
-          doubtful = true;
+          inDoubt = true;
         },
       );
-      // Without the gate's key no second put comes through, however late: not after the permit was given back either.
-      if (doubtful) await gate.unlock({ timeoutMs: Number.POSITIVE_INFINITY });
-      const entry = entryOf({ key, prefix: permits, lease }, responses[1] as KeyValue, header.revision);
-      return Held.begin(this.#session, this.name, entry, () => {});
+      // Without the gate's key no copy of the put applies, not even after the permit is returned.
+      if (inDoubt) await gate.release({ timeoutMs: Number.POSITIVE_INFINITY });
+      const own = ownKey({ key, prefix: permits, lease }, responses[1] as KeyValue, header.revision);
+      return hold(Held, this.#session, this.name, own, () => {});
     } catch (error) {
-      // First the gate: without its key a permit that is still on its way cannot come through.
-      const withdrawn = gate
-        .unlock({ timeoutMs: Number.POSITIVE_INFINITY })
+      // The gate first: without its key no put of the permit applies, however late it arrives.
+      const deleted = gate
+        .release({ timeoutMs: Number.POSITIVE_INFINITY })
         .then(() => deleteLatePut(client, key, lease, lifetime));
       await settledWithin(
         CLEANUP_WAIT_MS,
-        withdrawn.catch(() => {}),
+        deleted.catch(() => {}),
       );
       throw error;
     } finally {
       offLost();
-      // Goes on in the background where it takes long.
-      gate.unlock().catch(() => {});
+      // The release continues in the background.
+      gate.release().catch(() => {});
     }
   }
 
-  #room(signal: AbortSignal): Promise<true> {
-    const releases = { keys: prefix(`${this.name}/permits/`), wake: 'delete' } as const;
-    return watchUntil(this.#session.client, releases, signal, async (options) => {
-      return (await this.#hasRoom(options)) || undefined;
+  #untilFree(signal: AbortSignal): Promise<true> {
+    const returned = { keys: prefix(`${this.name}/permits/`), event: 'delete' } as const;
+    return watchUntil(this.#session.client, returned, signal, async (options) => {
+      return (await this.#isFree(options)) || undefined;
     });
   }
 
-  async #hasRoom(options: CallOptions): Promise<boolean> {
+  async #isFree(options: CallOptions): Promise<boolean> {
     const permits = prefix(`${this.name}/permits/`);
     return (await this.#session.client.range(permits, { ...options, countOnly: true })).count < this.permits;
   }

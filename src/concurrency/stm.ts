@@ -1,30 +1,70 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
+import { type Compare, compare } from '../kv/compare.js';
+import { checkKey } from '../kv/key-range.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { type GetOp, type Op, op } from '../kv/op.js';
+import { PUT_HINTS, type PutOptions } from '../kv/requests.js';
 import { checkChoice, checkCount, checkFunction, checkOptions } from '../runtime/arguments.js';
+import { type BytesLike, idOf, textOf, toBytes } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
-import { ISOLATIONS, type Isolation, StmTransaction } from './stm-transaction.js';
-import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './wait-limit.js';
+import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
-/** Rounds after which waiting longer does not help: whoever conflicts is done within milliseconds. */
-const MAX_BACKOFF_ROUND = 3;
+/** Attempts after which the delay grows no longer, because a conflicting transaction takes only milliseconds. */
+const MAX_BACKOFF_ATTEMPT = 3;
 
+/** What an isolation level guarantees. */
+interface Guarantees {
+  /** All reads are of one revision. */
+  readonly snapshot: boolean;
+  /** No key that was read has changed when the transaction takes effect. */
+  readonly readsUnchanged: boolean;
+  /** No key that is written has changed since the first read. */
+  readonly writesUnchanged: boolean;
+}
+
+const ISOLATIONS = {
+  serializableSnapshot: { snapshot: true, readsUnchanged: true, writesUnchanged: true },
+  serializable: { snapshot: true, readsUnchanged: true, writesUnchanged: false },
+  repeatableReads: { snapshot: false, readsUnchanged: true, writesUnchanged: false },
+  readCommitted: { snapshot: false, readsUnchanged: false, writesUnchanged: false },
+} as const satisfies Record<string, Guarantees>;
+
+/**
+ * What a transaction guarantees against concurrent changes. The levels are those of Go's `concurrency` package.
+ *
+ * - `serializableSnapshot`: all reads are of one revision, and no key that was read or written has changed since.
+ * - `serializable`: as above, but keys that were written without being read may have changed.
+ * - `repeatableReads`: no key that was read has changed, but the reads may be of different revisions. A run may
+ *   therefore see a state that never existed, and such a run takes no effect.
+ * - `readCommitted`: each read is of its own revision, and nothing is compared. Of two transactions that change one key,
+ *   the last one wins.
+ */
+export type Isolation = keyof typeof ISOLATIONS;
+
+/** Options of `stm`. */
 export interface StmOptions extends WaitOptions {
-  /** What others may do meanwhile; see `Isolation`. Default `serializableSnapshot`. */
+  /** Isolation level. Default `serializableSnapshot`. */
   readonly isolation?: Isolation | undefined;
-  /** How often to try where others change what was read. Default 100. */
+  /** Maximum number of runs when other clients change what the transaction read. Default 100. */
   readonly maxAttempts?: number | undefined;
 }
 
 const STM_OPTIONS = { isolation: true, maxAttempts: true, ...WAIT_OPTIONS } as const;
 
 /**
- * Software transactional memory: `apply` reads and writes keys, and what it wrote takes effect all at once, provided
- * that nobody changed what it relied on; otherwise it is run again. So it must have no effects but through `tx`. Gives
- * what `apply` returned. What `apply` throws is passed on, and nothing is written.
+ * Software transactional memory. `apply` reads and writes keys through `tx`. Its writes take effect together, if no
+ * other client has changed what it relied on. Otherwise `apply` runs again, so it must have no other effects. Returns
+ * what `apply` returns. If `apply` throws, `stm` throws the same error and writes nothing.
  *
- * @throws EtcdError, reason `TxnConflict`, where others were faster `maxAttempts` times. A write whose outcome is
- * unknown is not repeated: the error says so.
+ * @throws EtcdError, reason `TxnConflict`, after `maxAttempts` conflicts. The client does not repeat a write whose outcome
+ * is unknown; the error then has outcome `unknown`.
+ * @example
+ * await stm(etcd, async (tx) => {
+ *   const count = Number((await tx.text('counter')) ?? 0);
+ *   tx.put('counter', String(count + 1));
+ * });
  */
 export async function stm<T>(
   client: Keyspace,
@@ -42,17 +82,16 @@ export async function stm<T>(
   try {
     for (let attempt = 1; ; attempt += 1) {
       limit.signal.throwIfAborted();
-      const run = await attemptOnce(tx, apply);
+      const run = await runOnce(tx, apply);
       if (run.done) return run.result;
       if (attempt === maxAttempts) throw conflict(maxAttempts);
-      await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ROUND)), limit.signal);
+      await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ATTEMPT)), limit.signal);
       tx = run.next ?? new StmTransaction(client, isolation, limit.signal);
     }
   } catch (error) {
     if (!limit.signal.aborted || !(error instanceof EtcdError)) throw error;
-    // Of what was going on when time was up only the commit can have had an effect.
-    const uncertain = tx.committing && error.outcome === 'unknown';
-    if (uncertain) limit.settle('unknown');
+    // Of the calls under way when the wait ended, only the commit can have had an effect.
+    if (tx.committing && error.outcome === 'unknown') limit.settle('unknown');
     throw limit.endedBy(error);
   } finally {
     limit.dispose();
@@ -61,16 +100,16 @@ export async function stm<T>(
 
 type Run<T> =
   | { readonly done: true; readonly result: T }
-  /** What a conflict left, if anything, for the next run. */
+  /** A conflict. `next` has the values that the failed commit has read, if there are any. */
   | { readonly done: false; readonly next: StmTransaction | undefined };
 
-async function attemptOnce<T>(tx: StmTransaction, apply: (tx: StmTransaction) => Promise<T> | T): Promise<Run<T>> {
+async function runOnce<T>(tx: StmTransaction, apply: (tx: StmTransaction) => Promise<T> | T): Promise<Run<T>> {
   try {
     const result = await apply(tx);
     const next = await tx.commit();
     return next === undefined ? { done: true, result } : { done: false, next };
   } catch (error) {
-    // The revision that all reads were to be of is gone.
+    // The revision of the snapshot was compacted during the run.
     if (error instanceof EtcdError && error.reason === 'Compacted') return { done: false, next: undefined };
     throw error;
   }
@@ -78,9 +117,156 @@ async function attemptOnce<T>(tx: StmTransaction, apply: (tx: StmTransaction) =>
 
 function conflict(attempts: number): EtcdError {
   const times = attempts === 1 ? 'once' : `${attempts} times`;
-  return new EtcdError(`others changed what the transaction read, ${times} in a row; nothing was written`, {
+  return new EtcdError(`other clients changed what the transaction read, ${times} in a row; nothing was written`, {
     code: 'Aborted',
     reason: 'TxnConflict',
     outcome: 'rejected',
   });
+}
+
+interface Read {
+  readonly key: Uint8Array;
+  readonly kv: KeyValue | undefined;
+}
+
+interface Write {
+  readonly key: Uint8Array;
+  /** Undefined for a deletion. */
+  readonly value: Uint8Array | undefined;
+  readonly options: Pick<PutOptions, 'lease'>;
+}
+
+const PUT_OPTIONS = { lease: true } as const;
+
+/** One run of a transaction. It collects the writes until the run ends. */
+export class StmTransaction {
+  readonly #client: Keyspace;
+  readonly #isolation: Guarantees;
+  readonly #signal: AbortSignal;
+  readonly #reads = new Map<string, Read>();
+  readonly #writes = new Map<string, Write>();
+  /** The keys that a failed commit has read, all of one revision. */
+  readonly #prefetched: ReadonlyMap<string, Read>;
+  #committing = false;
+  /** Revision of the first read. */
+  #revision: Promise<bigint> | undefined;
+
+  /** @internal */
+  constructor(
+    client: Keyspace,
+    isolation: Guarantees,
+    signal: AbortSignal,
+    prefetched: { readonly revision: bigint; readonly reads: ReadonlyMap<string, Read> } | undefined = undefined,
+  ) {
+    this.#client = client;
+    this.#isolation = isolation;
+    this.#signal = signal;
+    this.#prefetched = prefetched?.reads ?? new Map();
+    if (prefetched !== undefined) this.#revision = Promise.resolve(prefetched.revision);
+  }
+
+  /** Returns the value, or undefined if the key does not exist. Sees the writes of this transaction. */
+  async get(key: BytesLike): Promise<Uint8Array | undefined> {
+    const bytes = checkKey(key, 'key');
+    const written = this.#writes.get(idOf(bytes));
+    if (written !== undefined) return written.value;
+    return (await this.#read(bytes)).kv?.value;
+  }
+
+  /** Returns the value as UTF-8 text, or undefined if the key does not exist. */
+  async text(key: BytesLike): Promise<string | undefined> {
+    const value = await this.get(key);
+    return value && textOf(value);
+  }
+
+  /** Returns the key's mod revision before this transaction, or 0n if the key does not exist. */
+  async revision(key: BytesLike): Promise<bigint> {
+    return (await this.#read(checkKey(key, 'key'))).kv?.modRevision ?? 0n;
+  }
+
+  /** Puts a key when the transaction commits. */
+  put(key: BytesLike, value: BytesLike, options: Pick<PutOptions, 'lease'> = {}): void {
+    checkOptions(options, PUT_OPTIONS, 'StmTransaction.put', PUT_HINTS);
+    const bytes = checkKey(key, 'key');
+    this.#writes.set(idOf(bytes), { key: bytes, value: toBytes(value, 'value'), options });
+  }
+
+  /** Deletes a key when the transaction commits. */
+  delete(key: BytesLike): void {
+    const bytes = checkKey(key, 'key');
+    this.#writes.set(idOf(bytes), { key: bytes, value: undefined, options: {} });
+  }
+
+  /** @internal Whether the client may have sent the writes. */
+  get committing(): boolean {
+    return this.#committing;
+  }
+
+  /** @internal Returns undefined if the transaction took effect, and otherwise the transaction for the next run. */
+  async commit(): Promise<StmTransaction | undefined> {
+    const { snapshot, readsUnchanged } = this.#isolation;
+    // Reads of one revision are consistent, whatever has changed since.
+    if (this.#writes.size === 0 && (snapshot || !readsUnchanged)) return undefined;
+    const reads = [...this.#reads.values()];
+    this.#committing = true;
+    const result = await this.#client.txn(
+      {
+        if: await this.#conditions(reads),
+        then: [...this.#writes.values()].map(writeOp),
+        else: reads.map(({ key }): GetOp => op.get(key)),
+      },
+      { signal: this.#signal },
+    );
+    if (result.succeeded) return undefined;
+    const current = result.responses as readonly (KeyValue | undefined)[];
+    const prefetched = new Map(reads.map(({ key }, index): [string, Read] => [idOf(key), { key, kv: current[index] }]));
+    return new StmTransaction(this.#client, this.#isolation, this.#signal, {
+      revision: result.header.revision,
+      reads: prefetched,
+    });
+  }
+
+  async #conditions(reads: readonly Read[]): Promise<Compare[]> {
+    const { readsUnchanged, writesUnchanged } = this.#isolation;
+    const conditions: Compare[] = [];
+    if (readsUnchanged) {
+      for (const { key, kv } of reads) conditions.push(compare.modRevision(key, '==', kv?.modRevision ?? 0n));
+    }
+    const since = writesUnchanged ? await this.#revision : undefined;
+    if (since !== undefined) {
+      for (const { key } of this.#writes.values()) {
+        if (!this.#reads.has(idOf(key))) conditions.push(compare.modRevision(key, '<', since + 1n));
+      }
+    }
+    return conditions;
+  }
+
+  async #read(key: Uint8Array): Promise<Read> {
+    const id = idOf(key);
+    const known = this.#reads.get(id);
+    if (known !== undefined && this.#isolation.readsUnchanged) return known;
+    const prefetched = this.#prefetched.get(id);
+    const read = prefetched !== undefined && this.#isolation.readsUnchanged ? prefetched : await this.#fetch(key);
+    // Of two concurrent reads of one key, the first answer counts.
+    const first = this.#reads.get(id);
+    if (first !== undefined && this.#isolation.readsUnchanged) return first;
+    this.#reads.set(id, read);
+    return read;
+  }
+
+  async #fetch(key: Uint8Array): Promise<Read> {
+    const signal = this.#signal;
+    if (!this.#isolation.snapshot) return { key, kv: await this.#client.get(key, { signal }) };
+    if (this.#revision !== undefined) {
+      return { key, kv: await this.#client.get(key, { revision: await this.#revision, signal }) };
+    }
+    const first = this.#client.range(key, { signal });
+    this.#revision = first.then(({ header }) => header.revision);
+    this.#revision.catch(() => {});
+    return { key, kv: (await first).kvs[0] };
+  }
+}
+
+function writeOp({ key, value, options }: Write): Op {
+  return value === undefined ? op.delete(key) : op.put(key, value, options);
 }

@@ -1,7 +1,6 @@
 /**
- * Services that register and are found, as by Go's `naming/endpoints`.
+ * Service registration and discovery, compatible with Go's `naming/endpoints`.
  *
  * @module etcdwire/discovery
  */
-export type { Endpoint } from './endpoint.js';
-export { type Registration, Service, type Update } from './service.js';
+export { type Registration, Service, type ServiceEndpoint, type Update } from './service.js';

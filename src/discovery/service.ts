@@ -1,33 +1,44 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
-import { deleteLatePut } from '../concurrency/queue-entry.js';
-import { RegisteredKey } from '../concurrency/registered-key.js';
-import { SelfHealingSession } from '../concurrency/self-healing-session.js';
+import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-session.js';
 import type { Session } from '../concurrency/session.js';
-import { waitLimit } from '../concurrency/wait-limit.js';
+import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
 import { prefix } from '../kv/key-range.js';
 import { checkOptions, show } from '../runtime/arguments.js';
-import { type BytesLike, toBytes } from '../runtime/bytes.js';
-import { decodeEndpoint, type Endpoint, encodeEndpoint } from './endpoint.js';
+import { textOf, toBytes } from '../runtime/bytes.js';
 
+const REGISTER_OPTIONS = { signal: true, timeoutMs: true } as const;
 const WATCH_OPTIONS = { signal: true } as const;
 
-/** What became of one endpoint. */
-export type Update =
-  | { readonly op: 'add'; readonly key: string; readonly endpoint: Endpoint }
-  | { readonly op: 'delete'; readonly key: string };
+/** The address of one instance of a service. */
+export interface ServiceEndpoint {
+  /** The address to dial, for example "host:port". */
+  readonly address: string;
+  /** Any value that JSON can represent. */
+  readonly metadata?: unknown;
+}
 
-/** An endpoint on record, until it is closed or its session ends. */
+/** A change of one endpoint. */
+export type Update =
+  | { readonly type: 'add'; readonly key: string; readonly endpoint: ServiceEndpoint }
+  | { readonly type: 'delete'; readonly key: string };
+
+/** A registered endpoint. It stays registered until it is closed or its session ends. */
 export interface Registration extends AsyncDisposable {
   readonly key: string;
-  /** Takes the endpoint off the record, unless somebody else has put it anew. */
+  /** Deletes the endpoint, unless another client has put it since. May be repeated after a failure. */
   close(): Promise<void>;
 }
 
 /**
- * The endpoints of a service under the name `target`, on the layout of Go's `naming/endpoints`: a key `target/ID` with a
- * JSON value each, so that Go services find these and are found.
+ * The endpoints of a service with the name `target`, in the layout of Go's `naming/endpoints`: a key `target/ID` with a
+ * JSON value for each endpoint. Go services find these endpoints, and their endpoints are found.
+ *
+ * @example
+ * const service = new Service(etcd, 'services/web');
+ * await service.register(session, 'web-1', { address: '10.0.0.1:8080' });
+ * for (const { address } of (await service.list()).values()) console.log(address);
  */
 export class Service {
   readonly target: string;
@@ -43,19 +54,21 @@ export class Service {
   }
 
   /**
-   * Puts an endpoint on record as long as the session lives. With a `SelfHealingSession` it comes back after a gap.
-   * `id` tells this one from the others of the service; the address will do. @throws EtcdError
+   * Registers an endpoint as long as the session lives. With a `SelfHealingSession`, the endpoint is registered again
+   * after a gap. `id` identifies the endpoint within the service; its address is a good ID.
+   *
+   * @throws EtcdError, reason `InvalidInput` for wrong arguments, and the reason of the failed call otherwise.
    */
   async register(
     session: Session | SelfHealingSession,
     id: string,
-    endpoint: Endpoint,
-    options: CallOptions = {},
+    endpoint: ServiceEndpoint,
+    options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<Registration> {
-    checkCallOptions(options, 'Service.register');
-    if (typeof id !== 'string' || id === '') throw invalidInput('id', 'an empty id', 'a string, not empty');
+    checkOptions(options, REGISTER_OPTIONS, 'Service.register');
+    if (typeof id !== 'string' || id === '') throw invalidInput('id', 'an empty id', 'a string that is not empty');
     if (session.client !== this.#client && session instanceof SelfHealingSession)
-      throw invalidInput('session', 'one of another client or namespace', 'one of the same as the service');
+      throw invalidInput('session', 'one of another client or namespace', 'a session of the client of the service');
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
     const close =
@@ -63,22 +76,21 @@ export class Service {
         ? await registerHealing(session, key, value, options)
         : await this.#registerPlain(session, key, value, options);
     let closing: Promise<void> | undefined;
-    const once = (): Promise<void> => {
-      // One that failed may be tried again.
+    const closeOnce = (): Promise<void> => {
       closing ??= close().catch((error: unknown) => {
         closing = undefined;
         throw error;
       });
       return closing;
     };
-    return { key, close: once, [Symbol.asyncDispose]: once };
+    return { key, close: closeOnce, [Symbol.asyncDispose]: closeOnce };
   }
 
-  /** All endpoints by their keys. What another program has put there that is no endpoint is left out. */
-  async list(options?: CallOptions): Promise<ReadonlyMap<string, Endpoint>> {
+  /** Returns all endpoints by their keys. Leaves out keys whose values are not endpoints. */
+  async list(options?: CallOptions): Promise<ReadonlyMap<string, ServiceEndpoint>> {
     checkCallOptions(options, 'Service.list');
     const { kvs } = await this.#client.range(prefix(`${this.target}/`), options);
-    const endpoints = new Map<string, Endpoint>();
+    const endpoints = new Map<string, ServiceEndpoint>();
     for (const kv of kvs) {
       const endpoint = decodeEndpoint(kv.value);
       if (endpoint !== undefined) endpoints.set(kv.keyText(), endpoint);
@@ -87,32 +99,38 @@ export class Service {
   }
 
   /**
-   * All endpoints at first, and then every change, the changes of one revision together. Where history was compacted
-   * the changes since are found by comparison.
+   * Yields all endpoints first, and then every change, with the changes of one revision together. If history was
+   * compacted, yields the difference between the endpoints before and after.
+   *
+   * @example
+   * for await (const updates of service.watch()) {
+   *   for (const update of updates) console.log(update.type, update.key);
+   * }
    */
   async *watch(options: { readonly signal?: AbortSignal | undefined } = {}): AsyncGenerator<readonly Update[], void> {
     checkOptions(options, WATCH_OPTIONS, 'Service.watch');
-    const told = new Map<string, string>();
+    /** The endpoints that the caller knows, as JSON. */
+    const known = new Map<string, string>();
     let reading = new Map<string, Uint8Array>();
     for await (const message of this.#client.mirror(prefix(`${this.target}/`), options)) {
       const updates: Update[] = [];
       const put = (key: string, value: Uint8Array): void => {
         const endpoint = decodeEndpoint(value);
-        const shown = endpoint && JSON.stringify(endpoint);
         if (endpoint === undefined) return drop(key);
-        if (told.get(key) === shown) return;
-        told.set(key, shown as string);
-        updates.push({ op: 'add', key, endpoint });
+        const json = JSON.stringify(endpoint);
+        if (known.get(key) === json) return;
+        known.set(key, json);
+        updates.push({ type: 'add', key, endpoint });
       };
       const drop = (key: string): void => {
-        if (told.delete(key)) updates.push({ op: 'delete', key });
+        if (known.delete(key)) updates.push({ type: 'delete', key });
       };
       switch (message.type) {
         case 'keys':
           for (const kv of message.kvs) reading.set(kv.keyText(), kv.value);
           break;
         case 'synced':
-          for (const key of [...told.keys()]) if (!reading.has(key)) drop(key);
+          for (const key of [...known.keys()]) if (!reading.has(key)) drop(key);
           for (const [key, value] of reading) put(key, value);
           reading = new Map();
           break;
@@ -133,30 +151,35 @@ export class Service {
   async #registerPlain(
     session: Session,
     key: string,
-    value: BytesLike,
-    options: CallOptions,
+    value: string,
+    options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
   ): Promise<() => Promise<void>> {
     const registered = new RegisteredKey(toBytes(key, 'id'), toBytes(value, 'endpoint'));
-    const within = async (what: string, limits: CallOptions, action: (signal: AbortSignal) => Promise<unknown>) => {
+    const within = (what: string, limits: CallOptions, action: (limit: WaitLimit) => Promise<unknown>) => {
       const { signal, timeoutMs } = this.#client.lease.bounded(limits);
-      const limit = waitLimit(what, { signal, timeoutMs }, session.signal);
-      try {
-        await action(limit.signal);
-      } catch (error) {
-        session.losesWith(error);
-        throw limit.endedBy(error);
-      } finally {
-        limit.dispose();
-      }
+      const acting = async (limit: WaitLimit): Promise<void> => {
+        try {
+          await action(limit);
+        } catch (error) {
+          session.losesWith(error);
+          throw error;
+        }
+      };
+      return withinLimit(what, { signal, maxWaitMs: timeoutMs }, session.signal, acting, 'timeoutMs');
     };
-    session.latePuts.inUse(key);
-    await within('register', options, (signal) => registered.put(this.#client, session.leaseId, () => true, signal));
+    const putting = within('register', options, async ({ signal }) => {
+      await registered.use(session, signal);
+      await registered.put(this.#client, session.leaseId, () => true, signal);
+    });
+    await putting.catch((error: unknown) => {
+      registered.stopUsing();
+      throw error;
+    });
     return async () => {
-      // With the lease the key goes by itself.
+      // When the session has ended, the key ends with its lease.
       if (session.signal.aborted) return;
-      await within('close', {}, (signal) => registered.delete(this.#client, signal));
-      if (session.client === this.#client)
-        session.latePuts.released(key, () => deleteLatePut(this.#client, key, session.leaseId, session.signal));
+      await within('close', {}, ({ signal }) => registered.delete(this.#client, signal));
+      registered.stopUsing();
     };
   }
 }
@@ -164,9 +187,43 @@ export class Service {
 async function registerHealing(
   session: SelfHealingSession,
   key: string,
-  value: BytesLike,
-  { signal, timeoutMs }: CallOptions,
+  value: string,
+  { signal, timeoutMs }: Pick<CallOptions, 'signal' | 'timeoutMs'>,
 ): Promise<() => Promise<void>> {
-  await session.register(key, value, { signal, timeoutMs });
+  await session.register(key, value, { signal, maxWaitMs: timeoutMs });
   return () => session.unregister(key);
+}
+
+/** Go's `Add`, the only operation that occurs in a stored value. */
+const OP_ADD = 0;
+
+/** Encodes as Go does: `{"Op":0,"Addr":…,"Metadata":…}`. @throws EtcdError, reason `InvalidInput`. */
+function encodeEndpoint(endpoint: ServiceEndpoint): string {
+  if (typeof endpoint !== 'object' || endpoint === null)
+    throw invalidInput('endpoint', show(endpoint), '{ address, metadata }');
+  const { address, metadata } = endpoint;
+  if (typeof address !== 'string' || address === '')
+    throw invalidInput('endpoint.address', show(address), 'a string that is not empty');
+  const allowed = 'any value that JSON can represent';
+  if (typeof metadata === 'function' || typeof metadata === 'symbol')
+    throw invalidInput('endpoint.metadata', show(metadata), allowed);
+  try {
+    return JSON.stringify({ Op: OP_ADD, Addr: address, Metadata: metadata ?? null });
+  } catch {
+    throw invalidInput('endpoint.metadata', 'a value that JSON cannot represent', allowed);
+  }
+}
+
+/** Returns undefined if the value is not an endpoint. */
+function decodeEndpoint(value: Uint8Array): ServiceEndpoint | undefined {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(textOf(value));
+  } catch {
+    return undefined;
+  }
+  if (typeof parsed !== 'object' || parsed === null || !('Addr' in parsed) || typeof parsed.Addr !== 'string')
+    return undefined;
+  const metadata = 'Metadata' in parsed ? parsed.Metadata : undefined;
+  return metadata === undefined || metadata === null ? { address: parsed.Addr } : { address: parsed.Addr, metadata };
 }

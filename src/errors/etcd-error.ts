@@ -186,8 +186,9 @@ export function timedOut(
   method?: string,
   last?: EtcdError,
   endpoint?: string,
+  option = 'timeoutMs',
 ): EtcdError {
-  return new EtcdError(`${what} not done within timeoutMs = ${timeoutMs}${whyLate(last, endpoint)}`, {
+  return new EtcdError(`${what} not done within ${option} = ${timeoutMs}${whyLate(last, endpoint)}`, {
     code: 'DeadlineExceeded',
     reason: 'DeadlineExceeded',
     outcome,

@@ -58,7 +58,7 @@ describe('tokens that expire after a second (S12, S29)', () => {
     await reading;
     expect(seen).toEqual([0, 1, 2, 3, 4].map((round) => `app/watched/${round}`));
     expect(held.valid()).toBe(true);
-    await held.unlock();
+    await held.release();
     expect((await next).token).toBeGreaterThan(held.token);
   });
 });

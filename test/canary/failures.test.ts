@@ -36,6 +36,7 @@ const LOCK = canary('lock');
 const ENDPOINT = inject('endpoints')[0] as string;
 
 const SOON = { timeoutMs: 1_000 } as const;
+const WAIT = { maxWaitMs: 1_000 } as const;
 const WRONG_LEADER = { name: Buffer.from(LOCK), key: Buffer.from(FORBIDDEN), rev: 1n, lease: 1n };
 
 type Calls = Readonly<
@@ -83,12 +84,12 @@ const FORBIDDEN_CALLS: Calls = {
     const stream = etcd.raw.watch.watch();
     stream.send({ requestUnion: { case: 'createRequest', value: { key: FORBIDDEN as never } } });
   },
-  Mutex: async (etcd) => new Mutex(await Session.open(etcd), FORBIDDEN).lock(SOON),
-  Election: async (etcd) => new Election(await Session.open(etcd), FORBIDDEN).campaign(VALUE, SOON),
-  Queue: async (etcd) => new Queue(await Session.open(etcd), FORBIDDEN).enqueue(VALUE),
-  Barrier: (etcd) => new Barrier(etcd, FORBIDDEN).wait(SOON),
+  Mutex: async (etcd) => new Mutex(await Session.open(etcd), FORBIDDEN).lock(WAIT),
+  Election: async (etcd) => new Election(await Session.open(etcd), FORBIDDEN).campaign(VALUE, WAIT),
+  Queue: async (etcd) => new Queue(etcd, FORBIDDEN).enqueue(VALUE),
+  Barrier: (etcd) => new Barrier(etcd, FORBIDDEN).wait(WAIT),
   stm: (etcd) => stm(etcd, (tx) => tx.put(FORBIDDEN, VALUE)),
-  SelfHealingSession: async (etcd) => (await SelfHealingSession.open(etcd)).register(FORBIDDEN, VALUE, SOON),
+  SelfHealingSession: async (etcd) => (await SelfHealingSession.open(etcd)).register(FORBIDDEN, VALUE, WAIT),
 };
 
 test('what a user may not do fails without a word of what it was', async () => {
@@ -113,7 +114,7 @@ const KEYED_CALLS: Calls = {
   grant: (etcd) => etcd.lease.grant({ ttl: 60, ...SOON }),
   authenticate: (etcd) => etcd.auth.authenticate('user', PASSWORD, SOON),
   electionService: (etcd) => etcd.electionService.campaign(LOCK, 1n, VALUE, SOON),
-  withLock: (etcd) => withLock(etcd, LOCK, () => {}, SOON),
+  withLock: (etcd) => withLock(etcd, LOCK, () => {}, WAIT),
 };
 
 test('connections that fail tell nothing of what they were for', async () => {
@@ -198,17 +199,17 @@ test('locks, sessions and the rest are lost without a word of their keys', async
   await new Semaphore(session, `${name}/semaphore`, 1).acquire();
   await expectFailures(
     {
-      'a lock that another holds': () => new Mutex(other, name).lock({ timeoutMs: 300 }),
+      'a lock that another holds': () => new Mutex(other, name).lock({ maxWaitMs: 300 }),
       'an election that another has won': () =>
-        new Election(other, `${name}/election`).campaign(VALUE, { timeoutMs: 300 }),
-      'a leadership of another token': () => new Election(session, `${name}/election`).resume(1n, { timeoutMs: 300 }),
-      'a semaphore without a permit': () => new Semaphore(other, `${name}/semaphore`, 1).acquire({ timeoutMs: 300 }),
+        new Election(other, `${name}/election`).campaign(VALUE, { maxWaitMs: 300 }),
+      'a leadership of another token': () => new Election(session, `${name}/election`).resume(1n, { maxWaitMs: 300 }),
+      'a semaphore without a permit': () => new Semaphore(other, `${name}/semaphore`, 1).acquire({ maxWaitMs: 300 }),
       'a barrier that is up': async () => {
         const barrier = new Barrier(etcd, `${name}/barrier`);
         await barrier.hold();
-        await barrier.wait({ timeoutMs: 300 });
+        await barrier.wait({ maxWaitMs: 300 });
       },
-      'a barrier for more': () => new DoubleBarrier(other, `${name}/double`, 2).enter({ timeoutMs: 300 }),
+      'a barrier for more': () => new DoubleBarrier(other, `${name}/double`, 2).enter({ maxWaitMs: 300 }),
       'what others change': () =>
         stm(
           etcd,
@@ -221,7 +222,7 @@ test('locks, sessions and the rest are lost without a word of their keys', async
         ),
       'a lock that was released': async () => {
         const released = await new Mutex(other, `${name}/released`).lock();
-        await released.unlock();
+        await released.release();
         await released.txn({ then: [op.put(KEY, VALUE)] });
       },
     },

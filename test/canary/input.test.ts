@@ -43,6 +43,7 @@ type Call = (...given: never[]) => unknown;
 const ENDPOINT = inject('endpoints')[0] as string;
 /** Nothing is to wait for anything. */
 const SOON = { timeoutMs: 2_000 } as const;
+const WAIT = { maxWaitMs: 2_000 } as const;
 
 /** A call that is right, argument by argument. */
 function callsOf(etcd: Client, session: Session): Readonly<Record<string, readonly [call: Call, ...right: unknown[]]>> {
@@ -192,61 +193,61 @@ function callsOf(etcd: Client, session: Session): Readonly<Record<string, readon
       undefined,
       SOON,
     ],
-    Mutex: [(name, options) => new Mutex(session, name).lock(options).then((held) => held.unlock()), key, SOON],
-    unlock: [async (options) => (await new Mutex(session, unique()).lock(SOON)).unlock(options), SOON],
-    'held.txn': [async (txn, options) => (await new Mutex(session, unique()).lock(SOON)).txn(txn, options), {}, SOON],
+    Mutex: [(name, options) => new Mutex(session, name).lock(options).then((held) => held.release()), key, WAIT],
+    release: [async (options) => (await new Mutex(session, unique()).lock(WAIT)).release(options), SOON],
+    'held.txn': [async (txn, options) => (await new Mutex(session, unique()).lock(WAIT)).txn(txn, options), {}, SOON],
     ReentrantMutex: [
       (name = unique(), owner, options) =>
-        new ReentrantMutex(session, name).lock(owner, options).then((held) => held.unlock()),
+        new ReentrantMutex(session, name).lock(owner, options).then((held) => held.release()),
       undefined,
       'owner',
-      SOON,
+      WAIT,
     ],
     RWMutex: [
-      (name = unique(), options) => new RWMutex(session, name).lock(options).then((held) => held.unlock()),
+      (name = unique(), options) => new RWMutex(session, name).lock(options).then((held) => held.release()),
       undefined,
-      SOON,
+      WAIT,
     ],
     Semaphore: [
       (name = unique(), permits, options) =>
-        new Semaphore(session, name, permits).acquire(options).then((held) => held.unlock()),
+        new Semaphore(session, name, permits).acquire(options).then((held) => held.release()),
       undefined,
       2,
-      SOON,
+      WAIT,
     ],
     Election: [
       (name, value, options) => new Election(session, name).campaign(value, options).then((held) => held.resign()),
       key,
       'x',
-      SOON,
+      WAIT,
     ],
-    resume: [(token, options) => new Election(session, unique()).resume(token, options), 1n, SOON],
-    Barrier: [(name = unique(), options) => new Barrier(etcd, name).wait(options), undefined, SOON],
+    resume: [(token, options) => new Election(session, unique()).resume(token, options), 1n, WAIT],
+    Barrier: [(name = unique(), options) => new Barrier(etcd, name).wait(options), undefined, WAIT],
     DoubleBarrier: [
       (name = unique(), count, options) => new DoubleBarrier(session, name, count).enter(options),
       undefined,
       1,
-      SOON,
+      WAIT,
     ],
-    Queue: [(name, value, options) => new Queue(session, name).enqueue(value, options), unique(), 'x', SOON],
+    Queue: [(name, value, options) => new Queue(etcd, name).enqueue(value, options), unique(), 'x', SOON],
     PriorityQueue: [
-      (name, value, priority) => new PriorityQueue(session, name).enqueue(value, priority, SOON),
+      (name, value, priority) => new PriorityQueue(etcd, name).enqueue(value, priority, SOON),
       unique(),
       'x',
       1,
     ],
     stm: [
-      (apply, isolation, maxAttempts) => stm(etcd, apply, { isolation, maxAttempts, ...SOON }),
+      (apply, isolation, maxAttempts) => stm(etcd, apply, { isolation, maxAttempts, ...WAIT }),
       () => {},
       'serializable',
       1,
     ],
-    'stm transaction': [(name, value) => stm(etcd, (tx) => tx.put(name, value), SOON), key, 'x'],
-    withLock: [(name, action, ttl) => withLock(etcd, name, action, { ttl, ...SOON }), key, () => {}, 60],
+    'stm transaction': [(name, value) => stm(etcd, (tx) => tx.put(name, value), WAIT), key, 'x'],
+    withLock: [(name, action, ttl) => withLock(etcd, name, action, { ttl, ...WAIT }), key, () => {}, 60],
     SelfHealingSession: [
       async (ttl, name, value) => {
         const healing = await SelfHealingSession.open(etcd, { ttl, ...SOON });
-        await healing.register(name, value, SOON).finally(() => healing.close());
+        await healing.register(name, value, WAIT).finally(() => healing.close());
       },
       60,
       key,

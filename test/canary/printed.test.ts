@@ -36,7 +36,7 @@ test('no object shows what it works with, not even to who asks for everything', 
   await healing.register(KEY, VALUE);
   const held = await new Mutex(session, unique()).lock();
   const elected = await new Election(session, unique()).campaign(VALUE);
-  const queue = new Queue(session, unique());
+  const queue = new Queue(etcd, unique());
   await queue.enqueue(VALUE);
   const watch = etcd.watch(prefix(KEY), { startRevision: 1n, prevKv: true });
   await watch.created();

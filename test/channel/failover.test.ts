@@ -47,7 +47,7 @@ test('when the leader of three is killed, keys, watches and locks go on, and no 
     const allowed = { done: [1n], unknown: [1n, undefined] }[outcome] ?? [undefined];
     expect([name, allowed]).toEqual([name, expect.arrayContaining([versions.get(name)])]);
   }
-  await held.unlock();
+  await held.release();
 });
 
 test('a member that ends in good time is left at once by watches and keepalives, and does not wait for them', async (context) => {

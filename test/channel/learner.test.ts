@@ -24,7 +24,7 @@ test('a learner among the endpoints ends no watch and no lock; alone it ends the
   await openClient({ endpoints }).put('k', 'v');
   expect(((await batch).value as WatchBatch).events).toHaveLength(1);
   expect(held.valid()).toBe(true);
-  await held.unlock();
+  await held.release();
   expect((await waiting).valid()).toBe(true);
 
   const alone = openClient({ endpoints: [learner.endpoint] });

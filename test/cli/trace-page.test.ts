@@ -28,10 +28,10 @@ test('the page of a contended lock tells who said what, and how the queue moved'
   await queued(2n);
   const third = new Mutex(await Session.open(etcd), name).lock();
   await queued(3n);
-  await first.unlock();
+  await first.release();
   traced.process.stdin.end();
   expect(await traced.done).toMatchObject({ code: 0 });
-  await (await third).unlock();
+  await (await third).release();
 
   expect(statSync(file).mode & 0o777).toBe(0o600);
   const page = readFileSync(file, 'utf8');

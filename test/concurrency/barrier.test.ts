@@ -16,7 +16,7 @@ describe('Barrier', () => {
     expect([await barrier.hold(), await barrier.hold()]).toEqual([true, false]);
     let through = 0;
     const waiting = Array.from({ length: 5 }, () => new Barrier(openClient(), name).wait().then(() => (through += 1)));
-    expect(await errorOf(barrier.wait({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect(await errorOf(barrier.wait({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
     expect(through).toBe(0);
     expect([await new Barrier(openClient(), name).release(), await barrier.release()]).toEqual([true, false]);
     await Promise.all(waiting);
@@ -99,7 +99,7 @@ describe('DoubleBarrier', () => {
   test('does not count who gave up, or whose session was lost', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b, c] = (await barriers(etcd, name, 3)) as [DoubleBarrier, DoubleBarrier, DoubleBarrier];
-    expect(await errorOf(a.enter({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect(await errorOf(a.enter({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
     await expect.poll(() => keys(etcd, name)).toBe(0);
     const dying = await Session.open(etcd);
     const lost = errorOf(new DoubleBarrier(dying, name, 3).enter());
@@ -133,7 +133,7 @@ describe('DoubleBarrier', () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [barrier] = await barriers(etcd, name, 2);
     for (let round = 0; round < 300; round += 1) {
-      const error = await errorOf((barrier as DoubleBarrier).enter({ timeoutMs: 1 + (round % 8) }));
+      const error = await errorOf((barrier as DoubleBarrier).enter({ maxWaitMs: 1 + (round % 8) }));
       expect(error.reason).toBe('DeadlineExceeded');
     }
     await expect.poll(() => keys(etcd, name)).toBe(0);
@@ -163,8 +163,8 @@ describe('DoubleBarrier', () => {
     let together = 0;
     for (let round = 0; round < 150; round += 1) {
       const both = await Promise.all([
-        entered(a.enter({ timeoutMs: 1 + (round % 15) })),
-        entered(b.enter({ timeoutMs: 60 })),
+        entered(a.enter({ maxWaitMs: 1 + (round % 15) })),
+        entered(b.enter({ maxWaitMs: 60 })),
       ]);
       expect(both).toEqual([both[0], both[0]]);
       if (!both[0]) continue;
@@ -236,12 +236,12 @@ test('a DoubleBarrier that was given up while cut off holds up nobody, though hi
   const etcd = openClient({ endpoints });
   const first = new DoubleBarrier(await Session.open(cutOff), 'barrier', 2);
   const second = new DoubleBarrier(await Session.open(etcd), 'barrier', 2);
-  const entering = errorOf(first.enter({ timeoutMs: 1_000 }));
+  const entering = errorOf(first.enter({ maxWaitMs: 1_000 }));
   await expect.poll(async () => (await etcd.range(prefix('barrier/waiters/'))).count).toBe(1n);
   isCut = true;
   await second.enter();
   await etcd.compact((await etcd.put('other', '')).header.revision);
   expect(await entering).toMatchObject({ reason: 'DeadlineExceeded' });
   isCut = false;
-  await second.leave({ timeoutMs: 20_000 });
+  await second.leave({ maxWaitMs: 20_000 });
 });

@@ -24,7 +24,7 @@ const WAITS: Readonly<Record<string, (session: Session, name: string, options: W
   campaign: (session, name, options) => new Election(session, name).campaign('me', options),
   acquire: (session, name, options) => new Semaphore(session, name, 1).acquire(options),
   tryAcquire: (session, name, options) => new Semaphore(session, name, 1).tryAcquire(options),
-  dequeue: (session, name, options) => new Queue(session, name).dequeue(options),
+  dequeue: (session, name, options) => new Queue(session.client, name).dequeue(session, options),
   'wait at a barrier': (session, name, options) => new Barrier(session.client, name).wait(options),
 };
 
@@ -36,7 +36,7 @@ describe('a wait that runs out of time', () => {
     await proxy.close();
     // The connection that the client had is gone as soon as a call finds no other.
     await errorOf(session.client.get('k', { timeoutMs: 200 }));
-    const error = await errorOf(wait(session, unique('lock'), { timeoutMs: 300 }));
+    const error = await errorOf(wait(session, unique('lock'), { maxWaitMs: 300 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', endpoint, cause: { reason: 'ConnectFailed', endpoint } });
     expect(error.message).toContain(`last failure: cannot connect to ${endpoint}: `);
     expect(error.outcome).toMatch(/^(?:not-sent|rejected)$/);
@@ -47,17 +47,17 @@ describe('a wait that runs out of time', () => {
     const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
     await proxy.close();
     await errorOf(session.client.get('k', { timeoutMs: 200 }));
-    const error = await errorOf(wait(session, unique('lock'), { timeoutMs: 300 }));
+    const error = await errorOf(wait(session, unique('lock'), { maxWaitMs: 300 }));
     expect(error.outcome).toBe('not-sent');
   });
 
   test('has no cause behind another holder, and says that nothing was done', async () => {
     const [name, holder, waiter] = [unique('lock'), await Session.open(openClient()), await Session.open(openClient())];
     await using _held = await new Mutex(holder, name).lock();
-    const error = await errorOf(new Mutex(waiter, name).lock({ timeoutMs: 300 }));
+    const error = await errorOf(new Mutex(waiter, name).lock({ maxWaitMs: 300 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
     expect(error.cause).toBeUndefined();
-    expect(error.message).toBe('lock not done within timeoutMs = 300');
+    expect(error.message).toBe('lock not done within maxWaitMs = 300');
   });
 
   test('says that the outcome is unknown when its key may still be in the queue', async () => {
@@ -65,7 +65,7 @@ describe('a wait that runs out of time', () => {
     const name = unique('lock');
     const [holder, waiter] = [openClient(), openClient({ endpoints: [proxy.endpoint] })];
     await using _held = await new Mutex(await Session.open(holder), name).lock();
-    const waiting = errorOf(new Mutex(await Session.open(waiter, { ttl: 60 }), name).lock({ timeoutMs: 700 }));
+    const waiting = errorOf(new Mutex(await Session.open(waiter, { ttl: 60 }), name).lock({ maxWaitMs: 700 }));
     await expect.poll(async () => (await holder.range({ prefix: `${name}/` })).count).toBe(2n);
     proxy.blackhole();
     expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });

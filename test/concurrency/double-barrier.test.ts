@@ -20,7 +20,7 @@ test('a round does not begin with one whose session is lost as it is about to sa
     },
   });
   const [a, b] = [await participant(direct, name), await participant(openClient({ transport }), name)];
-  const waiting = errorOf(a.enter({ timeoutMs: 1_500 }));
+  const waiting = errorOf(a.enter({ maxWaitMs: 1_500 }));
   await expect.poll(async () => (await direct.range(prefix(`${name}/waiters/`))).count).toBe(1n);
   expect(await errorOf(b.enter())).toMatchObject({ reason: 'LockLost' });
   expect(await direct.get(`${name}/ready`)).toBeUndefined();
@@ -40,11 +40,11 @@ test('who was told that it is not in does not stay in the round', async () => {
     },
   });
   const [a, b] = [await participant(openClient({ transport }), name), await participant(direct, name)];
-  const entering = errorOf(a.enter({ timeoutMs: 200 }));
+  const entering = errorOf(a.enter({ maxWaitMs: 200 }));
   await expect.poll(() => held).toBe(true);
   await b.enter();
   expect(await entering).toMatchObject({ reason: 'DeadlineExceeded' });
-  await b.leave({ timeoutMs: 5_000 });
+  await b.leave({ maxWaitMs: 5_000 });
 });
 
 test('a put of a participant that is held up on its way does not come through after it has left', async () => {

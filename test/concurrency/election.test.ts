@@ -59,7 +59,7 @@ test('candidates of one session queue locally (S22)', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const both = await election(etcd, name);
   const first = await both.campaign('1');
-  expect(await errorOf(both.campaign('2', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(await errorOf(both.campaign('2', { maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   expect((await both.leader())?.text()).toBe('1');
   await first.resign();
   expect((await both.campaign('3')).token).toBeGreaterThan(first.token);
@@ -124,12 +124,12 @@ test('candidates that come and go behind the leader, and a compaction, are no ne
   const { told, stop } = observed(new Election(await Session.open(etcd, { ttl: 60 }), name));
   await expect.poll(() => told).toEqual(['leader']);
   const behind = await election(direct, name);
-  await errorOf(behind.campaign('behind', { timeoutMs: 50 }));
+  await errorOf(behind.campaign('behind', { maxWaitMs: 50 }));
   proxy.blackhole();
   await direct.compact((await direct.put('other', 'x')).header.revision);
   proxy.heal();
   proxy.dropConnections();
-  await errorOf(behind.campaign('behind', { timeoutMs: 50 }));
+  await errorOf(behind.campaign('behind', { maxWaitMs: 50 }));
   await leader.proclaim('leader still');
   await expect.poll(() => told.at(-1), { timeout: 20_000 }).toBe('leader still');
   expect(told).toEqual(['leader', 'leader still']);

@@ -18,7 +18,7 @@ test('etcdctl lock waits behind ours, and ours behind etcdctl (S17)', async (con
   expect((await etcd.range(prefix(`${name}/`), { sort: { by: 'create', order: 'ascend' } })).kvs[0]?.keyText()).toBe(
     ours.key,
   );
-  await ours.unlock();
+  await ours.release();
   const theirKey = await theirs.line();
   expect(theirKey).toMatch(new RegExp(`^${name}/[0-9a-f]+$`));
 
@@ -30,7 +30,7 @@ test('etcdctl lock waits behind ours, and ours behind etcdctl (S17)', async (con
   theirs.process.kill('SIGINT');
   const again = await waiting;
   expect(again.valid()).toBe(true);
-  await again.unlock();
+  await again.release();
 });
 
 test('etcdctl elect is a candidate among ours, and hears of our leaders', async (context) => {

@@ -1,5 +1,5 @@
 import { describe, expect, inject, test } from 'vitest';
-import { type Held, Session } from '../../src/concurrency/index.js';
+import { type Held, type ReentrantHeld, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
 import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
@@ -31,7 +31,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
           await etcd.get(name);
           expect(held.valid()).toBe(true);
           inside -= 1;
-          await held.unlock();
+          await held.release();
         }),
       );
       expect(new Set(tokens).size).toBe(50);
@@ -50,14 +50,14 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       stop.abort();
       expect(await cancelled).toMatchObject({ reason: 'Canceled' });
       await queued(etcd, name, 2);
-      expect(await errorOf(take(await Session.open(etcd), name, { timeoutMs: 100 }))).toMatchObject({
+      expect(await errorOf(take(await Session.open(etcd), name, { maxWaitMs: 100 }))).toMatchObject({
         reason: 'DeadlineExceeded',
       });
       await queued(etcd, name, 2);
-      await first.unlock();
+      await first.release();
       const held = await third;
       expect(held.token).toBeGreaterThan(first.token);
-      await held.unlock();
+      await held.release();
     });
 
     test('ends a wait when its session is lost, though the holder lives on (S20, S21)', async () => {
@@ -83,7 +83,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       expect(held.token).toBeGreaterThan(lost.token);
       await expect.poll(() => lost.signal.aborted).toBe(true);
       expect(await errorOf(lost.txn({}))).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
-      await lost.unlock();
+      await lost.release();
       expect(held.valid()).toBe(true);
     });
 
@@ -104,29 +104,29 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       const held = await waiting;
       // The bound is the promise itself: a waiter that polls, or is never woken, does not keep it.
       expect(performance.now() - endedAt).toBeLessThan(1_000);
-      await held.unlock();
+      await held.release();
     });
 
     test("wakes one of 20 waiters a release, by the server's own count of watch events (S18)", async () => {
       const { endpoints } = await ownEtcd();
       const [etcd, name] = [openClient({ endpoints }), unique('x')];
-      const waiting: Promise<Held>[] = [];
+      const waiting: Promise<Held | ReentrantHeld>[] = [];
       for (let index = 0; index < 21; index += 1) {
         waiting.push(take(await Session.open(etcd, { ttl: 60 }), name));
         await queued(etcd, name, index + 1);
       }
-      const first = await (waiting.shift() as Promise<Held>);
+      const first = await (waiting.shift() as Promise<Held | ReentrantHeld>);
       const before = await eventsSent(endpoints);
       let held = first;
       for (const next of waiting) {
-        await held.unlock();
+        await held.release();
         held = await next;
       }
       const sent = (await eventsSent(endpoints)) - before;
       expect(sent).toBeGreaterThanOrEqual(20);
       // A watch on one's own key may be told of its deletion before it is taken back. Were all woken it would be 210.
       expect(sent).toBeLessThanOrEqual(20 * 2 * (1 + furtherEvents));
-      await held.unlock();
+      await held.release();
     });
   },
 );

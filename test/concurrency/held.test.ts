@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { Held } from '../../src/concurrency/held.js';
 import { Mutex, Session } from '../../src/concurrency/index.js';
-import { leaveQueue } from '../../src/concurrency/queue-entry.js';
+import { Held, hold } from '../../src/concurrency/lock.js';
+import { leaveQueue } from '../../src/concurrency/lock-queue.js';
 import { methods } from '../../src/gen/methods.js';
 import { compare, op } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
@@ -18,7 +18,7 @@ describe('releasing', () => {
     const held = await lock(etcd, name);
     await etcd.delete(held.key);
     await etcd.put(held.key, 'newer');
-    await held.unlock();
+    await held.release();
     expect((await etcd.get(held.key))?.text()).toBe('newer');
   });
 
@@ -26,7 +26,7 @@ describe('releasing', () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const session = await Session.open(etcd);
     const first = await new Mutex(session, name).lock();
-    await first.unlock();
+    await first.release();
     const second = await new Mutex(session, name).lock();
     expect(second.key).toBe(first.key);
     await leaveQueue(etcd, first.key, first.token, NEVER);
@@ -40,7 +40,7 @@ describe('releasing', () => {
     const next = lock(direct, name);
     await queueLength(direct, name, 2);
     const lost = proxy.loseNextAnswer(containing(held.key));
-    await held.unlock();
+    await held.release();
     await lost;
     const newer = await next;
     expect((await direct.get(newer.key))?.createRevision).toBe(newer.token);
@@ -49,9 +49,9 @@ describe('releasing', () => {
 
   test('aborts the signal first, and may be done twice', async () => {
     const held = await lock(openClient(), unique('lock'));
-    const unlocking = held.unlock();
+    const unlocking = held.release();
     expect(held.signal.aborted).toBe(true);
-    await Promise.all([unlocking, held.unlock()]);
+    await Promise.all([unlocking, held.release()]);
     await held[Symbol.asyncDispose]();
   });
 });
@@ -85,7 +85,7 @@ describe('writing under a lock (S23)', () => {
     const mutex = new Mutex(await Session.open(etcd), unique('lock'));
     const lost = await mutex.lock();
     await etcd.delete(lost.key);
-    const again = await mutex.lock({ timeoutMs: 10_000 });
+    const again = await mutex.lock({ maxWaitMs: 10_000 });
     expect([lost.valid(), again.valid()]).toEqual([false, true]);
   });
 
@@ -103,9 +103,9 @@ test('a lock whose session was lost on the way is not handed out', async () => {
   const [lease, key] = [session.leaseId, `${name}/k`];
   await session.close();
   let left = 0;
-  const entry = { key, prefix: `${name}/`, lease, revision: 5n, modRevision: 5n, seenAt: 5n };
+  const own = { key, prefix: `${name}/`, lease, createRevision: 5n, modRevision: 5n, seenAt: 5n };
   const begun = errorOf(() =>
-    Held.begin(session, name, entry, () => {
+    hold(Held, session, name, own, () => {
       left += 1;
     }),
   );

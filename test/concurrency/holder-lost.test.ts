@@ -23,7 +23,7 @@ test("when the holder's process is killed, the next in the queue holds within th
   const held = await waiting;
   // The bound is the promise itself: a waiter that polls, or is never woken, does not keep it.
   expect(performance.now() - killedAt).toBeLessThan((TTL + 1) * 1_000);
-  await held.unlock();
+  await held.release();
 });
 
 test.for([0.5, 1.2, 3])(
@@ -49,7 +49,7 @@ test.for([0.5, 1.2, 3])(
       // Well within the TTL nothing is lost, and the first renewal after the block keeps it so.
       expect(new Set(seen.map(([, aborted]) => aborted))).toEqual(new Set([false]));
       expect((await held.txn({ then: [op.put(report, 'in time')] })).succeeded).toBe(true);
-      return held.unlock();
+      return held.release();
     }
     expect(seen).toEqual(seen.map(([who]) => [who, true, false]));
     expect(held.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
@@ -67,6 +67,6 @@ test.for([0.5, 1.2, 3])(
     });
     expect(fenced.succeeded).toBe(false);
     expect(await other.get(report)).toBeUndefined();
-    await next.unlock();
+    await next.release();
   },
 );

@@ -13,7 +13,7 @@ import { openClient, unique } from '../support/client.js';
 
 vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
   ...(await original<object>()),
-  FIRST_LOOK_MS: 50,
+  LATE_PUT_TIMES: { firstSweepMs: 50, expectedMs: 300_000 },
 }));
 
 const { Barrier, DoubleBarrier, Election, Mutex, PriorityQueue, Queue, ReentrantMutex, RWMutex } = concurrency;
@@ -65,8 +65,8 @@ const HISTORIES: Readonly<Record<string, History>> = {
     return [
       async () => holds.push(await own.lock('owner')),
       async () => holds.push(await own.lock('owner')),
-      async () => holds.pop()?.unlock(),
-      async () => holds.pop()?.unlock(),
+      async () => holds.pop()?.release(),
+      async () => holds.pop()?.release(),
       () => others.lock(),
     ];
   },
@@ -133,7 +133,7 @@ const HISTORIES: Readonly<Record<string, History>> = {
     ];
     const all = (action: (barrier: concurrency.DoubleBarrier) => Promise<void>) => Promise.all(both.map(action));
     return [
-      () => both[0]?.enter({ timeoutMs: 100 }).catch(() => {}) as Promise<unknown>,
+      () => both[0]?.enter({ maxWaitMs: 100 }).catch(() => {}) as Promise<unknown>,
       () => all((barrier) => barrier.enter()),
       () => all((barrier) => barrier.leave()),
       () => all((barrier) => barrier.enter()),
@@ -141,25 +141,24 @@ const HISTORIES: Readonly<Record<string, History>> = {
     ];
   },
   Queue: async (etcd, other, name) => {
-    const [own, others] = [new Queue(await Session.open(etcd), name), new Queue(await Session.open(other), name)];
+    const [own, others] = [new Queue(etcd, name), new Queue(other, name)];
+    const [session, otherSession] = [await Session.open(etcd), await Session.open(other)];
     return [
       () => own.enqueue('a'),
       () => own.enqueue('b'),
-      () => dequeue(others, other, name),
-      () => dequeue(own, other, name),
+      () => dequeue(others, otherSession, other, name),
+      () => dequeue(own, session, other, name),
       () => others.enqueue('c'),
     ];
   },
   PriorityQueue: async (etcd, other, name) => {
-    const [own, others] = [
-      new PriorityQueue(await Session.open(etcd), name),
-      new PriorityQueue(await Session.open(other), name),
-    ];
+    const [own, others] = [new PriorityQueue(etcd, name), new PriorityQueue(other, name)];
+    const [session, otherSession] = [await Session.open(etcd), await Session.open(other)];
     return [
       () => own.enqueue('a', 2),
       () => own.enqueue('b', 1),
-      () => dequeue(others, other, name),
-      () => dequeue(own, other, name),
+      () => dequeue(others, otherSession, other, name),
+      () => dequeue(own, session, other, name),
       () => others.enqueue('c', 1),
     ];
   },
@@ -200,16 +199,17 @@ const HISTORIES: Readonly<Record<string, History>> = {
 };
 
 async function unlock(held: concurrency.Held | undefined): Promise<void> {
-  await held?.unlock();
+  await held?.release();
 }
 
 /** Takes an item, and waits until the consumer has left its line, which it does in the background. */
 async function dequeue(
   queue: concurrency.Queue | concurrency.PriorityQueue,
+  session: concurrency.Session,
   reader: Client,
   name: string,
 ): Promise<void> {
-  await queue.dequeue();
+  await queue.dequeue(session);
   await expect.poll(async () => (await reader.range(prefix(`__${name}/consumers/`))).count).toBe(0n);
 }
 

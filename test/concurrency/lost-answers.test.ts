@@ -15,7 +15,7 @@ describe('an acquire whose answer is lost (S24)', () => {
     const held = await new Mutex(session, name).lock();
     await lost;
     expect((await direct.range(prefix(`${name}/`))).kvs).toMatchObject([{ createRevision: held.token }]);
-    await held.unlock();
+    await held.release();
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
   });
 
@@ -26,12 +26,12 @@ describe('an acquire whose answer is lost (S24)', () => {
     const stop = new AbortController();
     void proxy.loseNextAnswer(containing(name)).then(() => stop.abort());
     const outcome = new Mutex(session, name).lock({ signal: stop.signal }).then(
-      (held) => held.unlock(),
+      (held) => held.release(),
       () => {},
     );
     await outcome;
     await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0n);
-    await (await lock(direct, name)).unlock();
+    await (await lock(direct, name)).release();
   });
 });
 
@@ -46,7 +46,7 @@ describe('a waiter whose answer or watch is lost', () => {
     await lost;
     const watches = proxy.holdNextRequest(containing(first.key));
     await Promise.race([watches, second.then(() => expect.fail('the lock was granted to two'))]);
-    await first.unlock();
+    await first.release();
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
@@ -60,7 +60,7 @@ describe('a waiter whose answer or watch is lost', () => {
     between.catch(() => {});
     await queueLength(direct, name, 2);
     const watches = proxy.holdNextRequest(containing(`${name}/${session.leaseId.toString(16)}`));
-    const last = lock(etcd, name, { timeoutMs: 10_000 });
+    const last = lock(etcd, name, { maxWaitMs: 10_000 });
     await watches;
     proxy.blackhole();
     stop.abort();
@@ -69,22 +69,23 @@ describe('a waiter whose answer or watch is lost', () => {
     const watchesHolder = proxy.holdNextRequest(containing(holder.key));
     proxy.heal();
     await Promise.race([watchesHolder, last]);
-    await holder.unlock();
+    await holder.release();
     expect((await last).token).toBeGreaterThan(holder.token);
   });
 });
 
-describe('a session that guards its key, since a put of it is in doubt', () => {
-  test('takes free locks with tryLock as before, and keeps none that nobody holds', async () => {
+describe('a session that watches its queue key for late puts', () => {
+  test('acquires free locks with tryLock, and leaves no key of a released lock', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const session = await Session.open(etcd);
     const mutex = new Mutex(session, name);
-    session.seat(`${name}/${session.leaseId.toString(16)}`).guard();
+    const key = `${name}/${session.leaseId.toString(16)}`;
+    (await session.latePuts.use(key, session.signal))(key);
     for (let round = 0; round < 20; round += 1) {
-      await (await mutex.lock()).unlock();
+      await (await mutex.lock()).release();
       const held = await mutex.tryLock();
       expect(held?.valid()).toBe(true);
-      await held?.unlock();
+      await held?.release();
     }
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
   });
@@ -101,12 +102,12 @@ describe('an acquire that comes through late (S24)', () => {
     const events = truth[Symbol.asyncIterator]();
     const next = async (): Promise<string | undefined> => (await events.next()).value?.type;
     const held = proxy.holdNextRequest(containing(name));
-    await (await new Mutex(session, name).lock()).unlock();
+    await (await new Mutex(session, name).lock()).release();
     expect([await next(), await next()]).toEqual(['put', 'delete']);
     (await held)();
     expect([await next(), await next()]).toEqual(['put', 'delete']);
     expect(session.valid()).toBe(true);
-    await (await new Mutex(session, name).lock()).unlock();
+    await (await new Mutex(session, name).lock()).release();
   });
 });
 
@@ -123,9 +124,9 @@ test('a wait that nobody answered says what failed last', async () => {
     ],
   });
   const mutex = new Mutex(await Session.open(etcd), unique('lock'));
-  expect(await errorOf(mutex.lock({ timeoutMs: 300 }))).toMatchObject({
+  expect(await errorOf(mutex.lock({ maxWaitMs: 300 }))).toMatchObject({
     reason: 'DeadlineExceeded',
-    message: expect.stringContaining('lock not done within timeoutMs = 300; last failure: nobody is there'),
+    message: expect.stringContaining('lock not done within maxWaitMs = 300; last failure: nobody is there'),
     cause: { reason: 'ConnectFailed' },
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
-import { enqueue, leaveQueue, queueKey, waitForTurn } from '../../src/concurrency/queue-entry.js';
+import { enqueue, leaveQueue, queueKey, waitUntilFirst } from '../../src/concurrency/lock-queue.js';
 import { op, prefix, withFirstCreate } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -19,7 +19,7 @@ describe('taking a lock', () => {
     expect(held.key).toBe(`${name}/${session.leaseId.toString(16)}`);
     const { kvs } = await etcd.range(prefix(`${name}/`));
     expect(kvs).toMatchObject([{ createRevision: held.token, lease: session.leaseId }]);
-    await held.unlock();
+    await held.release();
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
   });
 
@@ -38,7 +38,7 @@ describe('taking a lock', () => {
           expect(kvs[0]?.createRevision).toBe(held.token);
           holders.push(held.token);
           inside -= 1;
-          await held.unlock();
+          await held.release();
         }
       }),
     );
@@ -58,11 +58,11 @@ describe('taking a lock', () => {
       await expect.poll(() => sent.filter(({ path }) => path === TXN).length).toBe(2);
     }
     for (const { sent } of waiters) sent.length = 0;
-    await first.unlock();
+    await first.release();
     const second = await (waiters[0]?.held as Promise<Held>);
     expect(waiters.map(({ sent }) => sent.filter(({ path }) => path === TXN).length)).toEqual([1, 0, 0, 0]);
-    await second.unlock();
-    for (const { held } of waiters.slice(1)) await (await held).unlock();
+    await second.release();
+    for (const { held } of waiters.slice(1)) await (await held).release();
   });
 
   test('watches the predecessor from now, and reads it again once the watch stands (S19)', async () => {
@@ -77,8 +77,8 @@ describe('taking a lock', () => {
       path === WATCH && JSON.stringify(request, plain).includes(first.key) ? 'watch' : path,
     );
     expect(order.lastIndexOf(TXN)).toBeGreaterThan(order.indexOf('watch'));
-    await first.unlock();
-    await (await second).unlock();
+    await first.release();
+    await (await second).release();
   });
 
   test('is not held up by a predecessor that left and queued again under the same key (S19)', async () => {
@@ -87,11 +87,11 @@ describe('taking a lock', () => {
     const [keyA, keyB] = [queueKey(name, a.leaseId), queueKey(name, b.leaseId)];
     const first = await enqueue(etcd, keyA, '', NEVER, () => {});
     const second = await enqueue(etcd, keyB, '', NEVER, () => {});
-    expect(second.ahead?.createRevision).toBe(first.entry.revision);
+    expect(second.predecessor?.createRevision).toBe(first.own.createRevision);
     // Between the answer and the watch:
-    await leaveQueue(etcd, keyA.key, first.entry.revision, NEVER);
+    await leaveQueue(etcd, keyA.key, first.own.createRevision, NEVER);
     await enqueue(etcd, keyA, '', NEVER, () => {});
-    await waitForTurn(etcd, second.entry, second.ahead, NEVER);
+    await waitUntilFirst(etcd, second, NEVER);
   });
 
   test('is refused where the own key went while the predecessor left: the lock was never held (S20)', async () => {
@@ -99,8 +99,8 @@ describe('taking a lock', () => {
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
     const first = await enqueue(etcd, queueKey(name, a.leaseId), '', NEVER, () => {});
     const second = await enqueue(etcd, queueKey(name, b.leaseId), '', NEVER, () => {});
-    await etcd.txn({ then: [op.delete(first.entry.key), op.delete(second.entry.key)] });
-    expect(await errorOf(waitForTurn(etcd, second.entry, second.ahead, NEVER))).toMatchObject({ reason: 'LockLost' });
+    await etcd.txn({ then: [op.delete(first.own.key), op.delete(second.own.key)] });
+    expect(await errorOf(waitUntilFirst(etcd, second, NEVER))).toMatchObject({ reason: 'LockLost' });
   });
 
   test('goes on waiting where a compaction ends the watch on the predecessor (S6, S18)', async () => {
@@ -115,7 +115,7 @@ describe('taking a lock', () => {
     for (let index = 0; index < 5; index += 1) await direct.put('other', 'x');
     await direct.compact((await direct.put('other', 'x')).header.revision);
     proxy.heal();
-    await first.unlock();
+    await first.release();
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
@@ -153,15 +153,15 @@ describe('a wait that is given up (S21)', () => {
     stop.abort(new Error('changed my mind'));
     expect(await cancelled).toMatchObject({ reason: 'Canceled', cause: { message: 'changed my mind' } });
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(2n);
-    await first.unlock();
-    await (await third).unlock();
+    await first.release();
+    await (await third).release();
   });
 
   test('leaves no key behind when its time is up, and says so', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
-    const error = await errorOf(lock(etcd, name, { timeoutMs: 50 }));
-    expect(error).toMatchObject({ reason: 'DeadlineExceeded', message: 'lock not done within timeoutMs = 50' });
+    const error = await errorOf(lock(etcd, name, { maxWaitMs: 50 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', message: 'lock not done within maxWaitMs = 50' });
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(1n);
   });
 
@@ -190,7 +190,7 @@ describe('lockers of one session (S22)', () => {
         tokens.push(held.token);
         await etcd.get(name);
         inside -= 1;
-        await held.unlock();
+        await held.release();
       }),
     );
     expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => Number(a - b)));
@@ -200,11 +200,11 @@ describe('lockers of one session (S22)', () => {
     const session = await Session.open(openClient());
     const mutex = new Mutex(session, unique('lock'));
     const held = await mutex.lock();
-    expect(await errorOf(mutex.lock({ timeoutMs: 20 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect(await errorOf(mutex.lock({ maxWaitMs: 20 }))).toMatchObject({ reason: 'DeadlineExceeded' });
     expect(await mutex.tryLock()).toBeUndefined();
     expect(held.valid()).toBe(true);
-    await held.unlock();
-    await (await mutex.lock()).unlock();
+    await held.release();
+    await (await mutex.lock()).release();
   });
 });
 
@@ -216,7 +216,7 @@ describe('tryLock', () => {
     expect(held?.valid()).toBe(true);
     expect(await b.tryLock()).toBeUndefined();
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(1n);
-    await held?.unlock();
+    await held?.release();
     expect((await b.tryLock())?.valid()).toBe(true);
   });
 
@@ -241,18 +241,18 @@ describe('tryLock', () => {
 test('a lock named "a" waits for the keys of "a/b", which does not wait for it (S38)', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const nested = await lock(etcd, `${name}/b`);
-  expect(await errorOf(lock(etcd, name, { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
-  await nested.unlock();
+  expect(await errorOf(lock(etcd, name, { maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  await nested.release();
   const outer = await lock(etcd, name);
-  await (await lock(etcd, `${name}/b`)).unlock();
-  await outer.unlock();
+  await (await lock(etcd, `${name}/b`)).release();
+  await outer.release();
 });
 
 test('an empty name, and a timeout that is none, are refused before anything is sent', async () => {
   const session = await Session.open(openClient());
   expect(await errorOf(() => new Mutex(session, ''))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
-  expect(await errorOf(new Mutex(session, 'x').lock({ timeoutMs: -1 }))).toMatchObject({
+  expect(await errorOf(new Mutex(session, 'x').lock({ maxWaitMs: -1 }))).toMatchObject({
     reason: 'InvalidInput',
-    message: 'timeoutMs: got the number -1; allowed: a number of milliseconds above 0, or Infinity',
+    message: 'maxWaitMs: got the number -1; allowed: a number of milliseconds above 0, or Infinity',
   });
 });

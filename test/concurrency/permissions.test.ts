@@ -22,14 +22,14 @@ test('a user with readwrite on "app/" uses every primitive under "app/", but for
   const etcd = openClient({ endpoints, auth: USER });
   const [session, other] = [await Session.open(etcd), await Session.open(etcd)];
 
-  await (await new Mutex(session, 'app/lock').lock()).unlock();
-  await (await new RWMutex(session, 'app/rw').readLock()).unlock();
+  await (await new Mutex(session, 'app/lock').lock()).release();
+  await (await new RWMutex(session, 'app/rw').readLock()).release();
   await (await new Election(session, 'app/election').campaign('me')).resign();
-  await (await new Semaphore(session, 'app/semaphore', 2).acquire()).unlock();
+  await (await new Semaphore(session, 'app/semaphore', 2).acquire()).release();
 
-  const queue = new Queue(session, 'app/queue');
+  const queue = new Queue(etcd, 'app/queue');
   await queue.enqueue('item');
-  expect((await queue.dequeue()).text()).toBe('item');
+  expect((await queue.dequeue(session)).text()).toBe('item');
 
   const barrier = new Barrier(etcd, 'app/barrier');
   expect([await barrier.hold(), await barrier.release()]).toEqual([true, true]);
@@ -39,7 +39,7 @@ test('a user with readwrite on "app/" uses every primitive under "app/", but for
   await Promise.all(both.map((each) => each.leave()));
 
   // Go's layout has a key outside of the folder. The error names it.
-  const priorities = new PriorityQueue(session, 'app/priorities');
+  const priorities = new PriorityQueue(etcd, 'app/priorities');
   expect(await errorOf(priorities.enqueue('item', 1))).toMatchObject({
     reason: 'PermissionDenied',
     outcome: 'rejected',
@@ -47,15 +47,15 @@ test('a user with readwrite on "app/" uses every primitive under "app/", but for
   });
   await root.auth.roleGrantPermission('app', 'readwrite', prefix('__app/'));
   await priorities.enqueue('item', 1);
-  expect((await priorities.dequeue()).text()).toBe('item');
+  expect((await priorities.dequeue(session)).text()).toBe('item');
 
   // Without the folder around the name, the helper keys need a permission of their own.
   await root.auth.roleGrantPermission('app', 'readwrite', prefix('jobs'));
-  const outside = new Queue(session, 'jobs');
+  const outside = new Queue(etcd, 'jobs');
   const error = await errorOf(outside.enqueue('item'));
   expect(error).toMatchObject({ reason: 'PermissionDenied' });
   expect(error.problem).toContain('a queue also uses keys under its name with "__" before the last part');
   await root.auth.roleGrantPermission('app', 'readwrite', prefix('__jobs/'));
   await outside.enqueue('item');
-  expect((await outside.dequeue()).text()).toBe('item');
+  expect((await outside.dequeue(session)).text()).toBe('item');
 });

@@ -15,11 +15,12 @@ test('an item that somebody else takes first is not had twice', async () => {
       return send();
     },
   });
-  const session = await Session.open(openClient({ transport }));
-  const queue = new Queue(session, name);
+  const etcd = openClient({ transport });
+  const session = await Session.open(etcd);
+  const queue = new Queue(etcd, name);
   await queue.enqueue('first');
   await queue.enqueue('second');
-  expect((await queue.dequeue({ timeoutMs: 5_000 })).text()).toBe('second');
+  expect((await queue.dequeue(session, { maxWaitMs: 5_000 })).text()).toBe('second');
 });
 
 test('a claim that was never answered, when the session ends, leaves open whether the item is lost', async () => {
@@ -32,8 +33,9 @@ test('a claim that was never answered, when the session ends, leaves open whethe
       throw answerLost();
     },
   });
-  session = await Session.open(openClient({ transport }));
-  const queue = new Queue(session, name);
+  const etcd = openClient({ transport });
+  session = await Session.open(etcd);
+  const queue = new Queue(etcd, name);
   await queue.enqueue('x');
-  expect(await errorOf(queue.dequeue())).toMatchObject({ outcome: 'unknown' });
+  expect(await errorOf(queue.dequeue(session))).toMatchObject({ outcome: 'unknown' });
 });

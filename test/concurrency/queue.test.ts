@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { PriorityQueue, Queue, Session } from '../../src/concurrency/index.js';
-import { type Client, prefix } from '../../src/index.js';
+import { PriorityQueue, Queue, Session, type WaitOptions } from '../../src/concurrency/index.js';
+import { type Client, type KeyValue, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -8,8 +8,15 @@ import { proxied } from '../support/locks.js';
 import { eventsSent } from '../support/metrics.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-async function queue(etcd: Client, name: string): Promise<Queue> {
-  return new Queue(await Session.open(etcd), name);
+interface Consumer {
+  readonly enqueue: (value: string) => Promise<string>;
+  readonly dequeue: (options?: WaitOptions) => Promise<KeyValue>;
+}
+
+/** A queue and the session of one consumer. */
+async function queue(etcd: Client, name: string): Promise<Consumer> {
+  const [session, items] = [await Session.open(etcd), new Queue(etcd, name)];
+  return { enqueue: (value) => items.enqueue(value), dequeue: (options) => items.dequeue(session, options) };
 }
 
 describe('Queue', () => {
@@ -56,7 +63,7 @@ describe('Queue', () => {
     }
     // The item, the one behind in the line, and perhaps one's own key. Were all woken it would be more than 210.
     expect((await eventsSent(endpoints)) - before).toBeLessThanOrEqual(20 * 4);
-    expect(await errorOf(producer.dequeue({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect(await errorOf(producer.dequeue({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(0n);
   });
 
@@ -78,7 +85,7 @@ describe('Queue', () => {
     await etcd.delete(prefix(`__${name}/`));
     expect(await waiting).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
     const session = await Session.open(etcd);
-    const ending = errorOf(new Queue(session, name).dequeue());
+    const ending = errorOf(new Queue(etcd, name).dequeue(session));
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1n);
     await session.close();
     expect((await ending).outcome).toBe('rejected');
@@ -87,7 +94,7 @@ describe('Queue', () => {
   test('keeps its items where a consumer dies while it waits', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const dying = await Session.open(etcd);
-    const dead = errorOf(new Queue(dying, name).dequeue());
+    const dead = errorOf(new Queue(etcd, name).dequeue(dying));
     const next = (await queue(etcd, name)).dequeue();
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(2n);
     await dying.close();
@@ -100,7 +107,7 @@ describe('Queue', () => {
 describe('PriorityQueue', () => {
   test('gives the smallest priority first, and equals in the order in which they were put', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
-    const priorities = new PriorityQueue(await Session.open(etcd), name);
+    const priorities = new PriorityQueue(etcd, name);
     for (const [value, priority] of [
       ['b1', 5],
       ['c', 65_535],
@@ -111,13 +118,14 @@ describe('PriorityQueue', () => {
       await priorities.enqueue(value, priority);
     }
     const order = [];
-    for (let count = 0; count < 5; count += 1) order.push((await priorities.dequeue()).text());
+    const session = await Session.open(etcd);
+    for (let count = 0; count < 5; count += 1) order.push((await priorities.dequeue(session)).text());
     expect(order).toEqual(['a', 'b1', 'b2', 'b3', 'c']);
   });
 
   test('never gives the number of an item that is gone to a later one, whoever else is putting (Go’s keys)', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
-    const priorities = new PriorityQueue(await Session.open(etcd), name);
+    const priorities = new PriorityQueue(etcd, name);
     const keys = await Promise.all(Array.from({ length: 20 }, (_, index) => priorities.enqueue(String(index), 1)));
     expect([...keys].sort()).toEqual(
       Array.from({ length: 20 }, (_, index) => `${name}/00001/${String(index).padStart(16, '0')}`),
@@ -126,7 +134,7 @@ describe('PriorityQueue', () => {
   });
 
   test('refuses a priority that is none', async () => {
-    const priorities = new PriorityQueue(await Session.open(openClient()), unique('queue'));
+    const priorities = new PriorityQueue(openClient(), unique('queue'));
     for (const priority of [-1, 65_536, 0.5, Number.NaN]) {
       expect(await errorOf(priorities.enqueue('x', priority))).toMatchObject({ reason: 'InvalidInput' });
     }

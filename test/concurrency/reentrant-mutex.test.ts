@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { Mutex, ReentrantMutex, Session } from '../../src/concurrency/index.js';
+import { op } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { queueLength } from '../support/locks.js';
@@ -10,13 +11,13 @@ test('an owner takes it again at once, and holds it until it has unlocked as oft
   const me = {};
   const [first, second] = [await mutex.lock(me), await mutex.lock(me)];
   expect([first.count, second.count]).toEqual([1, 2]);
-  expect(second.held.token).toBe(first.held.token);
-  await second.unlock();
-  await second.unlock();
-  expect(first.held.valid()).toBe(true);
+  expect(second.token).toBe(first.token);
+  await second.release();
+  await second.release();
+  expect(first.valid()).toBe(true);
   expect(await new Mutex(await Session.open(etcd), name).tryLock()).toBeUndefined();
-  await first.unlock();
-  expect(first.held.valid()).toBe(false);
+  await first.release();
+  expect(first.valid()).toBe(false);
   await queueLength(etcd, name, 0);
 });
 
@@ -25,10 +26,10 @@ test('owners are told apart by identity, also within one session', async () => {
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const [a, b] = [{ id: 1 }, { id: 1 }];
   const held = await mutex.lock(a);
-  expect(await errorOf(mutex.lock(b, { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(await errorOf(mutex.lock(b, { maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   const waiting = mutex.lock(b);
-  await held.unlock();
-  expect((await waiting).held.token).toBeGreaterThan(held.held.token);
+  await held.release();
+  expect((await waiting).token).toBeGreaterThan(held.token);
 });
 
 test('an owner that asks twice at the same time gets one lock; if the first gives up, the second goes on', async () => {
@@ -41,21 +42,21 @@ test('an owner that asks twice at the same time gets one lock; if the first give
   await queueLength(etcd, name, 2);
   stop.abort();
   expect(await first).toMatchObject({ reason: 'Canceled' });
-  await other.unlock();
+  await other.release();
   const [held, again] = [await second, await mutex.lock('me')];
-  expect(again.held).toBe(held.held);
+  expect([again.token, again.count]).toEqual([held.token, 2]);
 });
 
 test('a lock that was lost is had anew, and unlocking the lost one leaves the new one alone', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const lost = await mutex.lock('me');
-  await etcd.delete(lost.held.key);
-  await expect.poll(() => lost.held.valid()).toBe(false);
+  await etcd.delete(lost.key);
+  await expect.poll(() => lost.valid()).toBe(false);
   const anew = await mutex.lock('me');
-  expect([anew.count, anew.held.token > lost.held.token]).toEqual([1, true]);
-  await lost.unlock();
-  expect(anew.held.valid()).toBe(true);
+  expect([anew.count, anew.token > lost.token]).toEqual([1, true]);
+  await lost.release();
+  expect(anew.valid()).toBe(true);
 });
 
 test('an owner that is none is refused', async () => {
@@ -63,4 +64,38 @@ test('an owner that is none is refused', async () => {
   for (const owner of [null, undefined, 5]) {
     expect(await errorOf(mutex.lock(owner as never))).toMatchObject({ reason: 'InvalidInput' });
   }
+});
+
+test('tryLock gives the owner a further hold, and nobody else a hold', async () => {
+  const [etcd, name] = [openClient(), unique('lock')];
+  const mutex = new ReentrantMutex(await Session.open(etcd), name);
+  const first = await mutex.tryLock('me');
+  const second = await mutex.tryLock('me');
+  expect([first?.count, second?.count, second?.token === first?.token]).toEqual([1, 2, true]);
+  expect(await mutex.tryLock('you')).toBeUndefined();
+  await first?.release();
+  expect(await mutex.tryLock('you')).toBeUndefined();
+  await second?.release();
+  expect((await mutex.tryLock('you'))?.valid()).toBe(true);
+});
+
+test('an owner whose tryLock fails beside its own lock call gets the lock from that call', async () => {
+  const [etcd, name] = [openClient(), unique('lock')];
+  const other = await new Mutex(await Session.open(etcd), name).lock();
+  const mutex = new ReentrantMutex(await Session.open(etcd), name);
+  const [trying, locking] = [mutex.tryLock('me'), mutex.lock('me')];
+  expect(await trying).toBeUndefined();
+  await queueLength(etcd, name, 2);
+  await other.release();
+  expect((await locking).count).toBe(1);
+});
+
+test('a transaction of a hold is refused after the owner has released the lock', async () => {
+  const [etcd, name, key] = [openClient(), unique('lock'), unique()];
+  const held = await new ReentrantMutex(await Session.open(etcd), name).lock('me');
+  expect((await held.txn({ then: [op.put(key, 'by the owner')] })).succeeded).toBe(true);
+  await held.release();
+  expect(await errorOf(held.txn({ then: [op.put(key, 'stale')] }))).toMatchObject({ reason: 'LockReleased' });
+  expect((await etcd.get(key))?.text()).toBe('by the owner');
+  expect([held.key.startsWith(`${name}/`), held.signal.aborted]).toEqual([true, true]);
 });

@@ -27,7 +27,7 @@ test('readers share, a writer is alone', async () => {
         await etcd.get(name);
         if (index % 4 === 0) writing -= 1;
         else reading -= 1;
-        await held.unlock();
+        await held.release();
       }
     }),
   );
@@ -50,12 +50,12 @@ test('a writer waits for the readers before it, and a reader that comes after fo
   });
   await queueLength(etcd, name, 4);
   expect(await (await rwMutex(etcd, name)).tryReadLock()).toBeUndefined();
-  await r2.unlock();
+  await r2.release();
   expect(await (await rwMutex(etcd, name)).tryLock()).toBeUndefined();
   expect(order).toEqual([]);
-  await r1.unlock();
-  await (await writer).unlock();
-  await (await reader).unlock();
+  await r1.release();
+  await (await writer).release();
+  await (await reader).release();
   expect(order).toEqual(['writer', 'reader']);
 });
 
@@ -65,7 +65,7 @@ test('stands on the keys of the RWMutex of Go: NAME/read/…, NAME/write/…', a
   const read = await mutex.readLock();
   expect(read.key.startsWith(`${name}/read/`)).toBe(true);
   const { id: lease } = await etcd.lease.grant({ ttl: 60 });
-  await read.unlock();
+  await read.release();
   // As Go names them, by the clock.
   await etcd.put(`${name}/write/1700000000000000001`, '', { lease });
   expect(await mutex.tryReadLock()).toBeUndefined();
@@ -81,9 +81,9 @@ test('a session may read several times, and ends a wait for itself by its time l
   const mutex = await rwMutex(etcd, name);
   const [a, b] = [await mutex.readLock(), await mutex.readLock()];
   expect(b.token).toBeGreaterThan(a.token);
-  expect(await errorOf(mutex.lock({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(await errorOf(mutex.lock({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   await queueLength(etcd, name, 2);
-  await Promise.all([a.unlock(), b.unlock()]);
+  await Promise.all([a.release(), b.release()]);
   expect((await mutex.lock()).valid()).toBe(true);
 });
 
@@ -101,7 +101,7 @@ test('attempts that are given up on the way leave no key, and one watch at most'
   }
   await queueLength(direct, name, 1);
   await expect.poll(() => watchers(endpoints), { timeout: 20_000 }).toBeLessThanOrEqual(2);
-  await writer.unlock();
+  await writer.release();
 });
 
 test('a put that comes through after its wait was given up is taken back (S24)', async () => {
@@ -128,6 +128,6 @@ test('a reader whose session ended while the writer left has never held (S20)', 
   const waiting = errorOf(new RWMutex(session, name).readLock());
   await queueLength(etcd, name, 2);
   await openClient().lease.revoke(session.leaseId);
-  await writer.unlock();
+  await writer.release();
   expect((await waiting).reason).toMatch(/LockLost|LeaseExpired/);
 });

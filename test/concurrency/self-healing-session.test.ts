@@ -57,7 +57,7 @@ test('a key that is on its way out is not put again after a gap', async () => {
   });
   await using session = await SelfHealingSession.open(openClient({ transport }), { ttl: 2 });
   await session.register(key, 'x');
-  expect(await errorOf(session.unregister(key, { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(await errorOf(session.unregister(key, { maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   const gaps = session.gaps();
   dead.add(session.leaseId);
   expect((await gaps.next()).value).toMatchObject({ type: 'lost' });

@@ -19,7 +19,7 @@ test('lets in as many as there are permits, never more, in the order in which th
       await expect.poll(() => most).toBe(3);
       await etcd.get(name);
       inside -= 1;
-      await permit.unlock();
+      await permit.release();
     }),
   );
   expect(most).toBe(3);
@@ -32,13 +32,13 @@ test('a session may hold several permits; the next waits until any one of them i
   const semaphore = new Semaphore(await Session.open(etcd), name, 3);
   const permits = [await semaphore.acquire(), await semaphore.acquire(), await semaphore.acquire()];
   expect(await semaphore.tryAcquire()).toBeUndefined();
-  expect(await errorOf(semaphore.acquire({ timeoutMs: 100 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(await errorOf(semaphore.acquire({ maxWaitMs: 100 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   const next = semaphore.acquire();
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(4n);
-  await (permits[1] as Held).unlock();
+  await (permits[1] as Held).release();
   expect((await next).valid()).toBe(true);
   expect(await semaphore.tryAcquire()).toBeUndefined();
-  await (permits[0] as Held).unlock();
+  await (permits[0] as Held).release();
   await expect.poll(async () => (await semaphore.tryAcquire()) !== undefined).toBe(true);
 });
 
@@ -65,12 +65,12 @@ test('the order is that of asking, across sessions and within one', async () => 
   ] as const) {
     const asking = new Semaphore(session, name, 1).acquire().then(async (permit) => {
       served.push(who);
-      await permit.unlock();
+      await permit.release();
     });
     asked.push(asking);
     await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(BigInt(asked.length + 1));
   }
-  await first.unlock();
+  await first.release();
   await Promise.all(asked);
   expect(served).toEqual(['1', '2', '3', '4']);
 });
@@ -106,7 +106,7 @@ test('a permit whose answer is lost is not taken twice (S24)', async () => {
   await lost;
   const { kvs } = await direct.range(prefix(`${name}/permits/`));
   expect(kvs).toMatchObject([{ createRevision: permit.token }]);
-  await permit.unlock();
+  await permit.release();
   await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0n);
 });
 

@@ -115,7 +115,7 @@ test('a registration that was given up on the way out may be given up again, and
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
   await session.register(key, 'x');
   proxy.blackhole();
-  expect(await errorOf(session.unregister(key, { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(await errorOf(session.unregister(key, { maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   proxy.heal();
   proxy.dropConnections();
   await session.unregister(key);
@@ -155,7 +155,7 @@ test('what is registered during a gap is there after it', async () => {
   await direct.lease.revoke(session.leaseId);
   expect((await gaps.next()).value).toMatchObject({ type: 'lost' });
   const registering = session.register(key, 'x');
-  expect(await errorOf(session.register(key, 'x', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(await errorOf(session.register(key, 'x', { maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   proxy.heal();
   proxy.dropConnections();
   await registering;
@@ -257,7 +257,7 @@ test('a wait that is over has no listener left on the signal it was given', asyn
   const { signal } = new AbortController();
   const held = await new Mutex(session, name).lock({ signal });
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
-  await held.unlock();
+  await held.release();
 });
 
 test('a session with a lease is not opened on a signal that has aborted', async () => {

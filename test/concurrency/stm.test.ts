@@ -212,7 +212,7 @@ test('time that runs out while it reads has written nothing, and says so', async
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
-  const error = await errorOf(stm(etcd, (tx) => tx.get('k'), { timeoutMs: 100 }));
+  const error = await errorOf(stm(etcd, (tx) => tx.get('k'), { maxWaitMs: 100 }));
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
 });
 
@@ -220,7 +220,7 @@ test('time that runs out while it commits leaves open whether it took effect', a
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
-  const error = await errorOf(stm(etcd, (tx) => tx.put(unique(), 'x'), { timeoutMs: 100 }));
+  const error = await errorOf(stm(etcd, (tx) => tx.put(unique(), 'x'), { maxWaitMs: 100 }));
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 

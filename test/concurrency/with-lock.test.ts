@@ -31,7 +31,7 @@ describe('withLock', () => {
     const { endpoint } = proxy;
     await proxy.close();
     const etcd = openClient({ endpoints: [endpoint] });
-    const error = await errorOf(withLock(etcd, 'x', () => {}, { timeoutMs: 500 }));
+    const error = await errorOf(withLock(etcd, 'x', () => {}, { maxWaitMs: 500 }));
     expect(error).toMatchObject({
       reason: 'DeadlineExceeded',
       outcome: 'not-sent',
@@ -39,7 +39,7 @@ describe('withLock', () => {
       cause: { reason: 'ConnectFailed' },
     });
     expect(error.message).toContain(
-      `withLock not done within timeoutMs = 500; last failure: cannot connect to ${endpoint}: `,
+      `withLock not done within maxWaitMs = 500; last failure: cannot connect to ${endpoint}: `,
     );
   });
 
@@ -66,7 +66,7 @@ describe('withLock', () => {
   test('gives back the result of an action that has released the lock itself', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const result = await withLock(etcd, name, async (held) => {
-      await held.unlock();
+      await held.release();
       expect(held.signal.reason).toMatchObject({ reason: 'LockReleased' });
       return 'done';
     });
@@ -77,14 +77,14 @@ describe('withLock', () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);
-    const waiting = errorOf(withLock(etcd, name, () => {}, { timeoutMs: 500, ttl: 60 }));
+    const waiting = errorOf(withLock(etcd, name, () => {}, { maxWaitMs: 500, ttl: 60 }));
     await queueLength(direct, name, 2);
     proxy.blackhole();
     const start = performance.now();
     expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded' });
     // A bound for hangs: cleaning up alone would take ten seconds.
     expect(performance.now() - start).toBeLessThan(6_000);
-    await holder.unlock();
+    await holder.release();
   });
 
   test('rejects when the lock was lost before the action was done', async () => {

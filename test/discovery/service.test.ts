@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { SelfHealingSession, Session } from '../../src/concurrency/index.js';
-import { type Endpoint, Service, type Update } from '../../src/discovery/index.js';
+import { Service, type ServiceEndpoint, type Update } from '../../src/discovery/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -13,7 +13,7 @@ test('an endpoint is found while its session lives, and gone with it', async () 
   await service.register(a, 'a', { address: '10.0.0.1:80', metadata: { zone: 'x', weights: [1, 2] } });
   const second = await service.register(b, '10.0.0.2:80', { address: '10.0.0.2:80' });
   expect(await service.list()).toEqual(
-    new Map<string, Endpoint>([
+    new Map<string, ServiceEndpoint>([
       [`${target}/10.0.0.2:80`, { address: '10.0.0.2:80' }],
       [`${target}/a`, { address: '10.0.0.1:80', metadata: { zone: 'x', weights: [1, 2] } }],
     ]),
@@ -43,15 +43,15 @@ test('a watcher is told of all endpoints and then of each change', async () => {
   const first = await service.register(session, 'a', { address: 'h:1' });
   const updates = new Service(openClient(), target).watch();
   const next = async (): Promise<readonly Update[]> => (await updates.next()).value as readonly Update[];
-  expect(await next()).toEqual([{ op: 'add', key: `${target}/a`, endpoint: { address: 'h:1' } }]);
+  expect(await next()).toEqual([{ type: 'add', key: `${target}/a`, endpoint: { address: 'h:1' } }]);
   await service.register(session, 'b', { address: 'h:2' });
-  expect(await next()).toEqual([{ op: 'add', key: `${target}/b`, endpoint: { address: 'h:2' } }]);
+  expect(await next()).toEqual([{ type: 'add', key: `${target}/b`, endpoint: { address: 'h:2' } }]);
   await service.register(session, 'b', { address: 'h:3' });
-  expect(await next()).toEqual([{ op: 'add', key: `${target}/b`, endpoint: { address: 'h:3' } }]);
+  expect(await next()).toEqual([{ type: 'add', key: `${target}/b`, endpoint: { address: 'h:3' } }]);
   await first.close();
-  expect(await next()).toEqual([{ op: 'delete', key: `${target}/a` }]);
+  expect(await next()).toEqual([{ type: 'delete', key: `${target}/a` }]);
   await etcd.put(`${target}/b`, 'no endpoint any more');
-  expect(await next()).toEqual([{ op: 'delete', key: `${target}/b` }]);
+  expect(await next()).toEqual([{ type: 'delete', key: `${target}/b` }]);
   await updates.return();
 });
 
@@ -72,8 +72,8 @@ test('a watcher whose history was compacted is told the difference', async () =>
   proxy.heal();
   proxy.dropConnections();
   expect((await told).value).toEqual([
-    { op: 'delete', key: 'api/gone' },
-    { op: 'add', key: 'api/new', endpoint: { address: 'h:3' } },
+    { type: 'delete', key: 'api/gone' },
+    { type: 'add', key: 'api/new', endpoint: { address: 'h:3' } },
   ]);
   await updates.return();
 });
@@ -116,7 +116,7 @@ test('names and endpoints that are none are refused', async () => {
   const [service, session] = [new Service(etcd, 'a'), await Session.open(etcd)];
   expect(await errorOf(service.register(session, '', { address: 'h:1' }))).toMatchObject({ reason: 'InvalidInput' });
   for (const endpoint of [{ address: '' }, null, { address: 'h', metadata: 5n }, { address: 'h', metadata: () => 1 }]) {
-    expect(await errorOf(service.register(session, 'a', endpoint as Endpoint))).toMatchObject({
+    expect(await errorOf(service.register(session, 'a', endpoint as ServiceEndpoint))).toMatchObject({
       reason: 'InvalidInput',
     });
   }

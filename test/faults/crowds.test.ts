@@ -84,7 +84,7 @@ faultRow(
       expect([held.valid(), held.signal.aborted, newer.valid()]).toEqual([false, true, true]);
       expect((await admin.get(guarded))?.text()).toBe(fresh);
       expect((await admin.get(guarded))?.version).toBe(1n);
-      await newer.unlock();
+      await newer.release();
     }
     return { faults: REVOCATIONS, puts: 2 * REVOCATIONS, further: { 'holders that had not heard of it': unheard } };
   },

@@ -38,13 +38,13 @@ faultRow('reply of the lock Txn lost', single, async (fixture, { seed }) => {
     const third = lock(direct, name);
     await queueLength(direct, name, ahead + 1);
     const freedAt = performance.now();
-    await holder.unlock();
-    if (!cancelled) await (await second).unlock();
+    await holder.release();
+    if (!cancelled) await (await second).release();
     const held = await third;
     const nextMs = performance.now() - freedAt;
     expect(nextMs).toBeLessThan(NEXT_MS);
     recoveryMs.push(nextMs);
-    await held.unlock();
+    await held.release();
     await session.close();
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
   }
@@ -63,7 +63,7 @@ faultRow('reply of the unlock lost, lock taken again, retry', single, async (fix
     if (!own) await queueLength(direct, name, 2);
     const lost = proxy.loseNextAnswer(containing(held.key));
     const freedAt = performance.now();
-    const unlocked = held.unlock();
+    const unlocked = held.release();
     await lost;
     const newer = await next;
     recoveryMs.push(performance.now() - freedAt);
@@ -71,7 +71,7 @@ faultRow('reply of the unlock lost, lock taken again, retry', single, async (fix
     expect(newer.key === held.key).toBe(own);
     expect((await direct.get(newer.key))?.createRevision).toBe(newer.token);
     expect(newer.valid()).toBe(true);
-    await newer.unlock();
+    await newer.release();
     await session.close();
   }
   return { faults: recoveryMs.length, recoveryMs };
@@ -95,8 +95,8 @@ faultRow('session dies while queued', single, async (fixture, { seed, random }) 
   const recoveryMs = performance.now() - diedAt;
   expect(recoveryMs).toBeLessThan(NEXT_MS);
   expect(holder.valid()).toBe(true);
-  await holder.unlock();
-  await (await last).unlock();
+  await holder.release();
+  await (await last).release();
   return { faults: 1, recoveryMs: [recoveryMs] };
 });
 
@@ -114,7 +114,7 @@ faultRow('cancel while queued', single, async (fixture, { seed, random }) => {
     held.then(
       (won) => {
         granted.push(index);
-        void won.unlock();
+        void won.release();
       },
       () => {},
     );
@@ -133,7 +133,7 @@ faultRow('cancel while queued', single, async (fixture, { seed, random }) => {
   const recoveryMs = performance.now() - cancelledAt;
   expect(recoveryMs).toBeLessThan(NEXT_MS);
   for (const index of leaving) await expect(waiters[index]?.lock).rejects.toMatchObject({ reason: 'Canceled' });
-  await holder.unlock();
+  await holder.release();
   await queueLength(direct, name, 0);
   expect(granted).toEqual(indices.filter((index) => !leaving.includes(index)));
   return { faults: leaving.length, recoveryMs: [recoveryMs] };

@@ -56,7 +56,7 @@ faultRow(
     }
     expect(seen).toEqual(['again']);
     expect(held.valid()).toBe(true);
-    await held.unlock();
+    await held.release();
     return { faults: 1, puts: put.length + 1, recoveryMs: [recoveryMs] };
   },
 );

@@ -60,8 +60,8 @@ faultRow('token expires', openWithAuth, async ({ endpoints, proxied, proxies }, 
   }
   expect(seen.toSorted()).toEqual(put.toSorted());
   expect([held, holder, waiter, kept].map((each) => each.valid())).toEqual([true, true, true, true]);
-  await held.unlock();
-  await (await queued).unlock();
+  await held.release();
+  await (await queued).release();
   await watch.close();
   await watching;
   const { kvs } = await writer.client.range(prefix(`${name}/watched/`));

@@ -267,7 +267,7 @@ describe('over a host that may send requests again', () => {
     const { etcd, host } = resending('late');
     const session = await Session.open(etcd, { ttl: 10 });
     const held = await new Mutex(session, name).lock();
-    await held.unlock();
+    await held.release();
     await host.sendLate();
     expect((await openClient().range(prefix(name))).kvs).toHaveLength(0);
     await session.close();

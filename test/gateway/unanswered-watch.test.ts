@@ -81,7 +81,7 @@ test('a wait for a lock that runs out of time says why its watch was not created
   const { fetch } = buffering(Number.POSITIVE_INFINITY);
   const etcd = openGateway({ transport: gateway({ fetch, silenceMs: 100 }) });
   await withLock(openClient(), name, async () => {
-    const error = await errorOf(withLock(etcd, name, () => {}, { timeoutMs: 1_500 }));
+    const error = await errorOf(withLock(etcd, name, () => {}, { maxWaitMs: 1_500 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', cause: { reason: 'ConnectionLost' } });
     expect(error.message).toMatch(/last failure: .*proxy_buffering off/);
   });

@@ -50,7 +50,7 @@ test.for([
   const ours = await take(session, name);
   const theirs = go(primitive, name);
   await queueLength(etcd, name, 2);
-  await ours.unlock();
+  await ours.release();
   expect(await theirs.line()).toBe('in');
   const waiting = take(session, name);
   await queueLength(etcd, name, 2);
@@ -65,7 +65,7 @@ test('RWMutex: readers of both share, and a writer waits for both', async () => 
   const theirs = go('read', name);
   expect(await theirs.line()).toBe('in');
   expect(await mutex.tryLock()).toBeUndefined();
-  await ours.unlock();
+  await ours.release();
   expect(await mutex.tryLock()).toBeUndefined();
   cue(theirs);
   expect(await theirs.line()).toBe('out');
@@ -114,21 +114,21 @@ test('DoubleBarrier: two of Go and one of ours begin and end together, again and
 
 test('Queue: items of each are taken by the other', async () => {
   const [etcd, name] = [openClient(), unique('go')];
-  const queue = new Queue(await Session.open(etcd), name);
+  const [session, queue] = [await Session.open(etcd), new Queue(etcd, name)];
   expect(await go('enqueue', name).line()).toBe('out');
-  expect((await queue.dequeue()).text()).toBe('from Go');
+  expect((await queue.dequeue(session)).text()).toBe('from Go');
   await queue.enqueue('from here');
   expect(await go('dequeue', name).line()).toBe('from here');
 });
 
 test('PriorityQueue: both agree on the order', async () => {
   const [etcd, name] = [openClient(), unique('go')];
-  const queue = new PriorityQueue(await Session.open(etcd), name);
+  const [session, queue] = [await Session.open(etcd), new PriorityQueue(etcd, name)];
   expect(await go('enqueue-by-priority', name).line()).toBe('out');
   await queue.enqueue('ours 3', 3);
   await queue.enqueue('ours 5', 5);
-  const order = [(await queue.dequeue()).text(), await go('dequeue-by-priority', name).line()];
-  order.push((await queue.dequeue()).text(), await go('dequeue-by-priority', name).line());
+  const order = [(await queue.dequeue(session)).text(), await go('dequeue-by-priority', name).line()];
+  order.push((await queue.dequeue(session)).text(), await go('dequeue-by-priority', name).line());
   expect(order).toEqual(['Go 1', 'ours 3', 'Go 5', 'ours 5']);
 });
 

@@ -27,7 +27,7 @@ const failures = await Promise.allSettled([
   client.get(key, { revision: 1n << 60n }),
   client.put(key, value.repeat(200_000)),
   client.put(key, value, { signal: AbortSignal.abort() }),
-  held.unlock().then(() => held.txn({ then: [] })),
+  held.release().then(() => held.txn({ then: [] })),
 ]);
 for (const each of [client, stranger, watch, session, held, cached, ...failures]) {
   console.log(each);

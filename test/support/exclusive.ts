@@ -2,6 +2,7 @@ import {
   Election,
   type Held,
   Mutex,
+  type ReentrantHeld,
   ReentrantMutex,
   RWMutex,
   Semaphore,
@@ -11,7 +12,7 @@ import {
 
 /** One way to have something alone, whatever the primitive. */
 export interface Exclusive {
-  readonly take: (session: Session, name: string, options?: WaitOptions) => Promise<Held>;
+  readonly take: (session: Session, name: string, options?: WaitOptions) => Promise<Held | ReentrantHeld>;
   /** Under which prefix those stand that wait or hold. */
   readonly queue: (name: string) => string;
   /** Events that the server sends for one hand-off beside the one that wakes the next holder. */
@@ -28,7 +29,7 @@ export const EXCLUSIVES = {
     furtherEvents: 0,
   },
   ReentrantMutex: {
-    take: async (session, name, options) => (await new ReentrantMutex(session, name).lock({}, options)).held,
+    take: (session, name, options) => new ReentrantMutex(session, name).lock({}, options),
     queue: underName,
     furtherEvents: 0,
   },

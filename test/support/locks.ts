@@ -1,5 +1,5 @@
 import { expect, inject } from 'vitest';
-import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
+import { type Held, Mutex, Session, type WaitOptions } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
 import type { FaultProxy } from '../../src/testing/index.js';
 import { openClient } from './client.js';
@@ -9,7 +9,7 @@ export const TXN = '/etcdserverpb.KV/Txn';
 export const WATCH = '/etcdserverpb.Watch/Watch';
 export const NEVER = new AbortController().signal;
 
-export async function lock(etcd: Client, name: string, options = {}): Promise<Held> {
+export async function lock(etcd: Client, name: string, options: WaitOptions = {}): Promise<Held> {
   return new Mutex(await Session.open(etcd), name).lock(options);
 }
 

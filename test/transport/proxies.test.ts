@@ -169,11 +169,11 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     const first = await new Mutex(await Session.open(etcd), lock).lock();
     const waiting = new Mutex(await Session.open(other), lock).lock();
     await queueLength(openClient(), lock, 2);
-    await first.unlock();
+    await first.release();
     const second = await waiting;
     expect(second.token).toBeGreaterThan(first.token);
     expect(second.signal.aborted).toBe(false);
-    await second.unlock();
+    await second.release();
   });
 
   test('a scan brings each of 5,000 keys once and in order', async () => {

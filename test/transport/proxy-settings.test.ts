@@ -126,7 +126,7 @@ describe.each(NAMES)('through %s', (name) => {
       errorOf(etcd.get('a/1', { timeoutMs: NO_ANSWER_MS })),
       errorOf(etcd.put('a/1', 'x', { timeoutMs: NO_ANSWER_MS })),
       errorOf(Session.open(openClient({ endpoints: [endpoint] }), { timeoutMs: NO_ANSWER_MS })),
-      errorOf(new Mutex(session, 'other').lock({ timeoutMs: NO_ANSWER_MS })),
+      errorOf(new Mutex(session, 'other').lock({ maxWaitMs: NO_ANSWER_MS })),
       errorOf(
         openClient({ endpoints: [endpoint] })
           .watch('b', { signal: AbortSignal.timeout(NO_ANSWER_MS) })
@@ -144,7 +144,7 @@ describe.each(NAMES)('through %s', (name) => {
       const { value } = await events.next();
       if (value?.kv.keyText() === 'a/2') break;
     }
-    await held.unlock();
+    await held.release();
     expect(await etcd.get(held.key)).toBeUndefined();
   });
 });
@@ -204,10 +204,10 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   await expect.poll(() => monotonicMs() + lease.remainingMs()).toBeGreaterThan(granted.sentAt + 1_500 * TTL);
   expect((await direct.lease.timeToLive(granted.id)).ttl).toBeGreaterThan(0);
   expect(held.valid()).toBe(true);
-  await held.unlock();
+  await held.release();
   const next = await waiting;
   expect(next.token).toBeGreaterThan(held.token);
-  await next.unlock();
+  await next.release();
 }
 
 /** Each key was put once: so what a watch has to tell is the keys of its prefix, in the order of their revisions. */

@@ -195,10 +195,10 @@ describe('a server with authentication', () => {
     proxy.dropConnections();
     // By itself, for its streams: nobody calls.
     await expect.poll(() => source.mock.calls.length).toBe(2);
-    await first.unlock();
+    await first.release();
     const second = await waiting;
     expect(second.token).toBeGreaterThan(first.token);
-    await second.unlock();
+    await second.release();
   });
 
   test('knows a client by its password, over https, whoever its certificate is', async (context) => {

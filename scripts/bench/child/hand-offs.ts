@@ -13,7 +13,7 @@ const etcdwireWay: Way = (session, name) => {
   const mutex = new Mutex(session, name);
   return async () => {
     const held = await mutex.lock();
-    return () => held.unlock();
+    return () => held.release();
   };
 };
 

@@ -33,7 +33,7 @@ export function contenderOf(client: Keyspace): Contender {
     },
     lock: async (name) => {
       const mutex = new Mutex(await Session.open(client, { ttl: LEASE_TTL }), name);
-      return async () => (await mutex.lock()).unlock();
+      return async () => (await mutex.lock()).release();
     },
   };
 }

@@ -250,7 +250,7 @@ export class Crowd implements AsyncDisposable {
     } while (held.valid() && !this.#over.signal.aborted);
     look(holds);
     hold.isReleased = held.valid();
-    await held.unlock();
+    await held.release();
   }
 
   async #until(what: string, isSo: () => boolean): Promise<void> {

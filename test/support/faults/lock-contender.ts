@@ -68,7 +68,7 @@ async function cycle(mutex: Mutex): Promise<void> {
     holds();
   } finally {
     if (claim !== undefined) tell({ type: 'claim', claim: { token, ...claim } });
-    await held.unlock();
+    await held.release();
   }
 }
 

@@ -125,7 +125,7 @@ export class LockLoad implements AsyncDisposable {
       await held.txn({ then: [op.put(this.#guarded, `${held.token}`)] });
     } finally {
       if (claim !== undefined) this.#claims.push({ holder, token: held.token, ...claim });
-      await held.unlock();
+      await held.release();
     }
   }
 }

@@ -1,22 +1,22 @@
 import { expect, test } from 'vitest';
 import { RWMutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
-import type { Client, UnaryCall } from '../../src/index.js';
+import { type Client, prefix, type UnaryCall } from '../../src/index.js';
 import { pause, settledWithin } from '../../src/runtime/timers.js';
 import { openClient, unique } from '../support/client.js';
 import { answerLost } from '../support/transactions.js';
 
-// Puts whose answers are lost may come through late, and their keys are cleared away then: but for what is in use again.
+// A put whose answer is lost may apply late. The session then deletes its key, unless the key is in use again.
 
-/** What becomes of calls; each `undefined` is as usual. */
+/** Controls what happens to calls. */
 interface Network {
-  /** The answer of the next transaction is lost. */
+  /** Loses the answer of the next transaction. */
   losesAnswer: boolean;
-  /** The next transaction is held up, and taken for lost. */
+  /** Delays the next transaction and reports it as lost. */
   delaysPut: boolean;
-  /** The next look at a key is held up: before etcd sees it, or on the way back. */
-  delaysLook: 'there' | 'back' | undefined;
-  /** What is held up goes on. */
-  goOn(): void;
+  /** Delays the next read of a key: before the server receives it, or its answer. */
+  delaysRead: 'request' | 'answer' | undefined;
+  /** Ends all delays. */
+  resume(): void;
 }
 
 function open(): { readonly etcd: Client; readonly network: Network } {
@@ -27,8 +27,8 @@ function open(): { readonly etcd: Client; readonly network: Network } {
   const network: Network = {
     losesAnswer: false,
     delaysPut: false,
-    delaysLook: undefined,
-    goOn: () => {
+    delaysRead: undefined,
+    resume: () => {
       goOn();
       held = new Promise<void>((resolve) => {
         goOn = resolve;
@@ -47,13 +47,13 @@ function open(): { readonly etcd: Client; readonly network: Network } {
     network.losesAnswer = false;
     throw answerLost();
   };
-  const look = async <Q, R>(call: UnaryCall<Q, R>, next: (call: UnaryCall<Q, R>) => Promise<R>): Promise<R> => {
-    const delay = network.delaysLook;
-    network.delaysLook = undefined;
+  const read = async <Q, R>(call: UnaryCall<Q, R>, next: (call: UnaryCall<Q, R>) => Promise<R>): Promise<R> => {
+    const delay = network.delaysRead;
+    network.delaysRead = undefined;
     const until = held;
-    if (delay === 'there') await until;
+    if (delay === 'request') await until;
     const response = await next(call);
-    if (delay === 'back') await until;
+    if (delay === 'answer') await until;
     return response;
   };
   const etcd = openClient({
@@ -61,7 +61,7 @@ function open(): { readonly etcd: Client; readonly network: Network } {
       {
         unary: (call, next) => {
           if (call.method.path.endsWith('/Txn')) return put(call, next);
-          return call.method.path.endsWith('/Range') ? look(call, next) : next(call);
+          return call.method.path.endsWith('/Range') ? read(call, next) : next(call);
         },
       },
     ],
@@ -69,43 +69,43 @@ function open(): { readonly etcd: Client; readonly network: Network } {
   return { etcd, network };
 }
 
-/** Registered and unregistered, with a put that may yet come; its clearing away has begun, and is held up. */
-async function beingCleared(
+/** Registers and unregisters a key with a put in doubt, and waits until the session's deletion of it is delayed. */
+async function duringDeletion(
   session: SelfHealingSession,
   network: Network,
   key: string,
-  delay: 'there' | 'back',
+  delay: 'request' | 'answer',
 ): Promise<void> {
   network.losesAnswer = true;
   await session.register(key, 'v');
-  network.delaysLook = undefined;
+  network.delaysRead = undefined;
   await session.unregister(key);
-  network.delaysLook = delay;
-  await expect.poll(() => network.delaysLook).toBeUndefined();
+  network.delaysRead = delay;
+  await expect.poll(() => network.delaysRead).toBeUndefined();
 }
 
-test('a key that is registered again while it is cleared away stays', async () => {
+test('a key that is registered again while the session deletes it exists afterwards', async () => {
   const { etcd, network } = open();
   const [session, key] = [await SelfHealingSession.open(etcd), unique()];
-  await beingCleared(session, network, key, 'there');
+  await duringDeletion(session, network, key, 'request');
   const registering = session.register(key, 'again');
   await settledWithin(200, registering);
-  network.goOn();
+  network.resume();
   await registering;
   await pause(300);
   expect((await etcd.get(key))?.text()).toBe('again');
 });
 
-test('clearing away that ends late takes none with it that was begun since', async () => {
+test('a deletion that ends late does not delete a key that was registered since', async () => {
   const { etcd, network } = open();
   const [session, key] = [await SelfHealingSession.open(etcd), unique()];
-  await beingCleared(session, network, key, 'back');
+  await duringDeletion(session, network, key, 'answer');
   network.losesAnswer = true;
   const registering = session.register(key, 'v');
-  if (!(await settledWithin(200, registering))) network.goOn();
+  if (!(await settledWithin(200, registering))) network.resume();
   await registering;
   await session.unregister(key);
-  network.goOn();
+  network.resume();
   await pause(300);
   await session.register(key, 'again');
   await pause(300);
@@ -114,8 +114,8 @@ test('clearing away that ends late takes none with it that was begun since', asy
 
 test.each([
   ['text', unique()],
-  ['no UTF-8', Uint8Array.from([0xff, 0xfe, ...Buffer.from(unique())])],
-])('a put that comes when its key (%s) was registered anew and unregistered is cleared away', async (_, key) => {
+  ['bytes that are not UTF-8', Uint8Array.from([0xff, 0xfe, ...Buffer.from(unique())])],
+])('a late put of a key (%s) that was registered twice and unregistered is deleted', async (_, key) => {
   const { etcd, network } = open();
   const session = await SelfHealingSession.open(etcd);
   network.delaysPut = true;
@@ -124,18 +124,18 @@ test.each([
   await session.unregister(key);
   const watch = etcd.watch(key);
   await watch.created();
-  network.goOn();
+  network.resume();
   const events = watch[Symbol.asyncIterator]();
   expect((await events.next()).value).toMatchObject({ type: 'put' });
   expect((await events.next()).value).toMatchObject({ type: 'delete' });
   await watch.close();
 });
 
-test('a session that looks out for one lost key leaves its others alone', async () => {
+test('a session that watches for a late put of one key does not delete its other keys', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const session = await Session.open(etcd);
   const own = `${name}/read/${session.leaseId.toString(16)}-`;
-  session.strays(own).add(`${own}lost`);
+  (await session.latePuts.use(`${own}lost`, session.signal))(prefix(own));
   await etcd.put(`${own}lost`, '', { lease: session.leaseId });
   await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
   const held = await new RWMutex(session, name).readLock();
@@ -143,14 +143,14 @@ test('a session that looks out for one lost key leaves its others alone', async 
   await etcd.put(`${own}lost`, '', { lease: session.leaseId });
   await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
   expect((await etcd.get(held.key))?.createRevision).toBe(held.token);
-  await held.unlock();
+  await held.release();
 });
 
-test('a lost put that came through before anybody looked is taken back too', async () => {
+test('a late put that applied before the watch was created is deleted', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const session = await Session.open(etcd);
   const own = `${name}/read/${session.leaseId.toString(16)}-`;
   await etcd.put(`${own}lost`, '', { lease: session.leaseId });
-  session.strays(own).add(`${own}lost`);
+  (await session.latePuts.use(`${own}lost`, session.signal))(prefix(own));
   await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
 });

@@ -1,0 +1,316 @@
+import type { CallOptions } from '../channel/rpc.js';
+import { clientClosed, EtcdError } from '../errors/etcd-error.js';
+import type { Keyspace } from '../keyspace.js';
+import { compare } from '../kv/compare.js';
+import { prefix } from '../kv/key-range.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { op } from '../kv/op.js';
+import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/range-presets.js';
+import { checkName as checkNotEmpty } from '../runtime/arguments.js';
+import { type BytesLike, compareBytes, toBytes } from '../runtime/bytes.js';
+import { randomId } from '../runtime/text.js';
+import { after, pause } from '../runtime/timers.js';
+import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
+
+// The queue of a lock in etcd: the keys under one prefix, in the order of their create revisions. Each contender puts
+// one key, its queue key, under its lease. The contender whose key was created first holds the lock. The others wait.
+//
+// Why one contender holds the lock at a time: create revisions are unique and never change, so the order of two queue
+// keys never changes, and a new key comes after all keys that exist. A contender holds the lock only after a
+// linearizable read that shows its own key and no earlier one. Keys before it only ever disappear, so it stays first
+// until its own key is deleted or its lease ends.
+
+/** Delay before a holder or waiter watches its own key. Most are done earlier, and then need no watch. */
+const WATCH_AFTER_MS = 100;
+/** The reason of a signal that nobody reads. A given reason is cheaper than the default, which captures a stack. */
+const STOPPED = 'stopped';
+
+/** The key of one contender, and its queue. */
+export interface QueueKey {
+  readonly key: string;
+  /** The contender waits for every key under this prefix that was created before its own. */
+  readonly prefix: string;
+  readonly lease: bigint;
+}
+
+/** A contender's queue key as it exists in etcd. */
+export interface OwnKey extends QueueKey {
+  readonly createRevision: bigint;
+  readonly modRevision: bigint;
+  /** Store revision of the answer that showed the key. */
+  readonly seenAt: bigint;
+}
+
+/** @throws EtcdError, reason `InvalidInput`, for a name that is empty or not well-formed Unicode. */
+export function checkName(name: string): string {
+  toBytes(checkNotEmpty(name, 'name'), 'name');
+  return name;
+}
+
+/** Returns the queue key that all lockers of one session share, in the layout of Go's `concurrency` and etcdctl. (S17) */
+export function queueKey(name: string, lease: bigint): QueueKey {
+  return { key: `${name}/${lease.toString(16)}`, prefix: `${name}/`, lease };
+}
+
+/** Returns a key under the prefix that no other contender has. */
+export function uniqueKey(prefix: string, lease: bigint): string {
+  return `${prefix}${lease.toString(16)}-${randomId().toString(16).padStart(16, '0')}`;
+}
+
+/** What `enqueue` found: the own key, and the key right before it, if there is one. */
+export interface Enqueued {
+  readonly own: OwnKey;
+  readonly predecessor: KeyValue | undefined;
+}
+
+/**
+ * Puts the queue key unless it exists, and returns the key right before it. (S17)
+ *
+ * The call is safe to repeat: only one contender at a time uses the key, and a repetition that finds the key adopts it.
+ * An attempt whose outcome is unknown may still apply after the key is deleted; `onUnknown` reports each such attempt.
+ */
+export async function enqueue(
+  client: Keyspace,
+  queueKey: QueueKey,
+  value: BytesLike,
+  signal: AbortSignal,
+  onUnknown: () => void,
+): Promise<Enqueued> {
+  const { key, prefix: queue, lease } = queueKey;
+  const enter = (options: CallOptions) =>
+    client.txn(
+      {
+        if: [compare.createRevision(key, '==', 0n)],
+        then: [op.range(prefix(queue), { ...withLastCreate(), keysOnly: true }), op.put(key, value, { lease })],
+        else: ownAndFirst(key, queue),
+      },
+      options,
+    );
+  const result = await untilAnswered(signal, enter, onUnknown);
+  const seenAt = result.header.revision;
+  if (result.succeeded) return { own: newKey(queueKey, seenAt), predecessor: result.responses[0].kvs[0] };
+  const [found, { kvs }] = result.responses;
+  if (found === undefined) throw keyGone();
+  const first = kvs[0];
+  const predecessor = first !== undefined && first.createRevision < found.createRevision ? first : undefined;
+  return {
+    own: await withValue(client, ownKey(queueKey, found, seenAt), found, value, signal, onUnknown),
+    predecessor,
+  };
+}
+
+/**
+ * Puts the queue key if the queue is empty. Returns undefined if it is not. What `enqueue` says of repetitions holds
+ * here too.
+ */
+export async function enqueueIfEmpty(
+  client: Keyspace,
+  queueKey: QueueKey,
+  value: BytesLike,
+  signal: AbortSignal,
+  onUnknown: () => void,
+): Promise<OwnKey | undefined> {
+  const { key, prefix: queue, lease } = queueKey;
+  const enter = (options: CallOptions) =>
+    client.txn(
+      {
+        // etcd compares a range without keys as one missing key, whose create revision is 0.
+        if: [compare.createRevision(prefix(queue), '==', 0n)],
+        then: [op.put(key, value, { lease })],
+        else: ownAndFirst(key, queue),
+      },
+      options,
+    );
+  const result = await untilAnswered(signal, enter, onUnknown);
+  const seenAt = result.header.revision;
+  if (result.succeeded) return newKey(queueKey, seenAt);
+  const [found, { kvs }] = result.responses;
+  if (found === undefined) return undefined;
+  const first = kvs[0];
+  if (first === undefined || first.createRevision >= found.createRevision)
+    return withValue(client, ownKey(queueKey, found, seenAt), found, value, signal, onUnknown);
+  // An earlier attempt put the key after another contender's. This contender does not wait.
+  await leaveQueue(client, key, found.createRevision, signal);
+  return undefined;
+}
+
+function ownAndFirst(key: string, queue: string) {
+  return [op.get(key), op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true })] as const;
+}
+
+function newKey(queueKey: QueueKey, revision: bigint): OwnKey {
+  return { ...queueKey, createRevision: revision, modRevision: revision, seenAt: revision };
+}
+
+/** Returns the queue key as an answer of the store at revision `seenAt` shows it. */
+export function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, seenAt: bigint): OwnKey {
+  return { ...queueKey, createRevision, modRevision, seenAt };
+}
+
+/**
+ * Sets the value of a queue key that an earlier attempt has put. The put compares the mod revision that was read, so
+ * that a late copy of it cannot restore an old value.
+ */
+async function withValue(
+  client: Keyspace,
+  own: OwnKey,
+  found: KeyValue,
+  value: BytesLike,
+  signal: AbortSignal,
+  onUnknown: () => void,
+): Promise<OwnKey> {
+  const wanted = toBytes(value, 'value');
+  const { key, lease, createRevision } = own;
+  let seen = found;
+  // The key exists, so the contender must delete it if one of the calls below fails.
+  if (compareBytes(seen.value, wanted) !== 0) onUnknown();
+  while (compareBytes(seen.value, wanted) !== 0) {
+    const { modRevision } = seen;
+    const change = (options: CallOptions) =>
+      client.txn(
+        {
+          if: [compare.modRevision(key, '==', modRevision)],
+          then: [op.put(key, wanted, { lease })],
+          else: [op.get(key)],
+        },
+        options,
+      );
+    const { header, succeeded, responses } = await untilAnswered(signal, change, onUnknown);
+    if (succeeded) return { ...own, modRevision: header.revision };
+    const current = responses[0];
+    if (current?.createRevision !== createRevision) throw keyGone();
+    seen = current;
+  }
+  return { ...own, modRevision: seen.modRevision };
+}
+
+/**
+ * Waits until no key is before the own one. Each waiter watches the key right before its own, so that a release wakes
+ * one waiter. (S18)
+ *
+ * etcd serves a watch from the current revision at once, and a watch from a past revision only every 100 ms. So the
+ * waiter creates the watch first and reads the queue after it, because the predecessor may have left in between. (S19)
+ *
+ * @throws EtcdError, reason `LockLost`, if the own key is gone.
+ */
+export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signal: AbortSignal): Promise<void> {
+  const { own } = enqueued;
+  let { predecessor } = enqueued;
+  while (predecessor !== undefined) {
+    const deletion = client.watch(predecessor.key, { filters: ['noPut'], signal });
+    try {
+      await deletion.created();
+      let next = await readPredecessor(client, own, signal);
+      // Compared by create revision, because the same session may have left the queue and put the same key again.
+      if (next?.createRevision === predecessor.createRevision) {
+        await deletion.batches().next();
+        next = await readPredecessor(client, own, signal);
+      }
+      predecessor = next;
+    } catch (error) {
+      if (!isWatchInterrupted(error)) throw error;
+      await pause(REWATCH_MS, signal);
+      predecessor = await readPredecessor(client, own, signal);
+    } finally {
+      await deletion.close();
+    }
+  }
+}
+
+/**
+ * Reads the key right before the own one, and the own one in the same transaction, because an empty queue proves
+ * nothing if the own key is gone. (S20)
+ */
+async function readPredecessor(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<KeyValue | undefined> {
+  const before = { ...withLastCreate(), ...withMaxCreateRev(own.createRevision - 1n), keysOnly: true };
+  const { responses } = await untilAnswered(signal, (options) =>
+    client.txn({ then: [op.get(own.key), op.range(prefix(own.prefix), before)] }, options),
+  );
+  const [found, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
+  if (found?.createRevision !== own.createRevision) throw keyGone();
+  return range.kvs[0];
+}
+
+/** Reads the queue key. Returns undefined unless it exists and is the first of the queue. */
+export async function readIfFirst(
+  client: Keyspace,
+  queueKey: QueueKey,
+  signal: AbortSignal,
+): Promise<OwnKey | undefined> {
+  const { header, responses } = await untilAnswered(signal, (options) =>
+    client.txn({ then: ownAndFirst(queueKey.key, queueKey.prefix) }, options),
+  );
+  const [found, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
+  if (found === undefined || range.kvs[0]?.createRevision !== found.createRevision) return undefined;
+  return ownKey(queueKey, found, header.revision);
+}
+
+/**
+ * Deletes a queue key. The comparison of the create revision makes the call safe to repeat: a late copy finds a newer
+ * key and leaves it. `lifetime` ends the attempts, because the key ends with the session. (S23, S25)
+ */
+export async function leaveQueue(
+  client: Keyspace,
+  key: BytesLike,
+  createRevision: bigint,
+  lifetime: AbortSignal,
+): Promise<void> {
+  await untilDone(lifetime, (options) =>
+    client.txn({ if: [compare.createRevision(key, '==', createRevision)], then: [op.delete(key)] }, options),
+  );
+}
+
+/**
+ * Calls `gone` when somebody deletes the own key, until the caller stops it with the returned function. The watch
+ * covers everything since the key was seen. It is created after a delay, because most waits and holds are short.
+ */
+export function watchOwnKey(
+  client: Keyspace,
+  own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>,
+  gone: (error: EtcdError) => void,
+): () => void {
+  const stop = new AbortController();
+  const report = (cause?: unknown): void => {
+    if (!stop.signal.aborted) gone(keyGone(cause));
+  };
+  const stopTimer = after(WATCH_AFTER_MS, () => {
+    // A watch that fails for good cannot show that the key exists, so the key counts as gone.
+    ownKeyDeleted(client, own, stop.signal).then(() => report(), report);
+  });
+  return () => {
+    stopTimer();
+    stop.abort(STOPPED);
+  };
+}
+
+async function ownKeyDeleted(
+  client: Keyspace,
+  own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>,
+  signal: AbortSignal,
+): Promise<void> {
+  let startRevision = own.seenAt + 1n;
+  for (;;) {
+    try {
+      const deletion = client.watch(own.key, { filters: ['noPut'], startRevision, signal });
+      const { done } = await deletion.batches().next();
+      // The client was closed. That says nothing about the key, and the session ends for its own reason.
+      if (done) throw clientClosed();
+      return;
+    } catch (error) {
+      if (!isWatchInterrupted(error)) throw error;
+      await pause(REWATCH_MS, signal);
+      const { header, kvs } = await untilAnswered(signal, (options) => client.range(own.key, options));
+      if (kvs[0]?.createRevision !== own.createRevision) return;
+      startRevision = header.revision + 1n;
+    }
+  }
+}
+
+export function keyGone(cause?: unknown): EtcdError {
+  return new EtcdError("the contender's queue key is gone: somebody deleted it, or its lease ended", {
+    code: 'Aborted',
+    reason: 'LockLost',
+    outcome: 'rejected',
+    cause,
+  });
+}

@@ -1,0 +1,340 @@
+import { type CallOptions, checkCallOptions, checkTimeout } from '../channel/rpc.js';
+import { EtcdError, timedOut } from '../errors/etcd-error.js';
+import { compare } from '../kv/compare.js';
+import { prefix } from '../kv/key-range.js';
+import { type Op, op, type Txn, type TxnResult } from '../kv/op.js';
+import type { WithHeader } from '../kv/results.js';
+import { checkOptions } from '../runtime/arguments.js';
+import type { BytesLike } from '../runtime/bytes.js';
+import { CheckedSignal, checkedSignalOf } from '../runtime/checked-signal.js';
+import { onAbort } from '../runtime/signals.js';
+import { settledWithin } from '../runtime/timers.js';
+import { deleteLatePut, type ReleaseKey, type WatchedKeys } from './late-puts.js';
+import {
+  enqueue,
+  enqueueIfEmpty,
+  keyGone,
+  leaveQueue,
+  type OwnKey,
+  type QueueKey,
+  queueKey,
+  uniqueKey,
+  waitUntilFirst,
+  watchOwnKey,
+} from './lock-queue.js';
+import type { Session } from './session.js';
+import { type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
+
+/** How long a failed wait waits for the deletion of its own key. The deletion then continues in the background. */
+export const CLEANUP_WAIT_MS = 1_000;
+const RELEASE_TIMEOUT_MS = 10_000;
+
+/** One contender of one session. */
+export interface Contender {
+  readonly session: Session;
+  readonly name: string;
+  readonly queueKey: QueueKey;
+  readonly value: BytesLike;
+  /** Whether all lockers of the session use this queue key, so that they wait for each other in the local queue. */
+  readonly isShared: boolean;
+  /** Where to watch for late puts of the queue key. */
+  readonly watched: WatchedKeys;
+}
+
+/** Returns a contender with the queue key that all lockers of the session share, as in Go. */
+export function sharedContender(session: Session, name: string, value: BytesLike = ''): Contender {
+  const key = queueKey(name, session.leaseId);
+  return { session, name, queueKey: key, value, isShared: true, watched: key.key };
+}
+
+/** Returns a contender with a new key under `ownPrefix`, which waits for all earlier keys under `waitsFor`. */
+export function uniqueContender(session: Session, name: string, ownPrefix: string, waitsFor: string): Contender {
+  const lease = session.leaseId;
+  const key = { key: uniqueKey(ownPrefix, lease), prefix: waitsFor, lease };
+  const watched = prefix(`${ownPrefix}${lease.toString(16)}-`);
+  return { session, name, queueKey: key, value: '', isShared: false, watched };
+}
+
+type HeldClass<T extends Held> = new (session: Session, name: string, own: OwnKey, leave: () => void) => T;
+
+/**
+ * Acquires a lock: enters the local queue, puts the queue key, and waits until no key is before it. A wait that ends
+ * early deletes the queue key. (S21, S22)
+ *
+ * @throws EtcdError, as `WaitOptions` says.
+ */
+export function acquire<T extends Held>(
+  what: string,
+  contender: Contender,
+  options: WaitOptions,
+  type: HeldClass<T>,
+): Promise<T> {
+  const { session, queueKey, value } = contender;
+  const { client } = session;
+  return withinLimit(what, options, session.signal, async (limit) => {
+    const { signal } = limit;
+    const leaveLocalQueue = await localQueueOf(contender)?.enter(signal);
+    const attempt = await Attempt.begin(contender, limit, leaveLocalQueue);
+    const own = await attempt.run(async () => {
+      const enqueued = await enqueue(client, queueKey, value, signal, attempt.onUnknown);
+      attempt.own = enqueued.own;
+      if (enqueued.predecessor !== undefined) {
+        const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
+        await waitUntilFirst(client, enqueued, signal).finally(stopWatching);
+      }
+      return enqueued.own;
+    });
+    return hold(type, session, contender.name, own, attempt.leave);
+  });
+}
+
+/** Acquires a lock that is free and that no other locker of the session waits for. Returns undefined otherwise. */
+export function tryAcquire(what: string, contender: Contender, options: WaitOptions): Promise<Held | undefined> {
+  const { session, queueKey, value } = contender;
+  return withinLimit(what, options, session.signal, async (limit) => {
+    const leaveLocalQueue = localQueueOf(contender)?.tryEnter();
+    if (contender.isShared && leaveLocalQueue === undefined) return undefined;
+    const attempt = await Attempt.begin(contender, limit, leaveLocalQueue);
+    const own = await attempt.run(() =>
+      enqueueIfEmpty(session.client, queueKey, value, limit.signal, attempt.onUnknown),
+    );
+    if (own !== undefined) return hold(Held, session, contender.name, own, attempt.leave);
+    attempt.leave();
+    return undefined;
+  });
+}
+
+function localQueueOf({ session, queueKey, isShared }: Contender) {
+  return isShared ? session.localQueue(queueKey.key) : undefined;
+}
+
+/** One attempt to acquire a lock. It uses the queue key until `leave` is called. */
+class Attempt {
+  /** The own key, once it is known. */
+  own: OwnKey | undefined;
+  readonly #contender: Contender;
+  readonly #limit: WaitLimit;
+  readonly #releaseKey: ReleaseKey;
+  readonly #leaveLocalQueue: (() => void) | undefined;
+  /** The outcome of a put of the queue key is unknown. */
+  #inDoubt = false;
+
+  /** Begins to use the queue key. `leaveLocalQueue` is called at the end of the use, however the attempt ends. */
+  static async begin(contender: Contender, limit: WaitLimit, leaveLocalQueue?: () => void): Promise<Attempt> {
+    try {
+      const release = await contender.session.latePuts.use(contender.queueKey.key, limit.signal);
+      return new Attempt(contender, limit, release, leaveLocalQueue);
+    } catch (error) {
+      leaveLocalQueue?.();
+      throw error;
+    }
+  }
+
+  private constructor(
+    contender: Contender,
+    limit: WaitLimit,
+    releaseKey: ReleaseKey,
+    leaveLocalQueue: (() => void) | undefined,
+  ) {
+    this.#contender = contender;
+    this.#limit = limit;
+    this.#releaseKey = releaseKey;
+    this.#leaveLocalQueue = leaveLocalQueue;
+  }
+
+  readonly onUnknown = (): void => {
+    this.#inDoubt = true;
+  };
+
+  /** Ends the use of the queue key: it is deleted, and the next locker of the session may use it. */
+  readonly leave = (): void => {
+    this.#releaseKey(this.#inDoubt ? this.#contender.watched : undefined);
+    this.#leaveLocalQueue?.();
+  };
+
+  /** Runs the attempt. If it fails, deletes the queue key by calls that the end of the wait does not cancel. */
+  async run<T>(steps: () => Promise<T>): Promise<T> {
+    try {
+      return await steps();
+    } catch (error) {
+      // The session must not look valid to a caller that tries again at once.
+      this.#contender.session.losesWith(error);
+      // Fails only when the session ends, and then the key ends with the lease.
+      const deleted = this.#deleteKey().catch(() => {});
+      const isDeleted = await settledWithin(CLEANUP_WAIT_MS, deleted.finally(this.leave));
+      if (this.own !== undefined || this.#inDoubt) this.#limit.settle(isDeleted ? 'rejected' : 'unknown');
+      throw error;
+    }
+  }
+
+  async #deleteKey(): Promise<void> {
+    const { session, queueKey } = this.#contender;
+    const { client, leaseId, signal } = session;
+    if (this.own !== undefined) await leaveQueue(client, queueKey.key, this.own.createRevision, signal);
+    else if (this.#inDoubt) await deleteLatePut(client, queueKey.key, leaseId, signal);
+  }
+}
+
+/** Options of a release. */
+export interface ReleaseOptions {
+  /** Milliseconds to wait for the release. Default 10,000. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export const RELEASE_OPTIONS = { timeoutMs: true } as const;
+
+/**
+ * Makes the object that stands for a lock that was just acquired.
+ *
+ * @throws EtcdError with the session's reason, if the session was lost meanwhile. The key then ends with the lease.
+ */
+export function hold<T extends Held>(
+  type: HeldClass<T>,
+  session: Session,
+  name: string,
+  own: OwnKey,
+  leave: () => void,
+): T {
+  const held = new type(session, name, own, leave);
+  held.signal.throwIfAborted();
+  return held;
+}
+
+/**
+ * A lock, permit or leadership that the caller holds.
+ *
+ * `signal` aborts when the caller no longer holds it: the caller released it, the session is lost, or somebody deleted
+ * the key. The loss of the session aborts the signal before the server can give the lock to another contender. A
+ * deletion aborts it as soon as the watch reports the deletion.
+ *
+ * @example
+ * await using held = await mutex.lock();
+ * await held.txn({ then: [op.put('jobs/last', 'done')] });
+ */
+export class Held implements AsyncDisposable {
+  /** Name of the lock. */
+  readonly name: string;
+  /** The holder's queue key. */
+  readonly key: string;
+  /** Fencing token: the create revision of the key. Every later holder has a greater one. */
+  readonly token: bigint;
+  /** @internal */
+  protected readonly session: Session;
+  readonly #over: CheckedSignal;
+  readonly #leave: () => void;
+  readonly #stopWatching: () => void;
+  readonly #offSessionLost: () => void;
+  /** Never rejects. */
+  #releasing: Promise<void> | undefined;
+
+  /** @internal `leave` lets the next locker of the same session use the key. */
+  constructor(session: Session, name: string, own: OwnKey, leave: () => void) {
+    this.name = name;
+    this.key = own.key;
+    this.token = own.createRevision;
+    this.session = session;
+    this.#leave = leave;
+    this.#over = new CheckedSignal(() => (session.signal.aborted ? session.signal.reason : undefined));
+    this.#offSessionLost = onAbort(session.signal, () => this.#end(session.signal.reason));
+    this.#stopWatching = watchOwnKey(session.client, own, (error) => this.#end(error));
+    if (this.#over.aborted) this.#end(session.signal.reason);
+  }
+
+  /**
+   * Aborts with an `EtcdError` when the caller no longer holds the lock. Reading `aborted` compares the lease's deadline
+   * with the clock, so it is right even after the event loop was blocked.
+   */
+  get signal(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  /**
+   * Returns a signal that aborts when the caller no longer holds the lock or one of `others` aborts. Like
+   * `signal.aborted`, its `aborted` compares clocks. A signal made by `AbortSignal.any` does not: after a blocked event
+   * loop it may not be aborted yet, although another contender holds the lock.
+   *
+   * @example
+   * await work({ signal: held.signalWith(stop.signal) });
+   */
+  signalWith(...others: readonly AbortSignal[]): AbortSignal {
+    return checkedSignalOf(this.signal, others);
+  }
+
+  /** Returns whether the caller certainly holds the lock now. Compares clocks. */
+  valid(): boolean {
+    return !this.#over.aborted;
+  }
+
+  /**
+   * Runs a transaction that has no effect unless the caller still holds the lock: it compares the fencing token in etcd,
+   * so that a holder that was paused for too long cannot write. (S23)
+   *
+   * @throws EtcdError, reason `LockLost`, or `LockReleased` after `release`, if the caller does not hold the lock.
+   * Nothing was written then.
+   * @example
+   * await held.txn({ then: [op.put('jobs/owner', 'me')] });
+   */
+  async txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
+    txn: Txn<Then, Else>,
+    options: CallOptions = {},
+  ): Promise<WithHeader<TxnResult<Then, Else>>> {
+    checkCallOptions(options, 'Held.txn');
+    if (!this.valid()) throw notHeld(this.signal.reason);
+    const isHeld = compare.createRevision(this.key, '==', this.token);
+    const result = await this.session.client.txn({ if: [isHeld], then: [op.txn(txn)] }, options);
+    if (!result.succeeded) {
+      this.#end(keyGone());
+      throw notHeld(this.signal.reason);
+    }
+    return { header: result.header, ...result.responses[0] } as WithHeader<TxnResult<Then, Else>>;
+  }
+
+  /**
+   * Releases the lock. `signal` aborts first, with reason `LockReleased`. Releasing again, or after a loss, does nothing.
+   *
+   * @throws EtcdError, reason `DeadlineExceeded`, if no server answers within `timeoutMs` (default 10,000). The release
+   * then continues in the background until the session ends.
+   */
+  async release(options: ReleaseOptions = {}): Promise<void> {
+    checkOptions(options, RELEASE_OPTIONS, 'release');
+    const { timeoutMs = RELEASE_TIMEOUT_MS } = options;
+    checkTimeout(timeoutMs, 'timeoutMs');
+    this.#end(new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' }));
+    const released = await settledWithin(timeoutMs, this.#releasing as Promise<void>);
+    if (!released) throw timedOut('release', timeoutMs, 'unknown');
+  }
+
+  /** Same as `release`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+
+  /** Ends the hold, for whatever reason, and deletes the key before the next locker of the session may use it. */
+  #end(reason: EtcdError): void {
+    if (this.#releasing !== undefined) return;
+    this.#offSessionLost();
+    this.#stopWatching();
+    this.#over.abort(reason);
+    this.#releasing = this.#deleteKey();
+  }
+
+  async #deleteKey(): Promise<void> {
+    try {
+      await leaveQueue(this.session.client, this.key, this.token, this.session.signal);
+    } catch {
+      // The session or the client has ended, and the key ends with the lease.
+    } finally {
+      this.#leave();
+    }
+  }
+}
+
+function notHeld(cause: unknown): EtcdError {
+  const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
+  return new EtcdError('the caller does not hold the lock any more; nothing was written', {
+    code: 'Aborted',
+    reason: isReleased ? 'LockReleased' : 'LockLost',
+    outcome: 'rejected',
+    cause,
+  });
+}

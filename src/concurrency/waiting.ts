@@ -1,0 +1,223 @@
+import { traceCalls, traceOf } from '../channel/call-trace.js';
+import { isTooLarge } from '../channel/retry.js';
+import { type CallOptions, checkTimeout } from '../channel/rpc.js';
+import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
+import type { Keyspace } from '../keyspace.js';
+import type { Keys } from '../kv/key-range.js';
+import { checkOptions, checkSignal } from '../runtime/arguments.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, backoffMs, pause } from '../runtime/timers.js';
+
+/**
+ * Bounds a wait. Without options a wait has no limit. A wait that ends early rejects with an `EtcdError`: reason
+ * `Canceled` when `signal` aborts, `DeadlineExceeded` after `maxWaitMs`, the session's own reason when the session is
+ * lost, or `LockLost` when somebody deletes the waiter's key.
+ */
+export interface WaitOptions {
+  /** Cancels the wait when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  /** Maximum wait in milliseconds. Default: no limit. */
+  readonly maxWaitMs?: number | undefined;
+}
+
+export const WAIT_OPTIONS = { signal: true, maxWaitMs: true } as const;
+const WAIT_HINTS = {
+  timeoutMs: 'did you mean maxWaitMs?',
+  timeout: 'did you mean maxWaitMs?',
+  ttl: 'a session has a TTL: Session.open(client, { ttl: 10 })',
+} as const;
+
+/** Combines everything that may end a wait into one signal, whose reason is always an `EtcdError`. */
+export interface WaitLimit {
+  readonly signal: AbortSignal;
+  /** Sets the `outcome` of the wait's error. Default: derived from the outcomes of the wait's calls. */
+  settle(outcome: Outcome): void;
+  end(reason: EtcdError): void;
+  /** Returns the error to reject with: the reason of the wait's end if it has ended, and otherwise `error`. */
+  endedBy(error: unknown): unknown;
+  /** Stops the timer and removes the listeners. */
+  dispose(): void;
+}
+
+/**
+ * Runs a wait within its limits. `lifetime`, if given, ends the wait with its own reason, for example the loss of the
+ * session. `option` names the time limit in errors.
+ *
+ * @throws EtcdError as `WaitOptions` says, and `InvalidInput` for options that are not `WaitOptions`.
+ */
+export async function withinLimit<T>(
+  what: string,
+  options: WaitOptions,
+  lifetime: AbortSignal | undefined,
+  wait: (limit: WaitLimit) => Promise<T>,
+  option?: 'timeoutMs',
+): Promise<T> {
+  const limit = waitLimit(what, options, lifetime, option);
+  try {
+    limit.signal.throwIfAborted();
+    return await wait(limit);
+  } catch (error) {
+    throw limit.endedBy(error);
+  } finally {
+    limit.dispose();
+  }
+}
+
+/** As `withinLimit`, for callers that end the limit before the work is done. The caller calls `dispose`. */
+export function waitLimit(
+  what: string,
+  options: WaitOptions,
+  lifetime?: AbortSignal,
+  option: 'maxWaitMs' | 'timeoutMs' = 'maxWaitMs',
+): WaitLimit {
+  checkOptions(options, WAIT_OPTIONS, what, WAIT_HINTS);
+  const maxWaitMs = checkTimeout(options.maxWaitMs ?? Number.POSITIVE_INFINITY, option);
+  const controller = new AbortController();
+  const { signal } = options;
+  checkSignal(signal);
+  const trace = traceCalls(controller.signal, signal);
+  let endedFor: 'timeout' | 'signal' | 'other' = 'other';
+  const end = (reason: EtcdError, why: typeof endedFor = 'other'): void => {
+    if (controller.signal.aborted) return;
+    endedFor = why;
+    controller.abort(reason);
+  };
+  const timeout = (outcome: Outcome): EtcdError =>
+    timedOut(what, maxWaitMs, outcome, undefined, trace.failure, trace.endpoint, option);
+  const undos = [after(maxWaitMs, () => end(timeout('rejected'), 'timeout'))];
+  const endWith = (source: AbortSignal | undefined, action: (source: AbortSignal) => void): void => {
+    if (source === undefined) return;
+    undos.push(onAbort(source, () => action(source)));
+    if (source.aborted) action(source);
+  };
+  endWith(lifetime, ({ reason }) => end(reason));
+  // When the signal belongs to an enclosing wait, that wait completes the reason.
+  endWith(signal, (source) =>
+    end(
+      canceled(source, 'rejected', undefined, trace.failure),
+      source.reason instanceof EtcdError ? 'other' : 'signal',
+    ),
+  );
+  return {
+    signal: controller.signal,
+    settle: (outcome) => {
+      trace.outcome = outcome;
+    },
+    end,
+    endedBy: (error) => {
+      if (!controller.signal.aborted) return error;
+      const outcome = trace.outcome ?? (trace.reached ? 'rejected' : 'not-sent');
+      if (endedFor === 'timeout') return timeout(outcome);
+      const { reason } = controller.signal;
+      return endedFor === 'signal' ? amended(reason, { outcome }) : reason;
+    },
+    dispose: () => {
+      for (const undo of undos) undo();
+    },
+  };
+}
+
+/**
+ * Repeats a call until a server answers it or `signal` aborts. Only for calls that are safe to repeat: each caller
+ * shows why. `onUnknown` is called for each attempt whose outcome is unknown, because such an attempt may apply later.
+ *
+ * @throws the signal's reason, or the error of an answer that a repetition does not change.
+ */
+export function untilAnswered<T>(
+  signal: AbortSignal,
+  call: (options: CallOptions) => Promise<T>,
+  onUnknown?: () => void,
+): Promise<T> {
+  return repeat(signal, call, isTransient, onUnknown);
+}
+
+/** As `untilAnswered`, and also waits while the server is out of space. */
+export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
+  return repeat(signal, call, (error) => isTransient(error) || error.reason === 'NoSpace');
+}
+
+/** Repeats a call until it succeeds or `signal` aborts, whatever servers answer. For clean-up that must happen. */
+export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
+  return repeat(signal, call, ({ reason }) => !REFUSED_BY_CLIENT.has(reason));
+}
+
+/** The client itself refuses these calls, so that no server ever receives them. */
+const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
+
+async function repeat<T>(
+  signal: AbortSignal,
+  call: (options: CallOptions) => Promise<T>,
+  mayRepeat: (error: EtcdError) => boolean,
+  onUnknown: () => void = () => {},
+): Promise<T> {
+  for (let attempt = 0; ; attempt += 1) {
+    signal.throwIfAborted();
+    try {
+      return await call({ signal });
+    } catch (error) {
+      if (error instanceof EtcdError && error.outcome === 'unknown') onUnknown();
+      signal.throwIfAborted();
+      if (!(error instanceof EtcdError) || !mayRepeat(error)) throw error;
+      // The channel notes its own failures. Interceptors and authentication fail above the channel.
+      const trace = traceOf(signal);
+      if (trace !== undefined) Object.assign(trace, { endpoint: undefined, failure: error });
+      await pause(backoffMs(attempt), signal);
+    }
+  }
+}
+
+/** A repetition gets the same answer, even where the outcome of the request is unknown. */
+const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
+
+function isTransient({ code, outcome, reason }: EtcdError): boolean {
+  if (REFUSED_BY_CLIENT.has(reason) || FINAL.has(reason)) return false;
+  if (reason === 'RequestTooManyRequests' || reason === 'ProposalDropped') return true;
+  return code === 'Unavailable' || code === 'DeadlineExceeded' || outcome === 'unknown';
+}
+
+/** Delay before a watch that was interrupted is created again. */
+export const REWATCH_MS = 50;
+
+/**
+ * Calls `look` until it returns a value: once at first, and again after each event of one kind in a range. The watch
+ * starts at the current revision, because etcd serves a watch from a past revision only every 100 ms; `look` runs once
+ * more after the watch is created, so that no earlier event is missed.
+ */
+export async function watchUntil<T>(
+  client: Keyspace,
+  { keys, event }: { readonly keys: Keys; readonly event: 'put' | 'delete' },
+  signal: AbortSignal,
+  look: (options: CallOptions) => Promise<T | undefined>,
+): Promise<T> {
+  const seen = await untilAnswered(signal, look);
+  if (seen !== undefined) return seen;
+  for (;;) {
+    const watch = client.watch(keys, { filters: [event === 'put' ? 'noDelete' : 'noPut'], signal });
+    try {
+      let interrupted = await isInterrupted(watch.created());
+      while (!interrupted) {
+        const found = await untilAnswered(signal, look);
+        if (found !== undefined) return found;
+        interrupted = await isInterrupted(watch.batches().next());
+      }
+    } finally {
+      await watch.close();
+    }
+    await pause(REWATCH_MS, signal);
+  }
+}
+
+async function isInterrupted(step: Promise<unknown>): Promise<boolean> {
+  try {
+    await step;
+    return false;
+  } catch (error) {
+    if (isWatchInterrupted(error)) return true;
+    throw error;
+  }
+}
+
+/** Whether a watch ended for a cause that says nothing about its keys: a compaction, or a response that is too large. */
+export function isWatchInterrupted(error: unknown): boolean {
+  return error instanceof EtcdError && (error.reason === 'Compacted' || isTooLarge(error));
+}

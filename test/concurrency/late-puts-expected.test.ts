@@ -1,0 +1,66 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, test, vi } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Service } from '../../src/discovery/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { openClient, unique } from '../support/client.js';
+import { recordingTransport } from '../support/recording-transport.js';
+import { answerLost } from '../support/transactions.js';
+
+vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
+  ...(await original<object>()),
+  LATE_PUT_TIMES: { firstSweepMs: 20, expectedMs: 100 },
+}));
+
+test('a lock that was held for longer than late puts are expected has one holder after its release', async () => {
+  let losesAnswer = true;
+  const etcd = openClient({
+    interceptors: [
+      {
+        unary: async (call, next) => {
+          const response = await next(call);
+          if (!losesAnswer || !call.method.path.endsWith('/Txn')) return response;
+          losesAnswer = false;
+          throw answerLost();
+        },
+      },
+    ],
+  });
+  const session = await Session.open(etcd);
+  const mutex = new Mutex(session, unique('lock'));
+  const first = await mutex.lock();
+  await pause(300);
+  await first.release();
+  // Waits for the deletion of late puts, which waits for the release.
+  const second = await mutex.tryLock();
+  expect(second?.valid()).toBe(true);
+  expect(await mutex.tryLock()).toBeUndefined();
+  await second?.release();
+  expect((await mutex.tryLock())?.token).toBeGreaterThan(second?.token as bigint);
+});
+
+test('a session ends its watch for late puts when they are expected no longer', async () => {
+  const { transport, sent } = recordingTransport();
+  const session = await Session.open(openClient({ transport }));
+  const key = `${unique('lock')}/key`;
+  const requests = (kind: string): number =>
+    sent.filter(({ request }) => (request as { requestUnion?: { case: string } }).requestUnion?.case === kind).length;
+  (await session.latePuts.use(key, session.signal))(key);
+  await expect.poll(() => requests('createRequest')).toBe(1);
+  await expect.poll(() => requests('cancelRequest')).toBe(1);
+});
+
+test('an endpoint that is registered twice stays when the caller closes the first registration', async () => {
+  const { transport, sent } = recordingTransport();
+  const etcd = openClient({ transport });
+  const session = await Session.open(etcd);
+  const service = new Service(etcd, unique('service'));
+  const first = await service.register(session, 'id', { address: 'first:1' });
+  const second = await service.register(session, 'id', { address: 'second:2' });
+  await first.close();
+  // A lock of the same session makes it sweep.
+  await (await new Mutex(session, unique('lock')).lock()).release();
+  await expect.poll(() => sent.some(({ path }) => path === methods.lease.leaseTimeToLive.path)).toBe(true);
+  await session.client.get('after the sweep');
+  expect((await service.list()).get(second.key)).toEqual({ address: 'second:2' });
+});
