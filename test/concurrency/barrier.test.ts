@@ -9,7 +9,7 @@ import { watchers } from '../support/metrics.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 describe('Barrier', () => {
-  test('holds everybody up until it is released, by whomever', async () => {
+  test('blocks all waiters until any client releases it', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const barrier = new Barrier(etcd, name);
     await barrier.wait();
@@ -23,13 +23,13 @@ describe('Barrier', () => {
     await barrier.wait();
   });
 
-  test('that is put up again at once lets those through who waited before', async () => {
+  test('admits earlier waiters when it is released and held again at once', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('barrier');
     const barrier = new Barrier(direct, name);
     await barrier.hold();
     const waiting = new Barrier(etcd, name).wait();
-    // The watch stands: its answer comes after that of the one in between.
+    // By now the watch of the waiter exists, because this watch was created after it on the same stream.
     await etcd.watch(name).created();
     await etcd.get(name);
     proxy.blackhole();
@@ -40,7 +40,7 @@ describe('Barrier', () => {
     await waiting;
   });
 
-  test('with a lease comes down with it', async () => {
+  test('is released when its lease ends', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const lease = await etcd.lease.grant({ ttl: 60 });
     await new Barrier(etcd, name).hold({ lease: lease.id });
@@ -56,11 +56,11 @@ describe('DoubleBarrier', () => {
       Array.from({ length: count }, async () => new DoubleBarrier(await Session.open(etcd), name, count)),
     );
   }
-  /** The epoch stays: it counts rounds and withdrawals. */
+  /** The epoch key stays, because it counts rounds and withdrawals. */
   const keys = async (etcd: Client, name: string): Promise<number> =>
     (await etcd.range(prefix(`${name}/`))).kvs.filter((kv) => kv.keyText() !== `${name}/epoch`).length;
 
-  test('begins when all have entered and ends when all have left, as often as one likes', async () => {
+  test('begins when all have entered and ends when all have left, in each of several rounds', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const all = await barriers(etcd, name, 5);
     for (let round = 0; round < 3; round += 1) {
@@ -80,7 +80,7 @@ describe('DoubleBarrier', () => {
     }
   });
 
-  test('makes who comes for the next round wait until the one of before is over', async () => {
+  test('makes participants of the next round wait until the current round is over', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
     const [c, d] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
@@ -96,7 +96,7 @@ describe('DoubleBarrier', () => {
     expect(await keys(etcd, name)).toBe(0);
   });
 
-  test('does not count who gave up, or whose session was lost', async () => {
+  test('does not count participants that withdrew or whose session was lost', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b, c] = (await barriers(etcd, name, 3)) as [DoubleBarrier, DoubleBarrier, DoubleBarrier];
     expect(await errorOf(a.enter({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
@@ -113,7 +113,7 @@ describe('DoubleBarrier', () => {
     await Promise.all([a.leave(), b.leave(), c.leave()]);
   });
 
-  test('is not held up by a participant that died inside, nor by a round of which all died', async () => {
+  test('ends a round when some or all of its participants have died', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const sessions = [await Session.open(etcd), await Session.open(etcd)];
     const [a, b] = sessions.map((session) => new DoubleBarrier(session, name, 2)) as [DoubleBarrier, DoubleBarrier];
@@ -129,7 +129,7 @@ describe('DoubleBarrier', () => {
     await Promise.all([c.leave(), d.leave()]);
   });
 
-  test('never lets one through alone, however often and late it gives up', async () => {
+  test('never admits a single participant, however often and late it withdraws', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [barrier] = await barriers(etcd, name, 2);
     for (let round = 0; round < 300; round += 1) {
@@ -139,7 +139,7 @@ describe('DoubleBarrier', () => {
     await expect.poll(() => keys(etcd, name)).toBe(0);
   });
 
-  test('counts a participant whose answer was lost once, and lets it in with the round that it completed', async () => {
+  test('counts a participant whose answer was lost once, and admits it to the round that it completes', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('barrier');
     const [a] = await barriers(etcd, name, 2);
@@ -152,7 +152,7 @@ describe('DoubleBarrier', () => {
     expect(await keys(direct, name)).toBe(0);
   });
 
-  test('lets both in or neither, when one of two gives up at about the time when the other comes', async () => {
+  test('admits both participants or neither when one withdraws while the other enters', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
     const entered = (entering: Promise<void>): Promise<boolean> =>
@@ -174,7 +174,7 @@ describe('DoubleBarrier', () => {
     expect(together).toBeGreaterThan(0);
   });
 
-  test('lets those in who waited for the next round, when all inside have died', async () => {
+  test('admits the participants of the next round when all of the current round have died', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, name] = [openClient({ endpoints }), unique('barrier')];
     const dying = await Promise.all([Session.open(etcd), Session.open(etcd)]);
@@ -188,10 +188,10 @@ describe('DoubleBarrier', () => {
     await Promise.all(next.map((barrier) => barrier.leave()));
   });
 
-  test('refuses more than it is for', async () => {
+  test('rejects a participant beyond its count', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const { id: lease } = await etcd.lease.grant({ ttl: 60 });
-    // Two who have entered, and nobody of them has come to saying so yet.
+    // Two participants have entered, and neither has begun the round yet.
     await etcd.put(`${name}/waiters/1`, '', { lease });
     await etcd.put(`${name}/waiters/2`, '', { lease });
     const [late] = await barriers(etcd, name, 2);
@@ -202,7 +202,7 @@ describe('DoubleBarrier', () => {
     expect((await etcd.range(prefix(`${name}/waiters/`))).count).toBe(2n);
   });
 
-  test('refuses to be left before it is entered, and to be entered twice', async () => {
+  test('rejects a leave before an enter, and a second enter', async () => {
     const [barrier] = await barriers(openClient(), unique('barrier'), 1);
     expect(await errorOf((barrier as DoubleBarrier).leave())).toMatchObject({ reason: 'InvalidInput' });
     await (barrier as DoubleBarrier).enter();
@@ -211,7 +211,7 @@ describe('DoubleBarrier', () => {
   });
 });
 
-test('a DoubleBarrier that was given up while cut off holds up nobody, though history is compacted since', async () => {
+test('a participant that withdraws while it is disconnected blocks nobody, even after a compaction', async () => {
   const { endpoints } = await ownEtcd();
   let isCut = false;
   const cutOff = openClient({

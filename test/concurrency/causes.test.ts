@@ -14,7 +14,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 
-// A wait that runs out of time because no server answers is told apart from one behind another holder.
+// The error of a wait that times out says whether no server answered or another holder had the lock.
 
 const WAITS: Readonly<Record<string, (session: Session, name: string, options: WaitOptions) => Promise<unknown>>> = {
   lock: (session, name, options) => new Mutex(session, name).lock(options),
@@ -28,13 +28,13 @@ const WAITS: Readonly<Record<string, (session: Session, name: string, options: W
   'wait at a barrier': (session, name, options) => new Barrier(session.client, name).wait(options),
 };
 
-describe('a wait that runs out of time', () => {
-  test.for(Object.entries(WAITS))('names the endpoint and the failure when etcd is down: %s', async ([, wait]) => {
+describe('a wait that times out', () => {
+  test.for(Object.entries(WAITS))('names the endpoint and the failure when etcd is down (%s)', async ([, wait]) => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
     const { endpoint } = proxy;
     await proxy.close();
-    // The connection that the client had is gone as soon as a call finds no other.
+    // When this call fails, the client has closed its old connection.
     await errorOf(session.client.get('k', { timeoutMs: 200 }));
     const error = await errorOf(wait(session, unique('lock'), { maxWaitMs: 300 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', endpoint, cause: { reason: 'ConnectFailed', endpoint } });
@@ -42,16 +42,19 @@ describe('a wait that runs out of time', () => {
     expect(error.outcome).toMatch(/^(?:not-sent|rejected)$/);
   });
 
-  test.for(Object.entries(WAITS).slice(0, 5))('says that nothing was sent when nothing was: %s', async ([, wait]) => {
-    const proxy = await faultProxy(inject('endpoints')[0] as string);
-    const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
-    await proxy.close();
-    await errorOf(session.client.get('k', { timeoutMs: 200 }));
-    const error = await errorOf(wait(session, unique('lock'), { maxWaitMs: 300 }));
-    expect(error.outcome).toBe('not-sent');
-  });
+  test.for(Object.entries(WAITS).slice(0, 5))(
+    'says that nothing was sent when no request was sent (%s)',
+    async ([, wait]) => {
+      const proxy = await faultProxy(inject('endpoints')[0] as string);
+      const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
+      await proxy.close();
+      await errorOf(session.client.get('k', { timeoutMs: 200 }));
+      const error = await errorOf(wait(session, unique('lock'), { maxWaitMs: 300 }));
+      expect(error.outcome).toBe('not-sent');
+    },
+  );
 
-  test('has no cause behind another holder, and says that nothing was done', async () => {
+  test('has no cause and says that nothing was done when another holder has the lock', async () => {
     const [name, holder, waiter] = [unique('lock'), await Session.open(openClient()), await Session.open(openClient())];
     await using _held = await new Mutex(holder, name).lock();
     const error = await errorOf(new Mutex(waiter, name).lock({ maxWaitMs: 300 }));
@@ -60,7 +63,7 @@ describe('a wait that runs out of time', () => {
     expect(error.message).toBe('lock not done within maxWaitMs = 300');
   });
 
-  test('says that the outcome is unknown when its key may still be in the queue', async () => {
+  test('says that the outcome is unknown when its queue key may still exist', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const name = unique('lock');
     const [holder, waiter] = [openClient(), openClient({ endpoints: [proxy.endpoint] })];

@@ -6,9 +6,9 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { answerLost, deletes, puts, stagedTransport } from '../support/transactions.js';
 
-// What a participant of a DoubleBarrier comes upon while a transaction of its is on the way.
+// Events that happen while a transaction of a DoubleBarrier's participant is delayed.
 
-test('a round does not begin with one whose session is lost as it is about to say so', async () => {
+test('a round does not begin with a participant whose session is lost before it begins the round', async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   const transport = stagedTransport({
     onTransaction: async (ops, send) => {
@@ -27,7 +27,7 @@ test('a round does not begin with one whose session is lost as it is about to sa
   expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded' });
 });
 
-test('who was told that it is not in does not stay in the round', async () => {
+test('a participant whose enter call failed does not stay in the round', async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   let held = false;
   const transport = stagedTransport({
@@ -47,7 +47,7 @@ test('who was told that it is not in does not stay in the round', async () => {
   await b.leave({ maxWaitMs: 5_000 });
 });
 
-test('a put of a participant that is held up on its way does not come through after it has left', async () => {
+test('a delayed put of a participant does not apply after the participant has left', async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   let letGo: (() => Promise<unknown>) | undefined;
   const transport = stagedTransport({

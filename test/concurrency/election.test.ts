@@ -10,7 +10,7 @@ async function election(etcd: Client, name: string): Promise<Election> {
   return new Election(await Session.open(etcd), name);
 }
 
-/** Collects what an observer is told. */
+/** Collects the leaders that an observer yields. */
 function observed(of: Election): { readonly told: string[]; readonly stop: () => Promise<void> } {
   const told: string[] = [];
   const stop = new AbortController();
@@ -28,7 +28,7 @@ function observed(of: Election): { readonly told: string[]; readonly stop: () =>
   };
 }
 
-test('the leader is who came first; its key bears what it proclaims (S17, S23)', async () => {
+test('the first candidate leads, and its key holds the value that it proclaims (S17, S23)', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const [a, b] = [await election(etcd, name), await election(etcd, name)];
   expect(await a.leader()).toBeUndefined();
@@ -47,7 +47,7 @@ test('the leader is who came first; its key bears what it proclaims (S17, S23)',
   expect(await a.leader()).toBeUndefined();
 });
 
-test('a value left over from an earlier attempt of the same session is not what is proclaimed', async () => {
+test('a campaign replaces the value that an earlier attempt of the same session has put', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const session = await Session.open(etcd);
   await etcd.put(`${name}/${session.leaseId.toString(16)}`, 'old', { lease: session.leaseId });
@@ -55,7 +55,7 @@ test('a value left over from an earlier attempt of the same session is not what 
   expect((await etcd.get(leadership.key))?.text()).toBe('new');
 });
 
-test('candidates of one session queue locally (S22)', async () => {
+test('candidates of one session wait in the local queue (S22)', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const both = await election(etcd, name);
   const first = await both.campaign('1');
@@ -65,7 +65,7 @@ test('candidates of one session queue locally (S22)', async () => {
   expect((await both.campaign('3')).token).toBeGreaterThan(first.token);
 });
 
-test('an observer is told every leader and every proclamation, in order and once (S26)', async () => {
+test('an observer sees every leader and every proclamation once and in order (S26)', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const candidates = await Promise.all(Array.from({ length: 5 }, () => election(etcd, name)));
   const { told, stop } = observed(await election(openClient(), name));
@@ -86,7 +86,7 @@ test('an observer is told every leader and every proclamation, in order and once
   await stop();
 });
 
-test('an observer that comes late begins with the leader of the moment', async () => {
+test('an observer that starts late sees the current leader first', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const leadership = await (await election(etcd, name)).campaign('before');
   await leadership.proclaim('now');
@@ -96,7 +96,7 @@ test('an observer that comes late begins with the leader of the moment', async (
   }
 });
 
-test('an observer survives a compaction while it was cut off, and then tells no leader twice (S26)', async () => {
+test('an observer continues after a compaction during a disconnection, and repeats no leader (S26)', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const name = unique('election');
@@ -116,7 +116,7 @@ test('an observer survives a compaction while it was cut off, and then tells no 
   await stop();
 });
 
-test('candidates that come and go behind the leader, and a compaction, are no news (S26)', async () => {
+test('an observer yields nothing when waiting candidates change or history is compacted (S26)', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const name = unique('election');
@@ -136,7 +136,7 @@ test('candidates that come and go behind the leader, and a compaction, are no ne
   await stop();
 });
 
-test('an observer survives reconnects without losing or repeating a leader (S26)', async () => {
+test('an observer neither loses nor repeats a leader when it reconnects (S26)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('election');
   const candidate = await election(direct, name);
@@ -155,7 +155,7 @@ test('an observer survives reconnects without losing or repeating a leader (S26)
   await stop();
 });
 
-test('a leadership is resumed with the lease it was won with, after the session was orphaned', async () => {
+test('a new session resumes a leadership with the lease of an orphaned session', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const before = await Session.open(etcd, { ttl: 30 });
   const { token } = await new Election(before, name).campaign('me');
@@ -169,7 +169,7 @@ test('a leadership is resumed with the lease it was won with, after the session 
   expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
 });
 
-test('a leadership that is none, or not any more, is not resumed', async () => {
+test('resume rejects when the lease does not lead, or does not lead any more', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const session = await Session.open(etcd);
   const own = new Election(session, name);
@@ -183,7 +183,7 @@ test('a leadership that is none, or not any more, is not resumed', async () => {
   expect((await own.resume(queued.createRevision)).valid()).toBe(true);
 });
 
-test('a leader writes only as long as it leads, and shares its queue with a mutex of the name', async () => {
+test('a leader can write only while it leads, and shares its queue with the mutex of the same name', async () => {
   const [etcd, name, key] = [openClient(), unique('election'), unique()];
   const leadership = await (await election(etcd, name)).campaign('me');
   await leadership.txn({ then: [op.put(key, 'by the leader')] });

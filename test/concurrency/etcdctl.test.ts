@@ -6,7 +6,7 @@ import { openClient, unique } from '../support/client.js';
 
 const etcdctl = inject('etcdctl');
 
-test('etcdctl lock waits behind ours, and ours behind etcdctl (S17)', async (context) => {
+test('etcdctl lock waits for a Mutex, and a Mutex waits for etcdctl lock (S17)', async (context) => {
   if (etcdctl === undefined)
     return context.skip('the server in use, from ETCD_ENDPOINTS or Docker, comes without etcdctl');
   const [etcd, name] = [openClient(), unique('lock')];
@@ -33,7 +33,7 @@ test('etcdctl lock waits behind ours, and ours behind etcdctl (S17)', async (con
   await again.release();
 });
 
-test('etcdctl elect is a candidate among ours, and hears of our leaders', async (context) => {
+test('etcdctl elect campaigns with an Election, and observes its leaders', async (context) => {
   if (etcdctl === undefined)
     return context.skip('the server in use, from ETCD_ENDPOINTS or Docker, comes without etcdctl');
   const [etcd, name] = [openClient(), unique('election')];

@@ -18,7 +18,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await expect.poll(count).toBe(BigInt(length));
     };
 
-    test('is held by one of 50 contenders at a time, in the order of their tokens (S17, S18)', async () => {
+    test('has one holder of 50 contenders at a time, in the order of their tokens (S17, S18)', async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const tokens: bigint[] = [];
       let inside = 0;
@@ -39,7 +39,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await queued(etcd, name, 0);
     });
 
-    test('leaves no key of a wait that is cancelled or timed out, and the others keep their order (S21)', async () => {
+    test('deletes the queue key of a wait that is cancelled or times out, and keeps the order of the others (S21)', async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const first = await take(await Session.open(etcd), name);
       const stop = new AbortController();
@@ -60,7 +60,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await held.release();
     });
 
-    test('ends a wait when its session is lost, though the holder lives on (S20, S21)', async () => {
+    test("ends a wait when the waiter's session is lost and the holder keeps the lock (S20, S21)", async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const holder = await take(await Session.open(etcd), name);
       const session = await Session.open(etcd);
@@ -72,7 +72,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await queued(etcd, name, 1);
     });
 
-    test('tells a holder whose session is lost, lets it write no more, and goes to the next', async () => {
+    test("aborts the holder's signal, refuses its writes, and admits the next when the holder's session is lost", async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const session = await Session.open(etcd);
       const lost = await take(session, name);
@@ -87,7 +87,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       expect(held.valid()).toBe(true);
     });
 
-    test("goes to the next within a second of the end of the killed holder's lease", async () => {
+    test('has its next holder within a second after the lease of a killed holder ends', async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const script = new URL('../support/lock-holder.ts', import.meta.url);
       const args = [inject('endpoints')[0] as string, name, String(TTL), primitive];
@@ -98,16 +98,16 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       const watch = openClient().watch(prefix(`${name}/`), { filters: ['noPut'] });
       await watch.created();
       holder.process.kill('SIGKILL');
-      // etcd ends the lease when it is due and when it has time for that.
+      // etcd may end the lease some time after it expires.
       await watch.batches().next();
       const endedAt = performance.now();
       const held = await waiting;
-      // The bound is the promise itself: a waiter that polls, or is never woken, does not keep it.
+      // The test asserts a time because this bound is the promise: a waiter that polls would break it.
       expect(performance.now() - endedAt).toBeLessThan(1_000);
       await held.release();
     });
 
-    test("wakes one of 20 waiters a release, by the server's own count of watch events (S18)", async () => {
+    test("wakes one of 20 waiters for each release, by the server's own count of watch events (S18)", async () => {
       const { endpoints } = await ownEtcd();
       const [etcd, name] = [openClient({ endpoints }), unique('x')];
       const waiting: Promise<Held | ReentrantHeld>[] = [];
@@ -124,7 +124,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       }
       const sent = (await eventsSent(endpoints)) - before;
       expect(sent).toBeGreaterThanOrEqual(20);
-      // A watch on one's own key may be told of its deletion before it is taken back. Were all woken it would be 210.
+      // A holder's watch of its own key may report the release, too. If each release woke all waiters, it would be 210.
       expect(sent).toBeLessThanOrEqual(20 * 2 * (1 + furtherEvents));
       await held.release();
     });

@@ -12,8 +12,8 @@ import { lock, NEVER, proxied, queueLength } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-describe('releasing', () => {
-  test('deletes only the own key: one put anew under the same name stays (S23)', async () => {
+describe('a release', () => {
+  test("deletes only the holder's own key, not a newer one of the same name (S23)", async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const held = await lock(etcd, name);
     await etcd.delete(held.key);
@@ -22,7 +22,7 @@ describe('releasing', () => {
     expect((await etcd.get(held.key))?.text()).toBe('newer');
   });
 
-  test('repeated late does not delete a newer lock (S25)', async () => {
+  test('does not delete a newer lock when a copy of it arrives late (S25)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const session = await Session.open(etcd);
     const first = await new Mutex(session, name).lock();
@@ -33,7 +33,7 @@ describe('releasing', () => {
     expect((await etcd.get(second.key))?.createRevision).toBe(second.token);
   });
 
-  test('whose answer is lost, with the lock taken again before the retry, leaves the newer lock (S25)', async () => {
+  test('does not delete a newer lock when its answer is lost and it is repeated (S25)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const held = await lock(etcd, name);
@@ -47,7 +47,7 @@ describe('releasing', () => {
     expect(newer.valid()).toBe(true);
   });
 
-  test('aborts the signal first, and may be done twice', async () => {
+  test('aborts the signal first, and may be repeated', async () => {
     const held = await lock(openClient(), unique('lock'));
     const unlocking = held.release();
     expect(held.signal.aborted).toBe(true);
@@ -56,8 +56,8 @@ describe('releasing', () => {
   });
 });
 
-describe('writing under a lock (S23)', () => {
-  test('carries the comparison of the token, and types the answer by the operations', async () => {
+describe('a write of a holder (S23)', () => {
+  test('compares the token, and has responses typed by its operations', async () => {
     const [etcd, key] = [openClient(), unique()];
     const held = await lock(etcd, unique('lock'));
     const result = await held.txn({
@@ -70,7 +70,7 @@ describe('writing under a lock (S23)', () => {
     expect(!again.succeeded && again.responses[0]?.text()).toBe('by the holder');
   });
 
-  test('is refused to a holder whose key is gone, and nothing is written', async () => {
+  test("is refused without effect when the holder's key is gone", async () => {
     const [etcd, key] = [openClient(), unique()];
     const held = await lock(etcd, unique('lock'));
     await openClient().txn({ then: [op.delete(held.key)] });
@@ -79,25 +79,25 @@ describe('writing under a lock (S23)', () => {
     expect(await etcd.get(key)).toBeUndefined();
     expect(held.valid()).toBe(false);
   });
-
-  test('a holder that lost the lock and never released it does not stand in the way of its session (S22)', async () => {
-    const etcd = openClient();
-    const mutex = new Mutex(await Session.open(etcd), unique('lock'));
-    const lost = await mutex.lock();
-    await etcd.delete(lost.key);
-    const again = await mutex.lock({ maxWaitMs: 10_000 });
-    expect([lost.valid(), again.valid()]).toEqual([false, true]);
-  });
-
-  test('a holder whose key is deleted by somebody is told', async () => {
-    const held = await lock(openClient(), unique('lock'));
-    const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)));
-    await openClient().delete(held.key);
-    expect(await told).toMatchObject({ reason: 'LockLost' });
-  });
 });
 
-test('a lock whose session was lost on the way is not handed out', async () => {
+test('a lock that was lost and never released does not block the next locker of its session (S22)', async () => {
+  const etcd = openClient();
+  const mutex = new Mutex(await Session.open(etcd), unique('lock'));
+  const lost = await mutex.lock();
+  await etcd.delete(lost.key);
+  const again = await mutex.lock({ maxWaitMs: 10_000 });
+  expect([lost.valid(), again.valid()]).toEqual([false, true]);
+});
+
+test("a holder's signal aborts when somebody deletes its key", async () => {
+  const held = await lock(openClient(), unique('lock'));
+  const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)));
+  await openClient().delete(held.key);
+  expect(await told).toMatchObject({ reason: 'LockLost' });
+});
+
+test('an acquisition rejects when its session is lost before it completes', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const session = await Session.open(etcd);
   const [lease, key] = [session.leaseId, `${name}/k`];
@@ -113,7 +113,7 @@ test('a lock whose session was lost on the way is not handed out', async () => {
   await expect.poll(() => left).toBe(1);
 });
 
-test('a holder whose watch meets a compaction goes on watching from there', async () => {
+test('a holder watches its key again after a compaction', async () => {
   const { endpoints } = await ownEtcd();
   const { transport, sent } = recordingTransport();
   const [etcd, direct] = [openClient({ endpoints, transport }), openClient({ endpoints })];

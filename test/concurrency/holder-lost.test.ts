@@ -8,7 +8,7 @@ import { errorOf } from '../support/errors.js';
 
 const TTL = 2;
 
-test("when the holder's process is killed, the next in the queue holds within the TTL and a second", async () => {
+test("the next waiter holds the lock within the TTL and a second when the holder's process is killed", async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const holder = startScript(new URL('../support/lock-holder.ts', import.meta.url), [
     inject('endpoints')[0] as string,
@@ -21,13 +21,13 @@ test("when the holder's process is killed, the next in the queue holds within th
   holder.process.kill('SIGKILL');
   const killedAt = performance.now();
   const held = await waiting;
-  // The bound is the promise itself: a waiter that polls, or is never woken, does not keep it.
+  // The test asserts a time because this bound is the promise: a waiter that polls would break it.
   expect(performance.now() - killedAt).toBeLessThan((TTL + 1) * 1_000);
   await held.release();
 });
 
 test.for([0.5, 1.2, 3])(
-  'a holder whose event loop was blocked for %s x TTL learns of it before it can act (S14)',
+  'a holder whose event loop was blocked for %s x TTL sees its signal aborted before it can act (S14)',
   async (factor) => {
     const [etcd, other, name, report] = [openClient(), openClient(), unique('lock'), unique('report')];
     const session = await Session.open(etcd, { ttl: TTL });
@@ -46,7 +46,7 @@ test.for([0.5, 1.2, 3])(
     look('same turn');
     await Promise.all(later);
     if (factor < 1) {
-      // Well within the TTL nothing is lost, and the first renewal after the block keeps it so.
+      // A block well within the TTL loses nothing, because the next renewal comes in time.
       expect(new Set(seen.map(([, aborted]) => aborted))).toEqual(new Set([false]));
       expect((await held.txn({ then: [op.put(report, 'in time')] })).succeeded).toBe(true);
       return held.release();
@@ -60,7 +60,7 @@ test.for([0.5, 1.2, 3])(
       reason: 'LockLost',
       outcome: 'rejected',
     });
-    // Not the client's word alone: the server refuses the token too.
+    // The server refuses the token, too.
     const fenced = await etcd.txn({
       if: [compare.createRevision(held.key, '==', held.token)],
       then: [op.put(report, 'stale')],

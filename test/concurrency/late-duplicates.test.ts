@@ -7,9 +7,9 @@ import { type Client, prefix } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';
 
-// A paused member, a proxy or a host may deliver a copy of any write at any later time (S25). Here each write that a
-// primitive sends is delivered once more after every later step of a history, and what is in the store is compared with a
-// run without copies.
+// A paused member, a proxy or a host may deliver a copy of any write at any later time (S25). These tests deliver each
+// write of a primitive once more after every later step of a history, and compare the store with that of a run without
+// copies.
 
 vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
   ...(await original<object>()),
@@ -21,10 +21,10 @@ const { Semaphore, SelfHealingSession, Session, stm, withLock } = concurrency;
 
 type Step = () => Promise<unknown>;
 
-/** The steps of one run. The writes of `etcd` are copied, those of `other` are not. */
+/** Returns the steps of one run. The test copies the writes of `etcd`, not those of `other`. */
 type History = (etcd: Client, other: Client, name: string) => Promise<readonly Step[]>;
 
-/** A history for each class and function of the packages. A new one without a history fails a test below. */
+/** A history for each exported class and function. The last test fails when one is missing. */
 const HISTORIES: Readonly<Record<string, History>> = {
   Session: async (etcd, other, name) => {
     const session = await Session.open(etcd);
@@ -101,7 +101,7 @@ const HISTORIES: Readonly<Record<string, History>> = {
     const own = new Semaphore(await Session.open(etcd), name, 2);
     const others = new Semaphore(await Session.open(other), name, 2);
     const permits: concurrency.Held[] = [];
-    // The gate opens in the background.
+    // The semaphore releases its gate in the background.
     const acquire = async (semaphore: concurrency.Semaphore): Promise<void> => {
       permits.push(await semaphore.acquire());
       await expect.poll(async () => (await other.range(prefix(`${name}/gate/`))).count).toBe(0n);
@@ -202,7 +202,7 @@ async function unlock(held: concurrency.Held | undefined): Promise<void> {
   await held?.release();
 }
 
-/** Takes an item, and waits until the consumer has left its line, which it does in the background. */
+/** Takes an item, and waits until the consumer has released its lock, which happens in the background. */
 async function dequeue(
   queue: concurrency.Queue | concurrency.PriorityQueue,
   session: concurrency.Session,
@@ -214,13 +214,13 @@ async function dequeue(
 }
 
 interface Write {
-  /** After how many steps it was sent. */
+  /** Number of steps done when the client sent the write. */
   readonly step: number;
   readonly path: string;
   readonly sendAgain: () => Promise<unknown>;
 }
 
-/** A client, and the writes that it has sent so far. */
+/** Returns a client and the writes that it has sent so far. */
 function recordedClient(stepsDone: () => number): { readonly etcd: Client; readonly writes: Write[] } {
   const writes: Write[] = [];
   const etcd = openClient({
@@ -257,7 +257,7 @@ function writesKeys({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   });
 }
 
-/** What a reader finds: keys, values, whether there is a lease, and how often each was put. Random names become equal. */
+/** Describes the keys of a name: value, whether there is a lease, and version. Random parts of names become equal. */
 async function contents(reader: Client, name: string): Promise<readonly string[]> {
   const keys: string[] = [];
   for (const start of [name, `__${name}`]) {
@@ -266,7 +266,7 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
         .keyText()
         .replace(name, 'NAME')
         .replace(/[0-9a-f]{13,}/g, 'X');
-      // These count what happened. How often they were put does not matter.
+      // The version of a counter key does not matter.
       const isCounter = /\/(?:epoch|generation)$/.test(key);
       const value = kv
         .text()
@@ -280,7 +280,7 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
   return keys.sort();
 }
 
-/** Plays a history, and gives what the store holds after each step. `copied` is sent again after each later step. */
+/** Plays a history and returns the store's contents after each step. Sends write `copied` again after each later step. */
 async function play(
   history: History,
   copied: number | undefined,
@@ -295,7 +295,7 @@ async function play(
     await step();
     done += 1;
     const write = copied === undefined ? undefined : writes[copied];
-    // Whatever the server says to a copy.
+    // The server may refuse the copy.
     await write?.sendAgain().catch(() => {});
     if (expected === undefined) states.push(await contents(reader, name));
     else
@@ -310,13 +310,13 @@ async function play(
 }
 
 describe('a copy of a write that arrives after any later step', () => {
-  test.for(Object.entries(HISTORIES))('changes nothing that %s has left in the store', async ([, history]) => {
+  test.for(Object.entries(HISTORIES))('does not change what %s has stored', async ([, history]) => {
     const { states, writes } = await play(history, undefined);
     expect(writes.length).toBeGreaterThan(0);
     await Promise.all(writes.map((_, copied) => play(history, copied, states)));
   });
 
-  test('is tried for everything that the packages export', () => {
+  test('is tested for every export', () => {
     const exported = [...Object.keys(concurrency), ...Object.keys(discovery)];
     expect(exported.filter((name) => !(name in HISTORIES))).toEqual([]);
   });

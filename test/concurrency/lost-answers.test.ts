@@ -6,8 +6,8 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { lock, proxied, queueLength } from '../support/locks.js';
 
-describe('an acquire whose answer is lost (S24)', () => {
-  test('finds its own key again, and leaves no orphan in the queue', async () => {
+describe('an acquisition whose answer is lost (S24)', () => {
+  test('adopts its own key, and leaves no orphan in the queue', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);
@@ -19,7 +19,7 @@ describe('an acquire whose answer is lost (S24)', () => {
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
   });
 
-  test('and that is cancelled at the same time leaves no orphan either', async () => {
+  test('leaves no orphan in the queue when the caller cancels it at the same time', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);
@@ -36,7 +36,7 @@ describe('an acquire whose answer is lost (S24)', () => {
 });
 
 describe('a waiter whose answer or watch is lost', () => {
-  test('waits for its turn all the same (S24)', async () => {
+  test('still waits for the keys before its own (S24)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const first = await lock(direct, name);
@@ -50,7 +50,7 @@ describe('a waiter whose answer or watch is lost', () => {
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
-  test('and whose predecessor leaves meanwhile waits for the one before that (S18)', async () => {
+  test('waits for the next key before its own when its predecessor leaves meanwhile (S18)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);
@@ -91,8 +91,8 @@ describe('a session that watches its queue key for late puts', () => {
   });
 });
 
-describe('an acquire that comes through late (S24)', () => {
-  test('when the lock was taken otherwise and released, leaves no orphan in the queue', async () => {
+describe('a put of an acquisition that applies late (S24)', () => {
+  test('leaves no orphan in the queue when a repetition acquired and released the lock', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);
@@ -111,7 +111,7 @@ describe('an acquire that comes through late (S24)', () => {
   });
 });
 
-test('a wait that nobody answered says what failed last', async () => {
+test('the error of a wait without an answer names the last failure', async () => {
   const refused = { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent' } as const;
   const etcd = openClient({
     interceptors: [

@@ -8,8 +8,8 @@ import { lock, NEVER, plain, proxied, queueLength, TXN, WATCH } from '../support
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-describe('taking a lock', () => {
-  test('puts one key, named by the lock and the lease, with one call; its create revision is the token (S17)', async () => {
+describe('an acquisition', () => {
+  test('puts one key, named by lock and lease, with one call, and its create revision is the token (S17)', async () => {
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ transport });
     const [session, name] = [await Session.open(etcd), unique('lock')];
@@ -23,7 +23,7 @@ describe('taking a lock', () => {
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
   });
 
-  test('excludes others and goes in the order of the queue, each with a greater token (S17, S18)', async () => {
+  test('excludes other contenders, in the order of the queue, each with a greater token (S17, S18)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const holders: bigint[] = [];
     let inside = 0;
@@ -46,7 +46,7 @@ describe('taking a lock', () => {
     expect(new Set(holders).size).toBe(50);
   });
 
-  test('waits on the key right ahead, so that a release wakes one waiter (S18)', async () => {
+  test('watches the key right before its own, so that a release wakes one waiter (S18)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const first = await lock(etcd, name);
     const waiters = [];
@@ -65,7 +65,7 @@ describe('taking a lock', () => {
     for (const { held } of waiters.slice(1)) await (await held).release();
   });
 
-  test('watches the predecessor from now, and reads it again once the watch stands (S19)', async () => {
+  test('watches its predecessor from the current revision, and reads it again after the watch is created (S19)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const first = await lock(etcd, name);
     const { transport, sent } = recordingTransport();
@@ -81,20 +81,20 @@ describe('taking a lock', () => {
     await (await second).release();
   });
 
-  test('is not held up by a predecessor that left and queued again under the same key (S19)', async () => {
+  test('does not wait for a predecessor that left and queued again with the same key (S19)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
     const [keyA, keyB] = [queueKey(name, a.leaseId), queueKey(name, b.leaseId)];
     const first = await enqueue(etcd, keyA, '', NEVER, () => {});
     const second = await enqueue(etcd, keyB, '', NEVER, () => {});
     expect(second.predecessor?.createRevision).toBe(first.own.createRevision);
-    // Between the answer and the watch:
+    // This happens between the answer and the watch.
     await leaveQueue(etcd, keyA.key, first.own.createRevision, NEVER);
     await enqueue(etcd, keyA, '', NEVER, () => {});
     await waitUntilFirst(etcd, second, NEVER);
   });
 
-  test('is refused where the own key went while the predecessor left: the lock was never held (S20)', async () => {
+  test('rejects when its own key is deleted together with its predecessor (S20)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
     const first = await enqueue(etcd, queueKey(name, a.leaseId), '', NEVER, () => {});
@@ -103,7 +103,7 @@ describe('taking a lock', () => {
     expect(await errorOf(waitUntilFirst(etcd, second, NEVER))).toMatchObject({ reason: 'LockLost' });
   });
 
-  test('goes on waiting where a compaction ends the watch on the predecessor (S6, S18)', async () => {
+  test('still waits when a compaction ends the watch of its predecessor (S6, S18)', async () => {
     const { endpoints } = await ownEtcd();
     const { etcd, direct, proxy } = await proxied(endpoints);
     const name = unique('lock');
@@ -119,7 +119,7 @@ describe('taking a lock', () => {
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
-  test('ends at once when the own key is deleted while waiting (S20, S21)', async () => {
+  test('rejects at once when somebody deletes its own key (S20, S21)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
     const session = await Session.open(etcd);
@@ -129,7 +129,7 @@ describe('taking a lock', () => {
     expect(await waiting).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
   });
 
-  test('ends when the session dies while queued, though the holder lives on (S20, S21)', async () => {
+  test('rejects when its session is lost and the holder keeps the lock (S20, S21)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const holder = await lock(etcd, name);
     const session = await Session.open(etcd);
@@ -141,8 +141,8 @@ describe('taking a lock', () => {
   });
 });
 
-describe('a wait that is given up (S21)', () => {
-  test('leaves no key behind when it is cancelled, and the others keep their order', async () => {
+describe('a wait that ends early (S21)', () => {
+  test('deletes its queue key when it is cancelled, and keeps the order of the others', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const first = await lock(etcd, name);
     const stop = new AbortController();
@@ -157,7 +157,7 @@ describe('a wait that is given up (S21)', () => {
     await (await third).release();
   });
 
-  test('leaves no key behind when its time is up, and says so', async () => {
+  test('deletes its queue key when it times out, and says so', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
     const error = await errorOf(lock(etcd, name, { maxWaitMs: 50 }));
@@ -165,7 +165,7 @@ describe('a wait that is given up (S21)', () => {
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(1n);
   });
 
-  test('sends nothing when it was cancelled before', async () => {
+  test('sends nothing when its signal has already aborted', async () => {
     const { transport, sent } = recordingTransport();
     const session = await Session.open(openClient({ transport }));
     sent.length = 0;
@@ -177,7 +177,7 @@ describe('a wait that is given up (S21)', () => {
 });
 
 describe('lockers of one session (S22)', () => {
-  test('queue locally: one holds, in order, each with a token of its own', async () => {
+  test('hold the lock one at a time, in order, each with its own token', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const session = await Session.open(etcd);
     const tokens: bigint[] = [];
@@ -196,7 +196,7 @@ describe('lockers of one session (S22)', () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => Number(a - b)));
   });
 
-  test('that give up while queued locally leave the holder alone', async () => {
+  test('leave the local queue on cancellation without an effect on the holder', async () => {
     const session = await Session.open(openClient());
     const mutex = new Mutex(session, unique('lock'));
     const held = await mutex.lock();
@@ -209,7 +209,7 @@ describe('lockers of one session (S22)', () => {
 });
 
 describe('tryLock', () => {
-  test('takes a free lock, and of a taken one leaves no trace', async () => {
+  test('acquires a free lock, and leaves no key when the lock is held', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [new Mutex(await Session.open(etcd), name), new Mutex(await Session.open(etcd), name)];
     const held = await a.tryLock();
@@ -220,7 +220,7 @@ describe('tryLock', () => {
     expect((await b.tryLock())?.valid()).toBe(true);
   });
 
-  test('does not take a place in the queue, left over from some attempt, for the lock (S24)', async () => {
+  test('does not take a queue key of an earlier attempt for the lock (S24)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const holder = await lock(etcd, name);
     const session = await Session.open(etcd);
@@ -231,14 +231,14 @@ describe('tryLock', () => {
     expect(holder.valid()).toBe(true);
   });
 
-  test('that is cancelled beforehand does not stand in the way of the next', async () => {
+  test('does not block the next attempt when its signal has already aborted', async () => {
     const mutex = new Mutex(await Session.open(openClient()), unique('lock'));
     expect(await errorOf(mutex.tryLock({ signal: AbortSignal.abort() }))).toMatchObject({ reason: 'Canceled' });
     expect((await mutex.tryLock())?.valid()).toBe(true);
   });
 });
 
-test('a lock named "a" waits for the keys of "a/b", which does not wait for it (S38)', async () => {
+test('a lock "a" waits for holders of "a/b", and a lock "a/b" does not wait for holders of "a" (S38)', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const nested = await lock(etcd, `${name}/b`);
   expect(await errorOf(lock(etcd, name, { maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
@@ -248,7 +248,7 @@ test('a lock named "a" waits for the keys of "a/b", which does not wait for it (
   await outer.release();
 });
 
-test('an empty name, and a timeout that is none, are refused before anything is sent', async () => {
+test('an empty name and an invalid maxWaitMs are refused before anything is sent', async () => {
   const session = await Session.open(openClient());
   expect(await errorOf(() => new Mutex(session, ''))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   expect(await errorOf(new Mutex(session, 'x').lock({ maxWaitMs: -1 }))).toMatchObject({

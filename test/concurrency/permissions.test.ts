@@ -15,9 +15,9 @@ import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-// A user with permission for a folder can use every primitive whose name lies in it.
+// A user with permission for a folder can use every primitive whose name lies in the folder.
 
-test('a user with readwrite on "app/" uses every primitive under "app/", but for the priority queue of Go', async () => {
+test('a user with readwrite permission on "app/" can use every primitive under "app/" except PriorityQueue', async () => {
   const { endpoints, root } = await authEtcd();
   const etcd = openClient({ endpoints, auth: USER });
   const [session, other] = [await Session.open(etcd), await Session.open(etcd)];
@@ -38,7 +38,7 @@ test('a user with readwrite on "app/" uses every primitive under "app/", but for
   await Promise.all(both.map((each) => each.enter()));
   await Promise.all(both.map((each) => each.leave()));
 
-  // Go's layout has a key outside of the folder. The error names it.
+  // In Go's layout, one key of a priority queue lies outside the folder. The error names it.
   const priorities = new PriorityQueue(etcd, 'app/priorities');
   expect(await errorOf(priorities.enqueue('item', 1))).toMatchObject({
     reason: 'PermissionDenied',
@@ -49,7 +49,7 @@ test('a user with readwrite on "app/" uses every primitive under "app/", but for
   await priorities.enqueue('item', 1);
   expect((await priorities.dequeue(session)).text()).toBe('item');
 
-  // Without the folder around the name, the helper keys need a permission of their own.
+  // The name has no folder, so the helper keys need another permission.
   await root.auth.roleGrantPermission('app', 'readwrite', prefix('jobs'));
   const outside = new Queue(etcd, 'jobs');
   const error = await errorOf(outside.enqueue('item'));

@@ -20,7 +20,7 @@ async function queue(etcd: Client, name: string): Promise<Consumer> {
 }
 
 describe('Queue', () => {
-  test('gives items in the order in which they were put, each to one consumer', async () => {
+  test('returns items in the order of their puts, each to one consumer', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const producer = await queue(etcd, name);
     const items = Array.from({ length: 40 }, (_, index) => String(index));
@@ -38,7 +38,7 @@ describe('Queue', () => {
     expect(order).toEqual(['a', 'b', 'c']);
   });
 
-  test('takes what a Go program put: keys under NAME/, the oldest change first', async () => {
+  test('returns items of a Go program: keys under NAME/, oldest mod revision first', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     await etcd.put(`${name}/1700000000000000002`, 'first');
     await etcd.put(`${name}/1700000000000000001`, 'second');
@@ -47,7 +47,7 @@ describe('Queue', () => {
     expect(await consumer.enqueue('x')).toMatch(new RegExp(`^${name}/\\d{19}$`));
   });
 
-  test('wakes one of 20 consumers an item, and leaves nothing of a wait that is given up (S21)', async () => {
+  test('wakes one of 20 consumers for each item, and leaves no key of a wait that times out (S21)', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, name] = [openClient({ endpoints }), unique('queue')];
     const waiting = [];
@@ -61,13 +61,14 @@ describe('Queue', () => {
       await producer.enqueue(String(index));
       expect((await waiting[index])?.text()).toBe(String(index));
     }
-    // The item, the one behind in the line, and perhaps one's own key. Were all woken it would be more than 210.
+    // Each item causes events for the item, the next consumer, and perhaps the consumer's own key. If it woke all
+    // consumers, it would be more than 210.
     expect((await eventsSent(endpoints)) - before).toBeLessThanOrEqual(20 * 4);
     expect(await errorOf(producer.dequeue({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(0n);
   });
 
-  test('does not lose an item whose claim was applied while its answer was lost', async () => {
+  test('does not lose an item when the answer of its claim is lost', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('queue');
     await (await queue(direct, name)).enqueue('precious');
@@ -78,7 +79,7 @@ describe('Queue', () => {
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
   });
 
-  test('tells a consumer at once that its place is gone, whose loss is that of nothing', async () => {
+  test('rejects a waiting consumer with outcome rejected when its queue key or session is lost', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const waiting = errorOf((await queue(etcd, name)).dequeue());
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1n);
@@ -91,7 +92,7 @@ describe('Queue', () => {
     expect((await ending).outcome).toBe('rejected');
   });
 
-  test('keeps its items where a consumer dies while it waits', async () => {
+  test('keeps its items when a waiting consumer dies', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const dying = await Session.open(etcd);
     const dead = errorOf(new Queue(etcd, name).dequeue(dying));
@@ -105,7 +106,7 @@ describe('Queue', () => {
 });
 
 describe('PriorityQueue', () => {
-  test('gives the smallest priority first, and equals in the order in which they were put', async () => {
+  test('returns the smallest priority first, and equal priorities in the order of their puts', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const priorities = new PriorityQueue(etcd, name);
     for (const [value, priority] of [
@@ -123,7 +124,7 @@ describe('PriorityQueue', () => {
     expect(order).toEqual(['a', 'b1', 'b2', 'b3', 'c']);
   });
 
-  test('never gives the number of an item that is gone to a later one, whoever else is putting (Go’s keys)', async () => {
+  test("never reuses the number of an item that was taken, as Go's queue", async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const priorities = new PriorityQueue(etcd, name);
     const keys = await Promise.all(Array.from({ length: 20 }, (_, index) => priorities.enqueue(String(index), 1)));
@@ -133,7 +134,7 @@ describe('PriorityQueue', () => {
     expect(await etcd.get(`__${name}/00001`)).toBeDefined();
   });
 
-  test('refuses a priority that is none', async () => {
+  test('refuses an invalid priority', async () => {
     const priorities = new PriorityQueue(openClient(), unique('queue'));
     for (const priority of [-1, 65_536, 0.5, Number.NaN]) {
       expect(await errorOf(priorities.enqueue('x', priority))).toMatchObject({ reason: 'InvalidInput' });

@@ -5,7 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { queueLength } from '../support/locks.js';
 
-test('an owner takes it again at once, and holds it until it has unlocked as often', async () => {
+test('an owner acquires the lock again at once, and holds it until it has released each hold', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const me = {};
@@ -21,7 +21,7 @@ test('an owner takes it again at once, and holds it until it has unlocked as oft
   await queueLength(etcd, name, 0);
 });
 
-test('owners are told apart by identity, also within one session', async () => {
+test('owners are distinguished by identity within one session', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const [a, b] = [{ id: 1 }, { id: 1 }];
@@ -32,7 +32,7 @@ test('owners are told apart by identity, also within one session', async () => {
   expect((await waiting).token).toBeGreaterThan(held.token);
 });
 
-test('an owner that asks twice at the same time gets one lock; if the first gives up, the second goes on', async () => {
+test('two concurrent calls of one owner share the lock, and the second goes on when the first is cancelled', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const other = await new Mutex(await Session.open(etcd), name).lock();
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
@@ -47,7 +47,7 @@ test('an owner that asks twice at the same time gets one lock; if the first give
   expect([again.token, again.count]).toEqual([held.token, 2]);
 });
 
-test('a lock that was lost is had anew, and unlocking the lost one leaves the new one alone', async () => {
+test('an owner acquires a lost lock again, and the release of the lost one does not affect it', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const lost = await mutex.lock('me');
@@ -59,7 +59,7 @@ test('a lock that was lost is had anew, and unlocking the lost one leaves the ne
   expect(anew.valid()).toBe(true);
 });
 
-test('an owner that is none is refused', async () => {
+test('an invalid owner is refused', async () => {
   const mutex = new ReentrantMutex(await Session.open(openClient()), unique('lock'));
   for (const owner of [null, undefined, 5]) {
     expect(await errorOf(mutex.lock(owner as never))).toMatchObject({ reason: 'InvalidInput' });

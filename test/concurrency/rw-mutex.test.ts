@@ -12,7 +12,7 @@ async function rwMutex(etcd: Client, name: string): Promise<RWMutex> {
   return new RWMutex(await Session.open(etcd), name);
 }
 
-test('readers share, a writer is alone', async () => {
+test('readers share the lock, and a writer excludes everybody', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   let [reading, writing, most] = [0, 0, 0];
   await Promise.all(
@@ -35,7 +35,7 @@ test('readers share, a writer is alone', async () => {
   expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
 });
 
-test('a writer waits for the readers before it, and a reader that comes after for the writer', async () => {
+test('a writer waits for earlier readers, and a later reader waits for the writer', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const [r1, r2] = [await (await rwMutex(etcd, name)).readLock(), await (await rwMutex(etcd, name)).readLock()];
   const order: string[] = [];
@@ -59,14 +59,14 @@ test('a writer waits for the readers before it, and a reader that comes after fo
   expect(order).toEqual(['writer', 'reader']);
 });
 
-test('stands on the keys of the RWMutex of Go: NAME/read/…, NAME/write/…', async () => {
+test("an RWMutex uses the keys of Go's RWMutex: NAME/read/…, NAME/write/…", async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const mutex = await rwMutex(etcd, name);
   const read = await mutex.readLock();
   expect(read.key.startsWith(`${name}/read/`)).toBe(true);
   const { id: lease } = await etcd.lease.grant({ ttl: 60 });
   await read.release();
-  // As Go names them, by the clock.
+  // Go names its keys by the clock.
   await etcd.put(`${name}/write/1700000000000000001`, '', { lease });
   expect(await mutex.tryReadLock()).toBeUndefined();
   await etcd.delete(`${name}/write/1700000000000000001`);
@@ -76,7 +76,7 @@ test('stands on the keys of the RWMutex of Go: NAME/read/…, NAME/write/…', a
   await etcd.lease.revoke(lease);
 });
 
-test('a session may read several times, and ends a wait for itself by its time limit alone', async () => {
+test('a session may hold several read locks, and its own write lock waits for them until it times out', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const mutex = await rwMutex(etcd, name);
   const [a, b] = [await mutex.readLock(), await mutex.readLock()];
@@ -87,7 +87,7 @@ test('a session may read several times, and ends a wait for itself by its time l
   expect((await mutex.lock()).valid()).toBe(true);
 });
 
-test('attempts that are given up on the way leave no key, and one watch at most', async () => {
+test('cancelled attempts leave no key, and at most one watch', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const name = unique('rw');
@@ -104,7 +104,7 @@ test('attempts that are given up on the way leave no key, and one watch at most'
   await writer.release();
 });
 
-test('a put that comes through after its wait was given up is taken back (S24)', async () => {
+test('a put that applies after its wait was cancelled is deleted (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('rw');
   const mutex = await rwMutex(etcd, name);
@@ -121,7 +121,7 @@ test('a put that comes through after its wait was given up is taken back (S24)',
   await queueLength(direct, name, 0);
 });
 
-test('a reader whose session ended while the writer left has never held (S20)', async () => {
+test('a reader whose session ends while the writer leaves never holds the lock (S20)', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const writer = await (await rwMutex(etcd, name)).lock();
   const session = await Session.open(etcd);

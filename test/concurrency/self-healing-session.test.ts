@@ -4,7 +4,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { answerLost, deletes, puts, stagedTransport } from '../support/transactions.js';
 
-test('keys are taken for its own after a second gap too, while the lease of the first still lives', async () => {
+test('a session recognizes its keys after a second gap while the lease of the first is alive', async () => {
   const dead = new Set<bigint>();
   const etcd = openClient({ transport: stagedTransport({ dead }) });
   await using session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -20,7 +20,7 @@ test('keys are taken for its own after a second gap too, while the lease of the 
   }
 });
 
-test('a key that is found to be registered already is unregistered all the same', async () => {
+test('unregister deletes a key that register found with the same value', async () => {
   const [etcd, key] = [openClient(), unique('service')];
   await using session = await SelfHealingSession.open(etcd);
   await etcd.put(key, 'x', { lease: session.leaseId });
@@ -29,7 +29,7 @@ test('a key that is found to be registered already is unregistered all the same'
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('a put of a key that comes through after it was unregistered is taken back', async () => {
+test('a put that applies after its key was unregistered is deleted', async () => {
   const [direct, key] = [openClient(), unique('service')];
   let letGo: (() => Promise<unknown>) | undefined;
   const transport = stagedTransport({
@@ -46,7 +46,7 @@ test('a put of a key that comes through after it was unregistered is taken back'
   await expect.poll(() => direct.get(key)).toBeUndefined();
 });
 
-test('a key that is on its way out is not put again after a gap', async () => {
+test('a key that is being unregistered is not put again after a gap', async () => {
   const [direct, key, dead] = [openClient(), unique('service'), new Set<bigint>()];
   const transport = stagedTransport({
     onTransaction: async (ops, send) => {

@@ -6,7 +6,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 
-test('lets in as many as there are permits, never more, in the order in which they asked', async () => {
+test('a semaphore grants its number of permits and no more, in the order of the calls', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const tokens: bigint[] = [];
   let [inside, most] = [0, 0];
@@ -27,7 +27,7 @@ test('lets in as many as there are permits, never more, in the order in which th
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(0n);
 });
 
-test('a session may hold several permits; the next waits until any one of them is free', async () => {
+test('a session may hold several permits, and the next waiter waits for any of them', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const semaphore = new Semaphore(await Session.open(etcd), name, 3);
   const permits = [await semaphore.acquire(), await semaphore.acquire(), await semaphore.acquire()];
@@ -42,7 +42,7 @@ test('a session may hold several permits; the next waits until any one of them i
   await expect.poll(async () => (await semaphore.tryAcquire()) !== undefined).toBe(true);
 });
 
-test('a free permit is had at once, however soon after another', async () => {
+test('tryAcquire returns a free permit right after another acquisition', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const [a, b] = [await Session.open(etcd), await Session.open(openClient())];
   for (let count = 0; count < 10; count += 1) {
@@ -51,7 +51,7 @@ test('a free permit is had at once, however soon after another', async () => {
   expect(await new Semaphore(a, name, 10).tryAcquire()).toBeUndefined();
 });
 
-test('the order is that of asking, across sessions and within one', async () => {
+test('permits are granted in the order of the calls, across sessions and within one', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
   const first = await new Semaphore(a, name, 1).acquire();
@@ -75,7 +75,7 @@ test('the order is that of asking, across sessions and within one', async () => 
   expect(served).toEqual(['1', '2', '3', '4']);
 });
 
-test('permits of a session that is lost are free', async () => {
+test('permits of a lost session are free', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const lost = await Session.open(etcd);
   await new Semaphore(lost, name, 1).acquire();
@@ -84,7 +84,7 @@ test('permits of a session that is lost are free', async () => {
   expect((await next).valid()).toBe(true);
 });
 
-test('a permit whose answer is lost, and which is not waited for any more, is not left behind (S24)', async () => {
+test('a permit whose answer is lost is deleted when its wait is cancelled (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('semaphore');
   const stop = new AbortController();
@@ -96,7 +96,7 @@ test('a permit whose answer is lost, and which is not waited for any more, is no
   await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0n);
 });
 
-test('a permit whose answer is lost is not taken twice (S24)', async () => {
+test('an acquisition whose answer is lost takes one permit (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('semaphore');
   const session = await Session.open(etcd);
@@ -110,7 +110,7 @@ test('a permit whose answer is lost is not taken twice (S24)', async () => {
   await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0n);
 });
 
-test('a number of permits that is none is refused', async () => {
+test('an invalid number of permits is refused', async () => {
   const session = await Session.open(openClient());
   for (const permits of [0, -1, 1.5, Number.NaN]) {
     expect(await errorOf(() => new Semaphore(session, 'x', permits))).toMatchObject({ reason: 'InvalidInput' });

@@ -7,7 +7,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 
-test('a session may have a lease that is there already, and revokes it when it is closed', async () => {
+test('a session can use an existing lease, and revokes it when it is closed', async () => {
   const etcd = openClient();
   const { id: lease } = await etcd.lease.grant({ ttl: 30 });
   const session = await Session.open(etcd, { lease });
@@ -18,7 +18,7 @@ test('a session may have a lease that is there already, and revokes it when it i
   expect((await etcd.lease.timeToLive(lease)).ttl).toBe(-1);
 });
 
-test('a session with a lease that is gone, or that no server confirms in time, does not come about', async () => {
+test('Session.open rejects when its lease is gone or no server confirms it in time', async () => {
   const etcd = openClient();
   expect(await errorOf(Session.open(etcd, { lease: 12_345n }))).toMatchObject({ reason: 'LeaseExpired' });
   const nobody = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 200 });
@@ -30,7 +30,7 @@ test('a session with a lease that is gone, or that no server confirms in time, d
   expect(await errorOf(Session.open(etcd, { lease: 5n, ttl: 5 }))).toMatchObject({ reason: 'InvalidInput' });
 });
 
-test('an orphaned session leaves its lease and its locks to whoever takes the lease over', async () => {
+test('an orphaned session leaves its lease and its locks to the next session with the lease', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const session = await Session.open(etcd, { ttl: 30 });
   const held = await new Mutex(session, name).lock();
@@ -41,7 +41,7 @@ test('an orphaned session leaves its lease and its locks to whoever takes the le
   expect(await etcd.get(held.key)).toBeUndefined();
 });
 
-test('a session whose lease is found to be gone by a lock is over at once', async () => {
+test('a session ends at once when a lock finds its lease gone', async () => {
   const etcd = openClient();
   const session = await Session.open(etcd, { ttl: 60 });
   await openClient().lease.revoke(session.leaseId);
@@ -49,7 +49,7 @@ test('a session whose lease is found to be gone by a lock is over at once', asyn
   expect([session.valid(), session.signal.reason.reason]).toEqual([false, 'LeaseNotFound']);
 });
 
-test('registered keys are put again after a loss of the lease, and a gap tells of it', async () => {
+test('registered keys are put again after the loss of the lease, and a gap is reported', async () => {
   const [etcd, name] = [openClient(), unique('service')];
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
   await session.register(`${name}/a`, 'A');
@@ -77,7 +77,7 @@ test('registered keys are put again after a loss of the lease, and a gap tells o
   expect(await gaps.next()).toMatchObject({ done: true });
 });
 
-test('a key that somebody else has put in the gap is theirs', async () => {
+test('a key that another client has put during the gap is not replaced', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -96,7 +96,7 @@ test('a key that somebody else has put in the gap is theirs', async () => {
   expect((await direct.get(key))?.text()).toBe('theirs');
 });
 
-test('keys given as Buffers are told apart by their bytes', async () => {
+test('keys given as Buffers are distinguished by their bytes', async () => {
   const [etcd, name] = [openClient(), unique('service')];
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
   const keys = [0xf1, 0xf2].map((byte) => Buffer.concat([Buffer.from(name), Buffer.from([byte])]));
@@ -109,7 +109,7 @@ test('keys given as Buffers are told apart by their bytes', async () => {
   await session.close();
 });
 
-test('a registration that was given up on the way out may be given up again, and is not healed meanwhile', async () => {
+test('unregister may be repeated after a timeout, and its key is not put again meanwhile', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -124,7 +124,7 @@ test('a registration that was given up on the way out may be given up again, and
   await session.unregister(key);
 });
 
-test('a put that is held up on its way brings back neither an older value nor a key that was unregistered', async () => {
+test('a delayed put restores neither an older value nor an unregistered key', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 30 });
@@ -146,7 +146,7 @@ test('a put that is held up on its way brings back neither an older value nor a 
   await expect.poll(() => direct.get(`${key}3`)).toBeUndefined();
 });
 
-test('what is registered during a gap is there after it', async () => {
+test('a key that is registered during a gap exists after it', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -163,7 +163,7 @@ test('what is registered during a gap is there after it', async () => {
   await session.close();
 });
 
-test('a registration finds out by itself that the lease is gone', async () => {
+test('register finds that the lease is gone, and waits for the next one', async () => {
   const [etcd, key] = [openClient(), unique('service')];
   const session = await SelfHealingSession.open(etcd, { ttl: 60 });
   await openClient().lease.revoke(session.leaseId);
@@ -174,8 +174,8 @@ test('a registration finds out by itself that the lease is gone', async () => {
   expect(await errorOf(session.register(key, 'y'))).toMatchObject({ reason: 'KeepAliveClosed' });
 });
 
-describe('a client that is closed', () => {
-  test('frees the locks of its sessions at once, those of its namespaces too', async () => {
+describe('a closed client', () => {
+  test("frees the locks of its sessions and of its namespaces' sessions at once", async () => {
     const [etcd, other, name] = [openClient(), openClient(), unique('lock')];
     const [own, inside] = [await Session.open(etcd), await Session.open(etcd.namespace(`${name}/in/`))];
     const held = [await new Mutex(own, `${name}/own`).lock(), await new Mutex(inside, 'lock').lock()];
@@ -187,8 +187,8 @@ describe('a client that is closed', () => {
   });
 
   test.each([
-    ['closed twice at once', (etcd: Client) => Promise.all([etcd.close(), etcd.close()])],
-    ['closed while a session is', (etcd: Client, session: Session) => Promise.all([session.close(), etcd.close()])],
+    ['by two calls', (etcd: Client) => Promise.all([etcd.close(), etcd.close()])],
+    ['beside its session', (etcd: Client, session: Session) => Promise.all([session.close(), etcd.close()])],
     [
       'closed again by who hears of it',
       async (etcd: Client, session: Session) => {
@@ -196,7 +196,7 @@ describe('a client that is closed', () => {
         await etcd.close();
       },
     ],
-  ])('and is %s waits for its locks to be free', async (_, close) => {
+  ])('waits until its locks are free when it is closed %s', async (_, close) => {
     const { etcd, proxy } = await proxied();
     const session = await Session.open(etcd, { ttl: 60 });
     proxy.delay(30);
@@ -204,7 +204,7 @@ describe('a client that is closed', () => {
     expect((await openClient().lease.timeToLive(session.leaseId)).ttl).toBe(-1);
   });
 
-  test('leaves a lease alone whose session was orphaned', async () => {
+  test('does not revoke the lease of an orphaned session', async () => {
     const [etcd, other] = [openClient(), openClient()];
     const session = await Session.open(etcd);
     await session.orphan();
@@ -213,18 +213,18 @@ describe('a client that is closed', () => {
     await other.lease.revoke(session.leaseId);
   });
 
-  test('does not wait long for a server that does not answer', async () => {
+  test('waits for a silent server for 2 s at most', async () => {
     const { etcd, proxy } = await proxied();
     await Session.open(etcd, { ttl: 60 });
     proxy.blackhole();
     const startedAt = performance.now();
     await etcd.close();
-    // Two seconds are what is promised; the session's own close would wait for ten.
+    // The client promises two seconds; the session's own close would wait for ten.
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 });
 
-test('a namespace that is closed closes its own sessions alone', async () => {
+test('a closed namespace closes only its own sessions', async () => {
   const [etcd, pre] = [openClient(), `${unique()}/`];
   const inner = etcd.namespace(pre);
   const [own, inside] = [await Session.open(etcd), await Session.open(inner)];
@@ -233,7 +233,7 @@ test('a namespace that is closed closes its own sessions alone', async () => {
   expect((await etcd.lease.timeToLive(inside.leaseId)).ttl).toBe(-1);
 });
 
-test('a namespace that is closed opens no session, and leaves no lease', async () => {
+test('Session.open on a closed namespace rejects and leaves no lease', async () => {
   const [etcd, ttl] = [openClient(), 4_321];
   const inner = etcd.namespace(`${unique()}/`);
   await inner.close();
@@ -243,7 +243,7 @@ test('a namespace that is closed opens no session, and leaves no lease', async (
   expect(leases.filter(({ grantedTtl }) => grantedTtl === ttl)).toEqual([]);
 });
 
-test('a client that is closed ends the healing', async () => {
+test('a closed client ends the gaps of its self-healing sessions', async () => {
   const etcd = openClient();
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
   await etcd.close();
@@ -251,7 +251,7 @@ test('a client that is closed ends the healing', async () => {
   expect(session.signal.reason).toMatchObject({ reason: 'ClientClosed' });
 });
 
-test('a wait that is over has no listener left on the signal it was given', async () => {
+test("a finished wait leaves no listener on the caller's signal", async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const session = await Session.open(etcd);
   const { signal } = new AbortController();
@@ -260,14 +260,14 @@ test('a wait that is over has no listener left on the signal it was given', asyn
   await held.release();
 });
 
-test('a session with a lease is not opened on a signal that has aborted', async () => {
+test('Session.open with a lease rejects when its signal has already aborted', async () => {
   const etcd = openClient();
   const { id } = await etcd.lease.grant({ ttl: 30 });
   const signal = AbortSignal.abort(new Error('enough'));
   expect(await errorOf(Session.open(etcd, { lease: id, signal }))).toMatchObject({ reason: 'Canceled' });
 });
 
-test('a session that no server revokes in time says so, where its lease lives on', async () => {
+test('close rejects when no server revokes a long lease in time', async () => {
   const { etcd, proxy } = await proxied();
   const session = await Session.open(etcd, { ttl: 60 });
   proxy.blackhole();

@@ -7,12 +7,12 @@ import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-/** Levels under which what was read still holds when the transaction takes effect. */
+/** Levels that compare the keys read when the transaction takes effect. */
 const CHECKED: readonly Isolation[] = ['serializableSnapshot', 'serializable', 'repeatableReads'];
 const ALL: readonly Isolation[] = [...CHECKED, 'readCommitted'];
 
-describe.for(CHECKED)('%s', (isolation) => {
-  test('keeps the sum of a bank, whoever transfers at the same time', async () => {
+describe.for(CHECKED)('stm with isolation %s', (isolation) => {
+  test('keeps the sum of all accounts under concurrent transfers', async () => {
     const [etcd, bank] = [openClient(), unique('bank')];
     const accounts = Array.from({ length: 5 }, (_, index) => `${bank}/${index}`);
     for (const account of accounts) await etcd.put(account, '100');
@@ -34,7 +34,7 @@ describe.for(CHECKED)('%s', (isolation) => {
     expect(balances).not.toEqual([100, 100, 100, 100, 100]);
   });
 
-  test('lets no write skew happen: of two doctors on call one at most leaves', async () => {
+  test('prevents write skew: of two doctors on call, at most one leaves', async () => {
     const etcd = openClient();
     for (let round = 0; round < 10; round += 1) {
       const ward = unique('ward');
@@ -57,7 +57,7 @@ describe.for(CHECKED)('%s', (isolation) => {
     }
   });
 
-  test('tries again with fresh values where what was read has changed, and at last gives up with a typed conflict', async () => {
+  test('runs again with current values after a conflict, and rejects with TxnConflict at last', async () => {
     const [etcd, key] = [openClient(), unique()];
     await etcd.put(key, '0');
     let runs = 0;
@@ -76,8 +76,8 @@ describe.for(CHECKED)('%s', (isolation) => {
   });
 });
 
-describe.for(ALL)('%s', (isolation) => {
-  test('writes all or nothing, sees its own writes, and gives what the function returns', async () => {
+describe.for(ALL)('stm with isolation %s', (isolation) => {
+  test('writes all or nothing, sees its own writes, and returns what the function returns', async () => {
     const [etcd, name] = [openClient(), unique()];
     const lease = (await Session.open(etcd)).leaseId;
     await etcd.put(`${name}/gone`, 'x');
@@ -96,7 +96,7 @@ describe.for(ALL)('%s', (isolation) => {
     expect(await etcd.get(`${name}/gone`)).toBeUndefined();
   });
 
-  test('passes on what the function throws, and writes nothing', async () => {
+  test("throws the function's error and writes nothing", async () => {
     const [etcd, key] = [openClient(), unique()];
     const failing = stm(
       etcd,
@@ -111,7 +111,7 @@ describe.for(ALL)('%s', (isolation) => {
   });
 });
 
-test('snapshot levels read everything as of one revision, repeatable reads each key as of its first read', async () => {
+test('snapshot levels read all keys at one revision, and repeatableReads reads each key once', async () => {
   const [etcd, name] = [openClient(), unique()];
   const [a, b] = [`${name}/a`, `${name}/b`];
   const read = async (isolation: Isolation): Promise<unknown[]> => {
@@ -135,12 +135,12 @@ test('snapshot levels read everything as of one revision, repeatable reads each 
   };
   expect(await read('serializableSnapshot')).toEqual(['1', '1', '1']);
   expect(await read('serializable')).toEqual(['1', '1', '1']);
-  // Its first run saw what never was, 1 and 2, and took no effect.
+  // The first run saw 1 and 2, a state that never existed, and took no effect.
   expect(await read('repeatableReads')).toEqual(['2', '2', '2']);
   expect(await read('readCommitted')).toEqual(['1', '2', '2']);
 });
 
-test('a blind write over a later one is a conflict under serializableSnapshot alone', async () => {
+test('a write without a read over a later write conflicts only under serializableSnapshot', async () => {
   const [etcd, name] = [openClient(), unique()];
   const runsOf = async (isolation: Isolation): Promise<number> => {
     let runs = 0;
@@ -160,7 +160,7 @@ test('a blind write over a later one is a conflict under serializableSnapshot al
   expect(await runsOf('serializable')).toBe(1);
 });
 
-test('a revision compacted in the midst of a run is read anew', async () => {
+test('a run whose revision is compacted runs again', async () => {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });
   await etcd.put('a', '1');
@@ -177,7 +177,7 @@ test('a revision compacted in the midst of a run is read anew', async () => {
   expect([result, runs]).toEqual([['2', '2'], 2]);
 });
 
-test('a commit whose answer is lost is not repeated: the error says that the outcome is unknown', async () => {
+test('a commit whose answer is lost is not repeated, and rejects with outcome unknown', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique();
   let runs = 0;
@@ -193,7 +193,7 @@ test('a commit whose answer is lost is not repeated: the error says that the out
   expect([runs, (await direct.get(`${key}-written`))?.version]).toEqual([1, 1n]);
 });
 
-test('keys and values given as Buffers count by their bytes, as they were when they were given', async () => {
+test('keys and values given as Buffers are used as they were at the call', async () => {
   const [etcd, name] = [openClient(), unique()];
   const key = (byte: number): Buffer => Buffer.concat([Buffer.from(name), Buffer.from([byte])]);
   const value = Buffer.from('one');
@@ -208,7 +208,7 @@ test('keys and values given as Buffers count by their bytes, as they were when t
   await etcd.txn({ then: [op.put(key(0xf1), 'a'), op.put(key(0xf2), 'b')] });
 });
 
-test('time that runs out while it reads has written nothing, and says so', async () => {
+test('a timeout during a read rejects with outcome rejected', async () => {
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
@@ -216,7 +216,7 @@ test('time that runs out while it reads has written nothing, and says so', async
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
 });
 
-test('time that runs out while it commits leaves open whether it took effect', async () => {
+test('a timeout during a commit rejects with outcome unknown', async () => {
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
@@ -224,7 +224,7 @@ test('time that runs out while it commits leaves open whether it took effect', a
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('a level, a number of attempts and keys that are none are refused', async () => {
+test('an invalid level, number of attempts or key is refused', async () => {
   const etcd = openClient();
   expect(await errorOf(stm(etcd, () => {}, { isolation: 'none' as Isolation }))).toMatchObject({
     reason: 'InvalidInput',

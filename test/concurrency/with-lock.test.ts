@@ -8,7 +8,7 @@ import { faultProxy } from '../support/fault-proxy.js';
 import { lock, proxied, queueLength } from '../support/locks.js';
 
 describe('withLock', () => {
-  test('runs under the lock, gives back the result, and leaves nothing', async () => {
+  test('runs the action under the lock, returns its result, and leaves no key', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     let lease = 0n;
     const result = await withLock(etcd, name, async (held) => {
@@ -20,13 +20,13 @@ describe('withLock', () => {
     expect(await etcd.lease.timeToLive(lease)).toMatchObject({ ttl: -1 });
   });
 
-  test('releases when the action fails, with its error', async () => {
+  test("releases the lock and throws the action's error", async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await expect(withLock(etcd, name, () => Promise.reject(new Error('no luck')))).rejects.toThrow('no luck');
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
   });
 
-  test('gives up in time where no server answers', async () => {
+  test('rejects in time when no server answers', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const { endpoint } = proxy;
     await proxy.close();
@@ -43,7 +43,7 @@ describe('withLock', () => {
     );
   });
 
-  test('waits for a server beyond the time limit of a call where it has no time limit of its own', async () => {
+  test("waits for a server longer than a call's time limit when it has no limit of its own", async () => {
     let attempts = 0;
     let isDown = true;
     const etcd = openClient({
@@ -51,7 +51,7 @@ describe('withLock', () => {
         {
           unary: async (call, next) => {
             if (!isDown) return next(call);
-            // Each attempt runs into the client's time limit, and the third one is the last that does.
+            // The first three attempts time out.
             attempts += 1;
             isDown = attempts < 3;
             throw timedOut('call', call.timeoutMs, 'not-sent', call.method.path);
@@ -63,7 +63,7 @@ describe('withLock', () => {
     expect(attempts).toBe(3);
   });
 
-  test('gives back the result of an action that has released the lock itself', async () => {
+  test('returns the result of an action that releases the lock itself', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const result = await withLock(etcd, name, async (held) => {
       await held.release();
@@ -73,7 +73,7 @@ describe('withLock', () => {
     expect(result).toBe('done');
   });
 
-  test('gives up in time where the servers fall silent', async () => {
+  test('rejects in time when the servers stop answering', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);
@@ -82,12 +82,12 @@ describe('withLock', () => {
     proxy.blackhole();
     const start = performance.now();
     expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded' });
-    // A bound for hangs: cleaning up alone would take ten seconds.
+    // This bounds a hang: the clean-up alone would take ten seconds.
     expect(performance.now() - start).toBeLessThan(6_000);
     await holder.release();
   });
 
-  test('rejects when the lock was lost before the action was done', async () => {
+  test('rejects when the lock is lost before the action ends', async () => {
     const etcd = openClient();
     const lost = withLock(etcd, unique('lock'), async (held) => {
       await openClient().delete(held.key);

@@ -6,7 +6,7 @@ import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-test('an endpoint is found while its session lives, and gone with it', async () => {
+test('an endpoint is listed while its session lives, and not afterwards', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
@@ -23,12 +23,12 @@ test('an endpoint is found while its session lives, and gone with it', async () 
   expect((await service.list()).size).toBe(0);
 });
 
-test("stands on the layout of Go's naming/endpoints", async () => {
+test("a service uses the layout of Go's naming/endpoints", async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   await service.register(await Session.open(etcd), 'ts', { address: 'h:1', metadata: 'blue' });
   expect((await etcd.get(`${target}/ts`))?.text()).toBe('{"Op":0,"Addr":"h:1","Metadata":"blue"}');
-  // As Go writes them, and what is no endpoint.
+  // Values as Go writes them, and values that are not endpoints.
   await etcd.put(`${target}/go`, '{"Op":0,"Addr":"h:2","Metadata":null}');
   await etcd.put(`${target}/other`, 'not JSON');
   await etcd.put(`${target}/list`, '[1]');
@@ -36,7 +36,7 @@ test("stands on the layout of Go's naming/endpoints", async () => {
   expect((await service.list()).get(`${target}/go`)).toEqual({ address: 'h:2' });
 });
 
-test('a watcher is told of all endpoints and then of each change', async () => {
+test('a watcher sees all endpoints and then each change', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const session = await Session.open(etcd);
@@ -55,7 +55,7 @@ test('a watcher is told of all endpoints and then of each change', async () => {
   await updates.return();
 });
 
-test('a watcher whose history was compacted is told the difference', async () => {
+test('a watcher sees the difference when history was compacted', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const service = new Service(direct, 'api');
@@ -78,7 +78,7 @@ test('a watcher whose history was compacted is told the difference', async () =>
   await updates.return();
 });
 
-test('an endpoint in a self-healing session comes back after its lease was lost', async () => {
+test('an endpoint of a self-healing session is registered again after the loss of its lease', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -91,7 +91,7 @@ test('an endpoint in a self-healing session comes back after its lease was lost'
   await session.close();
 });
 
-test('a registration that another program has replaced is left alone when it is closed', async () => {
+test('close does not delete an endpoint that another program has replaced', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const old = await service.register(await Session.open(etcd), 'a', { address: 'h:1' });
@@ -100,7 +100,7 @@ test('a registration that another program has replaced is left alone when it is 
   expect([...(await service.list()).values()]).toEqual([{ address: 'h:2' }]);
 });
 
-test('a session of another namespace is refused: it would put the endpoint where nobody looks', async () => {
+test('a session of another namespace is refused, because its key would not be found', async () => {
   const etcd = openClient();
   const session = await SelfHealingSession.open(etcd);
   const service = new Service(etcd.namespace('app/'), unique());
@@ -108,7 +108,7 @@ test('a session of another namespace is refused: it would put the endpoint where
   await session.close();
 });
 
-test('names and endpoints that are none are refused', async () => {
+test('invalid names and endpoints are refused', async () => {
   const etcd = openClient();
   for (const target of ['', 'a/', 5 as never]) {
     expect(await errorOf(() => new Service(etcd, target))).toMatchObject({ reason: 'InvalidInput' });
