@@ -7,9 +7,9 @@ import { fuzz } from '../support/fuzz.js';
 
 interface Input {
   readonly status: number;
-  /** Of the body, as they come. */
+  /** The chunks of the body, in order. */
   readonly pieces: readonly string[];
-  /** Whether the body breaks off after them. */
+  /** Whether the body breaks off after the chunks. */
   readonly breaks: boolean;
   readonly how: 'unary' | 'watch' | 'keepalive';
 }
@@ -53,7 +53,7 @@ const good = fc.constantFrom('{"header":{},"count":"5"}', '{"header":{"revision"
 
 fuzz<Input>({
   target: 'gateway',
-  property: 'whatever a gateway answers is a message, an error, or the end of a stream',
+  property: 'a gateway client turns any response into a message, an EtcdError, or the end of a stream',
   inputs: fc.record({
     status: fc.oneof(
       { weight: 4, arbitrary: fc.constant(200) },
@@ -86,7 +86,8 @@ fuzz<Input>({
           { method: method as never },
           {
             message: (message) => {
-              if (ended || typeof message !== 'object') reject(new Error('a message after the end, or none'));
+              if (ended || typeof message !== 'object')
+                reject(new Error('a message after the end, or a message that is not an object'));
             },
             end: (error) => {
               if (ended) reject(new Error('ended twice'));
@@ -105,7 +106,7 @@ fuzz<Input>({
     const call = { method, request: { key: new Uint8Array([1]) }, timeoutMs: 5_000, deadline: monotonicMs() + 5_000 };
     return transport.unary(call).then(
       ({ count }) => {
-        if (typeof count !== 'bigint') throw new Error('an answer that is none');
+        if (typeof count !== 'bigint') throw new Error('a response without a count');
         return 'answer';
       },
       (error: unknown) => {
@@ -131,7 +132,7 @@ function answer({ status, pieces, breaks }: Input): Response {
   return new Response(body, { status });
 }
 
-/** The same text in pieces. */
+/** The text cut into pieces at random places. */
 function cut(text: string): fc.Arbitrary<string[]> {
   return fc.array(fc.nat({ max: text.length }), { maxLength: 4 }).map((at) => {
     const sorted = [0, ...at.sort((a, b) => a - b), text.length];

@@ -11,7 +11,7 @@ import { httpServer, openGateway } from '../support/gateway.js';
 
 const CREATED = '{"result":{"header":{"revision":"5"},"watch_id":"1","created":true}}\n';
 
-test('an answer that is too long is not read on, and its connection is given up', async () => {
+test('a client stops reading a response that is too long, and closes its connection', async () => {
   let closed = false;
   const url = await httpServer((request, response) => {
     request.resume();
@@ -26,7 +26,7 @@ test('an answer that is too long is not read on, and its connection is given up'
   await expect.poll(() => closed, { timeout: 3_000 }).toBe(true);
 });
 
-test('a watch that has something to say is not opened anew, however long it lasts', async () => {
+test('a watch that delivers events more often than silenceMs keeps its first request', async () => {
   let watches = 0;
   const url = await httpServer(async (request, response) => {
     request.resume();
@@ -45,7 +45,7 @@ test('a watch that has something to say is not opened anew, however long it last
   expect(watches).toBe(1);
 });
 
-test('a character that is split over two chunks is read as one', async () => {
+test('a client decodes a character whose bytes arrive in two chunks', async () => {
   const url = await httpServer(async (request, response) => {
     request.resume();
     const bytes = Buffer.from('{"header":{},"users":["\u{1f512}"]}');
@@ -57,7 +57,7 @@ test('a character that is split over two chunks is read as one', async () => {
   expect((await openGateway({ endpoints: [url] }).auth.userList()).users).toEqual(['\u{1f512}']);
 });
 
-test('a line without end does not fill the memory', async () => {
+test('a watch fails with ResourceExhausted when a line of its response exceeds maxReceiveBytes', async () => {
   const url = await httpServer((request, response) => {
     request.resume();
     response.write(CREATED);
@@ -67,7 +67,7 @@ test('a line without end does not fill the memory', async () => {
   expect(await errorOf(watch.batches().next())).toMatchObject({ code: 'ResourceExhausted' });
 });
 
-test('a stream that was canceled is not held by its transport', async () => {
+test('a gateway transport keeps no reference to a canceled stream', async () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const url = await httpServer((request, response) => {

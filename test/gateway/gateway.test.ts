@@ -4,7 +4,7 @@ import type { Event } from '../../src/gen/mvccpb/kv.js';
 import { prefix } from '../../src/index.js';
 import type { Method } from '../../src/protobuf/schema.js';
 import { gateway } from '../../src/transport/gateway/index.js';
-import { gatewayPath } from '../../src/transport/gateway/paths.js';
+import { gatewayPath } from '../../src/transport/gateway/rpcs.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
 import { unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -13,14 +13,14 @@ import { ownEtcd } from '../support/own-etcd.js';
 
 const allMethods = Object.values(methods).flatMap((service): Method<unknown, unknown>[] => Object.values(service));
 
-describe('over the gateway', () => {
+describe('the JSON gateway', () => {
   test.each(allMethods.map((method) => [method.path, method] as const))(
-    '%s is there, or refused',
+    'serves %s at the HTTP path of the table, or the table has no path for it',
     async (_, method) => {
       const [endpoint = ''] = inject('endpoints');
       const path = gatewayPath(method);
       if (path === undefined) return expect(method.path).toBe('/etcdserverpb.KV/RangeStream');
-      // Not by its own method: the path is there whatever would be done.
+      // A GET shows that the path exists, and has no effect, because the gateway takes only POST.
       const { status } = await fetch(endpoint + path, { method: 'GET' });
       const missing = ['HashKV', 'AuthStatus', 'Downgrade'].some((name) => path.includes(name.toLowerCase()));
       if (inject('etcdVersion')?.startsWith('3.4.') && (missing || path === '/v3/auth/status'))
@@ -29,7 +29,7 @@ describe('over the gateway', () => {
     },
   );
 
-  test('a call that it has not is refused by a reason, and nothing is sent', async () => {
+  test('has no RangeStream, so the client rejects the call with NotInGateway and sends nothing', async () => {
     const stream = openGateway().raw.kv.rangeStream({ key: Buffer.from('a') });
     expect(await errorOf(stream.next())).toMatchObject({
       reason: 'NotInGateway',
@@ -39,7 +39,7 @@ describe('over the gateway', () => {
     });
   });
 
-  test('progress of a watch cannot be asked for, and the watch goes on', async () => {
+  test('cannot report the progress of a watch, so requestProgress throws and the watch goes on', async () => {
     const etcd = openGateway();
     const key = unique();
     const watch = etcd.watch(key);
@@ -52,7 +52,7 @@ describe('over the gateway', () => {
     }
   });
 
-  test('many watches come and go on their own, and each has its events once and in order', async () => {
+  test('carries many watches at once, of which each delivers its events once and in order', async () => {
     const etcd = openGateway();
     const name = unique();
     const watches = Array.from({ length: 20 }, (_, index) => etcd.watch(prefix(`${name}/${index % 4}/`)));
@@ -67,7 +67,7 @@ describe('over the gateway', () => {
     }
   });
 
-  test('a snapshot comes whole', async () => {
+  test('delivers a complete snapshot', async () => {
     const { endpoints } = await ownEtcd();
     const [endpoint = ''] = endpoints;
     let bytes = 0;
@@ -75,7 +75,7 @@ describe('over the gateway', () => {
     expect(bytes % 512).toBe(32);
   });
 
-  test('errors of the server bear their reasons', async () => {
+  test('passes on the reasons of server errors', async () => {
     expect(await errorOf(openGateway().put(unique(), 'x', { lease: 99n }))).toMatchObject({
       reason: 'LeaseNotFound',
       outcome: 'rejected',
@@ -92,7 +92,7 @@ describe('over the gateway', () => {
     });
   });
 
-  test('logs in, and watches with the token', async () => {
+  test('accepts a token for calls and watches', async () => {
     const { endpoints } = await authEtcd();
     const etcd = openGateway({ endpoints, auth: USER });
     const watch = etcd.watch('app/k');
@@ -104,7 +104,7 @@ describe('over the gateway', () => {
   });
 });
 
-test('a watch that a gateway ends before it was created is asked for again', async () => {
+test('a client creates a watch again when the gateway ends the response before the watch is created', async () => {
   let requests = 0;
   const url = await httpServer((request, response) => {
     requests += 1;
@@ -116,7 +116,7 @@ test('a watch that a gateway ends before it was created is asked for again', asy
   await watch.close();
 });
 
-test('a watch that is silent is opened anew, from where it was', async () => {
+test('a client opens a silent watch again at the revision that it has reached', async () => {
   const key = unique();
   let watches = 0;
   const transport = gateway({
@@ -140,7 +140,7 @@ test('a watch that is silent is opened anew, from where it was', async () => {
   await watch.close();
 });
 
-test('a watch whose events are not taken is not silent', async () => {
+test('a watch does not count as silent while its caller takes no events', async () => {
   const key = unique();
   const stream = openGateway({ transport: gateway({ silenceMs: 200 }) }).raw.watch.watch();
   stream.send({ requestUnion: { case: 'createRequest', value: { key: Buffer.from(key) } } });
@@ -155,7 +155,7 @@ test('a watch whose events are not taken is not silent', async () => {
   stream.cancel();
 });
 
-test('watches that ask for no number get one each, and a canceled one is told of', async () => {
+test('a watch stream gives each watch an ID of its own, and confirms the cancellation of a watch', async () => {
   const stream = openGateway().raw.watch.watch();
   const created: bigint[] = [];
   for (const key of ['a', 'b']) {

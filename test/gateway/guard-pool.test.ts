@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { EtcdError } from '../../src/errors/etcd-error.js';
 import { methods } from '../../src/gen/methods.js';
 import { toBytes } from '../../src/runtime/bytes.js';
-import { type Ask, GuardPool } from '../../src/transport/gateway/guard-pool.js';
+import { GuardPool, type MakeCall } from '../../src/transport/gateway/write-guards.js';
 import { errorOf } from '../support/errors.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
@@ -23,39 +23,39 @@ afterEach(() => {
 
 const header = { clusterId: 1n, memberId: 1n, revision: 7n, raftTerm: 1n };
 
-/** A server that grants and puts. */
-const ask: Ask = async (method) => {
+/** A server that grants each lease and applies each transaction. */
+const ask: MakeCall = async (method) => {
   if (method.path === methods.lease.leaseGrant.path) return { header, id: 1n, ttl: 600n, error: '' } as never;
   created += 1;
   return { header, succeeded: true, responses: [{ response: undefined }] } as never;
 };
 const { signal } = new AbortController();
 
-test('a guard is used again for five minutes', async () => {
+test('a guard pool uses a guard for five minutes', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
-  pool.putBack(await pool.take(ask, signal));
+  pool.release(await pool.take(ask, signal));
   for (const [passes, expected] of [
     [299_999, 1],
     [1, 2],
   ]) {
     await clock.pass(passes as number);
     wallMs += passes as number;
-    pool.putBack(await pool.take(ask, signal));
+    pool.release(await pool.take(ask, signal));
     expect(created).toBe(expected);
   }
 });
 
-test.each([300_000, -1])('a guard is not used after the wall clock has jumped by %d ms', async (jump) => {
+test.each([300_000, -1])('a guard pool drops a guard when the wall clock jumps by %d ms', async (jump) => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
-  pool.putBack(await pool.take(ask, signal));
+  pool.release(await pool.take(ask, signal));
   wallMs += jump;
   await pool.take(ask, signal);
   expect(created).toBe(2);
 });
 
-test('a guard is created once, although its lease and its key are there already', async () => {
+test('a guard pool takes over the lease and the key of an earlier copy of its requests', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
-  const second: Ask = async (method) => {
+  const second: MakeCall = async (method) => {
     if (method.path === methods.lease.leaseGrant.path)
       throw new EtcdError('', { code: 'FailedPrecondition', reason: 'LeaseExist', outcome: 'rejected' });
     const kv = { key: toBytes('k', 'k'), value: toBytes('0', 'v'), modRevision: 5n };
@@ -65,9 +65,9 @@ test('a guard is created once, although its lease and its key are there already'
   expect((await pool.take(second, signal)).revision).toBe(5n);
 });
 
-test('a guard that somebody deleted before it was used means that the write was not sent', async () => {
+test('a guard pool rejects with outcome not-sent when another client deletes the guard key at once', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
-  const deleted: Ask = async (method) => {
+  const deleted: MakeCall = async (method) => {
     if (method.path === methods.lease.leaseGrant.path) return { header, id: 1n, ttl: 600n, error: '' } as never;
     const response = { case: 'responseRange', value: { kvs: [] } };
     return { header, succeeded: false, responses: [{ response }] } as never;
@@ -75,9 +75,9 @@ test('a guard that somebody deleted before it was used means that the write was 
   expect(await errorOf(pool.take(deleted, signal))).toMatchObject({ outcome: 'not-sent', code: 'Unavailable' });
 });
 
-test('guards that could not be created take no place in the pool', async () => {
+test('a guard pool frees the place of a guard that it could not create', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
-  const failing: Ask = () => {
+  const failing: MakeCall = () => {
     const lost = { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' } as const;
     return Promise.reject(new EtcdError('', lost));
   };

@@ -7,11 +7,11 @@ import { unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { httpServer, openGateway } from '../support/gateway.js';
 
-describe('what is sent', () => {
+describe('the gateway transport', () => {
   test.each([
-    ['everywhere', undefined, 'true'],
-    ['where only headers of CORS may be sent', false, undefined],
-  ])('%s has the token, and asks for a leader as it can', async (_, allHeaders, hasLeader) => {
+    ['the token and hasleader by default', undefined, 'true'],
+    ['the token without hasleader if allHeaders is false', false, undefined],
+  ])('sends %s', async (_, allHeaders, hasLeader) => {
     const requests: IncomingMessage[] = [];
     const url = await httpServer((request) => void requests.push(request));
     const auth = { token: 'a.token', allowPlaintext: true };
@@ -23,7 +23,7 @@ describe('what is sent', () => {
     await watch.close();
   });
 
-  test('goes by the fetch that is given', async () => {
+  test('sends requests with the fetch of its options', async () => {
     const urls: string[] = [];
     const etcd = openGateway({
       transport: gateway({
@@ -39,22 +39,22 @@ describe('what is sent', () => {
 
   test.each([
     ['a Unix socket', { endpoints: ['unix:///tmp/etcd'] }],
-    ['options of TLS', { tls: { serverName: 'other' }, endpoints: ['https://127.0.0.1:1'] }],
-  ])('is nothing where it was told of %s', async (_, options) => {
+    ['TLS options', { tls: { serverName: 'other' }, endpoints: ['https://127.0.0.1:1'] }],
+  ])('refuses %s', async (_, options) => {
     expect(await errorOf(() => openGateway(options))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   });
 
-  test('is nothing that does not fit, as over any transport', async () => {
+  test('refuses a request longer than maxRequestBytes', async () => {
     const etcd = openGateway({ maxRequestBytes: 1_000 });
     expect(await errorOf(etcd.put('k', 'x'.repeat(1_001)))).toMatchObject({ reason: 'InvalidInput' });
   });
 });
 
-describe('a write', () => {
+describe('a put over the gateway', () => {
   const put = (url: string): Promise<unknown> =>
     openGateway({ endpoints: [url] }).put('the-key', 'the-value', { timeoutMs: 400 });
 
-  test('was not sent where nobody listens', async () => {
+  test('rejects with outcome not-sent when no process listens at the endpoint', async () => {
     const [port] = await freePorts(1);
     expect(await errorOf(put(`http://127.0.0.1:${port}`))).toMatchObject({
       outcome: 'not-sent',
@@ -63,7 +63,7 @@ describe('a write', () => {
   });
 
   test.each(['EHOSTUNREACH', 'ENETUNREACH', 'ECONNRESET'])(
-    'that ends with %s may have been done: a connection that stood may end so too',
+    'rejects with outcome unknown after %s, because an established connection can end with it',
     async (code) => {
       const transport = gateway({
         fetch: () => Promise.reject(new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) })),
@@ -74,28 +74,40 @@ describe('a write', () => {
 
   test.each<[string, RequestListener, object]>([
     [
-      'whose connection breaks',
+      'the connection breaks',
       (request) => request.on('data', () => request.destroy()),
       { reason: 'ConnectionLost', code: 'Unavailable' },
     ],
     [
-      'that is answered by a proxy',
+      'a proxy answers with status 502',
       (_, response) => void response.writeHead(502).end('<html>'),
       { code: 'Unavailable' },
     ],
-    ['that is sent elsewhere', (_, response) => void response.writeHead(302, { location: '/' }).end(), {}],
-    ['that is sent elsewhere as it is', (_, response) => void response.writeHead(307, { location: '/' }).end(), {}],
     [
-      'that something calls well',
+      'the response is a redirection with status 302',
+      (_, response) => void response.writeHead(302, { location: '/' }).end(),
+      {},
+    ],
+    [
+      'the response is a redirection with status 307',
+      (_, response) => void response.writeHead(307, { location: '/' }).end(),
+      {},
+    ],
+    [
+      'a proxy answers with a health report and status 200',
       (_, response) => void response.end('{"status":"ok"}'),
       { reason: 'MalformedMessage' },
     ],
-    ['that gets no answer', (_, response) => void response.writeHead(204).end(), { reason: 'MalformedMessage' }],
-    ['that fails with OK', (_, response) => void response.writeHead(500).end('{"code":0}'), { code: 'Unknown' }],
-    ['that is answered by a page', (_, response) => void response.end('<html>'), { reason: 'MalformedMessage' }],
-    ['that is not answered', () => {}, { reason: 'DeadlineExceeded' }],
+    ['the response has no body', (_, response) => void response.writeHead(204).end(), { reason: 'MalformedMessage' }],
     [
-      'whose answer breaks off',
+      'the error in the response has the code OK',
+      (_, response) => void response.writeHead(500).end('{"code":0}'),
+      { code: 'Unknown' },
+    ],
+    ['the response is a page', (_, response) => void response.end('<html>'), { reason: 'MalformedMessage' }],
+    ['no response arrives', () => {}, { reason: 'DeadlineExceeded' }],
+    [
+      'the response breaks off',
       (_, response) => {
         response.write('{"header":');
         setTimeout(() => response.destroy(), 20);
@@ -103,11 +115,11 @@ describe('a write', () => {
       { reason: 'ConnectionLost' },
     ],
     [
-      'whose server fails on the way',
+      'the member loses its leader',
       (_, response) => void response.writeHead(503).end('{"code":14,"message":"etcdserver: leader changed"}'),
       { reason: 'LeaderChanged' },
     ],
-  ])('%s may have been done, and is not repeated', async (_, listener, expected) => {
+  ])('rejects with outcome unknown and sends no second request when %s', async (_, listener, expected) => {
     let requests = 0;
     const url = await httpServer((request, response) => {
       requests += 1;
@@ -120,14 +132,14 @@ describe('a write', () => {
   });
 
   test.each(['404 page not found', '{"code":5,"message":"Not Found","details":[]}'])(
-    'is refused where there is no gateway: %s',
+    'rejects with NotInGateway and outcome rejected when the server answers 404 with %s',
     async (text) => {
       const url = await httpServer((_, response) => void response.writeHead(404).end(text));
       expect(await errorOf(put(url))).toMatchObject({ reason: 'NotInGateway', outcome: 'rejected' });
     },
   );
 
-  test('that is given up by its signal says that it may have been done', async () => {
+  test('rejects with outcome unknown when its signal aborts after it was sent', async () => {
     const url = await httpServer(() => {});
     const giveUp = new AbortController();
     const etcd = openGateway({ endpoints: [url] });
@@ -136,7 +148,7 @@ describe('a write', () => {
     expect(await writing).toMatchObject({ reason: 'Canceled', outcome: 'unknown' });
   });
 
-  test('ends with its client', async () => {
+  test('rejects with ClientClosed when its client is closed', async () => {
     const url = await httpServer(() => {});
     const etcd = openGateway({ endpoints: [url] });
     const writing = errorOf(etcd.put('k', 'v'));
@@ -145,7 +157,7 @@ describe('a write', () => {
   });
 });
 
-test('an answer of many small messages is taken as over any transport', async () => {
+test('a client accepts a response whose JSON is longer than maxReceiveBytes and whose message is not', async () => {
   const name = unique();
   const puts = Array.from({ length: 100 }, (_, index) => op.put(`${name}/${index}`, ''));
   await openGateway().txn({ then: puts });
@@ -153,7 +165,7 @@ test('an answer of many small messages is taken as over any transport', async ()
   expect(kvs).toHaveLength(100);
 });
 
-test('an answer that is longer than what is taken is not taken', async () => {
+test('a client refuses a response whose message is longer than maxReceiveBytes', async () => {
   const name = unique();
   const etcd = openGateway({ maxReceiveBytes: 10_000 });
   await openGateway().put(name, 'x'.repeat(100_000));

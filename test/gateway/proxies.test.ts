@@ -8,8 +8,8 @@ import { httpServer, openGateway } from '../support/gateway.js';
 
 const CREATED = '{"result":{"header":{"revision":"5"},"watch_id":"1","created":true}}';
 
-describe('an answer of a proxy', () => {
-  test('that is an error without end is not read to its end', async () => {
+describe('a client behind a proxy', () => {
+  test('stops reading an error response that does not end', async () => {
     let closed = false;
     const url = await httpServer((request, response) => {
       request.resume();
@@ -35,7 +35,7 @@ describe('an answer of a proxy', () => {
     ['{"status":"ok"}', { reason: 'MalformedMessage', outcome: 'unknown' }],
     ['{}', { reason: 'MalformedMessage', outcome: 'unknown' }],
     ['"ok"', { reason: 'MalformedMessage', outcome: 'unknown' }],
-  ])('with status 200 is no success of a put, of a user, or of a member: %s', async (text, expected) => {
+  ])('fails a put, userAdd and memberPromote when the proxy answers with status 200 and %s', async (text, expected) => {
     const url = await httpServer((_, response) => void response.end(text));
     const etcd = openGateway({ endpoints: [url] });
     expect(await errorOf(etcd.put('k', 'v'))).toMatchObject(expected);
@@ -43,7 +43,7 @@ describe('an answer of a proxy', () => {
     expect(await errorOf(etcd.raw.cluster.memberPromote({ id: 1n }))).toMatchObject(expected);
   });
 
-  test('with status 200 is no success of a call whose answer is empty, unless it is empty', async () => {
+  test('accepts the response to defragment only if it is an empty object', async () => {
     let text = '{"status":"ok"}';
     const url = await httpServer((_, response) => void response.end(text));
     const { maintenance } = openGateway({ endpoints: [url] }).raw;
@@ -52,7 +52,7 @@ describe('an answer of a proxy', () => {
     expect(await maintenance.defragment({})).toEqual({ header: undefined });
   });
 
-  test('that is a page with status 404 leaves open whether a write was done', async () => {
+  test('rejects a put with outcome unknown when the proxy answers with a page and status 404', async () => {
     const url = await httpServer((_, response) => void response.writeHead(404).end('<html>'));
     expect(await errorOf(openGateway({ endpoints: [url] }).put('k', 'v'))).toMatchObject({
       reason: 'NotInGateway',
@@ -62,45 +62,45 @@ describe('an answer of a proxy', () => {
 
   test.each<[string, RequestListener, object | undefined]>([
     [
-      'in gzip',
+      'succeeds when the response is valid gzip',
       (_, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('{"header":{}}')),
       undefined,
     ],
     [
-      'in gzip that breaks off',
+      'rejects with outcome unknown when the gzip response breaks off',
       (_, response) =>
         void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('{"header":{}}').subarray(0, 12)),
       { reason: 'ConnectionLost', outcome: 'unknown' },
     ],
     [
-      'in gzip that is not',
+      'rejects with outcome unknown when the response claims to be gzip and is not',
       (_, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end('{"header":{}}'),
       { reason: 'ConnectionLost', outcome: 'unknown' },
     ],
-  ])('%s is read, or says that the write may have been done', async (_, listener, expected) => {
+  ])('%s', async (_, listener, expected) => {
     const etcd = openGateway({ endpoints: [await httpServer(listener)] });
     if (expected === undefined) expect(await etcd.put('k', 'v')).toBeDefined();
     else expect(await errorOf(etcd.put('k', 'v'))).toMatchObject(expected);
   });
 });
 
-describe('a watch that was served', () => {
+describe('a watch that etcd has answered before', () => {
   test.each<[string, () => Response]>([
     ['status 401', () => new Response('<html>', { status: 401 })],
     ['status 403', () => new Response('<html>', { status: 403 })],
     ['status 404', () => new Response('404 page not found', { status: 404 })],
-    ['status 404 as the gateway says it', () => Response.json({ code: 5, message: 'Not Found' }, { status: 404 })],
+    ['status 404 in the form of the gateway', () => Response.json({ code: 5, message: 'Not Found' }, { status: 404 })],
     ['status 502', () => new Response('<html>', { status: 502 })],
     ['a page with status 200', () => new Response('<html>\n<body>\n')],
     ['other JSON with status 200', () => Response.json({ status: 'maintenance' })],
-    ['an answer that breaks off within a line', () => new Response(CREATED.slice(0, 40))],
-    ['nothing', () => new Response('')],
+    ['a response that breaks off within a line', () => new Response(CREATED.slice(0, 40))],
+    ['an empty response', () => new Response('')],
     ['empty lines', () => new Response('\r\n\r\n')],
   ])('goes on after a proxy has answered with %s', async (_, answer) => {
     const key = unique();
     let watches = 0;
     const transport = gateway({
-      // So that the watch is opened again and again.
+      // The short limit makes the client open the watch again and again.
       silenceMs: 200,
       fetch: async (url, init) => {
         if (!url.endsWith('/v3/watch')) return fetch(url, init);
@@ -117,7 +117,7 @@ describe('a watch that was served', () => {
     await watch.close();
   });
 
-  test("ends when it is refused in the form of the gateway's errors", async () => {
+  test("ends when a proxy refuses it in the form of the gateway's errors", async () => {
     let watches = 0;
     const transport = gateway({
       silenceMs: 200,
@@ -137,18 +137,21 @@ test.each([
   ['<html>', 404, 'NotInGateway'],
   ['<html>', 200, 'MalformedMessage'],
   ['{"status":"ok"}', 200, 'MalformedMessage'],
-])('a watch ends where no gateway has answered yet, but %s with status %d', async (text, status, reason) => {
-  const url = await httpServer((_, response) => void response.writeHead(status).end(text));
-  expect(
-    await errorOf(
-      openGateway({ endpoints: [url] })
-        .watch('k')
-        .created(),
-    ),
-  ).toMatchObject({ reason });
-});
+])(
+  'a watch fails when no gateway has answered before and the response is %s with status %d',
+  async (text, status, reason) => {
+    const url = await httpServer((_, response) => void response.writeHead(status).end(text));
+    expect(
+      await errorOf(
+        openGateway({ endpoints: [url] })
+          .watch('k')
+          .created(),
+      ),
+    ).toMatchObject({ reason });
+  },
+);
 
-test('lines of a watch may end with CR LF', async () => {
+test('a client accepts CR LF at the end of the lines of a watch', async () => {
   const url = await httpServer((request, response) => {
     request.resume();
     response.write(`${CREATED}\r\n\r\n`);
@@ -158,7 +161,7 @@ test('lines of a watch may end with CR LF', async () => {
   await watch.close();
 });
 
-test('a call ends in time although fetch takes no notice of signals, and drops what comes later', async () => {
+test('a call ends at its deadline and drops a later response when fetch ignores signals', async () => {
   let answer = (_: Response): void => {};
   const transport = gateway({
     fetch: () =>

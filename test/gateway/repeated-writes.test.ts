@@ -5,7 +5,7 @@ import { type Client, compare, EtcdError, op, prefix } from '../../src/index.js'
 import { allMethods } from '../../src/protobuf/method-table.js';
 import { NO_BYTES, textOf } from '../../src/runtime/bytes.js';
 import { type GatewayOptions, gateway } from '../../src/transport/gateway/index.js';
-import { repetitionOf } from '../../src/transport/gateway/repetition.js';
+import { repeatEffectOf } from '../../src/transport/gateway/rpcs.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -20,7 +20,7 @@ interface Opened {
   readonly host: ResendingFetch;
 }
 
-/** A client on a host that sends requests again. */
+/** A client on a host that resends requests. */
 function resending(
   how: Resending,
   options: GatewayOptions = {},
@@ -31,7 +31,7 @@ function resending(
   return { etcd: openGateway({ transport, ...client }), host };
 }
 
-/** Every value that the keys had since `from`, in order; undefined for a deletion. */
+/** Every value that the keys have had since the revision `from`, in order; undefined for a deletion. */
 async function history(name: string, from: bigint): Promise<(string | undefined)[]> {
   const etcd = openClient();
   const values: (string | undefined)[] = [];
@@ -49,7 +49,7 @@ async function revision(): Promise<bigint> {
   return (await openClient().range('k', { countOnly: true })).header.revision + 1n;
 }
 
-/** The write may say that its answer is lost. */
+/** Resolves with the error of the write, whose outcome must be unknown, or with undefined if the write succeeds. */
 async function attempted(writing: Promise<unknown>): Promise<EtcdError | undefined> {
   const error = await writing.then(
     () => undefined,
@@ -72,7 +72,7 @@ const WRITES: readonly [what: string, write: (etcd: Client, key: string) => Prom
   ],
 ];
 
-describe.each(RESENDINGS)('over a host that sends each request twice, %s', (how) => {
+describe.each(RESENDINGS)('on a host that sends each request twice (%s)', (how) => {
   test.each(WRITES)('%s is applied once', async (_, write, value) => {
     const key = unique();
     await openClient().put(key, 'before');
@@ -93,7 +93,7 @@ describe.each(RESENDINGS)('over a host that sends each request twice, %s', (how)
     expect(await history(key, from)).toEqual([value, ...theirs]);
   });
 
-  test('two increments make two', async () => {
+  test('two increments add two', async () => {
     const key = unique();
     const { etcd, host } = resending(how);
     for (let count = 0; count < 2; count += 1)
@@ -104,7 +104,7 @@ describe.each(RESENDINGS)('over a host that sends each request twice, %s', (how)
     expect((await openClient().get(key))?.text()).toBe('2');
   });
 
-  test('a lease is granted once, with and without an ID of its own, and revoked', async () => {
+  test('a lease is granted once with a random or a given ID, and stays revoked', async () => {
     const { etcd, host } = resending(how);
     const granted = await etcd.lease.grant({ ttl: 60 });
     const raw = await etcd.raw.lease.leaseGrant({ ttl: 60n });
@@ -113,7 +113,7 @@ describe.each(RESENDINGS)('over a host that sends each request twice, %s', (how)
     const key = unique();
     await attempted(etcd.put(key, 'leased', { lease: granted.id }));
     const [existing, own] = [await openClient().lease.grant({ ttl: 60 }), 987_654_321n + (await revision())];
-    // The server's refusal may be the answer to a second copy.
+    // The refusal may be the response to a second copy.
     expect(await errorOf(etcd.lease.grant({ ttl: 60, id: existing.id }))).toMatchObject({
       reason: 'LeaseExist',
       outcome: 'unknown',
@@ -123,7 +123,7 @@ describe.each(RESENDINGS)('over a host that sends each request twice, %s', (how)
     else expect(how).toMatch(/late|both/);
     for (const id of [granted.id, raw.id, own]) {
       const revoked = await etcd.lease.revoke(id).catch((error: EtcdError) => error);
-      // The server's refusal may be the answer to a second copy.
+      // The refusal may be the response to a second copy.
       if (revoked instanceof EtcdError) expect(revoked).toMatchObject({ reason: 'LeaseNotFound', outcome: 'unknown' });
       else expect(how).toMatch(/late|both/);
       expect((await openClient().lease.timeToLive(id)).ttl).toBe(-1);
@@ -134,8 +134,8 @@ describe.each(RESENDINGS)('over a host that sends each request twice, %s', (how)
   });
 });
 
-describe('without the guard, over a host that sends each request twice', () => {
-  test('a put overwrites what another client wrote in between', async () => {
+describe('without a guard, on a host that sends each request twice', () => {
+  test('a put overwrites what another client wrote between the two copies', async () => {
     const key = unique();
     const from = await revision();
     const { etcd, host } = resending('after another write', { guardWrites: false });
@@ -145,7 +145,7 @@ describe('without the guard, over a host that sends each request twice', () => {
     expect(await history(key, from)).toEqual(['mine', 'theirs', 'mine']);
   });
 
-  test('two increments make three', async () => {
+  test('two increments add three', async () => {
     const key = unique();
     const { etcd, host } = resending('at once', { guardWrites: false });
     host.resends = (url) => {
@@ -159,7 +159,7 @@ describe('without the guard, over a host that sends each request twice', () => {
   });
 });
 
-describe('over a host that may send requests again', () => {
+describe('on a host that may resend requests', () => {
   const once = (): ResendingFetch => {
     const host = new ResendingFetch('at once');
     host.resends = () => false;
@@ -168,7 +168,7 @@ describe('over a host that may send requests again', () => {
   const guarded = (options: GatewayOptions = {}, client: Parameters<typeof openGateway>[0] = {}): Client =>
     openGateway({ transport: gateway({ guardWrites: true, fetch: once().fetch, ...options }), ...client });
 
-  test('a write answers as it does elsewhere', async () => {
+  test('a guarded write resolves with the same response as a write without a guard', async () => {
     const [etcd, plain] = [guarded(), openClient()];
     const [key, other] = [unique(), unique()];
     const run = async (client: Client, name: string): Promise<unknown> => {
@@ -188,7 +188,7 @@ describe('over a host that may send requests again', () => {
           else: [op.range(prefix(`${name}/`))],
         }),
       ];
-      // Which revision it is and which key differ from run to run.
+      // Revisions and keys differ from run to run.
       return JSON.parse(
         JSON.stringify(answers, (field, value) => {
           if (/[rR]evision$/.test(field) || field === 'raftTerm') return typeof value;
@@ -201,7 +201,7 @@ describe('over a host that may send requests again', () => {
     expect((await plain.get(key))?.modRevision).toBe(header.revision);
   });
 
-  test('a put whose answer is lost succeeds with the revision at which it was applied', async () => {
+  test('a put whose first response is lost resolves with the revision at which it was applied', async () => {
     const key = unique();
     const { etcd, host } = resending('after another write');
     host.key = key;
@@ -212,7 +212,7 @@ describe('over a host that may send requests again', () => {
     expect(modRevision).toBeGreaterThan(header.revision);
   });
 
-  test.each(WRITES.slice(1))('%s whose answer is lost says so', async (_, write) => {
+  test.each(WRITES.slice(1))('%s whose first response is lost rejects with outcome unknown', async (_, write) => {
     const key = unique('secret');
     const { etcd } = resending('at once');
     const error = await errorOf(write(etcd, key));
@@ -222,7 +222,7 @@ describe('over a host that may send requests again', () => {
     expect(error.message).not.toMatch(/secret/);
   });
 
-  test('locks exclude each other', async () => {
+  test('a lock has one holder at a time', async () => {
     const name = unique('lock');
     let [inside, holds] = [0, 0];
     const contend = async (etcd: Client): Promise<void> => {
@@ -246,7 +246,7 @@ describe('over a host that may send requests again', () => {
     expect(holds).toBe(16);
   });
 
-  test('an election has one leader at a time, whose last word stands', async () => {
+  test('an election keeps the latest value of its leader and the resignation, in spite of late copies', async () => {
     const name = unique('election');
     const { etcd, host } = resending('late');
     const session = await Session.open(etcd, { ttl: 10 });
@@ -262,7 +262,7 @@ describe('over a host that may send requests again', () => {
     await session.close();
   });
 
-  test('a lock is not taken again by a request that arrives late', async () => {
+  test('a late copy of a request does not take a released lock again', async () => {
     const name = unique('lock');
     const { etcd, host } = resending('late');
     const session = await Session.open(etcd, { ttl: 10 });
@@ -274,9 +274,9 @@ describe('over a host that may send requests again', () => {
   });
 
   test.each([
-    ['only the second copy', false],
-    ['all requests until there is a new token', true],
-  ])('a write that a server applied before it forgot the token is not applied again: it refuses %s', async (_, all) => {
+    ['the second copy', false],
+    ['all requests until the client has a new token', true],
+  ])('a write is applied once when the server forgets the token after it and refuses %s', async (_, all) => {
     const { endpoints } = await authEtcd();
     let isArmed = false;
     let isForgotten = false;
@@ -303,7 +303,7 @@ describe('over a host that may send requests again', () => {
     expect((await openClient({ endpoints, auth: USER }).get('app/k'))?.version).toBe(2n);
   });
 
-  test('a write whose token expired is applied with a new one', async () => {
+  test('a write whose token has expired is applied with a new token', async () => {
     const { endpoints } = await authEtcd();
     const headers: { authorization?: string } = {};
     const transport = gateway({
@@ -322,7 +322,7 @@ describe('over a host that may send requests again', () => {
     expect((await etcd.get('app/k'))?.version).toBe(2n);
   });
 
-  test('a write that the server refuses is refused, and its guard serves the next', async () => {
+  test('a write that the server refuses rejects with outcome rejected, and the next write reuses its guard', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = guarded({ guardPrefix: 'app/guards/' }, { endpoints, auth: USER });
     for (let count = 0; count < 3; count += 1) {
@@ -336,14 +336,14 @@ describe('over a host that may send requests again', () => {
     expect((await root.range(prefix('app/guards/'))).count).toBe(1n);
   });
 
-  test('a user without permission on the guard keys is told which one to ask for', async () => {
+  test('a write rejects with the missing permission when the user may not write guard keys', async () => {
     const { endpoints } = await authEtcd();
     const error = await errorOf(guarded({}, { endpoints, auth: USER }).put('app/k', 'v'));
     expect(error).toMatchObject({ reason: 'PermissionDenied', outcome: 'not-sent' });
     expect(error.message).toMatch(/"etcdwire\/gateway-guards\/".*readwrite.*guardPrefix/);
   });
 
-  test('guard keys are leased, lie outside of a namespace, and are used again', async () => {
+  test('guard keys have a lease, ignore the namespace, and are reused', async () => {
     const { endpoints } = await ownEtcd();
     const plain = openClient({ endpoints });
     const etcd = guarded({}, { endpoints }).namespace('space/');
@@ -357,7 +357,7 @@ describe('over a host that may send requests again', () => {
     expect(grantedTtl).toBe(600);
   });
 
-  test('many writes at a time share a bounded number of guards', async () => {
+  test('a hundred concurrent writes use at most 32 guards', async () => {
     const { endpoints } = await ownEtcd();
     const etcd = guarded({}, { endpoints });
     await Promise.all(Array.from({ length: 100 }, (_, index) => etcd.put(`k/${index}`, '')));
@@ -365,7 +365,7 @@ describe('over a host that may send requests again', () => {
     expect(Number((await etcd.range(GUARDS)).count)).toBeLessThanOrEqual(32);
   });
 
-  test('a write that waits for a guard ends by its signal, and leaves its turn to the next', async () => {
+  test('a write that waits for a guard ends when its signal aborts, and the next write gets the guard', async () => {
     let release = (): void => {};
     const released = new Promise<void>((resolve) => {
       release = resolve;
@@ -388,7 +388,7 @@ describe('over a host that may send requests again', () => {
     expect((await openClient().range(prefix(`${name}/`))).count).toBe(33n);
   });
 
-  test('a write that deletes the guard keys is applied once, and writes go on', async () => {
+  test('a write that deletes the guard keys is applied once, and later writes succeed', async () => {
     const { endpoints } = await ownEtcd();
     const etcd = guarded({}, { endpoints });
     const all = prefix('');
@@ -425,7 +425,7 @@ describe('over a host that may send requests again', () => {
     expect(await errorOf(nested)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   });
 
-  test('a write whose guard key somebody deleted may have been applied, and the next goes on', async () => {
+  test('a write rejects with outcome unknown when another client has deleted its guard key, and later writes succeed', async () => {
     const { endpoints } = await ownEtcd();
     const etcd = guarded({}, { endpoints });
     await Promise.all(['a', 'b', 'c'].map((key) => etcd.put(key, '')));
@@ -434,7 +434,7 @@ describe('over a host that may send requests again', () => {
     for (const key of ['a', 'b', 'c', 'd']) await etcd.put(key, '');
   });
 
-  test('a transaction leaves two operations to the guard', async () => {
+  test('a transaction may have maxTxnOps less two operations, because the guard takes two', async () => {
     const etcd = guarded();
     const puts = (count: number, name: string): ReturnType<typeof op.put>[] =>
       Array.from({ length: count }, (_, index) => op.put(`${name}/${index}`, ''));
@@ -447,7 +447,7 @@ describe('over a host that may send requests again', () => {
     expect(await errorOf(small.txn({ then: puts(1, unique()) }))).toMatchObject({ reason: 'InvalidInput' });
   });
 
-  test('a guarded deletion is refused while the cluster has no space, and one without a guard is not', async () => {
+  test('a cluster without space refuses a guarded deletion, and applies one without a guard', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, plain] = [guarded({}, { endpoints }), openClient({ endpoints })];
     await etcd.put('k', '');
@@ -458,7 +458,7 @@ describe('over a host that may send requests again', () => {
     expect((await plain.delete('k')).deleted).toBe(1n);
   });
 
-  test('a connection that could not be made says nothing of an earlier copy', async () => {
+  test('a write rejects with outcome unknown after a failed connection, because an earlier copy may have arrived', async () => {
     let refuses = false;
     const etcd = guarded({
       fetch: (url, init) => {
@@ -472,7 +472,7 @@ describe('over a host that may send requests again', () => {
     expect(await errorOf(etcd.put(unique(), ''))).toMatchObject({ outcome: 'unknown' });
   });
 
-  test('a call that acts again each time it arrives is refused, unless the caller allows it', async () => {
+  test('a call that acts at each arrival rejects with NotInGateway unless allowRepeatedWrites is set', async () => {
     const { endpoints } = await ownEtcd();
     const etcd = guarded({}, { endpoints });
     const error = await errorOf(etcd.auth.userAdd('user', { password: 'secret' }));
@@ -490,19 +490,19 @@ describe('over a host that may send requests again', () => {
   });
 });
 
-test('every RPC has a place in the table of repetitions', () => {
+test('the table of RPCs has the effect of a repeated request for every RPC', () => {
   const empty = { success: [], failure: [], action: 0 };
   const counts: Record<string, number> = {};
   for (const method of allMethods) {
-    const repetition = repetitionOf(method, empty);
+    const repetition = repeatEffectOf(method, empty);
     counts[repetition] = (counts[repetition] ?? 0) + 1;
   }
   expect(allMethods).toHaveLength(49);
-  // Of an empty transaction, a list of alarms and the validation of a downgrade nothing is written.
+  // An empty transaction, a list of alarms and the validation of a downgrade write nothing.
   expect(counts).toEqual({ harmless: 23, guarded: 2, spent: 5, 'lease-grant': 1, harmful: 18 });
-  for (const method of allMethods) if (method.repeatable) expect(repetitionOf(method, empty)).toBe('harmless');
-  expect(repetitionOf({ path: '/etcdserverpb.KV/Future' }, {})).toBe('harmful');
-  expect(repetitionOf(methods.maintenance.alarm, { action: 1 })).toBe('harmful');
+  for (const method of allMethods) if (method.repeatable) expect(repeatEffectOf(method, empty)).toBe('harmless');
+  expect(repeatEffectOf({ path: '/etcdserverpb.KV/Future' }, {})).toBe('harmful');
+  expect(repeatEffectOf(methods.maintenance.alarm, { action: 1 })).toBe('harmful');
 });
 
 function keysBelow(end: string): { readonly start: string; readonly end: string } {

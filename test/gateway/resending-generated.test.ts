@@ -6,15 +6,15 @@ import { type Fetch, gateway } from '../../src/transport/gateway/index.js';
 import { openClient, unique } from '../support/client.js';
 import { openGateway } from '../support/gateway.js';
 
-// A host and a network that do with the copies of a request what they may: the first answer is lost, the copies race, or
-// one arrives after any number of later requests. Whatever is tried is applied once, or is said to be unknown.
+// The host resends requests in every way that a host and a network can: the first response is lost, the copies race, or a
+// copy arrives after any number of later requests. Each write is applied once, or rejects with outcome unknown.
 
-/** What becomes of one request. The number tells after how many later requests a copy arrives. */
+/** How the host treats one request. A number says after how many later requests a second copy arrives. */
 type Fate = 'once' | 'first answer lost' | 'race' | number;
 
 type Step =
   | { readonly do: 'put' | 'delete' | 'other puts'; readonly key: number }
-  /** As many at a time. */
+  /** So many concurrent increments. */
   | { readonly do: 'increment'; readonly times: number };
 
 const fate: fc.Arbitrary<Fate> = fc.oneof(
@@ -27,7 +27,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('increment' as const), times: fc.integer({ min: 1, max: 3 }) }),
 );
 
-test('each write over a host that repeats requests in any way is applied once, or at most once where it says so', async () => {
+test('each write on a host that resends requests is applied once, or at most once if it rejects with outcome unknown', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 2, maxLength: 8 }),
@@ -41,12 +41,12 @@ test('each write over a host that repeats requests in any way is applied once, o
 async function play(steps: readonly Step[], fates: readonly Fate[]): Promise<void> {
   const [direct, name] = [openClient(), unique('resent')];
   const from = (await direct.put(`${name}/counter`, '0')).header.revision + 1n;
-  const host = new FickleHost(fates);
+  const host = new ResendingHost(fates);
   const etcd = openGateway({ transport: gateway({ guardWrites: true, fetch: host.fetch }) });
-  /** What the client said of each value that was put. */
-  const told = new Map<string, EtcdError | undefined>();
+  /** The error of the put of each value; undefined if the put succeeded. */
+  const errors = new Map<string, EtcdError | undefined>();
   const note = async (value: string, writing: Promise<unknown>): Promise<void> => {
-    told.set(value, await errorOrNone(writing));
+    errors.set(value, await errorOrNone(writing));
   };
   let [incremented, unknown] = [0, 0];
   for (const [index, each] of steps.entries()) {
@@ -68,7 +68,7 @@ async function play(steps: readonly Step[], fates: readonly Fate[]): Promise<voi
   }
   await host.deliverAll();
   const values = await history(direct, name, from);
-  for (const [value, error] of told) {
+  for (const [value, error] of errors) {
     const times = values.filter((each) => each === value).length;
     if (error === undefined) expect([value, times]).toEqual([value, 1]);
     else expect([value, times]).toEqual([value, error.outcome === 'unknown' ? Math.min(times, 1) : 0]);
@@ -93,7 +93,7 @@ async function errorOrNone(writing: Promise<unknown>): Promise<EtcdError | undef
   }
 }
 
-/** Every value that was put under the name since `from`, in order. */
+/** Every value that was put under the name since the revision `from`, in order. */
 async function history(direct: Client, name: string, from: bigint): Promise<string[]> {
   const values: string[] = [];
   const watch = direct.watch(prefix(`${name}/`), { startRevision: from });
@@ -105,10 +105,10 @@ async function history(direct: Client, name: string, from: bigint): Promise<stri
   return values;
 }
 
-class FickleHost {
+class ResendingHost {
   readonly #fates: readonly Fate[];
   #requests = 0;
-  /** Copies on their way, and how many more requests they wait for. */
+  /** Copies that have not been sent yet, and how many more requests each of them waits for. */
   #late: { left: number; readonly send: () => Promise<unknown> }[] = [];
 
   constructor(fates: readonly Fate[]) {

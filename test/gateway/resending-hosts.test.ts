@@ -14,15 +14,15 @@ import type { Ends, Task } from '../support/resending-program.js';
 import { type ResettingProxy, resettingProxy } from '../support/resetting-proxy.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-// Some hosts send a POST again by themselves when a connection is reset that has served a request before. Each host
-// writes over a proxy that passes the request on to etcd, lets another client write, and resets the connection.
+// Some hosts resend a POST by themselves when a connection that has served a request before is reset. Each host writes
+// over a proxy that passes the request on to etcd, lets another client write, and resets the connection.
 
 type Perform = (task: Task) => Promise<Ends>;
 
 interface Host {
   readonly name: string;
   readonly resends: boolean;
-  /** A proxy in front of etcd, and what performs tasks over it. Gives the reason where the host cannot be had. */
+  /** Opens a proxy in front of etcd and a function that performs tasks over it; a string says why that is impossible. */
   open(): Promise<string | { readonly proxy: ResettingProxy; readonly perform: Perform }>;
 }
 
@@ -33,7 +33,7 @@ const HOSTS: readonly Host[] = [
   { name: 'Node.js', resends: false, open: () => openProgram(async () => [process.execPath]) },
 ];
 
-describe.each(HOSTS)('a connection of $name that is reset', ({ resends, open }) => {
+describe.each(HOSTS)('when a connection of $name is reset', ({ resends, open }) => {
   test.for<readonly [string, string, boolean | undefined]>([
     [resends ? 'a put is applied twice' : 'a put is applied once', 'without a guard', false],
     ['a put is applied once', 'with a guard', true],
@@ -57,11 +57,11 @@ describe.each(HOSTS)('a connection of $name that is reset', ({ resends, open }) 
     [resends ? '3' : '2', 'without a guard', false],
     ['2', 'with a guard', true],
     ['2', 'by default', undefined],
-  ])('two increments make %s %s', async ([total, , guardWrites], context) => {
+  ])('two increments add %s %s', async ([total, , guardWrites], context) => {
     const host = await open();
     if (typeof host === 'string') return context.skip(host);
     const key = unique();
-    // The transaction that puts the first value.
+    // The text is part of the transaction that puts the first value.
     const reset = host.proxy.resetAnswer(`"value":${base64('1')}`, async () => {});
     await host.perform({ endpoint: host.proxy.endpoint, key, what: 'increments', guardWrites });
     await reset;
@@ -69,12 +69,12 @@ describe.each(HOSTS)('a connection of $name that is reset', ({ resends, open }) 
   });
 });
 
-/** As a key or value stands at the beginning of a field of JSON. */
+/** A key or value as a JSON string of the request. */
 function base64(text: string): string {
   return `"${btoa(text)}"`;
 }
 
-/** The values that the key had since, in order. */
+/** The values that the key has had since the revision `from`, in order. */
 async function history(key: string, from: bigint): Promise<string[]> {
   const etcd = openClient();
   const watch = etcd.watch(prefix(key), { startRevision: from });
@@ -102,7 +102,7 @@ async function bundled(host: 'node' | 'none'): Promise<Uint8Array> {
         name: 'host',
         setup: ({ onResolve, resolve }) => {
           if (host === 'node') return;
-          onResolve({ filter: /\/hosts\/node\.js$/ }, ({ path, ...options }) =>
+          onResolve({ filter: /\/host\/node\.js$/ }, ({ path, ...options }) =>
             resolve(path.replace('node.js', 'none.js'), { ...options }),
           );
         },
@@ -114,7 +114,7 @@ async function bundled(host: 'node' | 'none'): Promise<Uint8Array> {
 
 async function openChromium(): ReturnType<Host['open']> {
   const chromium = findChromium();
-  if (chromium === undefined) return 'there is no Chromium here';
+  if (chromium === undefined) return 'this machine has no Chromium';
   const proxy = await resettingProxy(
     inject('endpoints')[0] as string,
     new Map([
@@ -148,7 +148,7 @@ async function openProgram(command: () => Promise<readonly string[] | string>): 
 
 async function runtime(wanted: string): Promise<readonly string[] | string> {
   const found = RUNTIMES.find(({ name }) => name === wanted);
-  if (found === undefined) return `there is no ${wanted} for this machine`;
+  if (found === undefined) return `${wanted} has no build for this machine`;
   try {
     return [await fetchRuntime(found), ...(found.args ?? [])];
   } catch (error) {

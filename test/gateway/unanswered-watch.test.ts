@@ -10,7 +10,7 @@ import { errorOf } from '../support/errors.js';
 import { openGateway } from '../support/gateway.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
-/** A `fetch` that answers the first creations of watches no more than a proxy does that fills its buffer first. */
+/** A `fetch` that never answers the first creations of watches, like a proxy that buffers responses. */
 function buffering(creations: number): { readonly fetch: typeof fetch; readonly count: () => number } {
   let count = 0;
   return {
@@ -24,7 +24,7 @@ function buffering(creations: number): { readonly fetch: typeof fetch; readonly 
   };
 }
 
-test('a watch whose creation is not answered ends its stream after 10 s, and names a proxy that buffers', async () => {
+test('a watch stream ends after 10 s with an error that names a buffering proxy when a creation is not answered', async () => {
   const clock = new VirtualClock();
   onTestFinished(() => clock.restore());
   const options = { maxRequestBytes: 1_000, maxReceiveBytes: 1_000 } as TransportOptions;
@@ -47,7 +47,7 @@ test('a watch whose creation is not answered ends its stream after 10 s, and nam
   expect(clock.timers).toBe(0);
 });
 
-test('watches whose creation a proxy holds back are created once it lets answers through', async () => {
+test('watches whose creation a proxy holds back are created once the proxy lets responses through', async () => {
   const proxy = buffering(2);
   const lines: string[] = [];
   const etcd = openGateway({
@@ -63,7 +63,7 @@ test('watches whose creation a proxy holds back are created once it lets answers
   expect((await watches[2]?.[Symbol.asyncIterator]().next())?.value).toMatchObject({ type: 'put' });
 });
 
-test('a watch that its caller gives up says why it was not created', async () => {
+test('a watch rejects with the last failure when its caller cancels it before it is created', async () => {
   const giveUp = new AbortController();
   const proxy = buffering(Number.POSITIVE_INFINITY);
   const etcd = openGateway({ transport: gateway({ fetch: proxy.fetch, silenceMs: 100 }) });
@@ -76,7 +76,7 @@ test('a watch that its caller gives up says why it was not created', async () =>
   expect(error.message).toMatch(/caller's signal; last failure: .*proxy_buffering off/);
 });
 
-test('a wait for a lock that runs out of time says why its watch was not created', async () => {
+test('a wait for a lock rejects with the last failure of its watch when the wait times out', async () => {
   const name = unique('lock');
   const { fetch } = buffering(Number.POSITIVE_INFINITY);
   const etcd = openGateway({ transport: gateway({ fetch, silenceMs: 100 }) });
@@ -87,7 +87,7 @@ test('a wait for a lock that runs out of time says why its watch was not created
   });
 });
 
-test('a watch that was created and interrupted later does not tell of the first failure', async () => {
+test('a watch that is canceled after its creation rejects without the failure before the creation', async () => {
   const giveUp = new AbortController();
   const proxy = buffering(1);
   const watch = openGateway({

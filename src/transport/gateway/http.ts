@@ -1,4 +1,6 @@
-import { EtcdError } from '../../errors/etcd-error.js';
+import { EtcdError, type Outcome } from '../../errors/etcd-error.js';
+import { statusCode } from '../../errors/status.js';
+import { errorFromStatus } from '../../errors/status-error.js';
 import { messageFields } from '../../gen/descriptors.js';
 import { methods } from '../../gen/methods.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
@@ -8,42 +10,44 @@ import type { Method } from '../../protobuf/schema.js';
 import { Lines } from '../../runtime/text.js';
 import { encodeRequest, responseTooLarge } from '../messages.js';
 import type { Metadata } from '../transport.js';
-import {
-  connectionLost,
-  errorFromAnswer,
-  errorFromJson,
-  fetchFailed,
-  malformed,
-  notInGateway,
-  type Where,
-} from './failures.js';
-import { gatewayPath } from './paths.js';
+import { gatewayPath } from './rpcs.js';
 
-/** What is asked of `fetch`: a URL, a POST, and an answer whose body can be read as it comes. */
+/** The part of `fetch` that the gateway uses: it sends a POST, and reads the response body while it arrives. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface HttpOptions {
   readonly fetch: Fetch;
   readonly maxRequestBytes: number;
-  /** Whether headers other than those that etcd's CORS allows may be sent. */
+  /** Whether to send headers that etcd's CORS support does not allow. */
   readonly allHeaders: boolean;
-  /** Whether the host may send a request again by itself. */
+  /** Whether the host may resend a request by itself. */
   readonly mayRepeat: boolean;
 }
 
-/**
- * Characters that a byte of a message may take: base64 makes a third more of keys and values, but names of fields and
- * numbers in decimal make far more of the few bytes of small ones.
- */
-const JSON_FACTOR = 10;
+/** What the reader of a response needs to know of its method. */
+export type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
 
-/** Somewhat less than a string may have in V8, 2^29 - 24. */
+/** The call that an error is about. */
+interface FailedCall {
+  /** gRPC path, such as `/etcdserverpb.KV/Put`. */
+  readonly method: string;
+  /** URL. */
+  readonly endpoint: string;
+}
+
+/**
+ * Most characters of JSON for one byte of a message. Base64 makes keys and values a third longer. Field names and decimal
+ * numbers make a small message much longer than its few bytes.
+ */
+const JSON_CHARACTERS_PER_BYTE = 10;
+
+/** A little less than the longest string of V8, 2^29 - 24 characters. */
 const MAX_CHARACTERS = 2 ** 29 - 2 ** 20;
 
-/** An answer with an error is read up to here: etcd's are short, and a proxy may send a page of any length. */
+/** The client reads this much of an error response. etcd's are short, but a proxy may send a page of any length. */
 const MAX_ERROR_CHARACTERS = 65_536;
 
-/** Their answers have no header; that to Alarm has none before etcd 3.5. Every other answer of etcd's has one. */
+/** Methods whose responses have no header; Alarm has none before etcd 3.5. All other responses of etcd have a header. */
 const WITHOUT_HEADER: ReadonlySet<string> = new Set([
   methods.maintenance.alarm.path,
   methods.maintenance.defragment.path,
@@ -51,14 +55,11 @@ const WITHOUT_HEADER: ReadonlySet<string> = new Set([
   methods.maintenance.snapshot.path,
 ]);
 
-/** A method, whatever it is asked. */
-export type Answers<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
-
-/** POSTs to the gateway of one member, and what comes of them. */
+/** Sends POSTs to the gateway of one member, and reads the responses. */
 export class GatewayHttp {
   readonly endpoint: string;
   readonly #options: HttpOptions;
-  /** Whether etcd's gateway has answered here: then an answer of something else passes. */
+  /** Whether etcd's gateway has answered here. Afterwards, a response from anything else counts as a passing failure. */
   #isKnown = false;
 
   constructor(endpoint: string, options: HttpOptions) {
@@ -66,36 +67,34 @@ export class GatewayHttp {
     this.#options = options;
   }
 
-  /** The whole message of a request. @throws EtcdError: reason `InvalidInput`; `NotInGateway`. */
+  /** The complete message of a request. @throws EtcdError, reason `InvalidInput` or `NotInGateway`. */
   message<Request>(method: Method<Request, unknown>, request: Init<Request>): unknown {
-    if (gatewayPath(method) === undefined) throw notInGateway(method, this.endpoint);
-    // By way of the bytes: what is refused elsewhere is refused here, and a codec of the caller's own is understood.
+    if (gatewayPath(method) === undefined) throw this.unsupported(method);
+    // Encoding first applies the same checks as the other transports, and supports the caller's own codecs.
     const bytes = encodeRequest(method, request, this.#options.maxRequestBytes);
-    return decode(messagesOf(method).request, bytes);
+    return decode(schemaOf(method).request, bytes);
   }
 
-  /** @throws EtcdError: reason `InvalidInput`; `NotInGateway`. */
-  body<Request>(method: Method<Request, unknown>, request: Init<Request>): string {
-    return this.bodyOf(method, this.message(method, request));
+  /** The request body for a message from `message`. */
+  body(method: { readonly path: string }, message: unknown): string {
+    return JSON.stringify(toJson(schemaOf(method).request, message));
   }
 
-  /** The same of what `message` gave. */
-  bodyOf(method: { readonly path: string }, message: unknown): string {
-    return JSON.stringify(toJson(messagesOf(method).request, message));
-  }
-
-  /** The answer, once its head is there. @throws EtcdError where it is none of etcd's, or an error. */
-  async post(method: Answers<unknown>, body: string, metadata: Metadata, signal: AbortSignal): Promise<Response> {
-    const where = this.where(method);
+  /** Resolves with the response once its headers are here. @throws EtcdError, if the status is not one of success. */
+  async post(
+    method: ResponseMethod<unknown>,
+    body: string,
+    metadata: Metadata,
+    signal: AbortSignal,
+  ): Promise<Response> {
     const url = `${this.endpoint}${gatewayPath(method)}`;
+    const headers = this.#headers(metadata);
     let response: Response;
     try {
-      // etcd sends nobody elsewhere. Who follows does a write again, at a host that nobody has named.
-      const redirect = 'manual';
-      const headers = this.#headers(metadata);
-      response = await this.#options.fetch(url, { method: 'POST', body, headers, signal, redirect });
+      // etcd never redirects. Following a redirect would repeat a write on a host that the caller has not named.
+      response = await this.#options.fetch(url, { method: 'POST', body, headers, signal, redirect: 'manual' });
     } catch (error) {
-      throw fetchFailed(error, where, this.#options.mayRepeat);
+      throw this.#fetchFailed(method, error);
     }
     if (response.ok) return response;
     let text = '';
@@ -104,81 +103,87 @@ export class GatewayHttp {
         text += chunk;
         if (text.length > MAX_ERROR_CHARACTERS) break;
       }
-    throw errorFromAnswer(response.status, text, where, this.#isKnown);
+    throw errorFromResponse(response.status, text, this.#call(method), this.#isKnown);
   }
 
-  /** The answer to a unary call. @throws EtcdError */
-  async answer<T>(response: Response, method: Answers<T>, maxBytes: number): Promise<T> {
+  /** Reads the response to a unary call. @throws EtcdError */
+  async unaryResponse<T>(response: Response, method: ResponseMethod<T>, maxBytes: number): Promise<T> {
     let text = '';
     for await (const chunk of this.#text(response, method)) {
       text += chunk;
       this.#checkLength(text.length, maxBytes, method);
     }
-    const json = this.#parsed(text, method);
-    // A proxy may answer with status 200 and an error all the same.
+    let json: unknown;
+    try {
+      json = JSON.parse(text);
+    } catch {
+      // Some proxies end a truncated response as if it were complete.
+      if (text.startsWith('{')) throw this.connectionLost(method, 'the response ends early');
+      throw this.#malformed(method, 'the response is not JSON');
+    }
+    // A proxy may send an error with status 200.
     if (isJsonObject(json) && !('header' in json) && ('code' in json || 'error' in json))
-      throw errorFromJson(json, this.where(method));
-    return this.#message(method, text, json, maxBytes);
+      throw errorFromJson(json, this.#call(method));
+    return this.#decoded(method, text, json, maxBytes);
   }
 
-  /** The messages of a stream as they come: a line each, `{ result }` or `{ error }`. @throws EtcdError */
-  async *messages<T>(response: Response, method: Answers<T>, maxBytes: number): AsyncGenerator<T, void> {
+  /** Reads the messages of a stream as they arrive, one a line: `{ result }` or `{ error }`. @throws EtcdError */
+  async *streamMessages<T>(response: Response, method: ResponseMethod<T>, maxBytes: number): AsyncGenerator<T, void> {
     const lines = new Lines();
     for await (const chunk of this.#text(response, method)) {
-      for (const line of lines.push(chunk)) if (line.trim() !== '') yield this.#streamed(line, method, maxBytes);
+      for (const line of lines.push(chunk)) if (line.trim() !== '') yield this.#streamMessage(line, method, maxBytes);
       this.#checkLength(lines.rest.length, maxBytes, method);
     }
-    if (lines.rest.trim() !== '') yield this.#streamed(lines.rest, method, maxBytes, 'last');
+    if (lines.rest.trim() !== '') yield this.#streamMessage(lines.rest, method, maxBytes, 'last');
   }
 
-  #streamed<T>(line: string, method: Answers<T>, maxBytes: number, place?: 'last'): T {
-    const where = this.where(method);
+  /** The error of a call whose connection failed, or failed to deliver a response in time. */
+  connectionLost(method: { readonly path: string }, problem: string): EtcdError {
+    return connectionLost(problem, this.#call(method));
+  }
+
+  /** The error of a request that the gateway does not offer, or that the client does not send over the gateway. */
+  unsupported(method: { readonly path: string }, problem?: string): EtcdError {
+    return unsupported(this.#call(method), 'not-sent', problem);
+  }
+
+  #streamMessage<T>(line: string, method: ResponseMethod<T>, maxBytes: number, place?: 'last'): T {
     let json: unknown;
     try {
       json = JSON.parse(line);
     } catch {
-      // A connection that ends within a line, with a proxy that does not tell, or the page of a proxy.
+      // The connection ended within a line and a proxy hides that, or a proxy sent a page of its own.
       const isCut = place === 'last' && line.startsWith('{');
       if (isCut || (this.#isKnown && !line.startsWith('{')))
-        throw connectionLost('a line that is not whole JSON', where);
-      throw malformed('no JSON', where);
+        throw this.connectionLost(method, 'a line of the response is not complete JSON');
+      throw this.#malformed(method, 'a line is not JSON');
     }
-    if (isJsonObject(json) && 'error' in json) throw errorFromJson(json.error, where);
-    if (isJsonObject(json) && 'result' in json) return this.#message(method, line, json.result, maxBytes);
-    if (this.#isKnown) throw connectionLost("a line that is not of etcd's gateway", where);
-    throw malformed('a line without result or error', where);
+    if (isJsonObject(json) && 'error' in json) throw errorFromJson(json.error, this.#call(method));
+    if (isJsonObject(json) && 'result' in json) return this.#decoded(method, line, json.result, maxBytes);
+    if (this.#isKnown) throw this.connectionLost(method, "a line of the response does not come from etcd's gateway");
+    throw this.#malformed(method, 'a line has neither result nor error');
   }
 
-  #parsed(text: string, method: Answers<unknown>): unknown {
-    try {
-      return JSON.parse(text);
-    } catch {
-      // A proxy may end an answer that broke off as if it were whole.
-      if (text.startsWith('{')) throw connectionLost('the answer broke off', this.where(method));
-      throw malformed('no JSON', this.where(method));
-    }
-  }
-
-  #message<T>(method: Answers<T>, text: string, json: unknown, maxBytes: number): T {
-    const codec = messagesOf(method).response;
-    // Of something between that says "all is well", and does not know of what.
-    if (!isFrom(json, method)) throw malformed("not an answer of etcd's", this.where(method));
+  #decoded<T>(method: ResponseMethod<T>, text: string, json: unknown, maxBytes: number): T {
+    const codec = schemaOf(method).response;
+    // A proxy may send JSON of its own, such as a health report.
+    if (!mayBeFromEtcd(json, method)) throw this.#malformed(method, 'the JSON does not come from etcd');
     let message: object;
     try {
       message = fromJson(codec, json, { ignoreUnknown: true }) as object;
     } catch (error) {
-      throw malformed((error as EtcdError).problem, this.where(method));
+      throw this.#malformed(method, (error as EtcdError).problem);
     }
     this.#isKnown = true;
-    // A message is shorter than its text.
+    // A message is shorter than its JSON text, so a short text needs no encoding to prove its length.
     if (codec === method.response && text.length <= maxBytes) return message as T;
     const bytes = encode(codec, message);
-    if (bytes.length > maxBytes) throw responseTooLarge(bytes.length, maxBytes, this.where(method));
+    if (bytes.length > maxBytes) throw responseTooLarge(bytes.length, maxBytes, this.#call(method));
     return codec === method.response ? (message as T) : decode(method.response, bytes);
   }
 
-  async *#text(response: Response, method: Answers<unknown>): AsyncGenerator<string, void> {
-    if (response.body === null) throw malformed('no body', this.where(method));
+  async *#text(response: Response, method: ResponseMethod<unknown>): AsyncGenerator<string, void> {
+    if (response.body === null) throw this.#malformed(method, 'the response has no body');
     const reader = response.body.getReader();
     const decoder = new TextDecoder();
     try {
@@ -186,34 +191,16 @@ export class GatewayHttp {
         yield decoder.decode(read.value, { stream: true });
       }
     } catch (error) {
-      throw error instanceof EtcdError ? error : fetchFailed(error, this.where(method), this.#options.mayRepeat);
+      throw error instanceof EtcdError ? error : this.#fetchFailed(method, error);
     } finally {
       reader.cancel().catch(() => {});
     }
   }
 
-  #checkLength(characters: number, maxBytes: number, method: Answers<unknown>): void {
-    const most = Math.min(maxBytes * JSON_FACTOR, MAX_CHARACTERS);
+  #checkLength(characters: number, maxBytes: number, method: ResponseMethod<unknown>): void {
+    const most = Math.min(maxBytes * JSON_CHARACTERS_PER_BYTE, MAX_CHARACTERS);
     if (characters <= most) return;
-    throw responseTooLarge(`more than ${most} characters of JSON`, maxBytes, this.where(method));
-  }
-
-  /** Nothing came in answer to the creation of a watch for so long. */
-  notCreated(method: { readonly path: string }, creationMs: number): EtcdError {
-    const problem =
-      `no answer to the creation of a watch within ${creationMs} ms: a proxy in front of etcd may hold back the ` +
-      'streamed answer (nginx: proxy_buffering off), or the host has no connection left for it (browsers have six to ' +
-      'one host)';
-    return connectionLost(problem, this.where(method));
-  }
-
-  /** Nothing was heard of a stream for so long. */
-  silent(method: { readonly path: string }, silenceMs: number): EtcdError {
-    return connectionLost(`nothing was heard for ${silenceMs} ms`, this.where(method));
-  }
-
-  where({ path }: { readonly path: string }): Where {
-    return { method: path, endpoint: this.endpoint };
+    throw responseTooLarge(`more than ${most} characters of JSON`, maxBytes, this.#call(method));
   }
 
   #headers(metadata: Metadata): Record<string, string> {
@@ -224,25 +211,122 @@ export class GatewayHttp {
       for (const [name, value] of Object.entries(others)) headers[`grpc-metadata-${name}`] = value;
     return headers;
   }
+
+  #call({ path }: { readonly path: string }): FailedCall {
+    return { method: path, endpoint: this.endpoint };
+  }
+
+  #malformed(method: { readonly path: string }, problem: string): EtcdError {
+    return new EtcdError(`malformed response from the gateway: ${problem}`, {
+      code: 'Internal',
+      reason: 'MalformedMessage',
+      outcome: 'unknown',
+      ...this.#call(method),
+    });
+  }
+
+  /**
+   * The error for a failure of `fetch` itself. Most hosts do not tell whether the request had left, so the outcome is
+   * unknown. A host that resends requests reports the failure of its last copy only.
+   */
+  #fetchFailed(method: { readonly path: string }, error: unknown): EtcdError {
+    const { code, cause } = error as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } };
+    const isUnreached = NEVER_CONNECTED.has(code) || NEVER_CONNECTED.has(cause?.code);
+    const why = [cause, error].map((each) => (each as Error | undefined)?.message).find(Boolean) ?? 'fetch failed';
+    if (!isUnreached || this.#options.mayRepeat)
+      return connectionLost(`the connection was lost: ${why}`, { ...this.#call(method), cause: error });
+    return new EtcdError(`cannot connect to ${this.endpoint}: ${why}`, {
+      code: 'Unavailable',
+      reason: 'ConnectFailed',
+      outcome: 'not-sent',
+      ...this.#call(method),
+      cause: error,
+    });
+  }
 }
 
-/** What the interface has as the answer of a method, as the method's own codec has it. */
-export function answerFor<T>(method: Answers<T>, message: unknown): T {
-  const codec = messagesOf(method).response;
+/**
+ * Error codes of Node.js and Bun for a host that does not exist, or on which no process listens. Browsers give no code.
+ * EHOSTUNREACH and ENETUNREACH are missing, because an established connection can end with them.
+ */
+const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
+  ...['ConnectionRefused', 'FailedToOpenSocket'],
+]);
+
+/** Converts a response of etcd's schema to one of the method's own codec. */
+export function responseFor<T>(method: ResponseMethod<T>, message: unknown): T {
+  const codec = schemaOf(method).response;
   return codec === method.response ? (message as T) : decode(method.response, encode(codec, message as object));
 }
 
-/** The messages of a method as the interface has them: callers may bring codecs that make more of the same bytes. */
-function messagesOf({ path }: { readonly path: string }): Pick<AnyMethod, 'request' | 'response'> {
+/** etcd's own codecs of a method. A caller may pass other codecs, which make other messages of the same bytes. */
+function schemaOf({ path }: { readonly path: string }): Pick<AnyMethod, 'request' | 'response'> {
   return methodByPath.get(path) as AnyMethod;
 }
 
-/** Whether the JSON can be etcd's answer to this method. */
-function isFrom(json: unknown, method: { readonly path: string }): boolean {
+/** Whether etcd may have sent this JSON as a response of this method. */
+function mayBeFromEtcd(json: unknown, method: { readonly path: string }): boolean {
   if (!isJsonObject(json)) return false;
   if ('header' in json) return true;
   if (!WITHOUT_HEADER.has(method.path)) return false;
-  const fields = messageFields[messagesOf(method).response.typeName] ?? [];
+  const fields = messageFields[schemaOf(method).response.typeName] ?? [];
   const names = Object.keys(json);
   return names.length === 0 || names.some((name) => fields.some((field) => field.name === name));
+}
+
+export function connectionLost(problem: string, details: FailedCall & { readonly cause?: unknown }): EtcdError {
+  return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown', ...details });
+}
+
+/** gRPC status `Unknown`. */
+const UNKNOWN = 2;
+
+/** The error in a response: `{ code, message }`, or in a stream `{ error: { code, message } }`. */
+function errorFromJson(json: unknown, call: FailedCall, httpStatus?: number): EtcdError {
+  const { code, grpc_code: oldCode, message, error } = isJsonObject(json) ? json : {};
+  if (isJsonObject(error)) return errorFromJson(error, call, httpStatus);
+  // The gateway's own response for a path that it does not know.
+  if (httpStatus === 404 && message === 'Not Found') return unsupported(call, 'rejected');
+  // An error never has the code OK (0).
+  const number = Number(code ?? oldCode) || UNKNOWN;
+  const text = message ?? error;
+  return errorFromStatus(statusCode(number), typeof text === 'string' ? text : '', call);
+}
+
+/** Text that etcd's HTTP server and the gateway of etcd 3.4 send for a path that they do not know. */
+const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
+
+/** Services that every supported version of the gateway offers. */
+const IN_EVERY_GATEWAY = /^\/etcdserverpb\.(?:KV|Watch|Lease)\//;
+
+/**
+ * The error of a response whose HTTP status is not one of success. After the gateway has answered once (`isKnown`), a 404
+ * for a path that every gateway has comes from a proxy. It is a passing failure, so the client tries again.
+ */
+function errorFromResponse(status: number, text: string, call: FailedCall, isKnown: boolean): EtcdError {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    // The page of a proxy, or of a server without a gateway.
+  }
+  // A browser hides the status of a redirection.
+  const response = status === 0 ? 'a redirection' : `HTTP ${status}`;
+  const fromProxy = connectionLost(`got ${response}, which does not come from etcd's gateway`, call);
+  const isFromGateway = isJsonObject(json) && ('code' in json || 'error' in json);
+  if (!isFromGateway && status !== 404) return fromProxy;
+  const error = isFromGateway
+    ? errorFromJson(json, call, status)
+    : unsupported(call, NO_SUCH_PATH.test(text) ? 'rejected' : 'unknown');
+  const isPassing = isKnown && status === 404 && IN_EVERY_GATEWAY.test(call.method);
+  return isPassing && error.reason === 'NotInGateway' ? fromProxy : error;
+}
+
+function unsupported(
+  call: FailedCall,
+  outcome: Outcome,
+  problem = `etcd's JSON gateway has no ${call.method.slice(1)}`,
+): EtcdError {
+  return new EtcdError(problem, { code: 'Unimplemented', reason: 'NotInGateway', outcome, ...call });
 }

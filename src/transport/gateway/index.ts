@@ -14,56 +14,64 @@ import { WriteGuards } from './write-guards.js';
 
 export type { Fetch };
 
-/** The server's own default. */
+/** The server's own default for `--max-txn-ops`. */
 const DEFAULT_MAX_TXN_OPS = 128;
 
-/** Of the gateway. */
+/** Options of the gateway transport. */
 export interface GatewayOptions {
-  /** How requests are made. Default: the host's `fetch`. One of one's own may bring certificates or a proxy. */
+  /**
+   * Function that sends the requests. Default: the host's `fetch`. Pass your own function to add client certificates or
+   * a proxy.
+   */
   readonly fetch?: Fetch | undefined;
   /**
-   * Whether other headers may be sent than etcd's `--cors` allows: `hasleader` is one, by which a watch leaves a member
-   * that has lost its leader. Default: everywhere but in browsers.
+   * Whether the client sends headers besides `content-type` and `authorization`. etcd's CORS support allows no others,
+   * so a browser cannot send them. One of them is `hasleader`: the server then ends a watch whose member has lost its
+   * leader, and the client opens the watch again on another member. Default: false in browsers, true everywhere else.
    */
   readonly allHeaders?: boolean | undefined;
   /**
-   * Whether the host may send a POST again by itself, so that writes need a guard. Browsers and Deno do so when a
-   * kept-alive connection is reset before the headers of the answer; Node.js, Bun and workerd never do. Set it if `fetch`
-   * is your own, or if a proxy in front of etcd repeats requests. Default: false on Node.js, Bun and workerd, else true.
+   * Whether writes need a guard because the host may resend a POST by itself. Browsers and Deno resend a POST when a
+   * kept-alive connection is reset before the response headers arrive. Node.js, Bun and workerd never do. Set this
+   * option if you pass your own `fetch`, or if a proxy in front of etcd repeats requests. Default: false on Node.js, Bun
+   * and workerd, true everywhere else.
    *
-   * A guarded put, deletion or transaction goes as one transaction with a key of the client's own, whose mod revision it
-   * compares and moves: however often the request arrives, and however late, it is applied once. This costs
+   * The client sends a guarded put, deletion or transaction as one transaction with a guard key that only this client
+   * writes. The transaction compares the guard key's mod revision and changes it. The write is therefore applied once,
+   * however often its request arrives and however late. A guard costs:
    *
-   * - one more key in the history for each write, also if the write itself changes nothing;
-   * - a lease and a key at first and every five minutes, and for each further write under way at the same time;
+   * - one more key in the history for each write, even if the write itself changes nothing;
+   * - one lease and one key when the client starts and every five minutes, and for each further concurrent write;
    * - two operations of the `maxTxnOps` of each transaction;
-   * - time: measured on one machine with two cores, 520 puts a second in place of 570 with one in flight, and 830 in
-   *   place of 900 with 16 in flight.
+   * - time: on a machine with two cores, 520 puts a second instead of 570 with one call in flight, and 830 instead of 900
+   *   with 16 calls in flight.
    *
-   * While the cluster has no space left (`NoSpace`), the server refuses guarded deletions, too.
+   * While the cluster has no space left (`NoSpace`), the server also refuses guarded deletions.
    *
-   * If the answer that arrives is that of a second copy, a put succeeds all the same, unless it asked for `prevKv`. Any
-   * other write rejects with outcome `unknown`. A request that acts again at each arrival, and that no key can guard, is
-   * refused: see `allowRepeatedWrites`.
+   * The response that arrives may be the response to a second copy of the request. A put succeeds in this case, unless it
+   * asked for `prevKv`. Any other write rejects with outcome `unknown`. The client refuses a request that would act again
+   * at each arrival and that no key can guard: see `allowRepeatedWrites`.
    */
   readonly guardWrites?: boolean | undefined;
   /**
-   * Prefix of the guard keys. With authentication, the user needs the permission `readwrite` on it. Keys under it are
-   * gone ten minutes after their client created them; a write rejects with outcome `unknown` if somebody deletes its
-   * guard key before. A `namespace` does not come before it. Default `etcdwire/gateway-guards/`.
+   * Prefix of the guard keys. If the cluster uses authentication, the user needs the permission `readwrite` on this
+   * prefix. Guard keys expire ten minutes after the client created them. A write rejects with outcome `unknown` if
+   * another client deletes its guard key earlier. The client does not add a `namespace` to this prefix. Default
+   * `etcdwire/gateway-guards/`.
    */
   readonly guardPrefix?: BytesLike | undefined;
   /**
-   * Whether calls may be made that take effect each time the host sends their request, at any later time: changes of
-   * users, roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, alarms, downgrades, and those of the server's
-   * own locks and elections but `resign`, `leader` and `observe`. Such a copy can undo what happened in between, such as
-   * restore an old password. Without `guardWrites` it has no effect. Default false: refused with reason `NotInGateway`.
+   * Whether the client sends requests that take effect each time the host sends them, however late: changes of users,
+   * roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, alarms, downgrades, and calls to the server's own
+   * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo what happened in the meantime, for
+   * example restore an old password. This option has no effect without `guardWrites`. Default false: the client refuses
+   * such calls with reason `NotInGateway`.
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**
-   * Milliseconds after which a watch that has said nothing is opened anew, from where it was: over `fetch` nothing else
-   * tells that its connection is dead. A watch that is not even created is opened anew after 10,000, or after `silenceMs` if
-   * that is less. Default 60,000.
+   * Milliseconds without a message after which the client opens a watch again, at the revision it has reached. `fetch`
+   * has no other sign of a dead connection. The client waits for the creation of a watch for 10,000 ms, or for `silenceMs`
+   * if that is shorter. Default 60,000.
    */
   readonly silenceMs?: number | undefined;
 }
@@ -78,16 +86,31 @@ const GATEWAY_OPTIONS = {
 } as const;
 
 /**
- * Carries calls over etcd's JSON gateway, by `fetch` alone, for hosts without sockets. Unary calls, watches and
- * keepalives work as elsewhere, but that each watch takes a connection of its own, of which browsers have six for one host;
- * what the gateway has not is refused with reason `NotInGateway`. Where the host may send a request again by itself, writes
- * are guarded, and some calls are refused: see `guardWrites`. TLS is the host's: `tls` of the client is refused. A
- * browser asks etcd by CORS first: `etcd --cors`.
+ * Creates a transport that sends calls to etcd's JSON gateway with `fetch`, for hosts without sockets.
+ *
+ * - Unary calls, watches and keepalives work as over the other transports. A call that the gateway does not offer rejects
+ *   with reason `NotInGateway`.
+ * - Each watch takes a connection of its own. Browsers open at most six connections to one host.
+ * - In a browser, a watch does not leave a member that has lost its leader, because the browser cannot send `hasleader`
+ *   (see `allHeaders`). The watch delivers no events until the member has a leader again, or until the client opens the
+ *   watch again after `silenceMs`.
+ * - If the host may resend a request by itself, the client guards writes and refuses some calls: see `guardWrites`.
+ * - The host handles TLS, so the client refuses the option `tls`.
+ * - A browser asks etcd for permission by CORS first: start etcd with `--cors`.
+ *
+ * @throws EtcdError, reason `InvalidInput`, if an option is not valid. The client throws the same error for an endpoint
+ * that is a Unix socket, and for the option `tls`.
+ * @example
+ * import { Client } from 'etcdwire';
+ * import { gateway } from 'etcdwire/gateway';
+ *
+ * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], transport: gateway() });
+ * await etcd.put('greeting', 'hello');
  */
 export function gateway(options: GatewayOptions = {}): TransportFactory {
   checkOptions(options, GATEWAY_OPTIONS, 'gateway');
   const {
-    fetch,
+    fetch = (url: string, init: RequestInit) => globalThis.fetch(url, init),
     allHeaders = !isBrowser(),
     guardWrites = !sendsOnce(),
     guardPrefix = 'etcdwire/gateway-guards/',
@@ -96,29 +119,24 @@ export function gateway(options: GatewayOptions = {}): TransportFactory {
   } = options;
   checkPositive(silenceMs, 'silenceMs', 'milliseconds');
   const prefix = toBytes(guardPrefix, 'guardPrefix');
-  /** One for each client: its endpoints lead to the same keys, and an attempt may follow another elsewhere. */
-  const guardsOf = new WeakMap<TransportOptions, WriteGuards>();
+  /** One for each client, because all its endpoints serve the same keys and a retry may go to another endpoint. */
+  const guardsByClient = new WeakMap<TransportOptions, WriteGuards>();
   return (endpoint, clientOptions) => {
     const { tls, maxRequestBytes, maxReceiveBytes, maxTxnOps = DEFAULT_MAX_TXN_OPS } = clientOptions;
     if (!('host' in endpoint.address))
-      throw invalidInput('endpoints', 'a Unix socket', 'http: and https: for the gateway');
-    if (tls !== undefined) throw invalidInput('tls', 'some', 'none for the gateway: fetch trusts whom the host trusts');
-    const httpOptions = {
-      fetch: fetch ?? ((url: string, init: RequestInit) => globalThis.fetch(url, init)),
-      maxRequestBytes,
-      allHeaders,
-      mayRepeat: guardWrites,
-    };
-    const http = new GatewayHttp(endpoint.url, httpOptions);
-    if (!guardWrites) return new GatewayTransport(http, { maxReceiveBytes, silenceMs });
-    const guards = guardsOf.get(clientOptions) ?? new WriteGuards(prefix, maxTxnOps);
-    guardsOf.set(clientOptions, guards);
-    const repetitions = { guards, allowHarmful: allowRepeatedWrites };
-    return new GatewayTransport(http, { maxReceiveBytes, silenceMs }, repetitions);
+      throw invalidInput('endpoints', 'a Unix socket', 'http: and https: URLs over the gateway');
+    if (tls !== undefined)
+      throw invalidInput('tls', 'TLS options', 'no tls over the gateway, because the host of fetch handles TLS');
+    const http = new GatewayHttp(endpoint.url, { fetch, maxRequestBytes, allHeaders, mayRepeat: guardWrites });
+    const limits = { maxReceiveBytes, silenceMs };
+    if (!guardWrites) return new GatewayTransport(http, limits);
+    const guards = guardsByClient.get(clientOptions) ?? new WriteGuards(prefix, maxTxnOps);
+    guardsByClient.set(clientOptions, guards);
+    return new GatewayTransport(http, limits, { guards, allowHarmful: allowRepeatedWrites });
   };
 }
 
-/** Hosts whose `fetch` never sends a request again, by the names that they give themselves; Node.js 20 gives none. */
+/** Whether `fetch` of this host never resends a request. The hosts are known by name; Node.js 20 has no user agent. */
 function sendsOnce(): boolean {
   const { navigator, process } = globalThis as {
     readonly navigator?: { readonly userAgent?: string };
@@ -129,7 +147,7 @@ function sendsOnce(): boolean {
   return process?.release?.name === 'node' && !('Deno' in globalThis);
 }
 
-/** Workers of servers have the globals of a browser's, but say who they are. */
+/** Server-side workers have the globals of a browser, but not its user agent. */
 function isBrowser(): boolean {
   const { navigator } = globalThis as { readonly navigator?: { readonly userAgent?: string } };
   return navigator?.userAgent?.startsWith('Mozilla/') ?? false;

@@ -1,50 +1,69 @@
 import { amended, canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../../errors/etcd-error.js';
-import type { DeleteRangeRequest, LeaseGrantRequest, PutRequest, TxnRequest } from '../../gen/etcdserverpb/rpc.js';
+import type {
+  DeleteRangeRequest,
+  LeaseGrantRequest,
+  PutRequest,
+  TxnRequest,
+  WatchRequest,
+  WatchResponse,
+} from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
+import { decode, encode, type Init } from '../../protobuf/codec.js';
+import type { Method } from '../../protobuf/schema.js';
 import { onAbort, orAborted } from '../../runtime/signals.js';
 import { randomId } from '../../runtime/text.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
-import { refusal } from './failures.js';
-import type { Ask } from './guard-pool.js';
-import { type Answers, answerFor, type GatewayHttp } from './http.js';
-import { repetitionOf } from './repetition.js';
-import { GatewayStream, type StreamLimits } from './stream.js';
-import type { GuardedWrite, WriteGuards } from './write-guards.js';
+import { type GatewayHttp, type ResponseMethod, responseFor } from './http.js';
+import { gatewayPath, repeatEffectOf } from './rpcs.js';
+import type { GuardedWrite, MakeCall, WriteGuards } from './write-guards.js';
 
-/** What to do on a host that may send a request again by itself. */
-export interface Repetitions {
+/** How to treat writes on a host that may resend a request by itself. */
+export interface RepeatPolicy {
   readonly guards: WriteGuards;
-  /** Whether requests may be sent whose second copy would act again, and which nothing can guard. */
+  /** Whether to send requests whose second copy acts again and that no guard can protect. */
   readonly allowHarmful: boolean;
 }
 
-/** Sends a body and reads the answer, within the time of one call. Calls `onSent` before the body leaves. */
-type Exchange = <Response>(method: Answers<Response>, body: string, onSent?: () => void) => Promise<Response>;
+interface StreamLimits {
+  readonly maxReceiveBytes: number;
+  /** Longest time without a message of a watch, in milliseconds. */
+  readonly silenceMs: number;
+}
 
-/** Calls over the JSON gateway of one member. */
+/** Sends a complete message and reads the response, within the deadline of one call. Calls `onSent` before sending. */
+type SendMessage = <Response>(
+  method: ResponseMethod<Response>,
+  message: unknown,
+  onSent?: () => void,
+) => Promise<Response>;
+
+/** Milliseconds until the client stops waiting for the creation of a watch. Servers answer a creation at once. */
+const CREATION_MS = 10_000;
+
+/** Sends calls to the JSON gateway of one member. */
 export class GatewayTransport implements Transport {
   readonly #http: GatewayHttp;
   readonly #limits: StreamLimits;
-  /** Undefined: the host sends each request once. */
-  readonly #repetitions: Repetitions | undefined;
-  /** How to end each call under way. */
-  readonly #live = new Set<(error: EtcdError) => void>();
+  /** Undefined if the host sends each request once. */
+  readonly #repeatPolicy: RepeatPolicy | undefined;
+  /** Functions that end the open calls and streams. */
+  readonly #open = new Set<(error: EtcdError) => void>();
   #closed = false;
 
-  constructor(http: GatewayHttp, limits: StreamLimits, repetitions?: Repetitions) {
+  constructor(http: GatewayHttp, limits: StreamLimits, repeatPolicy?: RepeatPolicy) {
     this.#http = http;
     this.#limits = limits;
-    this.#repetitions = repetitions;
+    this.#repeatPolicy = repeatPolicy;
   }
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     const { method, signal, metadata = {} } = call;
     let outcome: Outcome = 'not-sent';
     const ended = new AbortController();
-    let why: EtcdError | undefined;
+    let endedBy: EtcdError | undefined;
     const end = (error: EtcdError): void => {
-      why ??= error;
+      endedBy ??= error;
       ended.abort();
     };
     if (this.#closed) throw clientClosed('not-sent', method.path);
@@ -54,58 +73,61 @@ export class GatewayTransport implements Transport {
     const stopTimer = after(call.deadline - monotonicMs(), () =>
       end(timedOut('call', call.timeoutMs, outcome, method.path)),
     );
-    this.#live.add(end);
+    this.#open.add(end);
     const onSent = (): void => {
       call.onSent?.();
       outcome = 'unknown';
     };
-    const exchange: Exchange = async (asked, body, leaving) => {
-      leaving?.();
+    const send: SendMessage = async (asked, message, beforeSending) => {
+      const body = this.#http.body(asked, message);
+      beforeSending?.();
       ended.signal.throwIfAborted();
-      const answer = this.#http
+      const response = this.#http
         .post(asked, body, metadata, ended.signal)
-        .then((response) => this.#http.answer(response, asked, this.#limits.maxReceiveBytes));
-      // A `fetch` of the caller's own may take no notice of signals. What it gives after the end is dropped.
-      return orAborted(answer, ended.signal);
+        .then((head) => this.#http.unaryResponse(head, asked, this.#limits.maxReceiveBytes));
+      // The caller's own `fetch` may ignore signals. A response that arrives after the end is dropped.
+      return orAborted(response, ended.signal);
     };
     try {
-      if (this.#repetitions === undefined) return await exchange(method, this.#http.body(method, call.request), onSent);
-      return await this.#onceOver(this.#repetitions, call, exchange, onSent, ended.signal);
+      const message = this.#http.message(method, call.request);
+      if (this.#repeatPolicy === undefined) return await send(method, message, onSent);
+      return await this.#sendRepeatable(this.#repeatPolicy, call, message, send, onSent, ended.signal);
     } catch (error) {
-      throw why ?? error;
+      throw endedBy ?? error;
     } finally {
       offAbort();
       stopTimer();
-      this.#live.delete(end);
+      this.#open.delete(end);
     }
   }
 
-  /** Makes a call whose requests the host may send again. */
-  async #onceOver<Request, Response>(
-    { guards, allowHarmful }: Repetitions,
+  /** Makes a call on a host that may resend its requests. */
+  async #sendRepeatable<Request, Response>(
+    { guards, allowHarmful }: RepeatPolicy,
     { method, request }: UnaryCall<Request, Response>,
-    exchange: Exchange,
+    message: unknown,
+    send: SendMessage,
     onSent: () => void,
     signal: AbortSignal,
   ): Promise<Response> {
-    const message = this.#http.message(method, request);
-    const ask: Ask = async (asked, init, leaving) => exchange(asked, this.#http.body(asked, init), leaving);
-    switch (repetitionOf(method, message)) {
+    const call: MakeCall = async (asked, init, onAskedSent) =>
+      send(asked, this.#http.message(asked, init), onAskedSent);
+    switch (repeatEffectOf(method, message)) {
       case 'harmless':
-        return exchange(method, this.#http.bodyOf(method, message), onSent);
+        return send(method, message, onSent);
       case 'guarded': {
         const operation = operationOf(method, message);
         const { endpoint } = this.#http;
         const write = { method: method.path, endpoint, operation, source: request as object, signal, onSent };
-        return answerFor(method, await guards.write(write, ask));
+        return responseFor(method, await guards.write(write, call));
       }
       case 'lease-grant':
-        return answerFor(method, await grant(message as LeaseGrantRequest, ask, onSent));
+        return responseFor(method, await grantLease(message as LeaseGrantRequest, call, onSent));
       case 'harmful':
-        if (!allowHarmful) throw refusedAsHarmful(method, this.#http.endpoint);
+        if (!allowHarmful) throw this.#http.unsupported(method, harmfulProblem(method));
     }
-    return exchange(method, this.#http.bodyOf(method, message), onSent).catch((error: unknown) => {
-      throw unsettled(error);
+    return send(method, message, onSent).catch((error: unknown) => {
+      throw withUnknownOutcome(error);
     });
   }
 
@@ -113,31 +135,16 @@ export class GatewayTransport implements Transport {
     call: StreamCall<Request, Response>,
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request> {
-    const metadata: Promise<Metadata> = Promise.resolve(call.metadata ?? {});
-    const maxReceiveBytes = Math.min(call.maxReceiveBytes ?? Number.POSITIVE_INFINITY, this.#limits.maxReceiveBytes);
-    const stream = new GatewayStream(
-      this.#http,
-      call.method,
-      metadata,
-      { ...this.#limits, maxReceiveBytes },
-      {
-        message: (message) => handler.message(message),
-        end: (error) => {
-          this.#live.delete(fail);
-          handler.end(error);
-        },
-        canceled: () => this.#live.delete(fail),
-      },
-    );
     const fail = (error: EtcdError): void => stream.fail(error);
+    const stream = new GatewayStream(this.#http, call, handler, this.#limits, () => this.#open.delete(fail));
     if (this.#closed) queueMicrotask(() => fail(clientClosed('not-sent', call.method.path)));
-    else this.#live.add(fail);
+    else this.#open.add(fail);
     return stream;
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const end of [...this.#live]) end(clientClosed());
+    for (const end of [...this.#open]) end(clientClosed());
   }
 }
 
@@ -147,30 +154,239 @@ function operationOf({ path }: { readonly path: string }, message: unknown): Gua
   return { case: 'requestTxn', value: message as TxnRequest };
 }
 
-/** With an ID of the client's own choice: that such a lease exists already is the answer to a second copy. */
-async function grant(request: LeaseGrantRequest, ask: Ask, onSent: () => void): Promise<unknown> {
+/**
+ * Grants a lease with an ID that the client chooses. If the server then answers that the lease exists, an earlier copy of
+ * the request has granted it.
+ */
+async function grantLease(request: LeaseGrantRequest, call: MakeCall, onSent: () => void): Promise<unknown> {
   const id = request.id || randomId();
   try {
-    return await ask(methods.lease.leaseGrant, { ...request, id }, onSent);
+    return await call(methods.lease.leaseGrant, { ...request, id }, onSent);
   } catch (error) {
     const isOwn = request.id === 0n && error instanceof EtcdError && error.reason === 'LeaseExist';
-    if (!isOwn) throw unsettled(error);
-    const { header, grantedTtl } = await ask(methods.lease.leaseTimeToLive, { id }).catch(() => {
-      throw unsettled(error);
+    if (!isOwn) throw withUnknownOutcome(error);
+    const { header, grantedTtl } = await call(methods.lease.leaseTimeToLive, { id }).catch(() => {
+      throw withUnknownOutcome(error);
     });
-    if (grantedTtl === 0n) throw unsettled(error);
+    if (grantedTtl === 0n) throw withUnknownOutcome(error);
     return { header, id, ttl: grantedTtl, error: '' };
   }
 }
 
-/** The server refused the copy whose answer has come, and may have done what an earlier copy said. */
-function unsettled(error: unknown): unknown {
+/** The server refused the copy of the request that it answered, but may have applied an earlier copy. */
+function withUnknownOutcome(error: unknown): unknown {
   return error instanceof EtcdError && error.outcome === 'rejected' ? amended(error, { outcome: 'unknown' }) : error;
 }
 
-function refusedAsHarmful({ path }: { readonly path: string }, endpoint: string): EtcdError {
-  const problem =
-    `this host may send ${path.slice(1)} a second time, at any later time, and nothing can guard it; ` +
-    'gateway({ allowRepeatedWrites: true }) sends it all the same';
-  return refusal(problem, path, endpoint);
+function harmfulProblem({ path }: { readonly path: string }): string {
+  return (
+    `this host may send ${path.slice(1)} a second time, at any later time, and no guard can prevent the effect; ` +
+    'gateway({ allowRepeatedWrites: true }) sends it nevertheless'
+  );
+}
+
+/**
+ * A stream of messages over requests of HTTP. The gateway reads a request to its end before it responds, so each message of
+ * the client is a request of its own, whose responses arrive as lines.
+ *
+ * - A keepalive message gets one response.
+ * - The creation of a watch gets the events of that watch for as long as the watch lasts. The client sends creations one
+ *   after the other, because the caller expects the answers in order. A cancellation ends the request of its watch.
+ * - When one request fails, the whole stream fails, and its owner opens the next one. The same happens when a watch is
+ *   silent for too long, because HTTP has no ping that would detect a dead connection.
+ */
+class GatewayStream<Request, Response> implements OutgoingStream<Request> {
+  readonly #http: GatewayHttp;
+  readonly #method: Method<Request, Response>;
+  readonly #isWatch: boolean;
+  readonly #metadata: Promise<Metadata>;
+  readonly #maxReceiveBytes: number;
+  readonly #silenceMs: number;
+  readonly #handler: StreamHandler<Response>;
+  readonly #onOver: () => void;
+  /** Open requests, including those that wait for an earlier one. */
+  readonly #requests = new Set<AbortController>();
+  /** The request of each watch. */
+  readonly #watches = new Map<bigint, AbortController>();
+  /** Settles when the latest creation of a watch is answered. */
+  #creating: Promise<unknown> = Promise.resolve();
+  #resumed: Promise<void> | undefined;
+  #resume: () => void = () => {};
+  #halfClosed = false;
+  #over = false;
+
+  constructor(
+    http: GatewayHttp,
+    { method, metadata, maxReceiveBytes = Number.POSITIVE_INFINITY }: StreamCall<Request, Response>,
+    handler: StreamHandler<Response>,
+    limits: StreamLimits,
+    onOver: () => void,
+  ) {
+    this.#http = http;
+    this.#method = method;
+    this.#isWatch = method.path === methods.watch.watch.path;
+    this.#metadata = Promise.resolve(metadata ?? {});
+    this.#maxReceiveBytes = Math.min(maxReceiveBytes, limits.maxReceiveBytes);
+    this.#silenceMs = limits.silenceMs;
+    this.#handler = handler;
+    this.#onOver = onOver;
+    this.#metadata.catch((error: EtcdError) => this.fail(error));
+    if (gatewayPath(method) !== undefined) return;
+    // The entry keeps the stream open until it fails, even if the caller half-closes it before.
+    this.#requests.add(new AbortController());
+    queueMicrotask(() => this.fail(http.unsupported(method)));
+  }
+
+  /** @throws EtcdError, reason `InvalidInput`; reason `NotInGateway` for a progress request. */
+  send(message: Init<Request>): void {
+    if (this.#over || gatewayPath(this.#method) === undefined) return;
+    if (this.#isWatch) this.#sendToWatch(message as Init<WatchRequest>);
+    else void this.#request(this.#body(this.#method, message), this.#newRequest());
+  }
+
+  end(): void {
+    this.#halfClosed = true;
+    this.#endIfDone();
+  }
+
+  cancel(): void {
+    if (!this.#over) this.#stop();
+  }
+
+  pause(): void {
+    this.#resumed ??= new Promise((resolve) => {
+      this.#resume = resolve;
+    });
+  }
+
+  resume(): void {
+    this.#resume();
+    this.#resumed = undefined;
+  }
+
+  /** Ends the stream; without an error if the server ended it. */
+  fail(error: EtcdError | undefined): void {
+    if (this.#over) return;
+    this.#stop();
+    this.#handler.end(error);
+  }
+
+  #sendToWatch({ requestUnion }: Init<WatchRequest>): void {
+    switch (requestUnion?.case) {
+      case 'createRequest': {
+        // The server numbers the watches of each of its streams on its own, and here each watch has its own stream.
+        const watchId = requestUnion.value.watchId || this.#freeWatchId();
+        const create = { requestUnion: { case: 'createRequest', value: { ...requestUnion.value, watchId } } } as const;
+        const body = this.#body(methods.watch.watch, create);
+        const request = this.#newRequest();
+        this.#watches.set(watchId, request);
+        this.#creating = this.#creating.then(
+          () =>
+            new Promise<void>((created) => {
+              void this.#request(body, request, created).finally(() => {
+                if (this.#watches.get(watchId) === request) this.#watches.delete(watchId);
+                created();
+              });
+            }),
+        );
+        return;
+      }
+      case 'cancelRequest': {
+        const { watchId = 0n } = requestUnion.value;
+        const request = this.#watches.get(watchId);
+        if (request === undefined) return;
+        request.abort();
+        this.#watches.delete(watchId);
+        queueMicrotask(() => this.#deliverCanceled(watchId));
+        return;
+      }
+      default:
+        throw this.#http.unsupported(this.#method, 'the gateway cannot report the progress of a watch');
+    }
+  }
+
+  #freeWatchId(): bigint {
+    let id = 1n;
+    while (this.#watches.has(id)) id += 1n;
+    return id;
+  }
+
+  /** Delivers what a server answers to a cancellation. */
+  #deliverCanceled(watchId: bigint): void {
+    if (this.#over) return;
+    const answer = encode(methods.watch.watch.response, { header: {}, watchId, canceled: true });
+    this.#handler.message(decode(this.#method.response, answer));
+  }
+
+  #body<Message>(method: Method<Message, unknown>, message: Init<Message>): string {
+    return this.#http.body(method, this.#http.message(method, message));
+  }
+
+  #newRequest(): AbortController {
+    const request = new AbortController();
+    this.#requests.add(request);
+    return request;
+  }
+
+  /** Sends one request and delivers its responses. Calls `onFirst` after the first one. Never rejects. */
+  async #request(body: string, request: AbortController, onFirst: () => void = () => {}): Promise<void> {
+    const isWatch = this.#isWatch;
+    const creationMs = Math.min(CREATION_MS, this.#silenceMs);
+    const silence = `the watch was silent for ${this.#silenceMs} ms`;
+    let stopTimer = (): void => {};
+    const expectMessage = (withinMs: number, problem: string): void => {
+      stopTimer();
+      if (isWatch) stopTimer = after(withinMs, () => this.fail(this.#http.connectionLost(this.#method, problem)));
+    };
+    const expectNext = (): void => expectMessage(this.#silenceMs, silence);
+    const isOver = (): boolean => this.#over || request.signal.aborted;
+    try {
+      if (isOver()) return;
+      expectNext();
+      const metadata = await this.#metadata;
+      if (isOver()) return;
+      expectMessage(creationMs, notCreated(creationMs));
+      const response = await this.#http.post(this.#method, body, metadata, request.signal);
+      for await (const message of this.#http.streamMessages(response, this.#method, this.#maxReceiveBytes)) {
+        // While the caller has paused the stream, the server does not count as silent.
+        stopTimer();
+        while (this.#resumed !== undefined) await this.#resumed;
+        if (isOver()) return;
+        expectNext();
+        this.#handler.message(message);
+        onFirst();
+        // The server sends nothing after a cancellation.
+        if (isWatch && (message as WatchResponse).canceled) return;
+      }
+      // A server does not end the response of a watch that it has not canceled, so the whole stream is over.
+      if (isWatch) this.fail(undefined);
+    } catch (error) {
+      if (!request.signal.aborted) this.fail(error as EtcdError);
+    } finally {
+      stopTimer();
+      this.#requests.delete(request);
+      request.abort();
+      this.#endIfDone();
+    }
+  }
+
+  /** Ends the stream when the caller has half-closed it and all requests are answered. */
+  #endIfDone(): void {
+    if (this.#halfClosed && this.#requests.size === 0) this.fail(undefined);
+  }
+
+  #stop(): void {
+    this.#over = true;
+    this.resume();
+    for (const request of this.#requests) request.abort();
+    this.#onOver();
+  }
+}
+
+function notCreated(creationMs: number): string {
+  return (
+    `no answer to the creation of a watch within ${creationMs} ms: a proxy in front of etcd may hold back the ` +
+    'streamed response (nginx: proxy_buffering off), or the host may have no connection left (browsers open six to one ' +
+    'host)'
+  );
 }

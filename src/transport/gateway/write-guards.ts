@@ -1,4 +1,4 @@
-import { amended, EtcdError, invalidInput } from '../../errors/etcd-error.js';
+import { amended, EtcdError, explained, invalidInput } from '../../errors/etcd-error.js';
 import {
   CompareResult,
   CompareTarget,
@@ -13,56 +13,88 @@ import {
 import { methods } from '../../gen/methods.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import type { Init } from '../../protobuf/codec.js';
-import { compareBytes, NO_BYTES } from '../../runtime/bytes.js';
-import { connectionLost } from './failures.js';
-import { type Ask, type Guard, GuardPool, markOf } from './guard-pool.js';
+import type { Method } from '../../protobuf/schema.js';
+import { compareBytes, concatBytes, NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
+import { TurnQueue } from '../../runtime/queues.js';
+import { onAbort } from '../../runtime/signals.js';
+import { randomId } from '../../runtime/text.js';
+import { monotonicMs } from '../../runtime/timers.js';
+import { connectionLost } from './http.js';
+
+/** Makes a call with the metadata and the deadline of the write that needs it. Calls `onSent` before sending. */
+export type MakeCall = <Request, Response>(
+  method: Method<Request, Response>,
+  request: Init<Request>,
+  onSent?: () => void,
+) => Promise<Response>;
 
 type Operation = Exclude<RequestOp['request'], undefined>;
-type Answer = Exclude<ResponseOp['response'], undefined>;
-
+type OperationResponse = Exclude<ResponseOp['response'], undefined>;
 type Operations = readonly Init<RequestOp>[];
+type WriteResponse = PutResponse | DeleteRangeResponse | TxnResponse;
 
-/** What the server answers to a put, a deletion or a transaction. */
-export type WriteResponse = PutResponse | DeleteRangeResponse | TxnResponse;
-
-/** One write of a caller. */
+/** One attempt of a caller's write. */
 export interface GuardedWrite {
-  /** gRPC path of the caller's own call, for errors. */
+  /** gRPC path of the caller's call, for errors. */
   readonly method: string;
+  /** URL, for errors. */
   readonly endpoint: string;
   readonly operation: Operation;
   /** The caller's request: the same object in each attempt of one call. */
   readonly source: object;
   /** Aborts when the call ends. */
   readonly signal: AbortSignal;
-  /** Called before the write itself leaves. */
+  /** Called before the write itself is sent. */
   readonly onSent: () => void;
 }
 
-/** A guard that one attempt of a write has. */
-interface Hold {
-  readonly guard: Guard;
-  /** The guard's revision is known after the attempt, so that it can serve another write. */
-  isKept: boolean;
+/** A key that guards one write at a time. Only the client that created it writes it. */
+interface Guard {
+  readonly key: Uint8Array;
+  /** Mod revision of the key, as far as this client knows. */
+  revision: bigint;
+  /** Number of writes so far. Each write puts its number into the key, so that a read tells which write was applied. */
+  writes: number;
+  /** When the client stops using the guard: half of the lease's TTL after the request for the lease. */
+  readonly expires: Expiry;
 }
 
+/** A time on two clocks, because on some hosts the monotonic clock stands still while the machine sleeps. */
+interface Expiry {
+  readonly monotonicMs: number;
+  readonly wallMs: number;
+}
+
+/** A guard that one attempt of a write uses. */
+interface GuardInUse {
+  readonly guard: Guard;
+  /** Whether the revision of the guard is known after the attempt, so that it can guard another write. */
+  isReusable: boolean;
+}
+
+/** Guard keys expire this long after the client created them. */
+const TTL_SECONDS = 600;
+const USABLE_MS = (TTL_SECONDS / 2) * 1_000;
+/** Most concurrent guarded writes; further writes wait. Browsers open at most six connections to one host anyway. */
+const MAX_GUARDS = 32;
+
 /**
- * Writes over a host that may send a request again, at any later time, without telling.
+ * Sends writes over a host that may resend a request by itself, however late.
  *
- * Each write takes a guard key, whose mod revision this client knows, and goes as one transaction: if the guard still
- * has that revision, the transaction does the write and puts the guard, whose revision moves by that. A second copy
- * finds another revision and does nothing. Revisions of a key only go forward, even if somebody deletes the key.
+ * Each write uses a guard key whose mod revision the client knows. The write is sent as one transaction: if the guard
+ * still has this revision, the transaction applies the write and puts the guard, which changes the revision. A second
+ * copy of the request finds another revision and does nothing. Revisions only grow, even if somebody deletes the key.
  *
- * If the answer that arrives is that of the second copy, it tells what the guard has. The guard's value tells whether the
- * first copy came through, but the answer to the first copy is lost.
+ * If the response to the second copy arrives, it shows the guard's value. The value tells whether the first copy was
+ * applied, but the response to the first copy is lost.
  */
 export class WriteGuards {
   readonly #pool: GuardPool;
   readonly #maxTxnOps: number;
   /**
-   * Guards of writes that the server refused, where the client could not find out whether an earlier copy came through.
-   * If the caller's call is attempted again, as with a new token, it takes the same guard at the same revision: of all
-   * attempts and copies one applies.
+   * The guards of writes that the server refused while the client could not find out whether an earlier copy was applied.
+   * If the caller's call is tried again, for example with a new token, it uses the same guard at the same revision. Of
+   * all its attempts and copies, one is applied at most.
    */
   readonly #unsettled = new WeakMap<object, Guard>();
 
@@ -71,95 +103,94 @@ export class WriteGuards {
     this.#maxTxnOps = maxTxnOps;
   }
 
-  /** What the server answers to the operation. @throws EtcdError */
-  async write(write: GuardedWrite, ask: Ask): Promise<WriteResponse> {
+  /** Resolves with the server's response to the operation. @throws EtcdError */
+  async write(write: GuardedWrite, call: MakeCall): Promise<WriteResponse> {
     const unsettled = this.#unsettled.get(write.source);
     this.#unsettled.delete(write.source);
-    if (unsettled !== undefined) return this.#attempt(write, { guard: unsettled, isKept: false }, ask);
-    const hold: Hold = { guard: await this.#pool.take(ask, write.signal), isKept: false };
+    if (unsettled !== undefined) return this.#attempt(write, { guard: unsettled, isReusable: false }, call);
+    const inUse: GuardInUse = { guard: await this.#pool.take(call, write.signal), isReusable: false };
     try {
-      return await this.#attempt(write, hold, ask);
+      return await this.#attempt(write, inUse, call);
     } finally {
-      if (hold.isKept) this.#pool.putBack(hold.guard);
-      else this.#pool.discard();
+      this.#pool.release(inUse.isReusable ? inUse.guard : undefined);
     }
   }
 
-  async #attempt(write: GuardedWrite, hold: Hold, ask: Ask): Promise<WriteResponse> {
-    const { guard } = hold;
+  async #attempt(write: GuardedWrite, inUse: GuardInUse, call: MakeCall): Promise<WriteResponse> {
+    const { guard } = inUse;
     const number = guard.writes + 1;
     let answer: TxnResponse;
     try {
-      const success = movingGuard(write.operation, guard.key, putOf(guard, number));
+      const success = withGuardPut(write.operation, guard.key, putOf(guard, number));
       this.#checkCount(success, write.operation);
-      answer = await ask(methods.kv.txn, ifUnmoved(guard, success), write.onSent);
+      answer = await call(methods.kv.txn, ifUnmoved(guard, success), write.onSent);
     } catch (error) {
       if (!(error instanceof EtcdError)) throw error;
-      hold.isKept = error.outcome === 'not-sent';
+      inUse.isReusable = error.outcome === 'not-sent';
       if (error.outcome !== 'rejected') throw error;
-      return this.#refused(write, hold, number, ask, error);
+      return this.#settleRefusal(write, inUse, number, call, error);
     }
-    if (!answer.succeeded) return this.#repeated(write, number, answer);
-    // The second answer is that of the guard's put. Where there is none, the write has deleted the guard, or may have.
-    if (answer.responses.length === 2) keep(hold, number, answer);
-    else this.#pool.discardFree();
+    if (!answer.succeeded) return this.#answerToRepeat(write, number, answer);
+    // The second response belongs to the put of the guard. Without one, the write may have deleted the guard keys.
+    if (answer.responses.length === 2) noteMove(inUse, number, answer);
+    else this.#pool.forgetFree();
     return this.#answerTo(write, answer);
   }
 
   /**
-   * The server refused this copy, but may have applied an earlier one, for example before it was restarted and forgot
-   * the token. The client moves the guard, after which no copy can apply, and sees whether the guard had moved.
+   * The server refused this copy, but may have applied an earlier one, for example before a restart in which it forgot the
+   * token. The client moves the guard, so that no later copy can apply, and sees whether the guard had moved before.
    */
-  async #refused(
+  async #settleRefusal(
     write: GuardedWrite,
-    hold: Hold,
+    inUse: GuardInUse,
     number: number,
-    ask: Ask,
+    call: MakeCall,
     refusal: EtcdError,
   ): Promise<WriteResponse> {
-    const { guard } = hold;
+    const { guard } = inUse;
     const settling = number + 1;
     let answer: TxnResponse;
     try {
-      answer = await ask(methods.kv.txn, ifUnmoved(guard, [putOf(guard, settling)]));
+      answer = await call(methods.kv.txn, ifUnmoved(guard, [putOf(guard, settling)]));
     } catch {
       this.#unsettled.set(write.source, guard);
       throw amended(refusal, { outcome: 'unknown' });
     }
-    if (!answer.succeeded && !isFrom(guardIn(answer), settling)) return this.#repeated(write, number, answer);
-    if (answer.succeeded) keep(hold, settling, answer);
+    if (!answer.succeeded && !isOfWrite(guardIn(answer), settling)) return this.#answerToRepeat(write, number, answer);
+    if (answer.succeeded) noteMove(inUse, settling, answer);
     throw refusal;
   }
 
-  /** The guard is not where this client left it. */
-  #repeated({ method, endpoint, operation }: GuardedWrite, number: number, answer: TxnResponse): PutResponse {
+  /** The guard was not at its revision, so this is the response to a second copy, or the guard key was changed. */
+  #answerToRepeat({ method, endpoint, operation }: GuardedWrite, number: number, answer: TxnResponse): PutResponse {
     const kv = guardIn(answer);
-    if (kv === undefined) this.#pool.discardFree();
-    const isApplied = isFrom(kv, number);
+    if (kv === undefined) this.#pool.forgetFree();
+    const isApplied = isOfWrite(kv, number);
     if (isApplied && answer.header !== undefined && operation.case === 'requestPut' && !operation.value.prevKv)
       return { header: { ...answer.header, revision: kv.modRevision }, prevKv: undefined };
     const problem = isApplied
       ? 'the host sent the request again after its connection broke: the write was applied once, and its answer is lost'
-      : 'the guard key of the write was deleted or changed: the write was applied once, or not at all';
+      : 'another client deleted or changed the guard key of the write: the write was applied once, or not at all';
     throw connectionLost(problem, { method, endpoint });
   }
 
   #answerTo({ method, endpoint, operation }: GuardedWrite, { header, responses }: TxnResponse): WriteResponse {
     const response = responses[0]?.response;
-    if (response?.case !== ANSWERS[operation.case]) {
+    if (response?.case !== RESPONSE_CASES[operation.case]) {
       const malformed = { code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' } as const;
       throw new EtcdError('the responses of a guarded write do not match it', { ...malformed, method, endpoint });
     }
-    // In a transaction the answer to an operation has a header without member and term.
+    // Within a transaction, the header of an operation's response lacks the member and the term.
     if (operation.case !== 'requestTxn' || response.case !== 'responseTxn')
       return { ...(response.value as WriteResponse), header };
     const { succeeded } = response.value;
     const { length } = succeeded ? operation.value.success : operation.value.failure;
-    // The put of the guard may be the last operation of a branch.
+    // The put of the guard may be the last operation of a branch; the caller must not see its response.
     return { header, succeeded, responses: response.value.responses.slice(0, length) };
   }
 
-  /** As the server counts: the longest list of a transaction, and what is nested in it shares what is left. */
+  /** Counts as the server does: the longest list of a transaction, plus the longest count of a nested transaction. */
   #checkCount(success: Operations, operation: Operation): void {
     const count = countOf({ compare: [{}], success });
     if (count <= this.#maxTxnOps) return;
@@ -173,15 +204,123 @@ export class WriteGuards {
   }
 }
 
-/** By the operation that they answer. */
-const ANSWERS = {
+/**
+ * The guards of one client. A write takes a free guard, the most recently used first; if none is free, the pool creates
+ * one.
+ */
+export class GuardPool {
+  readonly #prefix: Uint8Array;
+  #free: Guard[] = [];
+  #taken = 0;
+  /** Writes that wait until another write releases its guard. */
+  readonly #waiting = new TurnQueue<() => void>();
+
+  constructor(prefix: Uint8Array) {
+    this.#prefix = prefix;
+  }
+
+  /** Rejects with outcome `not-sent`, because the write that needs the guard has not been sent. */
+  async take(call: MakeCall, signal: AbortSignal): Promise<Guard> {
+    if (this.#taken < MAX_GUARDS) this.#taken += 1;
+    else await this.#whenReleased(signal);
+    try {
+      for (let guard = this.#free.pop(); guard !== undefined; guard = this.#free.pop())
+        if (isUsable(guard.expires)) return guard;
+      return await createGuard(this.#prefix, call);
+    } catch (error) {
+      this.release();
+      throw error instanceof EtcdError ? amended(error, { outcome: 'not-sent' }) : error;
+    }
+  }
+
+  /** Ends the use of a taken guard. `reusable` is the guard itself if its revision is known; otherwise it is dropped. */
+  release(reusable?: Guard): void {
+    if (reusable !== undefined) this.#free.push(reusable);
+    const next = this.#waiting.take();
+    if (next === undefined) this.#taken -= 1;
+    else next();
+  }
+
+  /** Drops all free guards, because somebody deleted one guard key and has probably deleted the others, too. */
+  forgetFree(): void {
+    this.#free = [];
+  }
+
+  /** Resolves when another write hands its place over. */
+  #whenReleased(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const enter = (): void => {
+        offAbort();
+        resolve();
+      };
+      const offAbort = onAbort(signal, () => {
+        this.#waiting.delete(enter);
+        reject(signal.reason);
+      });
+      this.#waiting.add(enter);
+    });
+  }
+}
+
+function isUsable(expires: Expiry): boolean {
+  const wallMs = Date.now();
+  return monotonicMs() < expires.monotonicMs && wallMs < expires.wallMs && wallMs >= expires.wallMs - USABLE_MS;
+}
+
+/**
+ * Creates a guard by two requests that are safe to repeat. The ID of the lease is random, so a lease that exists already is
+ * this client's own. The transaction puts the key only if the key does not exist. A copy that arrives after somebody has
+ * deleted the key creates it with a new revision, which no write compares with.
+ */
+async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
+  const id = randomId();
+  const key = concatBytes(prefix, toBytes(id.toString(16).padStart(16, '0'), 'id'));
+  const expires = { monotonicMs: monotonicMs() + USABLE_MS, wallMs: Date.now() + USABLE_MS };
+  await call(methods.lease.leaseGrant, { id, ttl: BigInt(TTL_SECONDS) }).catch((error: EtcdError) => {
+    if (error.reason !== 'LeaseExist') throw error;
+  });
+  const missing = { target: CompareTarget.CREATE, result: CompareResult.EQUAL, key } as const;
+  const { header, succeeded, responses } = await call(methods.kv.txn, {
+    compare: [{ ...missing, targetUnion: { case: 'createRevision', value: 0n } }],
+    success: [{ request: { case: 'requestPut', value: { key, value: guardValue(0), lease: id } } }],
+    failure: [{ request: { case: 'requestRange', value: { key } } }],
+  }).catch((error: EtcdError) => {
+    throw error.reason === 'PermissionDenied' ? explained(error, permissionProblem(prefix)) : error;
+  });
+  const found = responses[0]?.response;
+  const earlier = found?.case === 'responseRange' ? found.value.kvs[0]?.modRevision : undefined;
+  const revision = succeeded ? header?.revision : earlier;
+  if (revision) return { key, revision, writes: 0, expires };
+  throw new EtcdError('another client deleted the guard key of the write immediately after its creation', {
+    code: 'Unavailable',
+    reason: 'ConnectionLost',
+    outcome: 'not-sent',
+  });
+}
+
+/** The prefix is an option of the client and not a key of the caller, so the error may show it. */
+function permissionProblem(prefix: Uint8Array): string {
+  return (
+    `the user may not read and write keys with the prefix ${JSON.stringify(textOf(prefix))}: this host may send a ` +
+    'request twice, so each write needs a guard key. Grant the user the permission readwrite on the prefix, or set ' +
+    'gateway({ guardPrefix }) to a prefix that the user may read and write'
+  );
+}
+
+/** The value of a guard key after so many writes. */
+function guardValue(writes: number): Uint8Array {
+  return toBytes(String(writes), 'writes');
+}
+
+/** The response that belongs to each operation. */
+const RESPONSE_CASES = {
   requestRange: 'responseRange',
   requestPut: 'responsePut',
   requestDeleteRange: 'responseDeleteRange',
   requestTxn: 'responseTxn',
-} as const satisfies Record<Operation['case'], Answer['case']>;
+} as const satisfies Record<Operation['case'], OperationResponse['case']>;
 
-/** A transaction that does this if the guard has not moved, and reads the guard if it has. */
+/** A transaction that performs `success` if the guard has not moved, and otherwise reads the guard. */
 function ifUnmoved({ key, revision }: Guard, success: Operations): Init<TxnRequest> {
   const unmoved = { target: CompareTarget.MOD, result: CompareResult.EQUAL, key } as const;
   return {
@@ -191,36 +330,37 @@ function ifUnmoved({ key, revision }: Guard, success: Operations): Init<TxnReque
   };
 }
 
-/** Keeps the guard's lease. */
+/** A put of the guard that leaves the key attached to its lease. */
 function putOf({ key }: Guard, number: number): Init<RequestOp> {
-  return { request: { case: 'requestPut', value: { key, value: markOf(number), ignoreLease: true } } };
+  return { request: { case: 'requestPut', value: { key, value: guardValue(number), ignoreLease: true } } };
 }
 
-/** The guard after its put, whose revision is the transaction's. */
-function keep(hold: Hold, number: number, { header }: TxnResponse): void {
+/** Notes the guard's new revision, which is the revision of the transaction that put it. */
+function noteMove(inUse: GuardInUse, number: number, { header }: TxnResponse): void {
   if (header === undefined) return;
-  hold.guard.revision = header.revision;
-  hold.guard.writes = number;
-  hold.isKept = true;
+  inUse.guard.revision = header.revision;
+  inUse.guard.writes = number;
+  inUse.isReusable = true;
 }
 
-/** What the guard has, as a transaction tells that found it moved. */
+/** The guard in the response to a transaction that found the guard moved. */
 function guardIn({ responses }: TxnResponse): KeyValue | undefined {
   const response = responses[0]?.response;
   return response?.case === 'responseRange' ? response.value.kvs[0] : undefined;
 }
 
-function isFrom(kv: KeyValue | undefined, number: number): kv is KeyValue {
-  return kv !== undefined && compareBytes(kv.value, markOf(number)) === 0;
+/** Whether the write of this number was the last to put the guard. */
+function isOfWrite(kv: KeyValue | undefined, number: number): kv is KeyValue {
+  return kv !== undefined && compareBytes(kv.value, guardValue(number)) === 0;
 }
 
 /**
- * The operation and a put of the guard. The server refuses a transaction that both puts and deletes a key: in a branch
- * that deletes a range with the guard in it, the deletion stands for the put.
+ * The operation together with a put of the guard. The server refuses a transaction that both puts and deletes a key.
+ * Therefore a branch that deletes a range with the guard in it gets no put; the deletion moves the guard instead.
  *
  * @throws EtcdError, reason `InvalidInput`.
  */
-function movingGuard(operation: Operation, key: Uint8Array, put: Init<RequestOp>): Operations {
+function withGuardPut(operation: Operation, key: Uint8Array, put: Init<RequestOp>): Operations {
   if (!mayDelete({ request: operation }, key)) return [{ request: operation }, put];
   if (operation.case !== 'requestTxn') return [{ request: operation }];
   const { compare, success, failure } = operation.value;
@@ -245,7 +385,7 @@ function mayDelete({ request }: Init<RequestOp>, key: Uint8Array): boolean {
   return [...success, ...failure].some((operation) => mayDelete(operation, key));
 }
 
-/** A deletion with an empty end is one of a single key, which is not the guard. */
+/** Whether the range holds the guard key. A range without an end is a single key of the caller, so never the guard. */
 function isIn({ key: start = NO_BYTES, rangeEnd: end = NO_BYTES }: Init<DeleteRangeRequest>, key: Uint8Array): boolean {
   if (end.length === 0 || compareBytes(key, start) < 0) return false;
   return (end.length === 1 && end[0] === 0) || compareBytes(key, end) < 0;
