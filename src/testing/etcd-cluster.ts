@@ -10,61 +10,78 @@ import { EtcdMember } from './etcd-member.js';
 import { FaultProxy } from './fault-proxy.js';
 import { freePorts } from './free-ports.js';
 
-/** How many members, and of what kind. */
+/** Options of an etcd cluster. */
 export interface EtcdClusterOptions {
-  /** Path of the program etcd. Default: `etcd` on the PATH. */
+  /** Path of the etcd executable. Default: `etcd` on the PATH. */
   readonly etcd?: string | undefined;
-  /** How many members. Default 1. */
+  /** Number of members. Default 1. */
   readonly members?: number | undefined;
-  /** Further arguments of each member. */
+  /** Additional arguments for each member. */
   readonly args?: readonly string[] | undefined;
-  /** Let the members reach each other through proxies, for `partition`. Default false. */
+  /** Whether the members reach each other through proxies, which `partition` needs. Default false. */
   readonly peerProxies?: boolean | undefined;
-  /** PEM files; clients then speak TLS to the members. */
+  /** Makes the members serve clients over TLS. Default: without TLS. */
   readonly tls?: EtcdClusterTls | undefined;
 }
 
-/** The certificate of the members, as files. */
+/** PEM files for the TLS of a cluster. */
 export interface EtcdClusterTls {
+  /** Certificate of the members. */
   readonly certFile: string;
+  /** Private key of the members. */
   readonly keyFile: string;
-  /** Ask clients for certificates of these authorities. */
+  /** Authorities of client certificates. With this file, the members refuse clients without a certificate. */
   readonly clientCaFile?: string | undefined;
 }
 
 const CLUSTER_OPTIONS = { etcd: true, members: true, args: true, peerProxies: true, tls: true } as const;
 const CLUSTER_TLS = { certFile: true, keyFile: true, clientCaFile: true } as const;
 
-/** Makes a member known to the cluster by its peer URL, and gives all members as they are then. */
+/** Adds a member to the cluster by its peer URL. Resolves with all members of the cluster, including the new one. */
 export type AddMember = (peerUrl: string) => Promise<readonly Pick<Member, 'name' | 'peerUrls'>[]>;
 
-/** How a member joins. */
+/** Options for a member that joins. */
 export interface JoinOptions {
-  /** Add it as one that does not vote. Default false. */
+  /** Whether to add the member as a learner, which does not vote. Default false. */
   readonly learner?: boolean | undefined;
-  /** What makes it known. Default: `memberAdd`, which takes a cluster without TLS and authentication. */
+  /** How to add the member. Default: `memberAdd`, which works for clusters without TLS and authentication. */
   readonly add?: AddMember | undefined;
 }
 
 const JOIN_OPTIONS = { learner: true, add: true } as const;
 const LEADER_OPTIONS = { timeoutMs: true } as const;
 
-/** Where a member listens, and where it advertises that the others reach it. */
-interface Place {
+/** The URLs of a member, and the proxy in front of its peer URL. */
+interface Site {
   readonly name: string;
-  readonly client: string;
-  readonly health: string;
-  readonly peer: string;
-  readonly advertisedPeer: string;
+  /** URL for clients. */
+  readonly endpoint: string;
+  readonly healthUrl: string;
+  /** URL on which the member listens for the other members. */
+  readonly listenPeerUrl: string;
+  /** URL that the member advertises to the other members: that of the proxy, if there is one. */
+  readonly peerUrl: string;
+  readonly proxy: FaultProxy | undefined;
 }
 
 const POLL_MS = 20;
 const LEADER_TIMEOUT_MS = 30_000;
 const HEALTHY_TIMEOUT_MS = 30_000;
+const STATUS_TIMEOUT_MS = 2_000;
 
 /**
- * Real etcd members on free ports of the loopback, with their data in a temporary folder: to be killed, paused, cut off
- * from each other, added and removed. Only on Node.
+ * An etcd cluster on free ports of 127.0.0.1, with its data in a temporary folder. Tests can kill, pause, partition, add and
+ * remove its members. Runs on Node.js only.
+ *
+ * @example
+ * import { Client } from 'etcdwire';
+ * import { EtcdCluster } from 'etcdwire/testing';
+ *
+ * await using cluster = await EtcdCluster.start({ members: 3, peerProxies: true });
+ * await using etcd = new Client({ endpoints: cluster.endpoints });
+ * await cluster.partition(await cluster.leader());
+ * await etcd.get('k', { timeoutMs: 20_000 });
+ * await cluster.heal();
  */
 export class EtcdCluster implements AsyncDisposable {
   readonly #options: EtcdClusterOptions;
@@ -72,22 +89,27 @@ export class EtcdCluster implements AsyncDisposable {
   readonly #members: EtcdMember[] = [];
   readonly #peerProxies = new Map<EtcdMember, FaultProxy>();
   readonly #ids = new Map<EtcdMember, bigint>();
+  /** Number of names given to members so far. */
   #named = 0;
 
   private constructor(options: EtcdClusterOptions) {
     this.#options = options;
   }
 
-  /** Resolves once all members serve. @throws Error with the end of a member's log; EtcdError on bad input. */
+  /**
+   * Starts a cluster. Resolves when all members are healthy.
+   *
+   * @throws EtcdError, reason `InvalidInput`; Error if a member does not start. The message holds the end of its log.
+   */
   static async start(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
     checkOptions(options, CLUSTER_OPTIONS, 'EtcdCluster.start');
     if (options.tls !== undefined) checkFields(options.tls, CLUSTER_TLS, 'tls');
     const members = Number(checkCount(options.members ?? 1, 'members', 1n));
     const cluster = new EtcdCluster(options);
     try {
-      const places = await cluster.#places(members);
-      const all = places.map(({ place }) => `${place.name}=${place.advertisedPeer}`);
-      await Promise.all(places.map((place) => cluster.#start(place, all, 'new')));
+      const sites = await cluster.#newSites(members);
+      const all = sites.map(({ name, peerUrl }) => `${name}=${peerUrl}`);
+      await Promise.all(sites.map((site) => cluster.#start(site, all, 'new')));
       return cluster;
     } catch (error) {
       await cluster.close();
@@ -95,33 +117,33 @@ export class EtcdCluster implements AsyncDisposable {
     }
   }
 
-  /** Those that belong to the cluster, whether they run or not. */
+  /** The members of the cluster, including those that do not run. */
   get members(): readonly EtcdMember[] {
     return this.#members;
   }
 
-  /** Of the members, as clients reach them. */
+  /** The URLs of all members, for clients. */
   get endpoints(): string[] {
     return this.#members.map(({ endpoint }) => endpoint);
   }
 
-  /** Starts one more member, once the cluster takes it. By default it votes. */
+  /** Adds one more member and starts it. Resolves when the member is healthy. @throws EtcdError; Error */
   async join(options: JoinOptions = {}): Promise<EtcdMember> {
     checkOptions(options, JOIN_OPTIONS, 'EtcdCluster.join');
     const { learner, add = (peerUrl) => this.#add(peerUrl, learner) } = options;
-    const [place] = (await this.#places(1)) as [Placed];
-    const { name, advertisedPeer } = place.place;
-    const known = await add(advertisedPeer).catch(async (error: unknown) => {
-      await place.proxy?.close();
+    const [site] = (await this.#newSites(1)) as [Site];
+    const { name, peerUrl } = site;
+    const known = await add(peerUrl).catch(async (error: unknown) => {
+      await site.proxy?.close();
       throw error;
     });
     const all = known.flatMap((member) =>
-      member.peerUrls.map((url) => `${url === advertisedPeer ? name : member.name}=${url}`),
+      member.peerUrls.map((url) => `${url === peerUrl ? name : member.name}=${url}`),
     );
-    return this.#start(place, all, 'existing');
+    return this.#start(site, all, 'existing');
   }
 
-  /** Takes a member out of the cluster, for good, and ends it. Not for clusters with TLS or authentication. */
+  /** Removes a member from the cluster and kills it. Does not work with TLS or authentication. @throws EtcdError */
   async remove(member: EtcdMember): Promise<void> {
     const others = this.#members.filter((each) => each !== member);
     await using client = new Client({ endpoints: others.map(({ endpoint }) => endpoint) });
@@ -133,7 +155,12 @@ export class EtcdCluster implements AsyncDisposable {
     this.#peerProxies.delete(member);
   }
 
-  /** The member that leads, once one does, within 30 s by default. Not for clusters with TLS. @throws Error */
+  /**
+   * Resolves with the leader as soon as there is one. Does not work with TLS.
+   *
+   * @param options `timeoutMs`: longest wait in milliseconds. Default 30,000.
+   * @throws Error if no member becomes the leader in time.
+   */
   async leader(options: { readonly timeoutMs?: number | undefined } = {}): Promise<EtcdMember> {
     checkOptions(options, LEADER_OPTIONS, 'EtcdCluster.leader');
     const { timeoutMs = LEADER_TIMEOUT_MS } = options;
@@ -145,11 +172,13 @@ export class EtcdCluster implements AsyncDisposable {
       }
       await pause(POLL_MS);
     }
-    throw new Error(`no member leads within ${timeoutMs} ms`);
+    throw new Error(`no member became the leader within ${timeoutMs} ms`);
   }
 
   /**
-   * Cuts a member off from all others; clients still reach it. Needs `peerProxies`.
+   * Separates a member from all other members. Clients still reach it.
+   *
+   * @throws TypeError if the cluster was started without `peerProxies`.
    */
   async partition(member: EtcdMember): Promise<void> {
     if (this.#peerProxies.size === 0) throw new TypeError('partition: the cluster was started without peerProxies');
@@ -160,72 +189,71 @@ export class EtcdCluster implements AsyncDisposable {
     }
   }
 
-  /** Ends all partitions, starts the members that do not run, and lets those go on that are paused. */
+  /** Ends all partitions, resumes paused members, and starts the members that do not run. @throws Error */
   async heal(): Promise<void> {
     for (const proxy of this.#peerProxies.values()) proxy.heal();
     for (const member of this.#members) member.resume();
     await Promise.all(this.#members.map((member) => member.start()));
   }
 
-  /** Ends the members and removes their data. */
+  /** Kills the members and deletes their data. */
   async close(): Promise<void> {
     await Promise.all(this.#members.map((member) => member.kill()));
     await Promise.all([...this.#peerProxies.values()].map((proxy) => proxy.close()));
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** As `close`. */
+  /** Calls `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  async #start({ place, proxy }: Placed, cluster: readonly string[], state: 'new' | 'existing'): Promise<EtcdMember> {
-    const { etcd = 'etcd', args = [] } = this.#options;
-    const initial = [`--initial-cluster=${cluster.join(',')}`, `--initial-cluster-state=${state}`];
+  async #start(site: Site, cluster: readonly string[], state: 'new' | 'existing'): Promise<EtcdMember> {
+    const { etcd = 'etcd', args = [], tls } = this.#options;
+    const { name, endpoint, healthUrl, listenPeerUrl, peerUrl, proxy } = site;
     const member = new EtcdMember({
-      name: place.name,
-      endpoint: place.client,
-      healthUrl: place.health,
-      peerUrl: place.advertisedPeer,
+      name,
+      endpoint,
+      healthUrl,
+      peerUrl,
       etcd,
-      args: [...this.#argsOf(place), ...initial, ...args],
-      logFile: join(this.#folder, `${place.name}.log`),
+      args: [
+        `--name=${name}`,
+        `--data-dir=${join(this.#folder, name)}`,
+        `--listen-client-urls=${endpoint}`,
+        `--advertise-client-urls=${endpoint}`,
+        `--listen-peer-urls=${listenPeerUrl}`,
+        `--initial-advertise-peer-urls=${peerUrl}`,
+        '--log-level=warn',
+        ...(tls === undefined ? [] : tlsArgs(tls, healthUrl)),
+        `--initial-cluster=${cluster.join(',')}`,
+        `--initial-cluster-state=${state}`,
+        ...args,
+      ],
+      logFile: join(this.#folder, `${name}.log`),
     });
     this.#members.push(member);
     if (proxy !== undefined) this.#peerProxies.set(member, proxy);
     await member.start();
-    // One that is cut off may be paused, or dead, and does not tell then.
+    // `partition` needs the ID, and the member may be paused or dead by then.
     if (proxy !== undefined) await this.#idOf(member);
     return member;
   }
 
-  async #places(count: number): Promise<Placed[]> {
+  async #newSites(count: number): Promise<Site[]> {
     const { tls, peerProxies } = this.#options;
     const ports = await freePorts(count * 3);
     const url = (index: number, scheme = 'http'): string => `${scheme}://127.0.0.1:${ports[index]}`;
     return Promise.all(
       Array.from({ length: count }, async (_, index) => {
-        const peer = url(3 * index);
-        const proxy = peerProxies ? await FaultProxy.start(peer, { senderOf }) : undefined;
-        const client = url(3 * index + 1, tls === undefined ? 'http' : 'https');
-        const health = tls === undefined ? client : url(3 * index + 2);
-        const advertisedPeer = proxy?.endpoint ?? peer;
-        return { place: { name: `m${this.#named++}`, client, health, peer, advertisedPeer }, proxy };
+        const listenPeerUrl = url(3 * index);
+        const proxy = peerProxies ? await FaultProxy.start(listenPeerUrl, { senderOf }) : undefined;
+        const endpoint = url(3 * index + 1, tls === undefined ? 'http' : 'https');
+        const healthUrl = tls === undefined ? endpoint : url(3 * index + 2);
+        const peerUrl = proxy?.endpoint ?? listenPeerUrl;
+        return { name: `m${this.#named++}`, endpoint, healthUrl, listenPeerUrl, peerUrl, proxy };
       }),
     );
-  }
-
-  #argsOf({ name, client, health, peer, advertisedPeer }: Place): string[] {
-    return [
-      `--name=${name}`,
-      `--data-dir=${join(this.#folder, name)}`,
-      `--listen-client-urls=${client}`,
-      `--advertise-client-urls=${client}`,
-      `--listen-peer-urls=${peer}`,
-      `--initial-advertise-peer-urls=${advertisedPeer}`,
-      '--log-level=warn',
-      ...(this.#options.tls === undefined ? [] : tlsArgs(this.#options.tls, health)),
-    ];
   }
 
   async #add(peerUrl: string, learner: boolean | undefined): Promise<readonly Member[]> {
@@ -235,31 +263,26 @@ export class EtcdCluster implements AsyncDisposable {
 
   async #idOf(member: EtcdMember): Promise<bigint> {
     const id = this.#ids.get(member) ?? (await statusOf(member.endpoint))?.memberId;
-    if (id === undefined) throw new Error(`${member.name} does not tell its id`);
+    if (id === undefined) throw new Error(`${member.name} does not answer a status request, so its ID is unknown`);
     this.#ids.set(member, id);
     return id;
   }
 }
 
-interface Placed {
-  readonly place: Place;
-  readonly proxy: FaultProxy | undefined;
-}
-
-function tlsArgs({ certFile, keyFile, clientCaFile }: EtcdClusterTls, health: string): string[] {
+function tlsArgs({ certFile, keyFile, clientCaFile }: EtcdClusterTls, healthUrl: string): string[] {
   return [
     `--cert-file=${certFile}`,
     `--key-file=${keyFile}`,
     ...(clientCaFile === undefined ? [] : ['--client-cert-auth', `--trusted-ca-file=${clientCaFile}`]),
-    `--listen-metrics-urls=${health}`,
+    `--listen-metrics-urls=${healthUrl}`,
   ];
 }
 
-/** What a member says of itself, which takes no quorum; undefined where it does not answer. */
+/** The member's own status, which needs no quorum; undefined if the member does not answer. */
 async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: bigint } | undefined> {
   await using client = new Client({ endpoints: [endpoint] });
   try {
-    const { header, leader } = await client.raw.maintenance.status({}, { timeoutMs: 2_000 });
+    const { header, leader } = await client.raw.maintenance.status({}, { timeoutMs: STATUS_TIMEOUT_MS });
     return { memberId: header?.memberId ?? 0n, leader };
   } catch (error) {
     if (error instanceof EtcdError) return undefined;
@@ -267,7 +290,7 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
   }
 }
 
-/** etcd lets no member come or go before the others were connected for five seconds. */
+/** Repeats a change of members, because etcd refuses one until the other members have been connected for five seconds. */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + HEALTHY_TIMEOUT_MS;
   for (;;) {
@@ -281,7 +304,7 @@ async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Members name themselves, in hexadecimal, in each request to another (etcd's `rafthttp`). */
+/** The hexadecimal ID of the sending member, which is a header of each request between members (etcd's `rafthttp`). */
 function senderOf(bytes: Uint8Array): string | undefined {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
   return /^x-server-from: ([0-9a-f]+)\r$/im.exec(text)?.[1];

@@ -4,38 +4,49 @@ import { pause } from '../runtime/timers.js';
 
 const START_TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
-/** A member that is paused takes connections and does not answer. */
+/** Longest wait for the answer to a health check. A paused member accepts connections and never answers. */
 const HEALTH_TIMEOUT_MS = 2_000;
 
 export interface EtcdMemberOptions {
   readonly name: string;
-  /** Where clients reach it. */
+  /** URL for clients. */
   readonly endpoint: string;
-  /** Where it tells whether it is healthy, over plain HTTP. */
+  /** URL of the health check, without TLS. */
   readonly healthUrl: string;
+  /** URL that the member advertises to the other members. */
   readonly peerUrl: string;
-  /** Path of the program etcd. */
+  /** Path of the etcd executable. */
   readonly etcd: string;
   readonly args: readonly string[];
   readonly logFile: string;
 }
 
-/** Those that run, to be ended with this process. */
+/** The running members, which end together with this process. */
 const running = new Set<ChildProcess>();
 const endAll = (): void => {
   for (const child of running) child.kill('SIGKILL');
 };
 
-/** One member as a child process. */
+/**
+ * One member of an `EtcdCluster`, as a child process.
+ *
+ * @example
+ * import { EtcdCluster } from 'etcdwire/testing';
+ *
+ * await using cluster = await EtcdCluster.start({ members: 3 });
+ * const leader = await cluster.leader();
+ * await leader.kill();
+ * await leader.start();
+ */
 export class EtcdMember {
   readonly name: string;
-  /** Where clients reach it. */
+  /** URL for clients. */
   readonly endpoint: string;
-  /** Where it advertises that the other members reach it. */
+  /** URL that the member advertises to the other members. */
   readonly peerUrl: string;
   readonly #options: EtcdMemberOptions;
   #child: ChildProcess | undefined;
-  /** Why there is no process. */
+  /** Why the process could not be started. */
   #problem: string | undefined;
 
   /** @internal */
@@ -46,18 +57,22 @@ export class EtcdMember {
     this.#options = options;
   }
 
-  /** Of the process; undefined before the first start. */
+  /** ID of the latest process; undefined before the first start. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
-  /** Whether there is a process; one that is paused counts. */
+  /** Whether the process exists. A paused process counts. */
   get running(): boolean {
     const child = this.#child;
     return child !== undefined && this.#problem === undefined && child.exitCode === null && child.signalCode === null;
   }
 
-  /** Starts the process, if it does not run, and resolves once the member serves. @throws Error with the end of its log. */
+  /**
+   * Starts the process if it does not run. Resolves when the member is healthy.
+   *
+   * @throws Error if the member is not healthy within 30 s. The message holds the end of its log.
+   */
   async start(): Promise<void> {
     if (!this.running) this.#spawn();
     const deadline = performance.now() + START_TIMEOUT_MS;
@@ -66,12 +81,14 @@ export class EtcdMember {
       await pause(POLL_MS);
     }
     if (this.#problem !== undefined)
-      throw new Error(`etcd ${this.name} did not start: ${this.#problem}; the option etcd names the program`);
+      throw new Error(
+        `etcd ${this.name} did not start: ${this.#problem}; set the option etcd to the path of the executable`,
+      );
     const log = readFileSync(this.#options.logFile, 'utf8').trim().split('\n').slice(-5).join('\n');
     throw new Error(`etcd ${this.name} did not start:\n${log}`);
   }
 
-  /** Whether it serves: it runs, and has a leader. */
+  /** Whether the member runs and has a leader. */
   async healthy(): Promise<boolean> {
     const health = await fetch(`${this.#options.healthUrl}/health`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) })
       .then((response) => response.text())
@@ -79,22 +96,22 @@ export class EtcdMember {
     return /"health":\s*"true"/.test(health);
   }
 
-  /** SIGKILL; resolves once the process is gone. */
+  /** Sends SIGKILL. Resolves when the process has ended. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
   }
 
-  /** SIGTERM; resolves once the process is gone. */
+  /** Sends SIGTERM. Resolves when the process has ended. */
   async stop(): Promise<void> {
     await this.#end('SIGTERM');
   }
 
-  /** SIGSTOP: its connections stay, and nobody answers on them. */
+  /** Sends SIGSTOP. The connections stay open, but the member does not answer until `resume`. */
   pause(): void {
     this.#child?.kill('SIGSTOP');
   }
 
-  /** SIGCONT. */
+  /** Sends SIGCONT, which ends a `pause`. */
   resume(): void {
     this.#child?.kill('SIGCONT');
   }
@@ -104,15 +121,17 @@ export class EtcdMember {
     if (child === undefined || !this.running) return;
     const ended = new Promise((resolve) => child.once('exit', resolve));
     child.kill(signal);
-    // One that is paused would not hear of it.
+    // A paused process does not handle SIGTERM before it continues.
     child.kill('SIGCONT');
     await ended;
   }
 
   #spawn(): void {
     const { etcd, args, logFile } = this.#options;
+    // etcd also reads its flags from ETCD_* variables; those of this process are meant for another etcd.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_')));
     const log = openSync(logFile, 'a');
-    const child = spawn(etcd, args, { env: withoutEtcdVariables(), stdio: ['ignore', log, log] });
+    const child = spawn(etcd, args, { env, stdio: ['ignore', log, log] });
     closeSync(log);
     this.#child = child;
     this.#problem = undefined;
@@ -126,9 +145,4 @@ export class EtcdMember {
       if (running.size === 0) process.removeListener('exit', endAll);
     });
   }
-}
-
-/** etcd takes its flags from ETCD_* too, and those of the environment mean something else. */
-function withoutEtcdVariables(): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_')));
 }

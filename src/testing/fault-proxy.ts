@@ -1,19 +1,42 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { checkOptions } from '../runtime/arguments.js';
-import type { BytesTest } from './bytes-test.js';
-import { Lane, type Pace } from './lane.js';
+import { pause } from '../runtime/timers.js';
 
-/** Which way bytes go through a proxy. */
+/** Tests the bytes of one read from a socket. A message that spans several reads is tested in parts. */
+export type BytesTest = (bytes: Uint8Array) => boolean;
+
+/**
+ * Returns a test for bytes that contain all of the given parts. A string stands for its UTF-8 bytes.
+ *
+ * @example
+ * import { containing, FaultProxy } from 'etcdwire/testing';
+ *
+ * await using proxy = await FaultProxy.start('http://127.0.0.1:2379');
+ * const lost = proxy.loseNextAnswer(containing('/etcdserverpb.KV/Put'));
+ */
+export function containing(...parts: readonly (string | Uint8Array)[]): BytesTest {
+  const wanted = parts.map((part) => Buffer.from(part as string));
+  return (bytes) => {
+    const given = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    return wanted.every((part) => given.includes(part));
+  };
+}
+
+/** Direction of bytes through a proxy. */
 export type Direction = 'to-server' | 'to-client';
 
-/** How connections are told apart. */
+/** Options of a fault proxy. */
 export interface FaultProxyOptions {
-  /** Tells from bytes to the server who sends them, for `cutOff`; what it told last holds for their connection. */
+  /**
+   * Returns the name of the sender that the bytes of a read show, or undefined if they show none. `cutOff` takes such a
+   * name. The latest name holds for the whole connection.
+   */
   readonly senderOf?: ((bytes: Uint8Array) => string | undefined) | undefined;
 }
 
 const PROXY_OPTIONS = { senderOf: true } as const;
 
+/** A connection through the proxy. */
 interface Pair {
   readonly client: Socket;
   readonly server: Socket;
@@ -21,20 +44,42 @@ interface Pair {
   losesAnswer: boolean;
 }
 
-const AS_IT_COMES: Pace = { delayMs: undefined, sliceBytes: undefined, paused: false };
+/** How the proxy forwards bytes. */
+interface Pace {
+  /** Milliseconds from each read to its write; undefined for none. */
+  readonly delayMs: number | undefined;
+  /** Most bytes in one write; undefined for no limit. */
+  readonly sliceBytes: number | undefined;
+  /** Whether the proxy reads nothing. */
+  readonly paused: boolean;
+}
 
-/** A TCP proxy in front of one server, that misbehaves on demand. Only on Node. */
+const UNCHANGED: Pace = { delayMs: undefined, sliceBytes: undefined, paused: false };
+
+/**
+ * A TCP proxy in front of one server, which causes faults on demand. Runs on Node.js only.
+ *
+ * @example
+ * import { Client } from 'etcdwire';
+ * import { FaultProxy } from 'etcdwire/testing';
+ *
+ * await using proxy = await FaultProxy.start('http://127.0.0.1:2379');
+ * await using etcd = new Client({ endpoints: [proxy.endpoint] });
+ * proxy.delay(100);
+ * await etcd.put('k', 'v');
+ * proxy.heal();
+ */
 export class FaultProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #port: number;
   readonly #senderOf: FaultProxyOptions['senderOf'];
   readonly #pairs = new Set<Pair>();
-  /** Ways to the server whose clients are gone, for a request that is held up. */
-  readonly #heldUp = new Set<Socket>();
-  /** What is swallowed instead of forwarded. */
-  readonly #swallow = new Set<Direction>();
+  /** Server sockets without a client, for requests that `holdNextRequest` holds. */
+  readonly #heldRequests = new Set<Socket>();
+  /** Directions in which the proxy drops all bytes. */
+  readonly #swallowed = new Set<Direction>();
   readonly #cutOff = new Set<string>();
-  #pace: Pace = AS_IT_COMES;
+  #pace: Pace = UNCHANGED;
   #hold: ((bytes: Uint8Array, pair: Pair) => boolean) | undefined;
   readonly #onBytes = new Set<(direction: Direction, bytes: Uint8Array, pair: Pair) => void>();
 
@@ -44,7 +89,11 @@ export class FaultProxy implements AsyncDisposable {
     this.#senderOf = senderOf;
   }
 
-  /** In front of `target`, `http://host:port` or `https://host:port`; takes connections on 127.0.0.1. */
+  /**
+   * Starts a proxy on a free port of 127.0.0.1. `target` is `http://host:port` or `https://host:port`.
+   *
+   * @throws EtcdError, reason `InvalidInput`; TypeError if `target` is not a URL.
+   */
   static async start(target: string, options: FaultProxyOptions = {}): Promise<FaultProxy> {
     checkOptions(options, PROXY_OPTIONS, 'FaultProxy.start');
     const { hostname, port } = new URL(target);
@@ -57,27 +106,27 @@ export class FaultProxy implements AsyncDisposable {
     return proxy;
   }
 
-  /** To give to a client in place of the server's own. */
+  /** URL of the proxy, for a client to use in place of the server's own URL. */
   get endpoint(): string {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  /** On 127.0.0.1. */
+  /** Port of the proxy on 127.0.0.1. */
   get port(): number {
     return this.#port;
   }
 
-  /** How many connections there are. */
+  /** Number of open connections. */
   get connections(): number {
     return this.#pairs.size;
   }
 
-  /** Ends every connection, as a dying server's kernel does. New ones are taken. */
+  /** Closes every connection, as the kernel of a dying server does. The proxy accepts new connections. */
   dropConnections(): void {
     for (const pair of [...this.#pairs]) this.#end(pair);
   }
 
-  /** Ends every connection with RST. */
+  /** Closes every connection with a RST. The proxy accepts new connections. */
   reset(): void {
     for (const pair of [...this.#pairs]) {
       pair.client.resetAndDestroy();
@@ -85,43 +134,43 @@ export class FaultProxy implements AsyncDisposable {
     }
   }
 
-  /** Reads no more, from either side, until `heal`: nothing is lost, and the buffers on the way fill up. */
+  /** Stops reading from both sides until `heal`. No bytes are lost, but the buffers on the way fill up. */
   pause(): void {
     this.#pace = { ...this.#pace, paused: true };
-    for (const pair of this.#pairs) suspend(pair);
+    for (const pair of this.#pairs) pausePair(pair);
   }
 
-  /** Swallows everything, both ways, on present and future connections. */
+  /** Drops all bytes in both directions, on present and future connections, until `heal`. */
   blackhole(): void {
-    this.#swallow.add('to-server').add('to-client');
+    this.#swallowed.add('to-server').add('to-client');
   }
 
-  /** Lets bytes through in one direction only. */
+  /** Forwards bytes in one direction only, and drops the bytes of the other direction, until `heal`. */
   oneWay(direction: Direction): void {
-    this.#swallow.add(direction === 'to-server' ? 'to-client' : 'to-server');
+    this.#swallowed.add(direction === 'to-server' ? 'to-client' : 'to-server');
   }
 
-  /** Swallows everything, both ways, on the connections of this sender. */
+  /** Drops all bytes in both directions on the connections of this sender, until `heal`. See `senderOf`. */
   cutOff(sender: string): void {
     this.#cutOff.add(sender);
   }
 
-  /** Cuts what it forwards into writes of so many bytes, so that the receiver reads it in pieces. */
+  /** Forwards in writes of at most so many bytes, so that the receiver reads small pieces, until `heal`. */
   slice(bytes: number): void {
     this.#pace = { ...this.#pace, sliceBytes: bytes };
   }
 
-  /** Forwards everything so many milliseconds late, in order. */
+  /** Forwards everything so many milliseconds late, in order, until `heal`. */
   delay(ms: number): void {
     this.#pace = { ...this.#pace, delayMs: ms };
   }
 
-  /** Forwards again, at once and whole. What was swallowed is gone, so connections that may have lost bytes end. */
+  /** Ends all faults. Closes the connections if bytes may have been dropped, because the dropped bytes are lost. */
   heal(): void {
-    const lossy = this.#swallow.size > 0 || this.#cutOff.size > 0;
-    this.#swallow.clear();
+    const lossy = this.#swallowed.size > 0 || this.#cutOff.size > 0;
+    this.#swallowed.clear();
     this.#cutOff.clear();
-    this.#pace = AS_IT_COMES;
+    this.#pace = UNCHANGED;
     if (lossy) this.dropConnections();
     for (const { client, server } of this.#pairs) {
       client.resume();
@@ -130,8 +179,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * The next answer is lost: what the server sends after the next such request is swallowed and its connection dropped.
-   * Resolves when that has happened; other connections and faults stay.
+   * Drops the answer to the next request that passes the test, and closes its connection. Resolves when that has happened.
+   * Other connections and other faults stay as they are.
    */
   loseNextAnswer(isRequest: BytesTest): Promise<void> {
     return new Promise((resolve) => {
@@ -148,8 +197,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * The next such request is held up on its way, and the client's side of its connection dropped. Resolves then, with
-   * what lets the request go on to the server.
+   * Holds the next request that passes the test, and closes the client's side of its connection. Resolves when that has
+   * happened, with a function that forwards the request to the server.
    */
   holdNextRequest(isRequest: BytesTest): Promise<() => void> {
     return new Promise((resolve) => {
@@ -157,7 +206,7 @@ export class FaultProxy implements AsyncDisposable {
         if (!isRequest(bytes)) return false;
         this.#hold = undefined;
         this.#pairs.delete(pair);
-        this.#heldUp.add(pair.server);
+        this.#heldRequests.add(pair.server);
         pair.client.removeAllListeners('close').destroy();
         resolve(() => void pair.server.write(bytes));
         return true;
@@ -165,14 +214,14 @@ export class FaultProxy implements AsyncDisposable {
     });
   }
 
-  /** Ends all connections, and takes no more. */
+  /** Closes all connections, and accepts no more. */
   async close(): Promise<void> {
     this.dropConnections();
-    for (const server of this.#heldUp) server.destroy();
+    for (const server of this.#heldRequests) server.destroy();
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  /** As `close`. */
+  /** Calls `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
@@ -183,17 +232,20 @@ export class FaultProxy implements AsyncDisposable {
     const end = (): void => this.#end(pair);
     for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
     const pace = (): Pace => this.#pace;
-    const lanes = { 'to-server': new Lane(client, server, pace), 'to-client': new Lane(server, client, pace) };
+    const pipes = {
+      'to-server': pacedPipe(client, server, pace),
+      'to-client': pacedPipe(server, client, pace),
+    };
     const forward = (direction: Direction, bytes: Uint8Array): void => {
       for (const listener of [...this.#onBytes]) listener(direction, bytes, pair);
-      if (!this.#isSwallowed(direction, pair)) lanes[direction].push(bytes);
+      if (!this.#isSwallowed(direction, pair)) pipes[direction](bytes);
     };
     client.on('data', (bytes) => {
       pair.sender = this.#senderOf?.(bytes) ?? pair.sender;
       if (!this.#hold?.(bytes, pair)) forward('to-server', bytes);
     });
     server.on('data', (bytes) => forward('to-client', bytes));
-    if (this.#pace.paused) suspend(pair);
+    if (this.#pace.paused) pausePair(pair);
   }
 
   #end(pair: Pair): void {
@@ -204,11 +256,42 @@ export class FaultProxy implements AsyncDisposable {
 
   #isSwallowed(direction: Direction, { sender, losesAnswer }: Pair): boolean {
     if (losesAnswer && direction === 'to-client') return true;
-    return this.#swallow.has(direction) || (sender !== undefined && this.#cutOff.has(sender));
+    return this.#swallowed.has(direction) || (sender !== undefined && this.#cutOff.has(sender));
   }
 }
 
-function suspend({ client, server }: Pair): void {
+/**
+ * Connects one direction of a connection through the proxy. Returns a function that forwards bytes. Bytes leave in the order
+ * of their arrival, however late.
+ */
+function pacedPipe(from: Socket, to: Socket, paceNow: () => Pace): (bytes: Uint8Array) => void {
+  /** Settles when the latest delayed bytes are written; undefined if none are waiting. */
+  let last: Promise<void> | undefined;
+  const write = (bytes: Uint8Array): void => {
+    if (!to.destroyed && !to.write(bytes)) from.pause();
+  };
+  // A sender that is faster than the receiver has to wait, as without a proxy.
+  to.on('drain', () => {
+    if (!paceNow().paused) from.resume();
+  });
+  return (bytes) => {
+    const { delayMs, sliceBytes } = paceNow();
+    if (last === undefined && delayMs === undefined && sliceBytes === undefined) return write(bytes);
+    const arrivedAt = performance.now();
+    const sent = (last ?? Promise.resolve()).then(async () => {
+      await pause(arrivedAt + (delayMs ?? 0) - performance.now());
+      const step = sliceBytes ?? bytes.length;
+      for (let at = 0; at < bytes.length; at += step) {
+        if (at > 0) await new Promise((resolve) => setImmediate(resolve));
+        write(bytes.subarray(at, at + step));
+      }
+      if (last === sent) last = undefined;
+    });
+    last = sent;
+  };
+}
+
+function pausePair({ client, server }: Pair): void {
   client.pause();
   server.pause();
 }
@@ -216,7 +299,7 @@ function suspend({ client, server }: Pair): void {
 const FRAME_HEADER_BYTES = 9;
 const HEADERS = 1;
 
-/** An answer begins with HEADERS; before it a server may acknowledge settings, ping, or open its window. */
+/** Whether an answer begins in these bytes, with a HEADERS frame. SETTINGS, PING and WINDOW_UPDATE may come before it. */
 function hasHeaders(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at + FRAME_HEADER_BYTES <= bytes.length; at += FRAME_HEADER_BYTES + (view.getUint32(at) >>> 8)) {

@@ -1,12 +1,12 @@
 import { createServer, type Server } from 'node:net';
 
 /**
- * Where ports are looked for: below those that systems give to outgoing connections (Linux from 32,768, others from
- * 49,152), of which one could take the port before its server does.
+ * The range of ports to try. Systems give higher ports to outgoing connections (Linux from 32,768, others from 49,152), and
+ * such a connection could take the port before its server does.
  */
 const [FIRST, LAST] = [10_000, 32_767];
 
-/** Ports of the loopback that nobody listens on. All are held at once, so that no two are the same. */
+/** Returns free ports of 127.0.0.1, all different. Listens on all of them at once before it releases them. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers = new Map<number, Server>();
   while (servers.size < count) {
@@ -18,7 +18,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return [...servers.keys()];
 }
 
-/** Undefined where the port is taken, or not for everybody. */
+/** A server on the port; undefined if the port is taken or needs privileges. */
 function listening(port: number): Promise<Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer().once('error', (error: NodeJS.ErrnoException) => {

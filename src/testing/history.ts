@@ -1,31 +1,64 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { monotonicMs } from '../runtime/timers.js';
 
-/** One call, as whoever made it saw it. */
+/** One violation of a rule that a checker has found. A checker that finds none returns an empty list. */
+export interface Violation<Rule extends string = string> {
+  readonly rule: Rule;
+  /** Names the operation or the event, and says what is wrong with it. */
+  readonly detail: string;
+}
+
+/** One change of one key. */
+export interface SeenEvent {
+  readonly revision: bigint;
+  readonly type: 'put' | 'delete';
+  readonly key: string;
+  /** Empty for a delete. */
+  readonly value: string;
+}
+
+/** One call as its caller saw it. */
 export interface Operation<Call, Result> {
-  /** Who made it. */
+  /** Name of the caller. */
   readonly process: string;
   readonly call: Call;
-  /** On the monotonic clock. */
+  /** Milliseconds on the monotonic clock. */
   readonly startMs: number;
-  /** `Infinity` where the outcome is unknown: it may take effect at any time after its start, or never. */
+  /**
+   * Milliseconds on the monotonic clock; `Infinity` if the outcome is unknown. Such a call may take effect at any time
+   * after its start, or never.
+   */
   readonly endMs: number;
-  /** `fail`: it certainly had no effect. */
+  /** `ok`: the call succeeded. `fail`: it certainly had no effect. `unknown`: it may have had an effect. */
   readonly outcome: 'ok' | 'fail' | 'unknown';
-  /** Of an outcome `ok` alone. */
+  /** Undefined unless the outcome is `ok`. */
   readonly result: Result | undefined;
 }
 
-/** Records what was asked and what came of it, for a checker to judge. */
+/**
+ * Records calls and their results for a checker such as `checkPuts`.
+ *
+ * @example
+ * import { Client } from 'etcdwire';
+ * import { checkPuts, History, type PutCall } from 'etcdwire/testing';
+ *
+ * await using etcd = new Client({ endpoints: ['http://127.0.0.1:2379'] });
+ * const history = new History<PutCall, unknown>();
+ * await history.record('writer 1', { key: 'k', value: 'v1' }, () => etcd.put('k', 'v1'));
+ * console.log(checkPuts(history.operations, [{ key: 'k', value: 'v1' }])); // []
+ */
 export class History<Call, Result> {
   readonly #operations: Operation<Call, Result>[] = [];
 
-  /** Those that have ended, in the order of their ends. */
+  /** The calls that have ended, in the order of their ends. */
   get operations(): readonly Operation<Call, Result>[] {
     return this.#operations;
   }
 
-  /** Makes the call and notes it; gives, or throws, what `act` does. */
+  /**
+   * Calls `act` and records the call. Resolves or rejects as `act` does. A rejection counts as `fail` only if it is an
+   * `EtcdError` whose outcome is not `unknown`; any other error proves nothing.
+   */
   async record(process: string, call: Call, act: () => Promise<Result>): Promise<Result> {
     const startMs = monotonicMs();
     const note = (outcome: Operation<Call, Result>['outcome'], result?: Result): void => {
@@ -37,13 +70,8 @@ export class History<Call, Result> {
       note('ok', result);
       return result;
     } catch (error) {
-      note(outcomeOf(error));
+      note(error instanceof EtcdError && error.outcome !== 'unknown' ? 'fail' : 'unknown');
       throw error;
     }
   }
-}
-
-/** An error that is none of ours proves nothing. */
-function outcomeOf(error: unknown): 'fail' | 'unknown' {
-  return error instanceof EtcdError && error.outcome !== 'unknown' ? 'fail' : 'unknown';
 }

@@ -10,7 +10,7 @@ import {
 
 const put = (revision: bigint, key: string): SeenEvent => ({ revision, type: 'put', key, value: `${key}${revision}` });
 
-test('who claims longest overlaps all who come meanwhile', () => {
+test('checkLock reports every claim that begins while the longest claim lasts', () => {
   const claim = (holder: string, token: bigint, fromMs: number, untilMs: number): Claim => ({
     holder,
     token,
@@ -31,7 +31,7 @@ test('who claims longest overlaps all who come meanwhile', () => {
   ]);
 });
 
-test('a call that begins at the moment at which another one ends may have been under way with it', () => {
+test('checkOrder treats a call that begins when another one ends as concurrent with it', () => {
   const read = (startMs: number, endMs: number, revision: bigint): OrderedOperation => ({
     ...{
       process: 'p',
@@ -45,7 +45,7 @@ test('a call that begins at the moment at which another one ends may have been u
   expect(checkOrder([read(0, 5, 4n), read(5, 9, 3n)], [])).toEqual([]);
 });
 
-test('a revision is torn also where the batch before began with another one', () => {
+test('checkWatch reports a torn revision when the batch before began with another revision', () => {
   const truth = [put(5n, 'a'), put(6n, 'a'), put(6n, 'b')];
   const [first, second, third] = truth as [SeenEvent, SeenEvent, SeenEvent];
   expect(checkWatch(truth, [[first, second], [third]]).map(({ rule }) => rule)).toEqual(['torn']);

@@ -14,14 +14,14 @@ const TRUTH: SeenEvent[] = [
   { ...put(5n, 'b', ''), type: 'delete' },
 ];
 
-describe('the order of revisions', () => {
-  test('is right where it is that of the calls, and each read tells what was there at its revision', () => {
+describe('checkOrder', () => {
+  test('accepts calls in the order of their revisions whose reads return the value at their revision', () => {
     expect(
       checkOrder(
         [
           write(0, 10, 'a1', 2n),
           read(11, 12, 'a', 'a1', 2n),
-          // At the same time as the write of a2: either is right.
+          // This read is concurrent with the write of a2, so either value is right.
           read(19, 30, 'a', 'a1', 3n),
           write(20, 29, 'a2', 4n),
           read(31, 32, 'b', undefined, 5n),
@@ -31,12 +31,12 @@ describe('the order of revisions', () => {
     ).toEqual([]);
   });
 
-  test('is wrong where a read is older than what was seen before it began', () => {
+  test('reports a read that is older than a state that was seen before the read began', () => {
     expect(rules([write(0, 10, 'a2', 4n), read(11, 12, 'a', 'a1', 3n)])).toEqual(['stale']);
     expect(rules([read(0, 10, 'a', 'a2', 4n), read(11, 12, 'b', 'b1', 3n)])).toEqual(['stale']);
   });
 
-  test('is wrong where a write took effect before it began, also one of unknown outcome', () => {
+  test('reports a write that took effect before it began, even if its outcome is unknown', () => {
     expect(rules([read(0, 10, 'a', 'a2', 4n), write(11, 12, 'a2', 4n)])).toEqual(['stale']);
     const unknown = {
       ...write(11, Number.POSITIVE_INFINITY, 'a2', 4n),
@@ -47,18 +47,18 @@ describe('the order of revisions', () => {
     expect(rules([read(0, 10, 'a', 'a1', 3n), unknown])).toEqual([]);
   });
 
-  test('is wrong where a read saw what was not there', () => {
+  test('reports a read that returned another value than that at its revision', () => {
     expect(rules([read(0, 1, 'a', 'a1', 4n)])).toEqual(['wrong value']);
     expect(rules([read(0, 1, 'b', 'b1', 5n)])).toEqual(['wrong value']);
     expect(rules([read(0, 1, 'a', undefined, 2n)])).toEqual(['wrong value']);
   });
 
-  test('is wrong where a write that succeeded is not in the truth, or at another revision', () => {
+  test('reports a successful write that the truth lacks or has at another revision', () => {
     expect(rules([write(0, 1, 'a3', 6n)])).toEqual(['not applied']);
     expect(rules([write(0, 1, 'a2', 3n)])).toEqual(['not applied']);
   });
 
-  test('does not depend on calls that failed', () => {
+  test('ignores calls that failed', () => {
     const failed = { ...write(11, 12, 'never', 0n), outcome: 'fail', result: undefined } as const;
     expect(rules([read(0, 10, 'a', 'a2', 4n), failed])).toEqual([]);
   });

@@ -8,7 +8,7 @@ function put(value: string, outcome: Operation<PutCall, unknown>['outcome']): Op
 const held = (...values: readonly string[]): { key: string; value: string }[] =>
   values.map((value) => ({ key: 'k', value }));
 
-test('puts that were applied as they were told are right', () => {
+test('checkPuts accepts puts that were applied as their outcomes say', () => {
   const operations = [put('1', 'ok'), put('2', 'fail'), put('3', 'unknown'), put('4', 'unknown'), put('5', 'ok')];
   expect(checkPuts(operations, held('1', '4', '5'))).toEqual([]);
 });
@@ -18,16 +18,16 @@ test.for([
   ['succeeded and was applied twice', 'applied twice', [put('1', 'ok')], held('1', '1')],
   ['has an unknown outcome and was applied twice', 'applied twice', [put('1', 'unknown')], held('1', '1')],
   ['failed and was applied', 'applied though failed', [put('1', 'fail')], held('1')],
-  ['nobody made', 'invented', [put('1', 'ok')], held('1', '2')],
-] as const)('a put that %s is found', ([, rule, operations, truth]) => {
+  ['no caller made', 'invented', [put('1', 'ok')], held('1', '2')],
+] as const)('checkPuts reports a put that %s', ([, rule, operations, truth]) => {
   expect(checkPuts(operations, truth).map((violation) => violation.rule)).toEqual([rule]);
 });
 
-test('the same value under another key is another put', () => {
+test('checkPuts accepts the same value under two keys', () => {
   const other = { ...put('1', 'ok'), call: { key: 'other', value: '1' } };
   expect(checkPuts([put('1', 'ok'), other], [...held('1'), { key: 'other', value: '1' }])).toEqual([]);
 });
 
-test('values that are not unique cannot be judged', () => {
+test('checkPuts throws TypeError when values are not unique', () => {
   expect(() => checkPuts([put('1', 'ok'), put('1', 'ok')], held('1'))).toThrow(TypeError);
 });

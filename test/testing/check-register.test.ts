@@ -23,29 +23,29 @@ const unknown = (made: RegisterOperation): RegisterOperation => ({
   result: undefined,
 });
 
-describe('is linearizable', () => {
+describe('checkRegister accepts', () => {
   test.for<[string, RegisterOperation[]]>([
-    ['nothing', []],
+    ['an empty history', []],
     [
-      'one after the other',
+      'operations one after the other',
       [read(undefined, 0, 1), write('a', 2, 3), read('a', 4, 5), write(undefined, 6, 7), read(undefined, 8, 9)],
     ],
-    ['a read beside a write, that sees it', [write('a', 0, 10), read('a', 1, 2)]],
-    ['a read beside a write, that does not', [write('a', 0, 10), read(undefined, 8, 9)]],
-    ['two writes at a time, in either order', [write('a', 0, 10), write('b', 0, 10), read('a', 11, 12)]],
+    ['a read that sees a concurrent write', [write('a', 0, 10), read('a', 1, 2)]],
+    ['a read that does not see a concurrent write', [write('a', 0, 10), read(undefined, 8, 9)]],
+    ['two concurrent writes, in either order', [write('a', 0, 10), write('b', 0, 10), read('a', 11, 12)]],
     [
-      'two writes at a time, seen one after the other',
+      'two concurrent writes that are seen one after the other',
       [write('a', 0, 10), write('b', 0, 10), read('b', 3, 4), read('a', 5, 6)],
     ],
     [
-      'a write of unknown outcome, seen much later',
+      'a write of unknown outcome that is seen much later',
       [unknown(write('a', 0, 1)), read(undefined, 50, 51), read('a', 90, 91)],
     ],
-    ['a write of unknown outcome, never seen', [unknown(write('a', 0, 1)), write('b', 5, 6), read('b', 90, 91)]],
-    ['a write that failed, not seen', [{ ...write('a', 0, 1), outcome: 'fail' }, read(undefined, 2, 3)]],
-    ['a read that was not answered', [write('a', 0, 1), unknown(read('z', 2, 3)), read('a', 4, 5)]],
+    ['a write of unknown outcome that is never seen', [unknown(write('a', 0, 1)), write('b', 5, 6), read('b', 90, 91)]],
+    ['a failed write that is not seen', [{ ...write('a', 0, 1), outcome: 'fail' }, read(undefined, 2, 3)]],
+    ['a read without an answer', [write('a', 0, 1), unknown(read('z', 2, 3)), read('a', 4, 5)]],
     [
-      'swaps, of which one is made',
+      'two concurrent swaps of which one succeeds',
       [write('a', 0, 1), swap('a', 'b', true, 2, 9), swap('a', 'c', false, 2, 9), read('b', 10, 11)],
     ],
     [
@@ -56,7 +56,7 @@ describe('is linearizable', () => {
     expect(checkRegister(operations)).toEqual([]);
   });
 
-  test('whatever single moments the operations of many take effect at', () => {
+  test('any operations that each take effect at one point between start and end', () => {
     const step = fc.record({
       kind: fc.constantFrom('read', 'write', 'swap'),
       value: fc.constantFrom('a', 'b', 'c'),
@@ -88,18 +88,18 @@ describe('is linearizable', () => {
   });
 });
 
-describe('is not linearizable', () => {
+describe('checkRegister reports', () => {
   test.for<[string, RegisterOperation[]]>([
-    ['a read of what nobody wrote', [read('z', 0, 1)]],
-    ['a read of what was overwritten', [write('a', 0, 1), write('b', 2, 3), read('a', 4, 5)]],
+    ['a read of a value that no operation wrote', [read('z', 0, 1)]],
+    ['a read of an overwritten value', [write('a', 0, 1), write('b', 2, 3), read('a', 4, 5)]],
     ['a read that misses a write', [write('a', 0, 1), read(undefined, 2, 3)]],
     [
       'reads that see two writes in different orders',
       [write('a', 0, 10), write('b', 0, 10), read('a', 11, 12), read('b', 13, 14)],
     ],
     ['a read back in time', [write('a', 0, 1), write('b', 2, 20), read('b', 3, 4), read('a', 5, 6)]],
-    ['a write that failed and was seen', [{ ...write('a', 0, 1), outcome: 'fail' }, read('a', 2, 3)]],
-    ['a write of unknown outcome, seen before it began', [read('a', 0, 1), unknown(write('a', 5, 6))]],
+    ['a failed write that is seen', [{ ...write('a', 0, 1), outcome: 'fail' }, read('a', 2, 3)]],
+    ['a write of unknown outcome that is seen before it began', [read('a', 0, 1), unknown(write('a', 5, 6))]],
     [
       'a write of unknown outcome that takes effect twice',
       [unknown(write('a', 0, 1)), read('a', 2, 3), write('b', 4, 5), read('a', 6, 7)],

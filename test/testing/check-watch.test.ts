@@ -11,22 +11,22 @@ function event(revision: number, key: string, value = `${key}@${revision}`): See
 const TRUTH = [event(2, 'a'), event(3, 'a'), event(3, 'b'), event(3, 'c'), event(5, 'b'), event(6, 'a')];
 const [a2, a3, b3, c3, b5, a6] = TRUTH as [SeenEvent, SeenEvent, SeenEvent, SeenEvent, SeenEvent, SeenEvent];
 
-describe('a watch is exact', () => {
+describe('checkWatch accepts a watch', () => {
   test.for<[string, SeenEvent[][]]>([
-    ['revision by revision', [[a2], [a3, b3, c3], [b5], [a6]]],
+    ['one revision in each batch', [[a2], [a3, b3, c3], [b5], [a6]]],
     [
-      'several revisions at a time',
+      'several revisions in each batch',
       [
         [a2, a3, b3, c3],
         [b5, a6],
       ],
     ],
-    ['all at once, empty batches aside', [[], TRUTH, []]],
+    ['all revisions in one batch between empty batches', [[], TRUTH, []]],
   ])('that delivers %s', ([, batches]) => {
     expect(checkWatch(TRUTH, batches)).toEqual([]);
   });
 
-  test('however the revisions are put together', () => {
+  test('that delivers revisions in batches of any size', () => {
     const history = fc.array(
       fc.record({
         gap: fc.integer({ min: 1, max: 3 }),
@@ -50,27 +50,31 @@ describe('a watch is exact', () => {
   });
 });
 
-describe('a watch is not exact', () => {
+describe('checkWatch reports a watch', () => {
   test.for<[string, WatchRule[], SeenEvent[][]]>([
     ['loses an event', ['lost'], [[a2], [a3, c3], [b5], [a6]]],
-    ['loses the first', ['lost'], [[a3, b3, c3], [b5], [a6]]],
-    ['loses the last', ['lost'], [[a2], [a3, b3, c3], [b5]]],
+    ['loses the first event', ['lost'], [[a3, b3, c3], [b5], [a6]]],
+    ['loses the last event', ['lost'], [[a2], [a3, b3, c3], [b5]]],
     ['delivers nothing', Array<WatchRule>(6).fill('lost'), []],
     ['repeats an event', ['torn', 'repeated'], [[a2], [a2, a3, b3, c3], [b5], [a6]]],
-    ['begins anew after a reconnect', ['repeated', 'repeated'], [[a2], [a3, b3, c3], [b5], [a6], [b5], [a6]]],
+    ['repeats events after a reconnect', ['repeated', 'repeated'], [[a2], [a3, b3, c3], [b5], [a6], [b5], [a6]]],
     ['delivers a revision late', ['reordered'], [[a2], [b5], [a3, b3, c3], [a6]]],
-    ['turns the events of a revision round', ['reordered', 'reordered'], [[a2], [c3, b3, a3], [b5], [a6]]],
-    ['tears a revision', ['torn'], [[a2], [a3], [b3, c3], [b5], [a6]]],
-    ['tells another value', ['altered'], [[a2], [a3, b3, c3], [{ ...b5, value: 'x' }], [a6]]],
-    ['tells a put for a delete', ['invented', 'lost'], [[a2], [a3, b3, c3], [{ ...b5, type: 'delete' }], [a6]]],
-    ['tells of what never was', ['invented'], [[a2], [a3, b3, c3], [event(4, 'a')], [b5], [a6]]],
+    ['reverses the events of a revision', ['reordered', 'reordered'], [[a2], [c3, b3, a3], [b5], [a6]]],
+    ['splits a revision over two batches', ['torn'], [[a2], [a3], [b3, c3], [b5], [a6]]],
+    ['delivers another value', ['altered'], [[a2], [a3, b3, c3], [{ ...b5, value: 'x' }], [a6]]],
+    [
+      'delivers a delete in place of a put',
+      ['invented', 'lost'],
+      [[a2], [a3, b3, c3], [{ ...b5, type: 'delete' }], [a6]],
+    ],
+    ['delivers an event that never happened', ['invented'], [[a2], [a3, b3, c3], [event(4, 'a')], [b5], [a6]]],
   ])('that %s', ([, rules, batches]) => {
     const found = checkWatch(TRUTH, batches).map(({ rule }) => rule);
     expect(new Set(found)).toEqual(new Set(rules));
     if (!rules.includes('reordered')) expect(found.length).toBe(rules.length);
   });
 
-  test('whatever one event is left out, told twice, or moved', () => {
+  test('that loses or repeats any one event', () => {
     const mistake = fc.record({ at: fc.nat({ max: TRUTH.length - 1 }), kind: fc.constantFrom('lost', 'repeated') });
     fc.assert(
       fc.property(mistake, ({ at, kind }) => {
@@ -81,7 +85,7 @@ describe('a watch is not exact', () => {
     );
   });
 
-  test('says which event, and in which batch', () => {
+  test('with the event and the batch', () => {
     expect(checkWatch([a2], [[a2], [a2]])).toEqual([
       { rule: 'torn', detail: 'batch 1: revision 2 began in the batch before' },
       { rule: 'repeated', detail: 'batch 1: put of "a" at revision 2' },

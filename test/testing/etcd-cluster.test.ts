@@ -5,16 +5,16 @@ import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-test('a member that is cut off from the others loses its leader, and has it again when healed', async (context) => {
+test('a partitioned member of an EtcdCluster loses its leader, and has a leader again after heal', async (context) => {
   const cluster = await ownCluster(3);
-  if (cluster === undefined) return context.skip('the servers are not ours');
+  if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
   const leader = await cluster.leader();
   const [etcd, others] = [
     openClient({ endpoints: [leader.endpoint] }),
     openClient({ endpoints: cluster.endpoints.filter((endpoint) => endpoint !== leader.endpoint) }),
   ];
   await cluster.partition(leader);
-  // A read may be repeated until there is a leader again, a write may not.
+  // The client repeats the read until the others have a leader. It would not repeat a write.
   await others.get('k', { timeoutMs: 20_000 });
   await others.put('k', 'x');
   expect(await errorOf(etcd.get('k', { timeoutMs: 500 }))).toMatchObject({
@@ -25,9 +25,9 @@ test('a member that is cut off from the others loses its leader, and has it agai
   expect((await etcd.get('k', { timeoutMs: 20_000 }))?.text()).toBe('x');
 });
 
-test('members are added and removed, and those that are left go on', async (context) => {
+test('an EtcdCluster serves clients after members joined and were removed', async (context) => {
   const cluster = await ownCluster(3);
-  if (cluster === undefined) return context.skip('the servers are not ours');
+  if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
   const [first] = cluster.members;
   const added = await cluster.join();
   expect(cluster.members).toHaveLength(4);
@@ -39,10 +39,10 @@ test('members are added and removed, and those that are left go on', async (cont
   expect((await etcd.range(prefix('k'))).count).toBe(1n);
 });
 
-test('a member that is paused can be stopped', async (context) => {
+test('an EtcdMember that is paused can be stopped', async (context) => {
   const cluster = await ownCluster(1);
   const [member] = cluster?.members ?? [];
-  if (member === undefined) return context.skip('the servers are not ours');
+  if (member === undefined) return context.skip('the tests run against servers that they did not start');
   member.pause();
   await member.stop();
   expect(member.running).toBe(false);
@@ -53,8 +53,8 @@ async function ownCluster(members: number): Promise<EtcdCluster | undefined> {
   return cluster;
 }
 
-test('a cluster of nobody, or of no program, is refused by name', async () => {
+test('EtcdCluster.start rejects with the name of the wrong option', async () => {
   for (const members of [0, -1, 1.5, '3' as never])
     expect(await errorOf(EtcdCluster.start({ members }))).toMatchObject({ reason: 'InvalidInput' });
-  await expect(EtcdCluster.start({ etcd: '/no/such/etcd' })).rejects.toThrow(/ENOENT; the option etcd names/);
+  await expect(EtcdCluster.start({ etcd: '/no/such/etcd' })).rejects.toThrow(/ENOENT; set the option etcd/);
 });

@@ -3,8 +3,8 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { FaultProxy } from '../../src/testing/index.js';
 import { faultProxy } from '../support/fault-proxy.js';
 
-describe('a fault proxy', () => {
-  test('that slices hands on bytes in pieces, in order', async () => {
+describe('FaultProxy', () => {
+  test('forwards bytes in small pieces and in order after slice', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.slice(1);
     client.write('abcde');
@@ -12,7 +12,7 @@ describe('a fault proxy', () => {
     expect(Math.max(...reads.map(({ length }) => length))).toBe(1);
   });
 
-  test('that delays hands on bytes late and in order, also when it is healed meanwhile', async () => {
+  test('forwards bytes late and in order after delay, even if heal comes in between', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.delay(60);
     const writtenAt = performance.now();
@@ -23,11 +23,11 @@ describe('a fault proxy', () => {
       client.write('later');
     }, 20);
     await expect.poll(() => reads.join('')).toBe('late later');
-    // The delay itself is what is promised.
+    // The proxy promises the delay, and no more.
     expect(performance.now() - writtenAt).toBeGreaterThanOrEqual(60);
   });
 
-  test('that is paused keeps what it is given, and hands it on when healed', async () => {
+  test('keeps bytes while it is paused, and forwards them after heal', async () => {
     const { proxy, client, reads } = await throughProxy();
     client.write('before');
     await expect.poll(() => reads.join('')).toBe('before');
@@ -41,7 +41,7 @@ describe('a fault proxy', () => {
     expect(client.destroyed).toBe(false);
   });
 
-  test('that is paused while a receiver does not read hands on nothing when that one does', async () => {
+  test('forwards nothing while it is paused, even if a slow receiver begins to read', async () => {
     const { proxy, client, reads, peers } = await throughProxy();
     await expect.poll(() => peers.length).toBe(1);
     peers[0]?.pause();
@@ -61,26 +61,26 @@ describe('a fault proxy', () => {
     await expect.poll(() => reads.join('').length, { timeout: 20_000 }).toBe(total);
   });
 
-  test('that loses an answer ends the connection that it was for, and no other fault', async () => {
+  test('closes only the connection whose answer it drops, and keeps its other faults', async () => {
     const server = await echoServer();
     const proxy = await faultProxy(server);
     const [a, b] = await Promise.all([connected(proxy, 'a'), connected(proxy, 'b')]);
     await expect.poll(() => [a.reads.join(''), b.reads.join('')]).toEqual(['a', 'b']);
     proxy.delay(60);
     const lost = proxy.loseNextAnswer((bytes) => String(Buffer.from(bytes)).includes('ask'));
-    // The echo of a frame HEADERS is an answer.
+    // The server echoes a HEADERS frame, which counts as an answer.
     const ask = Buffer.from([0, 0, 3, 1, 4, 0, 0, 0, 1, ...Buffer.from('ask')]);
     a.client.write(ask);
     await lost;
     const writtenAt = performance.now();
     b.client.write('c');
     await expect.poll(() => b.reads.join('')).toBe('bc');
-    // There and back.
+    // The delay applies once in each direction.
     expect(performance.now() - writtenAt).toBeGreaterThanOrEqual(120);
     expect(a.reads.join('')).toBe('a');
   });
 
-  test('that swallows ends its connections when healed, for they lack bytes', async () => {
+  test('closes its connections at heal when it has dropped bytes', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.oneWay('to-client');
     client.write('lost');
@@ -89,7 +89,7 @@ describe('a fault proxy', () => {
     expect(reads).toEqual([]);
   });
 
-  test('cuts off those who say that they are a certain sender, and no others', async () => {
+  test('drops the bytes of the sender that cutOff names, and of no other sender', async () => {
     const server = await echoServer();
     const proxy = await faultProxy(server, { senderOf: (bytes) => /from (\w+)/.exec(String(Buffer.from(bytes)))?.[1] });
     const [a, b] = await Promise.all(['a', 'b'].map(async (name) => connected(proxy, `from ${name} `)));
@@ -101,7 +101,7 @@ describe('a fault proxy', () => {
     expect(a?.reads.join('')).toBe('from a ');
   });
 
-  test('makes a sender wait whose receiver does not read', async () => {
+  test('makes a sender wait while the receiver does not read', async () => {
     const { client, peers } = await throughProxy();
     await expect.poll(() => peers.length).toBe(1);
     peers[0]?.pause();
@@ -113,7 +113,7 @@ describe('a fault proxy', () => {
   });
 });
 
-/** A client of a server behind a proxy, and what the server has read. */
+/** A client of a server behind a proxy, and the bytes that the server has read. */
 async function throughProxy(): Promise<{ proxy: FaultProxy; client: Socket; reads: string[]; peers: Socket[] }> {
   const [reads, peers]: [string[], Socket[]] = [[], []];
   const proxy = await faultProxy(

@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { freePorts } from '../../src/testing/free-ports.js';
 
-test('free ports are each another, can be listened on, and are none that an outgoing connection takes', async () => {
+test('freePorts returns different free ports below the range of outgoing connections', async () => {
   const ports = await freePorts(300);
   expect(new Set(ports).size).toBe(300);
   expect(Math.max(...ports)).toBeLessThan(32_768);

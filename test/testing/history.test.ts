@@ -6,7 +6,7 @@ function failure(outcome: Outcome): EtcdError {
   return new EtcdError('no', { code: 'Unavailable', reason: 'Other', outcome });
 }
 
-test('an answer is noted with its time, and given on', async () => {
+test('History.record records a result with its times, and resolves with it', async () => {
   const history = new History<string, number>();
   expect(await history.record('p', 'call', async () => 7)).toBe(7);
   const [operation] = history.operations;
@@ -18,7 +18,7 @@ test.for([
   ['not-sent', 'fail'],
   ['rejected', 'fail'],
   ['unknown', 'unknown'],
-] as const)('an error with outcome %s is noted as %s, and thrown on', async ([outcome, noted]) => {
+] as const)('History.record records an error with outcome %s as %s, and rejects with it', async ([outcome, noted]) => {
   const history = new History<string, number>();
   const error = failure(outcome);
   await expect(history.record('p', 'call', () => Promise.reject(error))).rejects.toBe(error);
@@ -26,7 +26,7 @@ test.for([
   expect(history.operations[0]?.endMs === Number.POSITIVE_INFINITY).toBe(noted === 'unknown');
 });
 
-test('an error that is no EtcdError proves nothing', async () => {
+test('History.record records an error other than EtcdError as unknown', async () => {
   const history = new History<string, number>();
   await expect(history.record('p', 'call', () => Promise.reject(new Error('?')))).rejects.toThrow('?');
   expect(history.operations[0]?.outcome).toBe('unknown');

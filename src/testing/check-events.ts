@@ -1,0 +1,183 @@
+import { checkOptions } from '../runtime/arguments.js';
+import type { SeenEvent, Violation } from './history.js';
+
+/**
+ * A rule for the events of a watch.
+ *
+ * - `lost`: The watch did not deliver an event.
+ * - `repeated`: The watch delivered an event twice.
+ * - `reordered`: The watch delivered an event after a later one.
+ * - `torn`: The watch delivered the events of one revision in two batches.
+ * - `altered`: The watch delivered an event with another value.
+ * - `invented`: The watch delivered an event that never happened.
+ */
+export type WatchRule = 'lost' | 'repeated' | 'reordered' | 'torn' | 'altered' | 'invented';
+
+/**
+ * Compares the events that a watch delivered with the events that happened.
+ *
+ * @param truth Every event of the watched keys, in order: from the start revision of the watch to the last revision that
+ * the watch should have delivered.
+ * @param batches The events that the watch delivered, one list for each batch.
+ * @example
+ * import { checkWatch, type SeenEvent } from 'etcdwire/testing';
+ *
+ * const event: SeenEvent = { revision: 2n, type: 'put', key: 'k', value: 'v' };
+ * console.log(checkWatch([event], [[event]])); // []
+ * console.log(checkWatch([event], [])); // [{ rule: 'lost', detail: 'put of "k" at revision 2' }]
+ */
+export function checkWatch(
+  truth: readonly SeenEvent[],
+  batches: readonly (readonly SeenEvent[])[],
+): Violation<WatchRule>[] {
+  const positions = new Map(truth.map((event, position) => [eventId(event), position]));
+  const seen = new Set<number>();
+  const violations: Violation<WatchRule>[] = [];
+  let latest = -1;
+  let lastRevision: bigint | undefined;
+  for (const [index, batch] of batches.entries()) {
+    const found = (rule: WatchRule, detail: string): void => {
+      violations.push({ rule, detail: `batch ${index}: ${detail}` });
+    };
+    if (batch[0] !== undefined && batch[0].revision === lastRevision)
+      found('torn', `revision ${lastRevision} began in the batch before`);
+    for (const event of batch) {
+      const position = positions.get(eventId(event));
+      if (position === undefined) found('invented', eventText(event));
+      else if (truth[position]?.value !== event.value) found('altered', eventText(event));
+      else if (seen.has(position)) found('repeated', eventText(event));
+      else if (position < latest)
+        found('reordered', `${eventText(event)} after ${eventText(truth[latest] as SeenEvent)}`);
+      if (position === undefined) continue;
+      seen.add(position);
+      latest = Math.max(latest, position);
+    }
+    lastRevision = batch.at(-1)?.revision ?? lastRevision;
+  }
+  for (const [position, event] of truth.entries()) {
+    if (!seen.has(position)) violations.push({ rule: 'lost', detail: eventText(event) });
+  }
+  return violations;
+}
+
+/** Identifies an event, because a revision changes each key once at most. */
+function eventId({ revision, type, key }: SeenEvent): string {
+  return `${revision} ${type} ${key}`;
+}
+
+function eventText({ revision, type, key }: SeenEvent): string {
+  return `${type} of ${JSON.stringify(key)} at revision ${revision}`;
+}
+
+/** The time in which one process considered itself the holder of a lock. */
+export interface Claim {
+  /** Name of the process. */
+  readonly holder: string;
+  /** Fencing token: the create revision of the holder's key. */
+  readonly token: bigint;
+  /** Milliseconds on a clock that all processes share. */
+  readonly fromMs: number;
+  /** When the process last acted as the holder, or learned that it was not; `Infinity` if it never stopped. */
+  readonly untilMs: number;
+}
+
+/**
+ * A rule for the claims to a lock.
+ *
+ * - `two holders`: A claim began while another claim lasted.
+ * - `out of order`: A claim came after a claim with a greater token.
+ * - `not first in queue`: The key of a claim was never the first of the queue.
+ */
+export type LockRule = 'two holders' | 'out of order' | 'not first in queue';
+
+/**
+ * Checks that a lock had one holder at a time, in the order of the queue. The key with the lowest create revision owns the
+ * lock.
+ *
+ * @param truth Every event under the prefix of the lock, in order.
+ * @example
+ * import { checkLock } from 'etcdwire/testing';
+ *
+ * const claims = [{ holder: 'a', token: 2n, fromMs: 0, untilMs: 10 }];
+ * console.log(checkLock(claims, [{ revision: 2n, type: 'put', key: 'lock/a', value: '' }])); // []
+ */
+export function checkLock(claims: readonly Claim[], truth: readonly SeenEvent[]): Violation<LockRule>[] {
+  const owners = ownersOf(truth);
+  const violations: Violation<LockRule>[] = [];
+  /** The claim that lasts longest of those checked so far. Later claims must not begin before it ends. */
+  let longest: Claim | undefined;
+  for (const claim of claims.toSorted((a, b) => a.fromMs - b.fromMs)) {
+    if (!owners.has(claim.token)) {
+      violations.push({ rule: 'not first in queue', detail: `${claimText(claim)}, whose key was never the first` });
+    }
+    if (longest !== undefined && claim.fromMs < longest.untilMs) {
+      violations.push({ rule: 'two holders', detail: `${claimText(claim)} while ${claimText(longest)} held it` });
+    }
+    if (longest !== undefined && claim.token <= longest.token) {
+      violations.push({ rule: 'out of order', detail: `${claimText(claim)} after ${claimText(longest)}` });
+    }
+    if (longest === undefined || claim.untilMs > longest.untilMs) longest = claim;
+  }
+  return violations;
+}
+
+/** Create revisions of the keys that were the first of the queue at some time. */
+function ownersOf(truth: readonly SeenEvent[]): ReadonlySet<bigint> {
+  const queue = new Map<string, bigint>();
+  const owners = new Set<bigint>();
+  for (const { type, key, revision } of truth) {
+    if (type === 'delete') queue.delete(key);
+    // A later put of the same key does not change its create revision.
+    else if (!queue.has(key)) queue.set(key, revision);
+    const [first] = queue.values();
+    if (first !== undefined) owners.add(first);
+  }
+  return owners;
+}
+
+function claimText({ holder, token }: Claim): string {
+  return `${holder} with token ${token}`;
+}
+
+const RESOURCE_OPTIONS = { fenced: true } as const;
+
+/**
+ * Stands for a resource outside etcd that a lock protects. The resource refuses a write whose fencing token is smaller than
+ * the greatest that it has seen. With `fenced: false` it accepts every write, and records the writes that it should have
+ * refused.
+ *
+ * @example
+ * import { GuardedResource } from 'etcdwire/testing';
+ *
+ * const resource = new GuardedResource();
+ * console.log(resource.write('new holder', 7n)); // true
+ * console.log(resource.write('former holder', 5n)); // false
+ */
+export class GuardedResource {
+  readonly #fenced: boolean;
+  #greatest = 0n;
+  readonly #staleWrites: Violation<'stale write'>[] = [];
+
+  /** @throws EtcdError, reason `InvalidInput`. */
+  constructor(options: { readonly fenced?: boolean | undefined } = {}) {
+    checkOptions(options, RESOURCE_OPTIONS, 'GuardedResource');
+    this.#fenced = options.fenced ?? true;
+  }
+
+  /** Accepted writes whose token was smaller than that of an earlier write. */
+  get violations(): readonly Violation<'stale write'>[] {
+    return this.#staleWrites;
+  }
+
+  /** Writes to the resource. Returns whether the resource accepted the write. */
+  write(holder: string, token: bigint): boolean {
+    if (token >= this.#greatest) {
+      this.#greatest = token;
+      return true;
+    }
+    if (this.#fenced) return false;
+    const detail = `${holder} with token ${token} after token ${this.#greatest}`;
+    this.#staleWrites.push({ rule: 'stale write', detail });
+    return true;
+  }
+}
