@@ -17,7 +17,7 @@ const LAYERS: readonly (readonly string[])[] = [
 if (LAYERS.length === 0) throw new Error('docs/architecture.md has no table of layers');
 
 /** Only these places may use Node.js, because other hosts load the rest. */
-const NODE_ONLY = ['transport/grpc-js/', 'host/node.ts', 'node/', 'testing/', 'cli/'];
+const NODE_ONLY = ['transport/grpc-js/', 'host/node.ts', 'node.ts', 'testing/', 'cli/'];
 
 const src = join(root, 'src');
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' })

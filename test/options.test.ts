@@ -20,7 +20,7 @@ import {
 } from '../src/concurrency/index.js';
 import { Service } from '../src/discovery/index.js';
 import { Client, compare, EtcdError, type Interceptor, op, prefix } from '../src/index.js';
-import { saveSnapshot } from '../src/node/index.js';
+import { saveSnapshot } from '../src/node.js';
 import { EtcdCluster, FaultProxy, GuardedResource } from '../src/testing/index.js';
 import { gateway } from '../src/transport/gateway/index.js';
 import { openClient, unique } from './support/client.js';

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fieldsOf } from '../../src/cli/frame-text.js';
+import { fieldsOf } from '../../src/cli/frames.js';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
 import { methods } from '../../src/gen/methods.js';
 import type { OpenByteStream } from '../../src/host/host.js';
 import { openByteStream } from '../../src/host/node.js';
 import { Client, compare, op } from '../../src/index.js';
-import type { WireFrame, WireMessage } from '../../src/inspect/frame.js';
-import { tapped } from '../../src/inspect/tap.js';
+import { tapped, type WireFrame, type WireMessage } from '../../src/inspect/frames.js';
 import { http2 } from '../../src/transport/http2/transport.js';
 import { startEtcd } from '../etcd.js';
 
@@ -152,7 +151,7 @@ class Player implements AsyncDisposable {
       ({ direction, detail }) =>
         direction === 'sent' &&
         detail.kind === 'headers' &&
-        detail.fields.some(([name, value]) => name === ':path' && value === path),
+        detail.headers.some(([name, value]) => name === ':path' && value === path),
     );
     const { streamId } = nthOf(nth, opened, path);
     return new Call(this.#frames.filter((frame) => frame.streamId === streamId));

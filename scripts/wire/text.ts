@@ -1,5 +1,5 @@
-import { frameRows } from '../../src/cli/frame-rows.js';
-import type { WireFrame } from '../../src/inspect/frame.js';
+import { frameRows } from '../../src/cli/frames.js';
+import type { WireFrame } from '../../src/inspect/frames.js';
 import { hexOf } from '../../src/runtime/bytes.js';
 
 /** Bytes a line, so that what they mean stands beside them. */

@@ -1,6 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { onAbort } from '../runtime/signals.js';
+import { after } from '../runtime/timers.js';
+import { linesOf } from './context.js';
+import { CliError, ExitCode, SIGNALED } from './exit-code.js';
 import {
   type CommandProcesses,
   hasTerminal,
@@ -10,54 +13,48 @@ import {
   ownSession,
   signalCommand,
   stopCommand,
-} from './command-processes.js';
-import { CliError, ExitCode, SIGNALED } from './exit-code.js';
-import { Guard } from './guard.js';
+} from './processes.js';
 
 export interface ChildOptions {
-  /** Added to this process's own. No other command has the same, so that it marks what this command has started. */
+  /** Variables for the command, which no other command has. They identify the processes that the command starts. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Ends the command, and what it has started, when it aborts: by SIGTERM, and then by SIGKILL. */
+  /** When this signal aborts, the command and the processes that it has started get SIGTERM and later SIGKILL. */
   readonly signal: AbortSignal;
-  /** Between the two. */
+  /** Milliseconds between SIGTERM and SIGKILL. */
   readonly graceMs: number;
-  /** For how long it is certain that the signal does not abort because a lease was not renewed. */
+  /** Milliseconds in which the hold cannot end, unless its key is deleted. */
   remainingMs(): number;
-  /** Told a problem that does not end the command. */
+  /** Reports a problem that does not end the command. */
   warn(problem: string): void;
 }
 
-/** Passed on to a command, each as often as it comes; without one they end this program. */
+/** Signals that this program passes on to a command. Without a command they end this program. */
 export const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
-/** Their default action stops a process. */
+/** Signals whose default action stops a process. */
 export const STOPPING = ['SIGTSTP', 'SIGTTIN', 'SIGTTOU'] as const;
-/** Sent by a terminal, to all of its foreground's group. */
+/** Signals that a terminal sends to its whole foreground process group. */
 const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
 
 /**
- * Runs a command to its end, with this process's input and output; gives the code that a shell would give. Throws the
- * reason of the signal where it aborts before the command is started.
+ * Runs a command with the input and the output of this process. Resolves with the exit code that a shell would report.
+ * Rejects with the reason of the signal if it aborts before the command is started.
  */
 export async function runChild(argv: readonly string[], options: ChildOptions): Promise<ExitCode> {
-  const { environment, signal, graceMs, remainingMs, warn } = options;
+  const { environment, signal, graceMs, warn } = options;
   const [program = '', ...args] = argv;
-  // Without a terminal the command gets a process group, so that what it has started ends with it. With one it has to
-  // stay in the session of the terminal, and in the process group that the shell puts into the foreground.
+  // Without a terminal the command gets a process group, so that one signal reaches all processes that it has started.
+  // With a terminal it must stay in the session of the terminal, and in the group that the shell puts in the foreground.
   const ownGroup = !hasTerminal();
   const marks = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
   let command: CommandProcesses = { pid: undefined, ownGroup, session: ownGroup ? undefined : ownSession(), marks };
-  // The guard and the listeners come before the command: this process may be stopped as soon as the command runs.
-  using guard = new Guard({
-    command,
-    graceMs,
-    remainingMs,
-    onEnd: () => {
-      if (!signal.aborted) warn('the guard has ended: what stops or kills this process does not end the command now');
-    },
+  // The guard process and the listeners come first, because this process may be stopped as soon as the command runs.
+  using guard = startGuard(command, options, () => {
+    if (!signal.aborted)
+      warn('the guard process has ended: if etcdwire is stopped or killed now, the command does not end');
   });
   let ended: Promise<void> | undefined;
   const offLost = onAbort(signal, () => {
-    guard.asked();
+    guard.terminated();
     signalCommand(command, 'SIGTERM');
     ended = killCommandAfter(command, graceMs);
   });
@@ -71,12 +68,12 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
       command = { ...command, pid: child.pid };
       guard.started(command);
     }
-    offForwarded = onForwarded((name) => {
+    offForwarded = onSignals(FORWARDED, (name) => {
       if (ownGroup) signalCommand(command, name);
       else if (!OF_TERMINAL.has(name) || !mayBeInForeground()) child.kill(name);
     });
     const code = await exited;
-    // Where this process was stopped, it learns of the loss here. What the command has started may outlive it.
+    // A stopped process learns here that the hold is lost. Processes that the command has started may still run.
     if (signal.aborted) await ended;
     return code;
   } finally {
@@ -86,19 +83,20 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
   }
 }
 
-function onForwarded(forward: (name: NodeJS.Signals) => void): () => void {
-  for (const name of FORWARDED) process.on(name, forward);
+/** Adds a listener for signals. Returns a function that removes it. */
+function onSignals(names: readonly NodeJS.Signals[], listener: (name: NodeJS.Signals) => void): () => void {
+  for (const name of names) process.on(name, listener);
   return () => {
-    for (const name of FORWARDED) process.off(name, forward);
+    for (const name of names) process.off(name, listener);
   };
 }
 
 /**
- * When this process is told to stop, stops the command first. When this process continues, it compares clocks before the
- * command continues. Returns what takes the listeners away.
+ * Before this process stops, stops the command. After this process continues, checks the clocks before the command
+ * continues. Returns a function that removes the listeners.
  */
 function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () => void {
-  // A write to a terminal that refuses background output would raise SIGTTOU again and again if this process caught it.
+  // If this process handled SIGTTOU, a write to a terminal that refuses background output would raise it for ever.
   const names = commandNow().ownGroup ? STOPPING : STOPPING.filter((name) => name !== 'SIGTTOU');
   let stopping = false;
   const stop = async (name: NodeJS.Signals): Promise<void> => {
@@ -107,23 +105,22 @@ function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () =>
     const command = commandNow();
     await stopCommand(command);
     process.off(name, onStop);
-    // The default action. It returns when this process continues, or at once where the system ignores the signal because
-    // no shell watches this process group.
+    // The default action. `kill` returns when this process continues. It returns at once if the system ignores the signal
+    // because no shell watches this process group.
     process.kill(process.pid, name);
     process.on(name, onStop);
     stopping = false;
-    // The command may not run its handler of SIGTERM, because the lock may be another's by now.
+    // The command must not even run its handler of SIGTERM, because another contender may hold the lock by now.
     if (signal.aborted) await killCommand(command);
     else signalCommand(command, 'SIGCONT');
   };
   const onStop = (name: NodeJS.Signals): void => void stop(name);
-  // After SIGSTOP too. To read it is to compare clocks, and ends the command of a lock that is lost.
-  const onContinue = (): boolean => signal.aborted;
-  for (const name of names) process.on(name, onStop);
-  process.on('SIGCONT', onContinue);
+  // Also after SIGSTOP. Reading `aborted` compares the clocks, and thereby ends the command if the lock is lost.
+  const offContinue = onSignals(['SIGCONT'], () => signal.aborted);
+  const offStops = onSignals(names, onStop);
   return () => {
-    for (const name of names) process.off(name, onStop);
-    process.off('SIGCONT', onContinue);
+    offStops();
+    offContinue();
   };
 }
 
@@ -151,4 +148,117 @@ function exitOf(child: ChildProcess, program: string): Promise<ExitCode> {
       resolve(name === null ? (code ?? ExitCode.FAILED) : SIGNALED + constants.signals[name]);
     });
   });
+}
+
+/** The argument with which this program starts itself as a guard process. */
+export const GUARD_ARGUMENT = '--guard-of-a-command';
+
+/** Time that the guard process gives this process to end the command by itself. At most half of the grace. */
+const LAG_MS = 25;
+/** This process reports to the guard process after a quarter of the remaining time, within these limits. */
+const MIN_REPORT_MS = 10;
+const MAX_REPORT_MS = 1_000;
+
+/** A line of JSON to the guard process. */
+interface GuardReport {
+  readonly command: CommandProcesses;
+  readonly graceMs: number;
+  /** When the hold ends unless a later report says that it was renewed. On the clock of `systemMs`. */
+  readonly untilMs: number;
+  /** Whether the command has already got its SIGTERM. */
+  readonly isTerminated: boolean;
+}
+
+interface GuardProcess extends Disposable {
+  /** Tells the guard process which process the command is. */
+  started(command: CommandProcesses): void;
+  /** Tells the guard process that the hold has ended and that the command gets its SIGTERM now. */
+  terminated(): void;
+  /** Ends the guard process without any effect on the command. */
+  [Symbol.dispose](): void;
+}
+
+/**
+ * Starts a process that ends the command when this process cannot: when the hold ends while this process is stopped, and
+ * when this process dies. This process reports the end of the hold after each renewal. The guard process has a session of
+ * its own, so that the terminal does not stop or interrupt it together with this process.
+ */
+function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd: () => void): GuardProcess {
+  // A debugger of the guard process would need the port of this process's debugger.
+  const execArgv = process.execArgv.filter((each) => !each.startsWith('--inspect'));
+  const args = [...execArgv, process.argv[1] as string, GUARD_ARGUMENT];
+  // It inherits no output, because a reader of this program's output would wait until the guard process closes it.
+  const guard = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
+  guard.once('error', onEnd).once('exit', onEnd);
+  guard.stdin.on('error', () => {});
+  let command = beforeStart;
+  let untilMs = Number.NEGATIVE_INFINITY;
+  let stopReporting = (): void => {};
+  const send = (endMs: number, isTerminated: boolean): void => {
+    const report: GuardReport = { command, graceMs: options.graceMs, untilMs: endMs, isTerminated };
+    guard.stdin.write(`${JSON.stringify(report)}\n`);
+  };
+  const report = (): void => {
+    const leftMs = options.remainingMs();
+    // The hold has ended, and `terminated` reports that.
+    if (leftMs <= 0) return;
+    const endMs = systemMs() + leftMs;
+    // Two readings of the clocks differ by microseconds even without a renewal.
+    if (Math.abs(endMs - untilMs) > 1) {
+      untilMs = endMs;
+      send(endMs, false);
+    }
+    stopReporting = after(Math.min(Math.max(leftMs / 4, MIN_REPORT_MS), MAX_REPORT_MS), report, 'background');
+  };
+  report();
+  return {
+    started: (started) => {
+      command = started;
+      send(untilMs, false);
+    },
+    terminated: () => {
+      stopReporting();
+      send(systemMs(), true);
+    },
+    [Symbol.dispose]: () => {
+      stopReporting();
+      guard
+        .off('error', onEnd)
+        .off('exit', onEnd)
+        .on('error', () => {});
+      guard.kill('SIGKILL');
+    },
+  };
+}
+
+/** Runs the guard process until it has ended the command. The program kills it if there is nothing left to guard. */
+export async function runGuard(input: AsyncIterable<Uint8Array>): Promise<void> {
+  let stopTimer = (): void => {};
+  let last: GuardReport | undefined;
+  await new Promise<void>((resolve) => {
+    const follow = async (): Promise<void> => {
+      for await (const line of linesOf({ stdin: input })) {
+        const report: GuardReport = JSON.parse(line);
+        last = report;
+        stopTimer();
+        const lagMs = Math.min(LAG_MS, report.graceMs / 2);
+        const delayMs = report.untilMs + lagMs - systemMs();
+        stopTimer = after(delayMs, () => resolve(endCommand(report, report.graceMs - lagMs)));
+      }
+      stopTimer();
+      // The program has died: a program that ends normally kills its guard process first.
+      resolve(last === undefined ? undefined : endCommand(last, last.graceMs));
+    };
+    void follow();
+  });
+}
+
+async function endCommand({ command, isTerminated }: GuardReport, graceMs: number): Promise<void> {
+  if (!isTerminated) signalCommand(command, 'SIGTERM');
+  await killCommandAfter(command, graceMs);
+}
+
+/** Milliseconds on the monotonic clock that all processes of a machine share, unlike `performance.now()`. */
+function systemMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
 }

@@ -1,56 +1,166 @@
-import type { Command } from 'commander';
+import { readFileSync } from 'node:fs';
+import { type Command, Option } from 'commander';
 import type { CallOptions } from '../channel/rpc.js';
 import { Client, type ClientOptions } from '../client.js';
+import { canceled, type EtcdError } from '../errors/etcd-error.js';
 import type { LogDetails, Logger } from '../runtime/log.js';
-import { type ConnectionFlags, clientOptions } from './connection.js';
-import type { Io } from './io.js';
-import { type Format, harmless, Output } from './output.js';
+import { orAborted } from '../runtime/signals.js';
+import { Lines } from '../runtime/text.js';
+import type { TransportFactory } from '../transport/transport.js';
+import { timeLimitMs } from './arguments.js';
+import { CliError, ExitCode } from './exit-code.js';
+import { escapeControls, type Format, Output, type Sink } from './output.js';
 
-interface GlobalFlags extends ConnectionFlags {
+/** The environment in which the program runs. */
+export interface Io {
+  readonly stdin: AsyncIterable<Uint8Array>;
+  readonly stdout: Sink;
+  readonly stderr: Sink;
+  /** Aborts when a signal such as SIGINT asks the program to end. The reason is the name of the signal. */
+  readonly interrupted: AbortSignal;
+  /** Transport of the client. Default: the client's own. */
+  readonly transport?: TransportFactory | undefined;
+  /** Called with the name of a lock or an election before the command enters its queue. */
+  readonly onEnterQueue?: ((options: ClientOptions, name: string) => Promise<void>) | undefined;
+}
+
+/** Reads all of standard input. @throws EtcdError, reason `Canceled`, if the program is interrupted before the end. */
+export async function readAll(io: Io): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  const reading = (async () => {
+    for await (const chunk of io.stdin) chunks.push(chunk);
+  })();
+  await orAborted(reading, io.interrupted).catch((error: unknown) => {
+    throw io.interrupted.aborted ? interruptedBy(io) : error;
+  });
+  return Buffer.concat(chunks);
+}
+
+/** Yields the lines of standard input as they arrive. */
+export async function* linesOf({ stdin }: Pick<Io, 'stdin'>): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  const lines = new Lines();
+  for await (const chunk of stdin) yield* lines.push(decoder.decode(chunk, { stream: true }));
+  if (lines.rest !== '') yield lines.rest;
+}
+
+/** The error that ends a command when the program is interrupted. */
+export function interruptedBy({ interrupted }: Io): EtcdError {
+  return canceled(interrupted, 'not-sent', 'etcdwire');
+}
+
+/** The values of the global flags. */
+interface GlobalFlags {
+  readonly endpoints: string;
+  readonly cacert?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly user?: string;
+  readonly password?: string;
+  readonly plaintextAuth?: boolean;
+  readonly dialTimeout: number;
+  readonly commandTimeout: number;
   readonly writeOut?: Format;
 }
 
-/** What a command works with. */
+/**
+ * Adds the flags of the connection. These are flags of etcdctl, with its environment variables, defaults and meaning:
+ * --endpoints, --cacert, --cert, --key, --user, --password, --dial-timeout and --command-timeout. --plaintext-auth is not
+ * a flag of etcdctl. Other global flags of etcdctl do not exist here.
+ */
+export function addConnectionFlags(program: Command): Command {
+  const flag = (flags: string, text: string, variable: string): Option =>
+    new Option(flags, text).env(`ETCDCTL_${variable}`);
+  const timeLimit = (flags: string, text: string, variable: string, ms: number): Option =>
+    flag(flags, text, variable)
+      .default(ms, `${ms / 1_000}s`)
+      .argParser(timeLimitMs);
+  return program
+    .addOption(flag('--endpoints <urls>', 'members, separated by commas', 'ENDPOINTS').default('127.0.0.1:2379'))
+    .addOption(flag('--cacert <file>', 'authorities that sign server certificates, PEM', 'CACERT'))
+    .addOption(flag('--cert <file>', 'client certificate, PEM', 'CERT'))
+    .addOption(flag('--key <file>', 'private key of the client certificate, PEM', 'KEY'))
+    .addOption(flag('--user <name[:password]>', 'user name', 'USER'))
+    .addOption(flag('--password <password>', 'password of --user', 'PASSWORD'))
+    .option('--plaintext-auth', 'send the password to http: endpoints too, where others can read it')
+    .addOption(timeLimit('--dial-timeout <duration>', 'time limit of a connection', 'DIAL_TIMEOUT', 2_000))
+    .addOption(timeLimit('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT', 5_000));
+}
+
+/** @throws CliError if a file or a password is missing. */
+function clientOptions(flags: GlobalFlags): ClientOptions {
+  const { cacert, cert, key, user, plaintextAuth } = flags;
+  const wantsTls = cacert !== undefined || cert !== undefined || key !== undefined;
+  // As in etcdctl, the TLS flags decide the scheme of an endpoint without one.
+  const endpoints = flags.endpoints
+    .split(',')
+    .filter((each) => each !== '')
+    .map((each) => (each.includes('://') ? each : `${wantsTls ? 'https' : 'http'}://${each}`));
+  const text = (path: string | undefined): string | undefined => (path === undefined ? undefined : readText(path));
+  return {
+    endpoints,
+    ...(wantsTls ? { tls: { ca: text(cacert), cert: text(cert), key: text(key) } } : {}),
+    ...(user === undefined ? {} : { auth: { ...login(user, flags), allowPlaintext: plaintextAuth } }),
+    connectTimeoutMs: flags.dialTimeout,
+    timeoutMs: flags.commandTimeout,
+  };
+}
+
+function login(user: string, { password }: GlobalFlags): { readonly username: string; readonly password: string } {
+  const colon = user.indexOf(':');
+  if (colon > 0) return { username: user.slice(0, colon), password: user.slice(colon + 1) };
+  if (password !== undefined) return { username: user, password };
+  throw new CliError(ExitCode.USAGE, 'no password for --user: give NAME:PASSWORD, --password or ETCDCTL_PASSWORD');
+}
+
+/** @throws CliError if the file cannot be read. */
+export function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new CliError(ExitCode.USAGE, `cannot read ${path}: ${(error as Error).message}`);
+  }
+}
+
+/** What a command needs to run. */
 export interface Context {
   readonly io: Io;
   readonly out: Output;
-  /** A call's options: ended where the user wants no more. */
+  /** Options for each call: the call ends when the program is interrupted. */
   readonly call: CallOptions;
-  /** Of the flags; nothing is dialled before the first call. */
-  connect(logger?: Logger): Client;
-  /** To be called before a queue is entered. */
-  entering(name: string): Promise<void>;
+  /** Options of the client, from the global flags. @throws CliError */
+  readonly clientOptions: () => ClientOptions;
 }
 
 export function contextOf(io: Io, command: Command): Context {
   const flags = command.optsWithGlobals<GlobalFlags>();
-  const connect = (logger?: Logger): Client => {
-    const options: ClientOptions = clientOptions(flags);
-    return new Client({ ...options, transport: io.transport, logger });
+  return {
+    io,
+    out: new Output(io.stdout, flags.writeOut),
+    call: { signal: io.interrupted },
+    clientOptions: () => clientOptions(flags),
   };
-  const entering = async (name: string): Promise<void> => io.entering?.(clientOptions(flags), name);
-  return { io, out: new Output(io.stdout, flags.writeOut), call: { signal: io.interrupted }, connect, entering };
 }
 
-/** A client for the time of what is done with it. */
+/** Opens a client, passes it to `use`, and closes it afterwards. */
 export async function withClient<T>(
-  context: Context,
+  { io, clientOptions }: Context,
   use: (client: Client) => Promise<T>,
   logger?: Logger,
 ): Promise<T> {
-  await using client = context.connect(logger);
+  await using client = new Client({ ...clientOptions(), transport: io.transport, logger });
   return await use(client);
 }
 
-/** For what goes on for ever: endpoints that fail, and work again, are told of on standard error. */
-export function tellsOfEndpoints({ stderr }: Io): Logger {
-  const tell = (message: string, { endpoint, problem }: LogDetails): void => {
-    // Other lines tell what waits for an endpoint.
+/** Logs the failures and recoveries of endpoints to standard error, for commands that run for a long time. */
+export function endpointLogger({ stderr }: Io): Logger {
+  const log = (message: string, { endpoint, problem }: LogDetails): void => {
+    // The other log lines say what waits for an endpoint.
     if (!message.startsWith('endpoint ')) return;
-    const cause = problem === undefined ? '' : `: ${harmless(String(problem))}; it is tried again`;
-    // The text of an error often names the endpoint itself.
+    const cause = problem === undefined ? '' : `: ${escapeControls(String(problem))}; it is tried again`;
+    // Most error texts name the endpoint.
     const place = cause.includes(String(endpoint)) ? '' : `: ${endpoint}`;
     stderr.write(`etcdwire: ${message}${place}${cause}\n`);
   };
-  return { info: tell, warn: tell };
+  return { info: log, warn: log };
 }

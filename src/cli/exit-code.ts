@@ -2,40 +2,41 @@ import { EtcdError } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
 import { methodByPath } from '../protobuf/method-table.js';
 
-/** What the process ends with: numbers of sysexits(3), which no ordinary command uses for itself. */
+/** Exit codes of the program. Most are those of sysexits(3), which ordinary commands do not use. */
 export const ExitCode = {
   OK: 0,
-  /** The server refused, or something else went wrong; nothing was done. */
+  /** The server refused the call, or something else failed. Nothing was done. */
   FAILED: 1,
-  /** The arguments are wrong; nothing was sent. */
+  /** The arguments are wrong. Nothing was sent. */
   USAGE: 64,
-  /** JSON or bytes that are not what they should be. */
+  /** JSON or bytes of the input or of a response are malformed. */
   DATA: 65,
   /** No member can be reached. */
   UNAVAILABLE: 69,
-  /** A file, or standard output, cannot be written. What was done before was done. */
+  /** The program cannot write a file or standard output. Earlier effects stay. */
   CANNOT_WRITE: 73,
-  /** It is not known whether a write was applied. */
+  /** A write may or may not have been applied. */
   UNKNOWN: 74,
-  /** Not done in time, or the lock is another's. */
+  /** The call timed out, or another contender holds the lock. */
   TRY_AGAIN: 75,
   /** The lock was lost while the command ran. */
   LOST: 76,
-  /** The server asks for other credentials. */
+  /** The server refused the credentials. */
   NO_PERMISSION: 77,
-  /** Of shells: the command cannot be run, or is not there. */
+  /** As in shells: the command cannot be executed. */
   CANNOT_RUN: 126,
+  /** As in shells: the command does not exist. */
   NOT_FOUND: 127,
 } as const;
 export type ExitCode = number;
 
-/** Says what the process is to end with, where all went well. */
-export type Ends = (code: ExitCode) => void;
+/** Sets the exit code of a command that has not failed. */
+export type SetExitCode = (code: ExitCode) => void;
 
-/** Of shells: what ended by signal n ends with 128 + n. */
+/** As in shells, a process that signal n has ended has the exit code 128 + n. */
 export const SIGNALED = 128;
 
-/** What ends the program with a line on stderr and a code. */
+/** An error that ends the program with a line on standard error and an exit code. */
 export class CliError extends Error {
   override readonly name = 'CliError';
   readonly exitCode: ExitCode;
@@ -49,15 +50,16 @@ export class CliError extends Error {
 const UNREACHABLE: ReadonlySet<string> = new Set(['ConnectFailed', 'LeaseUnreachable']);
 const NO_PERMISSION: ReadonlySet<string> = new Set(['Unauthenticated', 'PermissionDenied']);
 
-/** The line and the code of whatever was thrown. */
+/** The message and the exit code for anything that was thrown. */
 export function describeFailure(error: unknown): CliError {
   if (error instanceof CliError) return error;
   if (!(error instanceof EtcdError)) {
-    // Only what writes files throws such.
-    const ofFile = error instanceof Error && 'syscall' in error && 'path' in error;
-    return new CliError(ofFile ? ExitCode.CANNOT_WRITE : ExitCode.FAILED, messageOf(error));
+    // Only functions that write files throw errors with a system call and a path.
+    const isOfFile = error instanceof Error && 'syscall' in error && 'path' in error;
+    const message = error instanceof Error ? error.message : String(error);
+    return new CliError(isOfFile ? ExitCode.CANNOT_WRITE : ExitCode.FAILED, message);
   }
-  // Time ran out while it was tried again and again: what it was that failed says more.
+  // After a timeout during retries, the last failure tells more.
   const { cause, reason } = error;
   const last =
     reason === 'DeadlineExceeded' && cause instanceof EtcdError && error.outcome === 'not-sent' ? cause : error;
@@ -66,7 +68,7 @@ export function describeFailure(error: unknown): CliError {
   return new CliError(exitCodeOf(last), message + (hint === undefined ? '' : `; ${hint}`));
 }
 
-/** Options of the client by what they are called here. */
+/** The flags that stand for options of the client. */
 const FLAGS: readonly (readonly [RegExp, string])[] = [
   [/\btls\.ca\b/g, '--cacert'],
   [/\btls\.(cert|key)\b/g, '--$1'],
@@ -75,36 +77,33 @@ const FLAGS: readonly (readonly [RegExp, string])[] = [
   [/\btimeoutMs = (\d+)/g, '--command-timeout, $1 ms'],
 ];
 
-function exitCodeOf({ reason, code, outcome, method }: EtcdError): ExitCode {
+function exitCodeOf(error: EtcdError): ExitCode {
+  const { reason, code } = error;
   if (reason === 'InvalidInput') return ExitCode.USAGE;
   if (reason === 'MalformedMessage') return ExitCode.DATA;
   if (reason === 'AuthFailed' || reason === 'UserEmpty' || NO_PERMISSION.has(code)) return ExitCode.NO_PERMISSION;
-  if (outcome === 'unknown' && method !== undefined && !isRepeatable(method)) return ExitCode.UNKNOWN;
+  if (mayHaveWritten(error)) return ExitCode.UNKNOWN;
   if (UNREACHABLE.has(reason) || code === 'Unavailable') return ExitCode.UNAVAILABLE;
   return code === 'DeadlineExceeded' ? ExitCode.TRY_AGAIN : ExitCode.FAILED;
 }
 
-function hintFor({ reason, outcome, method, problem }: EtcdError): string | undefined {
-  if (outcome === 'unknown' && method !== undefined && !isRepeatable(method))
-    return 'look at the key before doing it again';
-  switch (reason) {
+function hintFor(error: EtcdError): string | undefined {
+  if (mayHaveWritten(error)) return 'read the key before you repeat the write';
+  switch (error.reason) {
     case 'ConnectFailed':
-      // Somebody is there, and is not to be trusted, or does not trust us.
-      if (/\btls\.|certificate/.test(problem)) return undefined;
-      return 'is etcd running there? --endpoints or ETCDCTL_ENDPOINTS names it';
+      // After a TLS failure, a server runs there.
+      if (/\btls\.|certificate/.test(error.problem)) return undefined;
+      return 'is etcd running there? Set the address with --endpoints or ETCDCTL_ENDPOINTS';
     case 'UserEmpty':
     case 'AuthFailed':
-      return 'who you are is --user NAME:PASSWORD or ETCDCTL_USER';
+      return 'give your credentials with --user NAME:PASSWORD or ETCDCTL_USER';
     default:
       return undefined;
   }
 }
 
-/** Nothing is written by it: a watch too may be begun again. */
-function isRepeatable(path: string): boolean {
-  return path === methods.watch.watch.path || (methodByPath.get(path)?.repeatable ?? false);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+/** Whether the call may have written something. Repeatable calls and watches write nothing. */
+function mayHaveWritten({ outcome, method }: EtcdError): boolean {
+  if (outcome !== 'unknown' || method === undefined || method === methods.watch.watch.path) return false;
+  return !(methodByPath.get(method)?.repeatable ?? false);
 }

@@ -1,17 +1,17 @@
-import type { JsonValue } from '../protobuf/json.js';
-import { toBase64 } from '../protobuf/json.js';
+import type { Codec } from '../protobuf/codec.js';
+import { type BytesToJson, type JsonValue, toBase64, toJson } from '../protobuf/json.js';
 import { hexOf } from '../runtime/bytes.js';
 
 export const FORMATS = ['table', 'json', 'simple'] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** Where a program writes to. */
+/** A stream that the program writes to. */
 export interface Sink {
   readonly isTTY?: boolean | undefined;
   write(data: string | Uint8Array): unknown;
 }
 
-/** What a command says, in the form that was asked for: without a word, tables on a terminal and JSON elsewhere. */
+/** Prints the results of a command. The default format is `table` on a terminal and `json` elsewhere. */
 export class Output {
   readonly format: Format;
   readonly #sink: Sink;
@@ -29,64 +29,70 @@ export class Output {
     this.#sink.write(bytes);
   }
 
-  /** One value a line, for those who read line by line. */
+  /** Prints a value on one line. */
   json(value: JsonValue): void {
     this.line(JSON.stringify(value));
   }
 
-  /** Columns side by side under their heads; numbers, and nothing else, to the right. */
-  table(heads: readonly string[], rows: readonly (readonly string[])[]): void {
-    const all = [heads, ...rows];
-    const widths = heads.map((_, column) => all.reduce((most, row) => Math.max(most, widthOf(row[column] ?? '')), 0));
-    const isNumeric = heads.map((_, column) => rows.length > 0 && rows.every((row) => /^\d+$/.test(row[column] ?? '')));
+  /** Prints a response as JSON if that is the format, and otherwise with `print`. */
+  response<T>(codec: Codec<T>, response: T, print: () => void, bytesToJson?: BytesToJson): void {
+    if (this.format === 'json') this.json(toJson(codec, response, bytesToJson));
+    else print();
+  }
+
+  /** Prints aligned columns under their headings. A column of nothing but numbers is aligned to the right. */
+  table(headings: readonly string[], rows: readonly (readonly string[])[]): void {
+    const all = [headings, ...rows];
+    const widths = headings.map((_, column) =>
+      all.reduce((widest, row) => Math.max(widest, widthOf(row[column] ?? '')), 0),
+    );
+    const isNumeric = headings.map(
+      (_, column) => rows.length > 0 && rows.every((row) => /^\d+$/.test(row[column] ?? '')),
+    );
     for (const row of all) {
       const cells = row.map((cell, column) => {
-        const room = ' '.repeat((widths[column] as number) - widthOf(cell));
-        return isNumeric[column] ? room + cell : cell + room;
+        const padding = ' '.repeat((widths[column] as number) - widthOf(cell));
+        return isNumeric[column] ? padding + cell : cell + padding;
       });
       this.line(cells.join('  ').trimEnd());
     }
   }
 }
 
-/** In characters, where a terminal gives each one place. */
+/** Width in characters, each of which takes one column of a terminal. */
 function widthOf(text: string): number {
   return [...text].length;
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-/** What would move a terminal's cursor, or worse. */
 const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
+export const BASE64_PREFIX = 'base64:';
 
-/** Bytes for a person to read: text as it is but for control characters; what is no text in hexadecimal. */
-export function readable(bytes: Uint8Array): string {
-  const text = textIn(bytes);
-  return text === undefined ? `0x${hexOf(bytes)}` : harmless(text);
-}
-
-/** The same between quotation marks, where text is as JSON has it. */
-export function quoted(value: Uint8Array | string): string {
-  const text = typeof value === 'string' ? value : textIn(value);
-  return text === undefined ? readable(value as Uint8Array) : harmless(JSON.stringify(text));
-}
-
-/** With control characters, which would move a terminal's cursor or worse, spelled out. */
-export function harmless(text: string): string {
+/** Replaces control characters by escapes, because a terminal would move its cursor or run commands. */
+export function escapeControls(text: string): string {
   return text.replace(
     CONTROLS,
     (character) => `\\u${(character.codePointAt(0) as number).toString(16).padStart(4, '0')}`,
   );
 }
 
-const BASE64 = 'base64:';
-
-/** Bytes for a program to read, where it asked for text: what is no text in base64, after "base64:". */
-export function asText(bytes: Uint8Array): string {
+/** Formats bytes for people: UTF-8 as text without control characters, other bytes in hexadecimal. */
+export function readable(bytes: Uint8Array): string {
   const text = textIn(bytes);
-  return text === undefined || text.startsWith(BASE64) ? BASE64 + toBase64(bytes) : text;
+  return text === undefined ? `0x${hexOf(bytes)}` : escapeControls(text);
 }
 
-export { BASE64 as BASE64_PREFIX };
+/** Formats bytes or text for people: text as a JSON string, other bytes in hexadecimal. */
+export function quoted(value: Uint8Array | string): string {
+  const text = typeof value === 'string' ? value : textIn(value);
+  return text === undefined ? readable(value as Uint8Array) : escapeControls(JSON.stringify(text));
+}
+
+/** Formats bytes for programs that ask for text: UTF-8 as text, other bytes in base64 after "base64:". */
+export function textOrBase64(bytes: Uint8Array): string {
+  const text = textIn(bytes);
+  return text === undefined || text.startsWith(BASE64_PREFIX) ? BASE64_PREFIX + toBase64(bytes) : text;
+}
 
 function textIn(bytes: Uint8Array): string | undefined {
   try {
@@ -96,12 +102,12 @@ function textIn(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Ids of members, as etcdctl writes them. */
+/** Formats the ID of a member as etcdctl does. */
 export function hexId(id: bigint): string {
   return BigInt.asUintN(64, id).toString(16);
 }
 
-/** Ids of leases, as etcdctl writes them. */
+/** Formats the ID of a lease as etcdctl does. */
 export function leaseHex(id: bigint): string {
   return hexId(id).padStart(16, '0');
 }

@@ -2,36 +2,42 @@ import { messageFields } from '../gen/descriptors.js';
 import { Reader } from '../protobuf/reader.js';
 import type { FieldDescriptor, ScalarType } from '../protobuf/schema.js';
 import { textOf } from '../runtime/bytes.js';
+import { STATIC_TABLE } from '../transport/http2/hpack/static-table.js';
 
 /** https://protobuf.dev/programming-guides/encoding/#structure. */
 type WireType = 'varint' | 'fixed64' | 'length-delimited' | 'group' | 'end of group' | 'fixed32';
 
 const WIRE_TYPES: readonly WireType[] = ['varint', 'fixed64', 'length-delimited', 'group', 'end of group', 'fixed32'];
 const [VARINT, LENGTH_DELIMITED] = [0, 2];
-/** What is nested deeper is shown as bytes. */
+/** Messages nested deeper than this are shown as bytes. */
 const MAX_DEPTH = 100;
 
-/** A run of bytes of a message, and what it is. */
+/** A run of bytes of a message, and what it means. */
 export interface Span {
-  /** Where it begins, and where the next one does. */
+  /** Offset of the first byte. */
   readonly start: number;
+  /** Offset after the last byte. */
   readonly end: number;
-  /** Of how many messages within the first it is part. */
+  /** Number of nested messages around the span. */
   readonly depth: number;
-  /** `value` is a whole one; that of a message is not there, but its fields are. */
+  /** `value` is a complete value. A field of a message type has no span for its value, but one for each field in it. */
   readonly part: 'tag' | 'length' | 'value';
+  /** Field number. */
   readonly number: number;
   readonly wireType: WireType;
-  /** Undefined where the message has no such field of such a wire type. */
+  /** Undefined if the message has no field with this number and wire type. */
   readonly field: FieldDescriptor | undefined;
-  /** Of a length the length; of a value the value: as in the message's type here, or bytes where there is no field. */
+  /**
+   * For a length, the number of bytes. For a value, the value as decoded messages have it, or bytes if the field is
+   * unknown.
+   */
   readonly value: number | bigint | boolean | string | Uint8Array | undefined;
 }
 
 /**
- * What each byte of a message is, in order. A field that comes twice is told of twice.
+ * Explains every byte of a message, in order. A field that occurs twice is explained twice.
  *
- * @throws EtcdError, reason `MalformedMessage`, after the last that could be made out.
+ * @throws EtcdError, reason `MalformedMessage`, after the last span that could be decoded.
  */
 export function* explain(typeName: string, bytes: Uint8Array): Generator<Span, void, undefined> {
   yield* fieldsOf(typeName, bytes, 0, bytes.length, 0);
@@ -50,13 +56,13 @@ function* fieldsOf(
     const tag = reader.tag();
     if (tag === 0) return;
     const field = fieldOf(typeName, tag);
-    const spans = new Spans(tag, field, depth);
-    yield spans.of('tag', tagAt, reader.at, undefined);
+    const common = { depth, number: tag >>> 3, wireType: WIRE_TYPES[tag & 7] as WireType, field };
+    yield { ...common, part: 'tag', start: tagAt, end: reader.at, value: undefined };
     const valueAt = reader.at;
     if ((tag & 7) === LENGTH_DELIMITED) {
       const value = reader.bytes();
       const contentAt = reader.at - value.length;
-      yield spans.of('length', valueAt, contentAt, value.length);
+      yield { ...common, part: 'length', start: valueAt, end: contentAt, value: value.length };
       if (field !== undefined && 'message' in field.type && depth < MAX_DEPTH) {
         yield* fieldsOf(field.type.message, bytes, contentAt, reader.at, depth + 1);
       } else if (field !== undefined && isNumeric(field)) {
@@ -64,39 +70,23 @@ function* fieldsOf(
         while (packed.at < reader.at) {
           const at = packed.at;
           const element = numberFrom(packed, field);
-          yield spans.of('value', at, packed.at, element);
+          yield { ...common, part: 'value', start: at, end: packed.at, value: element };
         }
       } else if (value.length > 0) {
-        yield spans.of('value', contentAt, reader.at, isText(field) ? textOf(value) : value);
+        const shown = isText(field) ? textOf(value) : value;
+        yield { ...common, part: 'value', start: contentAt, end: reader.at, value: shown };
       }
     } else if (field !== undefined) {
       const value = numberFrom(reader, field);
-      yield spans.of('value', valueAt, reader.at, value);
+      yield { ...common, part: 'value', start: valueAt, end: reader.at, value };
     } else {
       reader.skip(tag);
-      yield spans.of('value', valueAt, reader.at, bytes.slice(valueAt, reader.at));
+      yield { ...common, part: 'value', start: valueAt, end: reader.at, value: bytes.slice(valueAt, reader.at) };
     }
   }
 }
 
-class Spans {
-  readonly #tag: number;
-  readonly #field: FieldDescriptor | undefined;
-  readonly #depth: number;
-
-  constructor(tag: number, field: FieldDescriptor | undefined, depth: number) {
-    this.#tag = tag;
-    this.#field = field;
-    this.#depth = depth;
-  }
-
-  of(part: Span['part'], start: number, end: number, value: Span['value']): Span {
-    const wireType = WIRE_TYPES[this.#tag & 7] as WireType;
-    return { start, end, depth: this.#depth, part, number: this.#tag >>> 3, wireType, field: this.#field, value };
-  }
-}
-
-/** The field that such a tag belongs to: a known number with a wire type of another kind is an unknown field. */
+/** The field of a tag. A known number with the wire type of another kind of field is an unknown field. */
 function fieldOf(typeName: string, tag: number): FieldDescriptor | undefined {
   const field = messageFields[typeName]?.find(({ number }) => number === tag >>> 3);
   if (field === undefined) return undefined;
@@ -116,14 +106,59 @@ function isText(field: FieldDescriptor | undefined): boolean {
 }
 
 function numberFrom(reader: Reader, { type }: FieldDescriptor): number | bigint | boolean {
-  return 'scalar' in type ? READ_NUMBER[type.scalar as keyof typeof READ_NUMBER](reader) : reader.int32();
+  return 'scalar' in type ? reader[type.scalar as Exclude<ScalarType, 'bytes' | 'string'>]() : reader.int32();
 }
 
-const READ_NUMBER: Readonly<
-  Record<Exclude<ScalarType, 'bytes' | 'string'>, (reader: Reader) => number | bigint | boolean>
-> = {
-  bool: (reader) => reader.bool(),
-  int64: (reader) => reader.int64(),
-  uint32: (reader) => reader.uint32(),
-  uint64: (reader) => reader.uint64(),
-};
+/** One representation in a header block: RFC 7541, section 6. */
+export interface HeaderSpan {
+  /** Offset of the first byte. */
+  readonly start: number;
+  /** Offset after the last byte. */
+  readonly end: number;
+  /** A representation is a header field, or a new size of the dynamic table. */
+  readonly kind: 'field' | 'table size';
+  /** How the field is encoded, or which size the table gets. */
+  readonly encoding: string;
+}
+
+/** Lists the representations of a complete header block, in order. The block must be valid; nothing is checked. */
+export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, undefined> {
+  let at = 0;
+  /** Section 5.1. `prefix` is the largest value that the prefix holds. */
+  const integer = (prefix: number): number => {
+    let value = (block[at++] ?? 0) & prefix;
+    if (value < prefix) return value;
+    for (let shift = 0; ; shift += 7) {
+      const byte = block[at++] ?? 0;
+      value += (byte & 0x7f) * 2 ** shift;
+      if (byte < 0x80) return value;
+    }
+  };
+  const skipLiteral = (prefix: number): void => {
+    const strings = integer(prefix) === 0 ? 2 : 1;
+    // Section 5.2.
+    for (let count = 0; count < strings; count += 1) {
+      const length = integer(0x7f);
+      at += length;
+    }
+  };
+  while (at < block.length) {
+    const start = at;
+    const first = block[start] as number;
+    let encoding: string;
+    if (first >= 0x80) {
+      const index = integer(0x7f);
+      encoding = `entry ${index} of the ${index <= STATIC_TABLE.length ? 'static' : 'dynamic'} table`;
+    } else if (first >= 0x40) {
+      skipLiteral(0x3f);
+      encoding = 'added to the dynamic table';
+    } else if (first >= 0x20) {
+      yield { start, kind: 'table size', encoding: `dynamic table size: ${integer(0x1f)} bytes`, end: at };
+      continue;
+    } else {
+      skipLiteral(0x0f);
+      encoding = first >= 0x10 ? 'never indexed' : 'not indexed';
+    }
+    yield { start, end: at, kind: 'field', encoding };
+  }
+}

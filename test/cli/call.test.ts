@@ -3,8 +3,8 @@ import { cli, cliJson, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-describe('call', () => {
-  it('takes and gives the JSON of the gateway, or text where it is told so', async () => {
+describe('etcdwire call', () => {
+  it('reads and prints the JSON of the gateway, or text with --text', async () => {
     const key = unique();
     await cliJson(['call', 'KV/Put', JSON.stringify({ key: Buffer.from(key).toString('base64'), value: '/w==' })]);
     expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0xff));
@@ -14,7 +14,7 @@ describe('call', () => {
     expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0, 1));
   });
 
-  it('reads a request from standard input, and exact 64-bit integers in it', async () => {
+  it('reads a request with exact 64-bit integers from standard input', async () => {
     const key = unique();
     const { header } = await openClient().put(key, 'x');
     const request = `{"key": ${JSON.stringify(key)}, "min_mod_revision": ${header.revision}, "max_mod_revision": 9007199254740993}`;
@@ -22,7 +22,7 @@ describe('call', () => {
     expect(kvs).toHaveLength(1);
   });
 
-  it('writes the messages of a stream as JSON lines, also of one that is told line by line what to do', async () => {
+  it('sends each line of standard input to a stream and prints each response as a JSON line', async () => {
     const key = unique();
     const watch = new RunningCli(['call', '--text', 'Watch/Watch']);
     watch.process.stdin.write(`${JSON.stringify({ create_request: { key, watch_id: 7 } })}\n`);
@@ -36,14 +36,14 @@ describe('call', () => {
     expect(await watch.done).toMatchObject({ code: 130 });
   });
 
-  it('ends with what is wrong with a line of standard input', async () => {
+  it('fails with exit code 65 when a line of standard input is not JSON', async () => {
     const stdin = '{"create_request": {"key": "a"}}\nnot json\n';
     const { code, stderr } = await cli(['call', '--text', 'Watch/Watch', '-'], { stdin });
     expect(code).toBe(65);
-    expect(stderr).toMatch(/^etcdwire: the request is no JSON: [^\n]*\n$/);
+    expect(stderr).toMatch(/^etcdwire: the request is not JSON: [^\n]*\n$/);
   });
 
-  it('ends when the server ends the stream', async () => {
+  it('exits when the server ends the stream', async () => {
     const { id } = await openClient().lease.grant({ ttl: 60 });
     expect(await cliJson(['call', 'Lease/LeaseKeepAlive', `{"ID": ${id}}`])).toMatchObject({ TTL: '60' });
     const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
@@ -53,7 +53,7 @@ describe('call', () => {
 
   it.each([
     [['call', 'KV/Ranges'], 64, /no RPC KV\/Ranges; allowed: KV\/Range, /],
-    [['call', 'KV/Range', '{'], 65, /the request is no JSON/],
+    [['call', 'KV/Range', '{'], 65, /the request is not JSON/],
     [
       ['call', 'KV/Range', '{"kee": "YQ=="}'],
       65,
@@ -85,10 +85,14 @@ describe('call', () => {
     [['get', 'a', '--cacert', '/no/such/file'], 64, /cannot read \/no\/such\/file/],
     [['bogus'], 64, /unknown command 'bogus'/],
     [['decode', 'PutRequest', '0a05'], 65, /malformed etcdserverpb.PutRequest/],
-    [['decode', 'PutRequest', '00 00000003 0a0161'], 65, /got 5 bytes of gRPC first; allowed: the message after them/],
+    [
+      ['decode', 'PutRequest', '00 00000003 0a0161'],
+      65,
+      /got the 5 bytes of a gRPC prefix first; allowed: the message after them/,
+    ],
     [['decode', 'PutRequest', 'xy'], 65, /pairs of hexadecimal digits/],
     [['describe', 'Nothing'], 64, /no RPC, service, message or enum Nothing/],
-  ])('%j ends with %i and a line that says why', async (args, code, message) => {
+  ])('etcdwire with the arguments %j exits with %i and one line on standard error', async (args, code, message) => {
     const result = await cli(args);
     expect(result).toMatchObject({ code, stderr: expect.stringMatching(message) });
     expect(result.stderr).toMatch(/^etcdwire: [^\n]+\n$/);
@@ -96,13 +100,15 @@ describe('call', () => {
   });
 });
 
-describe('list and describe', () => {
-  it('tell of all 49 RPCs', async () => {
+describe('etcdwire list', () => {
+  it('prints all 49 RPCs with their comments', async () => {
     const rows = await cliJson<{ path: string; comment: string }[]>(['list']);
     expect(rows).toHaveLength(49);
     expect(rows.filter(({ comment }) => comment === '')).toEqual([]);
   });
+});
 
+describe('etcdwire describe', () => {
   it.each([
     ['KV/Txn', /^\/\/ .*\nrpc Txn\(etcdserverpb.TxnRequest\) returns \(etcdserverpb.TxnResponse\)\n$/],
     ['Watch/Watch', /rpc Watch\(stream etcdserverpb.WatchRequest\) returns \(stream etcdserverpb.WatchResponse\)/],
@@ -110,12 +116,12 @@ describe('list and describe', () => {
     ['Compare', /message etcdserverpb.Compare \{(.*\n)* {2}int64 version = 4 {2}\/\/ one of targetUnion/],
     ['mvccpb.KeyValue', /message mvccpb.KeyValue \{(.*\n)* {2}int64 create_revision = 2/],
     ['SortOrder', /enum etcdserverpb.RangeRequest.SortOrder \{(.*\n)* {2}DESCEND = 2/],
-  ])('%s as a .proto file has it', async (name, text) => {
+  ])('prints %s as in a .proto file', async (name, text) => {
     expect((await cli(['-w', 'table', 'describe', name])).stdout).toMatch(text);
   });
 });
 
-it('decode explains each byte, for people and for programs', async () => {
+it('etcdwire decode explains each byte as text and as JSON', async () => {
   const hex = ['0a07', '1001', '1a0161', '2001', '1200'];
   const { stdout } = await cli(['-w', 'table', 'decode', 'txnrequest', ...hex]);
   expect(stdout.split('\n')).toEqual([

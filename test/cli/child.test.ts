@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { runChild } from '../../src/cli/child.js';
 import { PROGRAM } from '../support/cli.js';
 
-test('a command does not start when the start of its guard took so long that the lock was lost', async () => {
+test('runChild does not start the command when the lock is lost while the guard process starts', async () => {
   const [, script = ''] = process.argv;
   process.argv[1] = PROGRAM;
   onTestFinished(() => {

@@ -16,8 +16,8 @@ interface Kvs {
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
-describe('get, put and del', () => {
-  it('print what etcd answered as JSON, as its gateway writes it, where no terminal reads it', async () => {
+describe('etcdwire get, put and del', () => {
+  it('print responses in the JSON of the gateway when standard output is not a terminal', async () => {
     const key = unique();
     await cliJson(['put', key, 'one']);
     const { kvs, count } = await cliJson<Kvs>(['get', key]);
@@ -26,14 +26,14 @@ describe('get, put and del', () => {
     expect(await cliJson(['del', key])).toMatchObject({ deleted: '1' });
   });
 
-  it('take a value from standard input, byte by byte', async () => {
+  it('read a value from standard input byte for byte', async () => {
     const key = unique();
     const value = Uint8Array.of(0, 0xff, 10, 13, 0x80);
     await cli(['put', key], { stdin: value });
     expect((await openClient().get(key))?.value).toEqual(value);
   });
 
-  it('print tables for people, in which nothing can move the cursor', async () => {
+  it('print tables without control characters', async () => {
     const key = unique();
     await openClient().put(`${key}/a`, 'red\u001b[2Jgreen');
     await openClient().put(`${key}/b`, Uint8Array.of(0xff, 1));
@@ -49,7 +49,7 @@ describe('get, put and del', () => {
     ]);
   });
 
-  it('print simple text as etcdctl does', async (context) => {
+  it('print the same simple text as etcdctl', async (context) => {
     const etcdctl = inject('etcdctl');
     if (etcdctl === undefined) return context.skip('the server in use comes without etcdctl');
     const { endpoints } = await ownEtcd();
@@ -75,7 +75,7 @@ describe('get, put and del', () => {
     }
   });
 
-  it('read as of a revision', async () => {
+  it('read a key at a given revision', async () => {
     const key = unique();
     const { header } = await openClient().put(key, 'old');
     await openClient().put(key, 'new');
@@ -84,7 +84,7 @@ describe('get, put and del', () => {
   });
 });
 
-it('txn runs a transaction from a file in JSON, with text where it is told so', async () => {
+it('etcdwire txn runs a transaction from a JSON file, with text with --text', async () => {
   const key = unique();
   const folder = temporaryFolder();
   const file = join(folder, 'txn.json');
@@ -103,7 +103,7 @@ it('txn runs a transaction from a file in JSON, with text where it is told so', 
   expect(again.responses).toMatchObject([{ response_range: { kvs: [{ key, value: 'made' }] } }]);
 });
 
-it('watch tells of endpoints that fail, and goes on', async () => {
+it('etcdwire watch logs a failing endpoint and goes on', async () => {
   const [key, [gone = 0]] = [unique(), await freePorts(1)];
   const { header } = await openClient().put(key, 'there');
   const endpoints = [`http://127.0.0.1:${gone}`, ...inject('endpoints')].join();
@@ -115,13 +115,13 @@ it('watch tells of endpoints that fail, and goes on', async () => {
   expect(await watch.done).toMatchObject({ code: 130, stderr });
 });
 
-it('what is empty in the environment, or between commas, is not given', async () => {
+it('etcdwire ignores empty variables and empty endpoints', async () => {
   const environment = { ETCDCTL_CACERT: '', ETCDCTL_USER: '', ETCDCTL_DIAL_TIMEOUT: '' };
   const endpoints = `${inject('endpoints').join()},`;
   expect(await cli(['get', unique(), '--endpoints', endpoints], { environment })).toMatchObject({ code: 0 });
 });
 
-it('watch prints an event a line as it comes, until it is interrupted', async () => {
+it('etcdwire watch prints one event a line until it is interrupted', async () => {
   const key = unique();
   const etcd = openClient();
   const { header } = await etcd.put(key, 'one');
@@ -139,7 +139,7 @@ it('watch prints an event a line as it comes, until it is interrupted', async ()
   expect(await watch.done).toMatchObject({ code: 130, stderr: '' });
 });
 
-it('lease grants, renews, shows and revokes', async () => {
+it('etcdwire lease grants, renews, shows and revokes a lease', async () => {
   const { ID } = await cliJson<{ ID: string }>(['lease', 'grant', '60']);
   const id = BigInt(ID).toString(16).padStart(16, '0');
   expect(await cliJson(['lease', 'keep-alive', '--once', id])).toMatchObject({ ID, TTL: '60' });
@@ -151,15 +151,15 @@ it('lease grants, renews, shows and revokes', async () => {
   expect(await cli(['lease', 'keep-alive', '--once', id])).toMatchObject({ code: 1 });
 });
 
-it('put ends when it is interrupted while it waits for the value', async () => {
+it('etcdwire put exits when it is interrupted while it reads the value', async () => {
   const put = new RunningCli(['put', unique()]);
-  // More than a pipe holds: once it is gone, somebody reads.
+  // The text is longer than the buffer of a pipe, so the write ends only after etcdwire has begun to read.
   await new Promise<void>((resolve) => put.process.stdin.write('x'.repeat(2_000_000), () => resolve()));
   put.process.kill('SIGINT');
   expect(await put.done).toMatchObject({ code: 130 });
 });
 
-it('what cannot be written to standard output is said in a line', async () => {
+it('etcdwire exits with 73 and one line on standard error when it cannot write to standard output', async () => {
   const script = '"$0" "$1" status >/dev/full';
   const child = spawnSync('sh', ['-c', script, process.execPath, PROGRAM], {
     encoding: 'utf8',
@@ -169,7 +169,7 @@ it('what cannot be written to standard output is said in a line', async () => {
   expect(child.status).toBe(73);
 });
 
-it.each(['--prefix', '--from-key'])('get of an empty key with %s gives all keys', async (flag) => {
+it.each(['--prefix', '--from-key'])('etcdwire get prints all keys for an empty key with %s', async (flag) => {
   const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
   await cli(['put', 'a', '1'], { environment });
   await cli(['put', 'b', '2'], { environment });
@@ -177,16 +177,16 @@ it.each(['--prefix', '--from-key'])('get of an empty key with %s gives all keys'
   expect(stdout).toBe('1\n2\n');
 });
 
-it('the help of a command tells of the flags of the connection', async () => {
+it('etcdwire get --help lists the flags of the connection', async () => {
   expect((await cli(['get', '--help'])).stdout).toContain('--endpoints <urls>');
 });
 
-it('the version is that of the package', async () => {
+it('etcdwire --version prints the version of package.json', async () => {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   expect(await cli(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n` });
 });
 
-it('status and member list tell of each member', async () => {
+it('etcdwire status and etcdwire member list print each member', async () => {
   const [endpoint = ''] = inject('endpoints');
   const [status] = await cliJson<{ endpoint: string; status: { version: string } }[]>(['status']);
   expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
@@ -194,14 +194,14 @@ it('status and member list tell of each member', async () => {
   expect(members[0]?.clientURLs).toEqual([endpoint]);
 });
 
-it('status tells of those that answer, and ends as the others make it end', async () => {
+it('etcdwire status prints the members that answer, and exits with the code of the first failure', async () => {
   const endpoints = [...inject('endpoints'), 'http://127.0.0.1:1'].join(',');
   const { code, stdout } = await cli(['status', '--endpoints', endpoints, '--command-timeout', '1s']);
   expect(code).toBe(69);
   expect(JSON.parse(stdout)).toMatchObject([{ status: {} }, { error: expect.stringContaining('ECONNREFUSED') }]);
 });
 
-it('snapshot save writes a file that is whole', async () => {
+it('etcdwire snapshot save writes a complete file', async () => {
   const file = join(temporaryFolder(), 'snapshot.db');
   const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
   const saved = await cliJson<{ bytes: number }>(['snapshot', 'save', file], { environment });

@@ -8,12 +8,12 @@ import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 const etcdctl = inject('etcdctl');
-/** A space of processes of its own, as a container has it. */
+/** Runs a program in a PID namespace of its own, as a container does. */
 const UNSHARE = ['unshare', '--pid', '--fork', '--kill-child'];
 const mayUnshare = spawnSync(UNSHARE[0] as string, [...UNSHARE.slice(1), 'true']).status === 0;
 
-describe('lock', () => {
-  it('runs a command that knows the key and the token, ends with its code, and leaves the lock free', async () => {
+describe('etcdwire lock', () => {
+  it('passes the key and the token to the command, exits with its code, and releases the lock', async () => {
     const name = unique('lock');
     const { code, stdout } = await cli(['lock', name, '--', 'sh', '-c', 'env; exit 7']);
     expect(code).toBe(7);
@@ -29,7 +29,7 @@ describe('lock', () => {
     await events.close();
   });
 
-  it('gives the command what comes on standard input', async () => {
+  it('passes standard input to the command', async () => {
     expect(await cli(['lock', unique(), '--', 'cat'], { stdin: 'through' })).toMatchObject({
       code: 0,
       stdout: 'through',
@@ -39,12 +39,12 @@ describe('lock', () => {
   it.each([
     [['lock', 'name', '--'], /^etcdwire: command: got none after --/],
     [['elect', '--listen', 'name', 'value', '--', 'true'], /^etcdwire: --listen: got a value/],
-    [['lock', 'name', '--timeout', '0s', '--', 'true'], /--timeout.*Allowed: more than no time/],
-  ])('refuses %j, which cannot be meant', async (args, stderr) => {
+    [['lock', 'name', '--timeout', '0s', '--', 'true'], /--timeout.*Allowed: a duration longer than 0/],
+  ])('refuses the arguments %j', async (args, stderr) => {
     expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringMatching(stderr) });
   });
 
-  it('ends as a shell says it where the command was killed, or cannot be run', async () => {
+  it('exits with the code of a shell when the command is killed or does not exist', async () => {
     const name = unique('lock');
     expect(await cli(['lock', name, '--', 'sh', '-c', 'kill -9 $$'])).toMatchObject({ code: 137 });
     const missing = await cli(['lock', name, '--', '/no/such/program']);
@@ -52,7 +52,7 @@ describe('lock', () => {
     expect((await openClient().range(prefix(`${name}/`))).count).toBe(0n);
   });
 
-  it('forwards a signal to the command, and ends with the code that it gives', async () => {
+  it('forwards a signal to the command, and exits with its code', async () => {
     const script = 'trap "echo told; exit 5" TERM; echo ready; while :; do sleep 0.05; done';
     const running = new RunningCli(['lock', unique(), '--', 'sh', '-c', script]);
     await running.lines(1);
@@ -60,7 +60,7 @@ describe('lock', () => {
     expect(await running.done).toMatchObject({ code: 5, stdout: 'ready\ntold\n' });
   });
 
-  it('passes on every signal, and stays as long as its command does', async () => {
+  it('forwards every signal each time, and runs as long as the command', async () => {
     const names = ['USR1', 'USR2', 'QUIT', 'HUP', 'INT', 'TERM'] as const;
     const traps = names.map((name) => `trap 'echo ${name}' ${name};`).join(' ');
     const script = `${traps} trap 'exit 6' ALRM; echo ready; while :; do sleep 0.02; done`;
@@ -76,7 +76,7 @@ describe('lock', () => {
     expect(await running.done).toMatchObject({ code: 6 });
   });
 
-  it('ends what its command has started, where the lock is lost', async () => {
+  it('ends the processes that its command has started when the lock is lost', async () => {
     const name = unique('lock');
     const script = '(trap "" TERM; echo $(exec sh -c \'echo $PPID\'); while :; do sleep 0.05; done) & wait';
     const running = new RunningCli(['lock', name, '--grace', '200ms', '--', 'sh', '-c', script]);
@@ -86,8 +86,8 @@ describe('lock', () => {
     expect(isAlive(pid)).toBe(false);
   });
 
-  it('ends where it is the first process of a container, and nobody reaps', async (context) => {
-    if (!mayUnshare) return context.skip('this user may make no space of processes');
+  it('exits after the lock is lost when it is process 1 of a container and dead processes remain', async (context) => {
+    if (!mayUnshare) return context.skip('this user may not create a PID namespace');
     const name = unique('lock');
     const script = '(trap "" TERM; echo ready; while :; do sleep 0.05; done) & wait';
     const args = ['lock', name, '--grace', '200ms', '--', 'sh', '-c', script];
@@ -97,11 +97,11 @@ describe('lock', () => {
     expect(await running.done).toMatchObject({ code: 76 });
   });
 
-  it('ends with the code of its command, though the lease cannot be given back', async () => {
+  it('exits with the code of its command when it cannot revoke its lease', async () => {
     const { endpoints, processes } = await ownEtcd();
     const environment = { ETCDCTL_ENDPOINTS: endpoints.join() };
     const script = 'echo ready; read line; exit 3';
-    // It is tried for 10 s, or as long as the lease lasts.
+    // The client tries to revoke the lease for 10 s, or as long as the lease lasts.
     const args = ['lock', '--ttl', '12', unique(), '--', 'sh', '-c', script];
     const running = new RunningCli(args, { environment });
     await running.lines(1);
@@ -109,11 +109,11 @@ describe('lock', () => {
     running.process.stdin.end('go\n');
     const { code, stderr } = await running.done;
     for (const each of processes) each.resume();
-    expect(stderr).toMatch(/^(etcdwire: .* may stay taken for up to 12 s: .*\n)+$/);
+    expect(stderr).toMatch(/^(etcdwire: .* may stay locked for up to 12 s: .*\n)+$/);
     expect(code).toBe(3);
   });
 
-  it('goes on where nobody reads what is told of it', async () => {
+  it('goes on when the reader of its trace closes the pipe', async () => {
     const name = unique('lock');
     const running = new RunningCli(['trace', '--', 'lock', name, '--', 'sh', '-c', 'read line; exit 4']);
     running.process.stderr.destroy();
@@ -123,7 +123,7 @@ describe('lock', () => {
     await queueOf(name, 0);
   });
 
-  it('gives the lock back where nobody reads its key', async () => {
+  it('releases the lock when the reader of its output closes the pipe', async () => {
     const name = unique('lock');
     const first = new RunningCli(['lock', name]);
     await first.lines(1);
@@ -136,9 +136,9 @@ describe('lock', () => {
   });
 
   it.each([
-    ['asks to end', 'echo ready; exec sleep 60'],
-    ['kills, where it does not listen', 'trap "" TERM; echo ready; while :; do sleep 0.05; done'],
-  ])('%s the command whose lock is lost', async (_, script) => {
+    ['SIGTERM to a command that handles it', 'echo ready; exec sleep 60'],
+    ['SIGKILL to a command that ignores SIGTERM', 'trap "" TERM; echo ready; while :; do sleep 0.05; done'],
+  ])('sends %s when the lock is lost', async (_, script) => {
     const name = unique('lock');
     const running = new RunningCli(['lock', name, '--grace', '200ms', '--', 'sh', '-c', script]);
     await running.lines(1);
@@ -155,10 +155,10 @@ describe('lock', () => {
     expect(await openClient().get(key)).toBeDefined();
     expect(await cli(['lock', '--try', name, '--', 'true'])).toMatchObject({
       code: 75,
-      stderr: `etcdwire: ${name} is another's\n`,
+      stderr: `etcdwire: another contender holds ${name}\n`,
     });
     expect(await cli(['lock', '--timeout', '200ms', name, '--', 'true'])).toMatchObject({ code: 75 });
-    // Who has given up is not in the queue any more.
+    // The waiter that timed out has left the queue.
     expect((await openClient().range(prefix(`${name}/`))).count).toBe(1n);
     holder.process.kill('SIGINT');
     expect(await holder.done).toMatchObject({ code: 130 });
@@ -169,7 +169,7 @@ describe('lock', () => {
     ['SIGINT', 130],
     ['SIGQUIT', 131],
     ['SIGUSR2', 140],
-  ] as const)('leaves the queue where it is ended by %s while it waits', async (signal, code) => {
+  ] as const)('leaves the queue when %s ends it while it waits', async (signal, code) => {
     const name = unique('lock');
     const holder = new RunningCli(['lock', name]);
     await holder.lines(1);
@@ -180,7 +180,7 @@ describe('lock', () => {
     await queueOf(name, 1);
   });
 
-  it('waits for etcdctl lock, and lets it wait', async (context) => {
+  it('waits for etcdctl lock, and etcdctl lock waits for it', async (context) => {
     if (etcdctl === undefined) return context.skip('the server in use comes without etcdctl');
     const name = unique('lock');
     const theirs = startEtcdctl(['lock', name]);
@@ -199,8 +199,8 @@ describe('lock', () => {
   });
 });
 
-describe('elect', () => {
-  it('runs a command as the leader, with its value proclaimed', async () => {
+describe('etcdwire elect', () => {
+  it('runs a command as the leader and proclaims its value', async () => {
     const name = unique('election');
     const running = new RunningCli(['elect', name, 'node-1', '--', 'sh', '-c', 'echo $ETCDWIRE_LOCK_KEY; cat']);
     const [key = ''] = await running.lines(1);
@@ -209,7 +209,7 @@ describe('elect', () => {
     expect(await running.done).toMatchObject({ code: 0 });
   });
 
-  it('hears of the leaders of etcdctl elect, which waits for it', async (context) => {
+  it('prints the leaders of etcdctl elect, which waits for it', async (context) => {
     if (etcdctl === undefined) return context.skip('the server in use comes without etcdctl');
     const name = unique('election');
     const listener = new RunningCli(['-w', 'simple', 'elect', '--listen', name]);
@@ -223,12 +223,12 @@ describe('elect', () => {
     theirs.kill('SIGINT');
   });
 
-  it('wants a value, or to listen', async () => {
+  it('refuses to run without a value or --listen', async () => {
     expect(await cli(['elect', unique()])).toMatchObject({ code: 64 });
   });
 });
 
-it('what lock prints as JSON is the key and its token', async () => {
+it('etcdwire lock prints its key and token as JSON', async () => {
   const name = unique('lock');
   const holder = new RunningCli(['lock', name]);
   const { key, token } = JSON.parse((await holder.lines(1))[0] ?? '');
@@ -236,7 +236,7 @@ it('what lock prints as JSON is the key and its token', async () => {
   expect(kvs[0]?.create_revision).toBe(token);
 });
 
-/** Until so many stand in the queue. */
+/** Waits until the queue has so many keys. */
 async function queueOf(name: string, count: number): Promise<void> {
   const etcd = openClient();
   await vi.waitFor(async () => expect((await etcd.range(prefix(`${name}/`))).count).toBe(BigInt(count)), 10_000);
@@ -251,7 +251,7 @@ function startEtcdctl(args: readonly string[]): { line(): Promise<string>; kill(
   return { line: async () => (await lines.next()).value, kill: (signal) => void child.kill(signal) };
 }
 
-/** Who is dead may wait a while for somebody to ask for its exit code. */
+/** A dead process remains as a zombie until its parent reads its exit code. */
 function isAlive(pid: string): boolean {
   try {
     return !/\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));

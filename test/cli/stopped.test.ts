@@ -5,12 +5,12 @@ import { cli, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { SHORT_TTL, Steps, stateOf, untilStopped } from '../support/steps.js';
 
-// What becomes of a command whose etcdwire is stopped or killed. The steps of the commands are puts of their fencing
-// tokens to one key, so that the revisions of etcd say whether two commands ran side by side.
+// These tests stop or kill etcdwire while its command runs. Each step of a command puts its fencing token to one key, so
+// that the revisions of etcd show whether two commands ran at the same time.
 
-describe.each(['lock', 'elect'])('%s', (verb) => {
+describe.each(['lock', 'elect'])('etcdwire %s', (verb) => {
   it.each(['SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGSTOP'] as const)(
-    'keeps two commands apart when %s stops etcdwire for longer than the TTL',
+    'never lets two commands run at a time when %s stops it for longer than the TTL',
     async (signal) => {
       const steps = await Steps.begin();
       const first = await steps.holder(verb);
@@ -25,7 +25,7 @@ describe.each(['lock', 'elect'])('%s', (verb) => {
   );
 });
 
-it('a command takes no step while SIGTSTP stops etcdwire, and goes on after SIGCONT when its lock is still held', async () => {
+it('a command stops when SIGTSTP stops etcdwire, and continues after SIGCONT if the lock is still held', async () => {
   const steps = await Steps.begin();
   const { running, etcdwire, command } = await steps.holder('lock', 200, '60');
   process.kill(etcdwire, 'SIGTSTP');
@@ -38,7 +38,7 @@ it('a command takes no step while SIGTSTP stops etcdwire, and goes on after SIGC
   expect(await steps.tokens()).toHaveLength(200);
 });
 
-it('a command ends when its etcdwire is killed, before another locker gets the lock', async () => {
+it('a command ends before another contender gets the lock when its etcdwire is killed', async () => {
   const steps = await Steps.begin();
   const first = await steps.holder('lock');
   process.kill(first.etcdwire, 'SIGKILL');
@@ -48,18 +48,18 @@ it('a command ends when its etcdwire is killed, before another locker gets the l
   expect(await steps.turns()).toEqual([first.token, second.token]);
 });
 
-it('etcdwire says that nothing guards its command when the guard was killed, and lets the command go on', async () => {
+it('etcdwire warns and lets its command go on when the guard process is killed', async () => {
   const steps = await Steps.begin();
   const { running, etcdwire, command } = await steps.holder('lock', 200, '60');
   const children = readFileSync(`/proc/${etcdwire}/task/${etcdwire}/children`, 'utf8').trim().split(' ').map(Number);
   for (const pid of children) if (pid !== command) process.kill(pid, 'SIGKILL');
   expect(await running.done).toMatchObject({
     code: 0,
-    stderr: expect.stringMatching(/^etcdwire: the guard has ended: /m),
+    stderr: expect.stringMatching(/^etcdwire: the guard process has ended: /m),
   });
 });
 
-it('a lock without a command ends as lost when it was stopped for longer than the TTL', async () => {
+it('etcdwire lock without a command exits with 76 when it was stopped for longer than the TTL', async () => {
   const name = unique('lock');
   const first = new RunningCli(['lock', name, '--ttl', SHORT_TTL]);
   await first.lines(1);
@@ -69,7 +69,7 @@ it('a lock without a command ends as lost when it was stopped for longer than th
   expect(await first.done).toMatchObject({ code: 76, stderr: expect.stringMatching(/ was lost: /) });
 });
 
-it('a waiter does not run its command when it was stopped for longer than the TTL', async () => {
+it('a waiting etcdwire lock does not run its command when it was stopped for longer than the TTL', async () => {
   const name = unique('lock');
   const holder = new RunningCli(['lock', name]);
   const [line = ''] = await holder.lines(1);

@@ -5,11 +5,11 @@ import { openClient, unique } from '../support/client.js';
 import { SHORT_TTL, Steps, stateOf } from '../support/steps.js';
 import { CTRL_C, CTRL_Z, NO_TERMINAL, Terminal } from '../support/terminal.js';
 
-// What is typed is echoed by the terminal, and so the patterns do not match it: quotes that the shell takes away stand
-// within what the commands print.
+// The terminal echoes the typed text. The typed commands contain quotes that the shell removes, so that the patterns match
+// the output of the commands and not the echo.
 
 describe.skipIf(NO_TERMINAL !== undefined)(
-  `lock on a terminal${NO_TERMINAL ? ` (skipped: ${NO_TERMINAL})` : ''}`,
+  `etcdwire lock on a terminal${NO_TERMINAL ? ` (skipped: ${NO_TERMINAL})` : ''}`,
   () => {
     it.each([
       ['a pipe', 'echo data | '],
@@ -35,7 +35,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       await terminal.until(/second=two/);
     });
 
-    it('lets the command go on in the background after Ctrl-Z and bg, and stops it when it reads the terminal', async () => {
+    it('continues the command in the background after Ctrl-Z and bg, and stops it when it reads the terminal', async () => {
       const terminal = new Terminal();
       const script = 'echo "re"ady; while [ ! -e go ]; do sleep 0.05; done; echo "wen"t on; read a; echo "go"t=$a';
       terminal.type(`cd $(mktemp -d); etcdwire lock ${unique()} -- sh -c '${script}'\n`);
@@ -54,7 +54,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
     it.each([
       ['a pipe', 'echo data | '],
       ['the terminal', ''],
-    ])('ends the command when Ctrl-Z stops it for longer than the TTL, standard input being %s', async (_, before) => {
+    ])('ends the command when Ctrl-Z stops it for longer than the TTL and standard input is %s', async (_, before) => {
       const steps = await Steps.begin();
       const terminal = new Terminal();
       const line = ['etcdwire', 'lock', steps.name, '--ttl', SHORT_TTL, '--', ...steps.command()].join(' ');
@@ -73,7 +73,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
     it.each([
       ['a pipe', 'echo data | '],
       ['the terminal', ''],
-    ])('lets the command hear of one Ctrl-C once when standard input is %s', async (_, before) => {
+    ])('lets the command get one SIGINT for one Ctrl-C when standard input is %s', async (_, before) => {
       const terminal = new Terminal();
       const script = 'trap "echo \\"to\\"ld" INT; trap "exit 5" TERM; echo "p"id=$$; while :; do sleep 0.05; done';
       terminal.type(`${before}etcdwire lock ${unique()} -- sh -c '${script}'; echo 'co'de=$?\n`);
@@ -85,10 +85,10 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       expect(output).not.toContain('told');
     });
 
-    it('ends what the command has started when the lock is lost, also what ignores SIGTERM and has lost its parent', async () => {
+    it('ends an orphan of the command that ignores SIGTERM when the lock is lost', async () => {
       const name = unique('lock');
       const terminal = new Terminal();
-      // The subshell that starts it ends at once, and process 1 becomes its parent.
+      // The subshell that starts the orphan ends at once, and process 1 becomes its parent.
       const orphan = 'trap \\"\\" TERM; echo \\"orph\\"an=\\$\\$; while :; do sleep 0.05; done';
       const script = `(sh -c "${orphan}" &); sleep 60`;
       terminal.type(`etcdwire lock ${name} --grace 200ms -- sh -c '${script}'; echo 'co'de=$?\n`);
@@ -98,7 +98,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       expect(stateOf(Number(pid))).toBeUndefined();
     });
 
-    it('ends what the command has started when etcdwire is killed', async () => {
+    it('ends the processes that the command has started when etcdwire is killed', async () => {
       const terminal = new Terminal();
       const script = 'echo "p"ids=$PPID,$$,; sleep 60; echo "wen"t on';
       terminal.type(`etcdwire lock ${unique()} -- sh -c '${script}'; echo 'co'de=$?\n`);
@@ -108,7 +108,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       await expect.poll(() => stateOf(Number(command))).toBeUndefined();
     });
 
-    it('ends the command and leaves the lock free when the terminal is closed', async () => {
+    it('ends the command and releases the lock when the terminal is closed', async () => {
       const name = unique('lock');
       const terminal = new Terminal();
       terminal.type(`etcdwire lock ${name} --ttl 60 -- sh -c 'echo "p"id=$$; exec sleep 60'\n`);
@@ -118,7 +118,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       expect(stateOf(Number(pid))).toBeUndefined();
     });
 
-    it('ends the command and leaves the lock free when the terminal of a stopped one is closed', async () => {
+    it('ends a stopped command and releases the lock when the terminal is closed', async () => {
       const name = unique('lock');
       const terminal = new Terminal();
       terminal.type(`etcdwire lock ${name} --ttl 60 -- sh -c 'echo "p"id=$$; exec sleep 60'\n`);

@@ -7,8 +7,8 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 const chromium = findChromium();
 
-test('the page of a trace opens in a browser, and its messages to their bytes', async (context) => {
-  if (chromium === undefined) return context.skip('there is no Chromium here');
+test('the page of a trace shows the bytes of a message in a browser after a click', async (context) => {
+  if (chromium === undefined) return context.skip('this machine has no Chromium');
   const file = join(temporaryFolder(), 'trace.html');
   await cli(['trace', '--html', file, '--', 'lock', unique('lock'), '--', 'true']);
   const browser = await launchChromium(chromium);
@@ -21,15 +21,15 @@ test('the page of a trace opens in a browser, and its messages to their bytes', 
   page.on('pageerror', (error) => problems.push(error.message));
   await page.goto(`file://${file}`);
 
-  // Who holds the lock, at a glance.
+  // The chart shows the holder.
   expect(await page.locator('.queue rect.holds.own').isVisible()).toBe(true);
-  const message = page.locator('details.message', { hasText: 'put me in line' });
+  const message = page.locator('details.message', { hasText: 'put my queue key' });
   const bytes = message.locator('td', { hasText: 'field 1, length-delimited: compare' }).first();
   expect(await message.isVisible()).toBe(true);
   expect(await bytes.isVisible()).toBe(false);
   await message.locator('summary').click();
   expect(await bytes.isVisible()).toBe(true);
-  // Each arrow ends at a lifeline, and its words are between the two.
+  // The label lies between the two ends of its arrow.
   const arrow = await message.locator('g.message line').boundingBox();
   const words = await message.locator('g.message text').boundingBox();
   expect(words?.x).toBeGreaterThan(arrow?.x ?? 0);

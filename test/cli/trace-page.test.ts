@@ -8,16 +8,16 @@ import { cli, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-/** What the arrows say, those of frames without messages left out. */
+/** The labels of the arrows for messages and for changes by other contenders. */
 function labels(page: string): string[] {
   return [...page.matchAll(/<g class="(?:message|seen)">.*?<title>(.*?)<\/title>/gs)].map(
     ([, label]) => label as string,
   );
 }
 
-test('the page of a contended lock tells who said what, and how the queue moved', async () => {
+test('the page of a trace shows the messages and the queue of a contended lock', async () => {
   const file = join(temporaryFolder(), 'trace.html');
-  // A name that would be markup.
+  // The page must escape this name.
   const name = unique('lock-<b>"');
   const etcd = openClient();
   const queued = async (count: bigint): Promise<void> => {
@@ -37,23 +37,25 @@ test('the page of a contended lock tells who said what, and how the queue moved'
   const page = readFileSync(file, 'utf8');
   expect(page).not.toContain('<b>"');
   expect(page).not.toMatch(/<script|https?:\/\/(?!127)|src=|url\(/);
-  const told = labels(page);
+  const shown = labels(page);
   const order = [
-    'if I am not in line: who is ahead? put me in line',
-    'done: contender 1 is ahead',
-    'tell me when contender 1 leaves',
-    'gets in line',
-    'leaves',
-    'contender 1 has left',
-    'am I in line? who is ahead?',
-    'done: you are in line, nobody is ahead',
-    'if I am still in line: take me out of the line',
-    /^end lease [0-9a-f]+, and its keys$/,
+    'if my queue key does not exist: get the contender ahead and put my queue key',
+    'applied: contender 1 is ahead',
+    'watch the queue key of contender 1',
+    'enters the queue',
+    'leaves the queue',
+    'the queue key of contender 1 was deleted',
+    'get my queue key and get the contender ahead',
+    'applied: found your queue key, no contender is ahead',
+    'if my queue key still exists: delete my queue key',
+    /^revoke lease [0-9a-f]+ and delete its keys$/,
   ];
   let at = -1;
   for (const label of order) {
-    at = told.findIndex((each, index) => index > at && (typeof label === 'string' ? each === label : label.test(each)));
-    expect(at, `${label} in ${told.join('\n')}`).toBeGreaterThanOrEqual(0);
+    at = shown.findIndex(
+      (each, index) => index > at && (typeof label === 'string' ? each === label : label.test(each)),
+    );
+    expect(at, `${label} in ${shown.join('\n')}`).toBeGreaterThanOrEqual(0);
   }
   const bars = [...page.matchAll(/<rect class="([a-z ]+)".*?<title>(.*?) for \d+ ms/g)].map(
     ([, kind, what]) => `${kind}: ${what}`,
@@ -65,11 +67,11 @@ test('the page of a contended lock tells who said what, and how the queue moved'
     'waits: contender 2 waits',
     ...(bars.length > 4 ? ['holds: contender 2 holds the lock'] : []),
   ]);
-  // Each byte of a message, in words.
+  // The meaning of each byte of a message.
   expect(page).toContain('field 1, length-delimited: compare: etcdserverpb.Compare');
 });
 
-test('no password or token is on the page', async () => {
+test('the page of a trace contains no password and no token', async () => {
   const { endpoints } = await authEtcd();
   const file = join(temporaryFolder(), 'trace.html');
   const login = ['--user', `${USER.username}:${USER.password}`, '--plaintext-auth', '--endpoints', endpoints.join()];
@@ -84,7 +86,7 @@ test('no password or token is on the page', async () => {
   expect(page).not.toMatch(TOKEN);
 });
 
-test('no password that a call is given is on the page', async () => {
+test('the page of a trace contains no password of a call', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const request = JSON.stringify({ name: unique(), password: 'hunter2secret' });
   await cli(['trace', '--html', file, '--', 'call', 'Auth/UserAdd', request]);
@@ -93,7 +95,7 @@ test('no password that a call is given is on the page', async () => {
   expect(page).not.toContain('hunter2secret');
 });
 
-test('the page shows the command as a shell takes it, and what cannot be run leaves an older page alone', async () => {
+test('the page of a trace shows the command in the form of a shell, and stays when the next command cannot run', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const command = ['lock', unique(), '--', 'sh', '-c', "echo 'a b'"];
   expect(await cli(['trace', '--html', file, '--', ...command])).toMatchObject({ code: 0 });

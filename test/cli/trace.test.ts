@@ -18,7 +18,7 @@ interface Line {
   readonly messages?: readonly { readonly type: string; readonly message: Readonly<Record<string, unknown>> }[];
 }
 
-test('trace tells the frames of another command on standard error, which runs as it does without', async () => {
+test('etcdwire trace prints the frames of a command to standard error and keeps its output', async () => {
   const key = unique();
   const { code, stdout, stderr } = await cli(['trace', '--', 'put', key, 'seen', '-w', 'simple']);
   expect({ code, stdout }).toEqual({ code: 0, stdout: 'OK\n' });
@@ -30,7 +30,7 @@ test('trace tells the frames of another command on standard error, which runs as
   expect(lines.find((line) => line.includes('PutResponse'))).toMatch(/< {2}1:1 +DATA +PutResponse/);
 });
 
-test('trace --out writes a line of JSON a frame, with its bytes, for nobody else to read', async () => {
+test('etcdwire trace --out writes one line of JSON for each frame to a file that only the owner may read', async () => {
   const file = join(temporaryFolder(), 'trace.jsonl');
   const name = unique('lock');
   const { code } = await cli(['trace', '--out', file, '--', 'lock', name, '--', 'sh', '-c', 'exit 3']);
@@ -45,15 +45,15 @@ test('trace --out writes a line of JSON a frame, with its bytes, for nobody else
   for (const { hex } of lines) expect(hex).toMatch(/^([0-9a-f]{2})+$/);
 });
 
-test('trace that cannot be written whole says so, and what is traced is done', async () => {
+test('etcdwire trace exits with 73 after the command has run when it cannot write the whole trace', async () => {
   const key = unique();
   const { code, stderr } = await cli(['trace', '--out', '/dev/full', '--', 'put', key, 'v']);
-  expect(stderr).toMatch(/^etcdwire: the trace is not whole: ENOSPC[^\n]*\n$/);
+  expect(stderr).toMatch(/^etcdwire: the trace is incomplete: ENOSPC[^\n]*\n$/);
   expect(code).toBe(73);
   expect(await openClient().get(key)).toBeDefined();
 });
 
-test('trace has the flags of the connection, wherever they stand', async () => {
+test('etcdwire trace accepts the flags of the connection at any place', async () => {
   const key = unique();
   const nowhere = ['--endpoints', 'http://127.0.0.1:1', '--command-timeout', '300ms'];
   for (const args of [
@@ -65,7 +65,7 @@ test('trace has the flags of the connection, wherever they stand', async () => {
   expect(await cli([...nowhere, 'trace', '--', 'put', key, 'v', '--endpoints', ENDPOINTS])).toMatchObject({ code: 0 });
 });
 
-test('trace of what speaks no HTTP/2 ends with the error that there is without it', async () => {
+test('etcdwire trace exits with the error of the command when the server does not speak HTTP/2', async () => {
   const server = createServer((socket) => {
     socket.on('error', () => {}).end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
   });
@@ -86,7 +86,7 @@ test('trace of what speaks no HTTP/2 ends with the error that there is without i
   expect(stderr).toMatch(/\netcdwire: [^\n]*the peer answers in HTTP\/1[^\n]*\n$/);
 });
 
-test('trace of an answer that is no such message tells its bytes, and ends with the error', async () => {
+test('etcdwire trace --html shows the bytes of a malformed response, and exits with 65', async () => {
   const answer = { path: methods.kv.range.path, requestStream: false, responseStream: false };
   const definition = {
     call: {
@@ -105,7 +105,7 @@ test('trace of an answer that is no such message tells its bytes, and ends with 
   expect(readFileSync(file, 'utf8')).toContain('malformed');
 });
 
-test('trace of a malformed answer to a login ends with the error, too', async () => {
+test('etcdwire trace exits with 65 when the response to a login is malformed', async () => {
   const answer = { path: methods.auth.authenticate.path, requestStream: false, responseStream: false };
   const raw = { requestSerialize: Buffer.from, requestDeserialize: Buffer.from };
   const definition = {
@@ -120,9 +120,9 @@ test('trace of a malformed answer to a login ends with the error, too', async ()
 });
 
 test.each([
-  [['trace', '--', 'trace', '--', 'status'], 64, 'got itself'],
+  [['trace', '--', 'trace', '--', 'status'], 64, 'got trace'],
   [['trace', '--out', '/no/such/folder/file', '--', 'status'], 73, 'ENOENT'],
   [['trace'], 64, 'missing required argument'],
-])('%j ends with %i', async (args, code, words) => {
+])('etcdwire with the arguments %j exits with %i', async (args, code, words) => {
   expect(await cli(args)).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(words) });
 });

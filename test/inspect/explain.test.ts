@@ -9,7 +9,7 @@ const SEED = 20_260_722;
 const RUNS = 40;
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
-it.each(types)('every byte of %s is part of one span, unknown fields included', (name, type) => {
+it.each(types)('explain puts every byte of %s into one span, even with unknown fields', (name, type) => {
   const given = fc.tuple(messageArbitrary(type), fc.array(unknownField, { maxLength: 3 }));
   fc.assert(
     fc.property(given, ([message, extra]) => {
@@ -22,7 +22,7 @@ it.each(types)('every byte of %s is part of one span, unknown fields included', 
   );
 });
 
-it('values are those of the message, of nested ones too', () => {
+it('explain returns the values of a message and of its nested messages', () => {
   const type = messageTypes.find(({ name }) => name === 'LeaseLeasesResponse') as (typeof messageTypes)[number];
   const bytes = ours.encode(type, {
     header: { clusterId: 2n ** 63n, memberId: 0n, revision: -1n, raftTerm: 0n },
@@ -36,7 +36,7 @@ it('values are those of the message, of nested ones too', () => {
   ]);
 });
 
-it('elements of a packed field are told one by one', () => {
+it('explain returns one span for each element of a packed field', () => {
   const spans = [...explain('etcdserverpb.WatchCreateRequest', Uint8Array.of(0x2a, 2, 0, 1))];
   expect(spans.map(({ part, value }) => [part, value])).toEqual([
     ['tag', undefined],
@@ -46,13 +46,13 @@ it('elements of a packed field are told one by one', () => {
   ]);
 });
 
-it('what comes before damage is told, and then what is wrong', async () => {
-  const told: Span[] = [];
+it('explain returns the spans before the damage, and then throws MalformedMessage', async () => {
+  const spans: Span[] = [];
   const error = await errorOf(() => {
-    for (const span of explain('etcdserverpb.PutRequest', Uint8Array.of(0x0a, 1, 0x61, 0x12, 9))) told.push(span);
+    for (const span of explain('etcdserverpb.PutRequest', Uint8Array.of(0x0a, 1, 0x61, 0x12, 9))) spans.push(span);
   });
   expect(error.reason).toBe('MalformedMessage');
-  expect(told.map(({ part, end }) => [part, end])).toEqual([
+  expect(spans.map(({ part, end }) => [part, end])).toEqual([
     ['tag', 1],
     ['length', 2],
     ['value', 3],

@@ -2,9 +2,13 @@ import { expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { openByteStream } from '../../src/host/node.js';
 import type { Client } from '../../src/index.js';
-import type { WireFrame } from '../../src/inspect/frame.js';
-import { type DecodedFrame, FrameDecoder, type StreamMethods } from '../../src/inspect/frame-decoder.js';
-import { tapped } from '../../src/inspect/tap.js';
+import {
+  type DecodedFrame,
+  FrameDecoder,
+  type StreamMethods,
+  tapped,
+  type WireFrame,
+} from '../../src/inspect/frames.js';
 import type { AnyMethod } from '../../src/protobuf/method-table.js';
 import { http2 } from '../../src/transport/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
@@ -23,7 +27,7 @@ function textOf({ direction, type, streamId, flags }: WireFrame): string {
   return [direction === 'sent' ? '>' : '<', type, streamId, ...flags].join(' ');
 }
 
-test('a call is told of frame by frame, from the preface to the status', async () => {
+test('tapped reports each frame of a call, from the preface to the trailers', async () => {
   const { etcd, frames } = tappedClient();
   const key = unique();
   await etcd.put(key, 'value');
@@ -37,13 +41,13 @@ test('a call is told of frame by frame, from the preface to the status', async (
     '< HEADERS 1 END_STREAM END_HEADERS',
   ]);
   const [request, sent, , answered, trailers] = call.map(({ detail }) => detail);
-  expect(request).toMatchObject({ fields: expect.arrayContaining([[':path', '/etcdserverpb.KV/Put']]) });
+  expect(request).toMatchObject({ headers: expect.arrayContaining([[':path', '/etcdserverpb.KV/Put']]) });
   expect(sent).toMatchObject({ messages: [{ typeName: 'etcdserverpb.PutRequest' }] });
   expect(answered).toMatchObject({ messages: [{ typeName: 'etcdserverpb.PutResponse' }] });
-  expect(trailers).toMatchObject({ fields: expect.arrayContaining([['grpc-status', '0']]) });
+  expect(trailers).toMatchObject({ headers: expect.arrayContaining([['grpc-status', '0']]) });
 });
 
-test('the frames are the bytes that went over the wire, in order and without a gap', async () => {
+test('tapped reports all bytes of the connection in order', async () => {
   const bytes: { sent: Uint8Array[]; received: Uint8Array[] } = { sent: [], received: [] };
   const frames: WireFrame[] = [];
   const counted: typeof openByteStream = (endpoint, tls, events) => {
@@ -65,22 +69,22 @@ test('the frames are the bytes that went over the wire, in order and without a g
   await Promise.all(Array.from({ length: 20 }, (_, index) => etcd.put(`${name}/${index}`, 'x'.repeat(index * 5_000))));
   await etcd.range({ prefix: name });
   for (const direction of ['sent', 'received'] as const) {
-    const told = Buffer.concat(frames.filter((frame) => frame.direction === direction).map((frame) => frame.bytes));
-    expect(told.equals(Buffer.concat(bytes[direction]))).toBe(true);
+    const reported = Buffer.concat(frames.filter((frame) => frame.direction === direction).map((frame) => frame.bytes));
+    expect(reported.equals(Buffer.concat(bytes[direction]))).toBe(true);
   }
 });
 
-test('no password, token or hash is in what is told', async () => {
+test('tapped reports no password and no token', async () => {
   const { endpoints } = await authEtcd();
   const { etcd, frames } = tappedClient({ endpoints, auth: USER });
   await etcd.put('app/k', 'v');
   const tokens = frames.flatMap(({ detail }) =>
-    detail.kind === 'headers' ? detail.fields.filter(([name]) => name === 'token') : [],
+    detail.kind === 'headers' ? detail.headers.filter(([name]) => name === 'token') : [],
   );
   expect(tokens[0]).toEqual(['token', '(not shown)']);
   for (const { bytes, detail } of frames) {
-    const told = [bytes, ...(detail.kind === 'data' ? detail.messages.map((message) => message.bytes) : [])];
-    for (const part of told) {
+    const reported = [bytes, ...(detail.kind === 'data' ? detail.messages.map((message) => message.bytes) : [])];
+    for (const part of reported) {
       const text = Buffer.from(part).toString('latin1');
       expect(text).not.toContain(USER.password);
       expect(text).not.toMatch(TOKEN);
@@ -88,28 +92,28 @@ test('no password, token or hash is in what is told', async () => {
   }
 });
 
-/** What a decoder tells of frames of one side, `streams` being those that it knows of. */
-function told(frames: readonly Uint8Array[], streams: StreamMethods = new Map()): DecodedFrame[] {
+/** The frames that a decoder reports. `streams` are the streams that it knows. */
+function decoded(frames: readonly Uint8Array[], streams: StreamMethods = new Map()): DecodedFrame[] {
   const all: DecodedFrame[] = [];
   const decoder = new FrameDecoder('server', streams, (frame) => all.push(frame));
   for (const frame of frames) decoder.push(frame);
   return all;
 }
 
-test('an answer that was on its way when its stream was reset is told without its bytes', () => {
+test('FrameDecoder blanks a response that arrives after its stream was reset', () => {
   const answer = [0, 0, 0, 0, 3, 0x12, 1, 0x74];
-  const [frame] = told([Uint8Array.of(0, 0, answer.length, 0, 0, 0, 0, 0, 1, ...answer)]);
+  const [frame] = decoded([Uint8Array.of(0, 0, answer.length, 0, 0, 0, 0, 0, 1, ...answer)]);
   expect([...(frame?.bytes.subarray(9) ?? [])]).toEqual(answer.map(() => 0));
 });
 
-test('of a header block that goes on in another frame nothing is told before it is whole', () => {
-  const [frame] = told([Uint8Array.of(0, 0, 3, 1, 0, 0, 0, 0, 1, 0x10, 5, 0x74)]);
+test('FrameDecoder blanks the fragments of a header block that continues in another frame', () => {
+  const [frame] = decoded([Uint8Array.of(0, 0, 3, 1, 0, 0, 0, 0, 1, 0x10, 5, 0x74)]);
   expect([...(frame?.bytes.subarray(9) ?? [])]).toEqual([0, 0, 0]);
 });
 
-test('padding is no part of what a frame says', () => {
+test('FrameDecoder ignores padding', () => {
   const streams: StreamMethods = new Map([[1, methods.kv.put as AnyMethod]]);
   const payload = [2, 0, 0, 0, 0, 0, 9, 9];
-  const [frame] = told([Uint8Array.of(0, 0, payload.length, 0, 8, 0, 0, 0, 1, ...payload)], streams);
+  const [frame] = decoded([Uint8Array.of(0, 0, payload.length, 0, 8, 0, 0, 0, 1, ...payload)], streams);
   expect(frame?.detail).toMatchObject({ kind: 'data', messages: [{ typeName: 'etcdserverpb.PutResponse' }] });
 });

@@ -17,11 +17,11 @@ import { openClient, unique } from '../support/client.js';
 import { goProgram } from '../support/go-program.js';
 import { queueLength } from '../support/locks.js';
 
-// Beside programs that use Go's clientv3, its concurrency package and its recipes, under the same names.
+// These tests use the same names as programs that use Go's clientv3, its concurrency package and its recipes.
 
 let program: Awaited<ReturnType<typeof goProgram>>;
 
-// The first time it is built, with all that it depends on.
+// The first run builds the Go program with all its dependencies.
 beforeAll(async () => {
   program = await goProgram();
 }, 600_000);
@@ -35,7 +35,7 @@ function go(primitive: string, name: string): Child {
   return startChild(program.path, [inject('endpoints')[0] as string, primitive, name], { stdin: 'pipe' });
 }
 
-/** Gives a Go program its cue to leave. */
+/** Tells a Go program to leave. */
 function cue(child: Child): void {
   child.process.stdin?.write('\n');
 }
@@ -44,7 +44,7 @@ test.for([
   ['mutex', (session: Session, name: string): Promise<Held> => new Mutex(session, name).lock()],
   ['election', (session: Session, name: string): Promise<Held> => new Election(session, name).campaign('ours')],
   ['write', (session: Session, name: string): Promise<Held> => new RWMutex(session, name).lock()],
-] as const)('%s: Go waits for ours, and ours for Go (S17)', async ([primitive, take]) => {
+] as const)('%s: the Go client and this client wait for each other', async ([primitive, take]) => {
   const [etcd, name] = [openClient(), unique('go')];
   const session = await Session.open(etcd);
   const ours = await take(session, name);
@@ -58,7 +58,7 @@ test.for([
   expect((await waiting).token).toBeGreaterThan(ours.token);
 });
 
-test('RWMutex: readers of both share, and a writer waits for both', async () => {
+test('RWMutex: readers of both clients share the lock, and a writer waits for both', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const mutex = new RWMutex(await Session.open(etcd), name);
   const ours = await mutex.readLock();
@@ -72,7 +72,7 @@ test('RWMutex: readers of both share, and a writer waits for both', async () => 
   expect((await mutex.tryLock())?.valid()).toBe(true);
 });
 
-test('Election: each sees who leads', async () => {
+test('Election: this client sees the leader of the Go client', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const theirs = go('election', name);
   expect(await theirs.line()).toBe('in');
@@ -80,7 +80,7 @@ test('Election: each sees who leads', async () => {
   expect((await election.leader())?.text()).toBe('go');
 });
 
-test('Barrier: either side holds up the other', async () => {
+test('Barrier: each client waits for the barrier of the other', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const barrier = new Barrier(etcd, name);
   const theirs = go('barrier', name);
@@ -95,7 +95,7 @@ test('Barrier: either side holds up the other', async () => {
   expect(await waiter).toBe('out');
 });
 
-test('DoubleBarrier: two of Go and one of ours begin and end together, again and again', async () => {
+test('DoubleBarrier: two Go clients and this client enter and leave together three times', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const barrier = new DoubleBarrier(await Session.open(etcd), name, 3);
   for (let round = 0; round < 3; round += 1) {
@@ -112,7 +112,7 @@ test('DoubleBarrier: two of Go and one of ours begin and end together, again and
   }
 });
 
-test('Queue: items of each are taken by the other', async () => {
+test('Queue: each client dequeues the items of the other', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const [session, queue] = [await Session.open(etcd), new Queue(etcd, name)];
   expect(await go('enqueue', name).line()).toBe('out');
@@ -121,7 +121,7 @@ test('Queue: items of each are taken by the other', async () => {
   expect(await go('dequeue', name).line()).toBe('from here');
 });
 
-test('PriorityQueue: both agree on the order', async () => {
+test('PriorityQueue: both clients dequeue in the same order', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const [session, queue] = [await Session.open(etcd), new PriorityQueue(etcd, name)];
   expect(await go('enqueue-by-priority', name).line()).toBe('out');
@@ -132,7 +132,7 @@ test('PriorityQueue: both agree on the order', async () => {
   expect(order).toEqual(['Go 1', 'ours 3', 'Go 5', 'ours 5']);
 });
 
-test('naming/endpoints: services of both find each other', async () => {
+test('Service: each client finds the services of the other', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const service = new Service(etcd, name);
   await service.register(await Session.open(etcd), 'ts', { address: 'ts:1', metadata: 'n' });

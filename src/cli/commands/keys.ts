@@ -1,46 +1,47 @@
 import { type Command, Option } from 'commander';
+import type { Client } from '../../client.js';
 import {
   DeleteRangeResponse,
   PutResponse,
-  RangeRequest,
+  type RangeRequest,
   RangeResponse,
+  ResponseOp,
   SortOrder,
   SortTarget,
+  TxnRequest,
+  TxnResponse,
 } from '../../gen/etcdserverpb/rpc.js';
-import type { KeyValue } from '../../gen/mvccpb/kv.js';
-import { resolveKeys, type WireRange } from '../../kv/key-range.js';
+import { Event, EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
+import { keysOf, resolveKeys, type WireRange } from '../../kv/key-range.js';
+import type { Init } from '../../protobuf/codec.js';
 import { toJson } from '../../protobuf/json.js';
-import { NO_BYTES, toBytes } from '../../runtime/bytes.js';
-import { type Context, contextOf, withClient } from '../context.js';
+import { NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
+import type { WatchEvent } from '../../watch/event.js';
+import { bytesAs, int64, leaseId, messageFrom } from '../arguments.js';
+import { type Context, contextOf, endpointLogger, type Io, readAll, readText, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
-import { type Io, readAll } from '../io.js';
-import { leaseHex, readable } from '../output.js';
-import { int64, leaseId } from '../values.js';
+import { leaseHex, type Output, readable, textOrBase64 } from '../output.js';
 
-export interface RangeFlags {
+/** The flags of the commands below, each of which has some of them. */
+interface KeyFlags {
   readonly prefix?: boolean;
   readonly fromKey?: boolean;
-}
-
-interface GetFlags extends RangeFlags {
   readonly limit?: bigint;
   readonly rev?: bigint;
   readonly order?: keyof typeof SortOrder;
   readonly sortBy?: string;
-  readonly consistency: string;
+  readonly consistency?: 'l' | 's';
   readonly keysOnly?: boolean;
   readonly countOnly?: boolean;
   readonly printValueOnly?: boolean;
-}
-
-interface PutFlags {
   readonly lease?: bigint;
   readonly prevKv?: boolean;
   readonly ignoreValue?: boolean;
   readonly ignoreLease?: boolean;
+  readonly text?: boolean;
 }
 
-/** As etcdctl names them. */
+/** The names of etcdctl. */
 const SORT_TARGETS: Readonly<Record<string, SortTarget>> = {
   CREATE: SortTarget.CREATE,
   KEY: SortTarget.KEY,
@@ -48,121 +49,164 @@ const SORT_TARGETS: Readonly<Record<string, SortTarget>> = {
   VALUE: SortTarget.VALUE,
   VERSION: SortTarget.VERSION,
 };
-const KEY_HEADS = ['KEY', 'VALUE', 'CREATED', 'MODIFIED', 'VERSION', 'LEASE'];
 
 export function addKeyCommands(program: Command, io: Io): void {
-  rangeFlags(program.command('get').argument('<key>').argument('[range-end]'))
-    .description('keys and their values')
-    .option('--limit <count>', 'so many at most', int64)
-    .option('--rev <revision>', 'as of this revision', int64)
+  addRangeFlags(program.command('get').argument('<key>').argument('[range-end]'))
+    .description('print keys and their values')
+    .option('--limit <count>', 'most keys to print', int64)
+    .option('--rev <revision>', 'read at this revision', int64)
     .addOption(new Option('--order <order>').choices(Object.keys(SortOrder).filter((name) => name !== 'NONE')))
-    .addOption(new Option('--sort-by <what>').choices(Object.keys(SORT_TARGETS)))
+    .addOption(new Option('--sort-by <field>').choices(Object.keys(SORT_TARGETS)))
     .addOption(
-      new Option('--consistency <which>', 'l: linearizable; s: serializable, as the member knows it')
+      new Option('--consistency <level>', 'l: linearizable; s: serializable, the local state of the member')
         .choices(['l', 's'])
         .default('l'),
     )
-    .option('--keys-only', 'without the values')
-    .option('--count-only', 'how many there are')
-    .option('--print-value-only', 'the values alone, as they are')
-    .action(async (key: string, end: string | undefined, flags: GetFlags, command: Command) => {
+    .option('--keys-only', 'print no values')
+    .option('--count-only', 'print only the number of keys')
+    .option('--print-value-only', 'print only the values, byte for byte')
+    .action(async (key: string, end: string | undefined, flags: KeyFlags, command: Command) => {
       await get(contextOf(io, command), rangeOf(key, end, flags), flags);
     });
   program
     .command('put')
     .argument('<key>')
-    .argument('[value]', 'without it, standard input')
-    .description('writes one key')
-    .option('--lease <id>', 'attached to this lease (hexadecimal)', leaseId)
-    .option('--prev-kv', 'tells what was there before')
-    .option('--ignore-value', 'leaves the value as it is')
-    .option('--ignore-lease', 'leaves the lease as it is')
-    .action(async (key: string, value: string | undefined, flags: PutFlags, command: Command) => {
+    .argument('[value]', 'default: read from standard input')
+    .description('write a key')
+    .option('--lease <id>', 'attach the key to this lease (hexadecimal)', leaseId)
+    .option('--prev-kv', 'print the previous key and value')
+    .option('--ignore-value', 'keep the value')
+    .option('--ignore-lease', 'keep the lease')
+    .action(async (key: string, value: string | undefined, flags: KeyFlags, command: Command) => {
       await put(contextOf(io, command), key, value, flags);
     });
-  rangeFlags(program.command('del').argument('<key>').argument('[range-end]'))
-    .description('deletes keys')
-    .option('--prev-kv', 'tells what was there before')
-    .action(async (key: string, end: string | undefined, flags: RangeFlags & PutFlags, command: Command) => {
+  addRangeFlags(program.command('del').argument('<key>').argument('[range-end]'))
+    .description('delete keys')
+    .option('--prev-kv', 'print the deleted keys and values')
+    .action(async (key: string, end: string | undefined, flags: KeyFlags, command: Command) => {
       await del(contextOf(io, command), rangeOf(key, end, flags), flags);
+    });
+  program
+    .command('txn')
+    .argument('<file>', "etcdserverpb.TxnRequest in the JSON of etcd's gateway; - reads standard input")
+    .option('--text', 'keys and values are text, not base64')
+    .description('run a transaction; exits with 0 whether its conditions held or not')
+    .action(async (file: string, { text = false }: KeyFlags, command: Command) => {
+      await txn(contextOf(io, command), file, text);
+    });
+  addRangeFlags(program.command('watch').argument('<key>').argument('[range-end]'))
+    .description('print events as they arrive, each once and in order, across reconnects')
+    .option('--rev <revision>', 'start at this revision', int64)
+    .option('--prev-kv', 'print the previous key and value too')
+    .action(async (key: string, end: string | undefined, flags: KeyFlags, command: Command) => {
+      await watch(contextOf(io, command), rangeOf(key, end, flags), flags);
     });
 }
 
-export function rangeFlags(command: Command): Command {
-  return command.option('--prefix', 'all keys that begin with it').option('--from-key', 'this key and all after it');
+function addRangeFlags(command: Command): Command {
+  return command
+    .option('--prefix', 'all keys that begin with <key>')
+    .option('--from-key', 'all keys that are equal to or greater than <key>');
 }
 
-/** @throws CliError, EtcdError on what is no range. */
-export function rangeOf(key: string, end: string | undefined, { prefix, fromKey }: RangeFlags): WireRange {
+/** @throws CliError, EtcdError if the arguments are not a range. */
+function rangeOf(key: string, end: string | undefined, { prefix, fromKey }: KeyFlags): WireRange {
   if ([end !== undefined, prefix, fromKey].filter(Boolean).length > 1)
     throw new CliError(ExitCode.USAGE, 'a range end, --prefix, --from-key: got several; allowed: one of them');
-  // As with etcdctl: all keys.
+  // As in etcdctl, an empty key then stands for all keys.
   if (key === '' && (prefix || fromKey)) return resolveKeys({ fromKey: '\0' }, 'key');
   if (prefix) return resolveKeys({ prefix: key }, 'key');
   if (fromKey) return resolveKeys({ fromKey: key }, 'key');
   return resolveKeys(end === undefined ? key : { start: key, end }, 'key');
 }
 
-async function get(context: Context, range: WireRange, flags: GetFlags): Promise<void> {
+async function get(context: Context, range: WireRange, flags: KeyFlags): Promise<void> {
   const { out, call } = context;
-  const request: RangeRequest = {
-    ...RangeRequest.create(),
+  const request: Init<RangeRequest> = {
     ...range,
-    limit: flags.limit ?? 0n,
-    revision: flags.rev ?? 0n,
+    limit: flags.limit,
+    revision: flags.rev,
     serializable: flags.consistency === 's',
-    keysOnly: flags.keysOnly ?? false,
-    countOnly: flags.countOnly ?? false,
+    keysOnly: flags.keysOnly,
+    countOnly: flags.countOnly,
     sortOrder: SortOrder[flags.order ?? 'NONE'],
-    sortTarget: SORT_TARGETS[flags.sortBy ?? 'KEY'] as SortTarget,
+    sortTarget: SORT_TARGETS[flags.sortBy ?? 'KEY'],
   };
   const response = await withClient(context, (client) => client.raw.kv.range(request, call));
   if (flags.printValueOnly) for (const { value } of response.kvs) out.bytes(Buffer.concat([value, Buffer.from('\n')]));
   else if (out.format === 'json') out.json(toJson(RangeResponse, response));
   else if (flags.countOnly) out.line(String(response.count));
-  else if (out.format === 'table') out.table(KEY_HEADS, response.kvs.map(rowOf));
-  else for (const { key, value } of response.kvs) out.line(flags.keysOnly ? readable(key) : simple(key, value));
+  else if (flags.keysOnly && out.format === 'simple') for (const { key } of response.kvs) out.line(readable(key));
+  else printKeys(out, response.kvs);
 }
 
-async function put(context: Context, key: string, value: string | undefined, flags: PutFlags): Promise<void> {
+async function put(context: Context, key: string, value: string | undefined, flags: KeyFlags): Promise<void> {
   const { io, out, call } = context;
   if (flags.ignoreValue && value !== undefined)
     throw new CliError(ExitCode.USAGE, 'value: got one together with --ignore-value; allowed: one of them');
-  const request = {
-    key: resolveKeys(key, 'key').key,
-    value: flags.ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value'),
-    lease: flags.lease ?? 0n,
-    prevKv: flags.prevKv ?? false,
-    ignoreValue: flags.ignoreValue ?? false,
-    ignoreLease: flags.ignoreLease ?? false,
-  };
+  const { lease, prevKv, ignoreValue, ignoreLease } = flags;
+  const bytes = ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value');
+  const request = { key: resolveKeys(key, 'key').key, value: bytes, lease, prevKv, ignoreValue, ignoreLease };
   const response = await withClient(context, (client) => client.raw.kv.put(request, call));
-  if (out.format === 'json') return out.json(toJson(PutResponse, response));
-  out.line('OK');
-  if (response.prevKv === undefined) return;
-  if (out.format === 'table') out.table(KEY_HEADS, [rowOf(response.prevKv)]);
-  else out.line(simple(response.prevKv.key, response.prevKv.value));
+  out.response(PutResponse, response, () => {
+    out.line('OK');
+    if (response.prevKv !== undefined) printKeys(out, [response.prevKv]);
+  });
 }
 
-async function del(context: Context, range: WireRange, { prevKv = false }: PutFlags): Promise<void> {
+async function del(context: Context, range: WireRange, { prevKv = false }: KeyFlags): Promise<void> {
   const { out, call } = context;
   const response = await withClient(context, (client) => client.raw.kv.deleteRange({ ...range, prevKv }, call));
-  if (out.format === 'json') return out.json(toJson(DeleteRangeResponse, response));
-  out.line(`${response.deleted}`);
-  if (response.prevKvs.length === 0) return;
-  if (out.format === 'table') out.table(KEY_HEADS, response.prevKvs.map(rowOf));
-  else for (const { key, value } of response.prevKvs) out.line(simple(key, value));
+  out.response(DeleteRangeResponse, response, () => {
+    out.line(String(response.deleted));
+    if (response.prevKvs.length > 0) printKeys(out, response.prevKvs);
+  });
 }
 
-function simple(key: Uint8Array, value: Uint8Array): string {
-  return `${readable(key)}\n${readable(value)}`;
+async function txn(context: Context, file: string, text: boolean): Promise<void> {
+  const { io, out, call } = context;
+  const json = file === '-' ? textOf(await readAll(io)) : readText(file);
+  const { bytesFromJson, bytesToJson } = bytesAs(text);
+  const request = messageFrom(TxnRequest, json, file === '-' ? 'standard input' : file, { bytesFromJson });
+  const response = await withClient(context, (client) => client.raw.kv.txn(request, call));
+  const print = (): void => {
+    out.line(response.succeeded ? 'SUCCESS' : 'FAILURE');
+    for (const each of response.responses) out.json(toJson(ResponseOp, each, textOrBase64));
+  };
+  out.response(TxnResponse, response, print, bytesToJson);
+}
+
+async function watch(context: Context, range: WireRange, { rev, prevKv }: KeyFlags): Promise<void> {
+  const { io, out } = context;
+  const startRevision = rev === 0n ? undefined : rev;
+  const follow = async (client: Client): Promise<void> => {
+    const events = client.watch(keysOf(range), { startRevision, prevKv, signal: io.interrupted });
+    for await (const event of events) printEvent(out, event);
+  };
+  await withClient(context, follow, endpointLogger(io));
+}
+
+function printEvent(out: Output, { type, kv, prevKv }: WatchEvent): void {
+  const wireType = type === 'put' ? 'PUT' : 'DELETE';
+  if (out.format === 'json') {
+    // toJson leaves out the type PUT, because it is the default.
+    return out.json({ ...toJson(Event, { type: EventType[wireType], kv, prevKv }), type: wireType });
+  }
+  if (out.format === 'simple') {
+    const previous = prevKv === undefined ? [] : [readable(prevKv.key), readable(prevKv.value)];
+    return out.line([wireType, ...previous, readable(kv.key), readable(kv.value)].join('\n'));
+  }
+  const value = type === 'put' ? `  ${readable(kv.value)}` : '';
+  const before = prevKv === undefined ? '' : `  (before: ${readable(prevKv.value)})`;
+  out.line(`${String(kv.modRevision).padStart(8)}  ${type.padEnd(6)}  ${readable(kv.key)}${value}${before}`);
+}
+
+function printKeys(out: Output, kvs: readonly KeyValue[]): void {
+  if (out.format === 'table') out.table(['KEY', 'VALUE', 'CREATED', 'MODIFIED', 'VERSION', 'LEASE'], kvs.map(rowOf));
+  else for (const { key, value } of kvs) out.line(`${readable(key)}\n${readable(value)}`);
 }
 
 function rowOf({ key, value, createRevision, modRevision, version, lease }: KeyValue): readonly string[] {
-  return [
-    readable(key),
-    readable(value),
-    ...[createRevision, modRevision, version].map(String),
-    lease === 0n ? '' : leaseHex(lease),
-  ];
+  const revisions = [createRevision, modRevision, version].map(String);
+  return [readable(key), readable(value), ...revisions, lease === 0n ? '' : leaseHex(lease)];
 }

@@ -6,37 +6,41 @@ import {
   LeaseRevokeResponse,
   LeaseTimeToLiveResponse,
 } from '../../gen/etcdserverpb/rpc.js';
-import { toJson } from '../../protobuf/json.js';
 import { pause } from '../../runtime/timers.js';
-import { type Context, contextOf, withClient } from '../context.js';
+import { leaseId, seconds } from '../arguments.js';
+import { type Context, contextOf, type Io, interruptedBy, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
-import { type Io, interruptedBy } from '../io.js';
 import { leaseHex, readable } from '../output.js';
-import { leaseId, seconds } from '../values.js';
 
 export function addLeaseCommands(program: Command, io: Io): void {
-  const lease = program.command('lease').description('grants, renews, revokes and shows leases');
+  const lease = program.command('lease').description('grant, renew, revoke and list leases');
   lease
     .command('grant')
     .argument('<ttl>', 'seconds', seconds)
+    .description('grant a lease')
     .action((ttl: number, _, command: Command) => grant(contextOf(io, command), ttl));
   lease
     .command('revoke')
     .argument('<id>', 'in hexadecimal', leaseId)
+    .description('revoke a lease and delete its keys')
     .action((id: bigint, _, command: Command) => revoke(contextOf(io, command), id));
   lease
     .command('timetolive')
     .argument('<id>', 'in hexadecimal', leaseId)
-    .option('--keys', 'with the keys attached to it')
+    .option('--keys', 'list the keys attached to the lease too')
+    .description('print the remaining time of a lease')
     .action((id: bigint, { keys = false }: { readonly keys?: boolean }, command: Command) =>
       timeToLive(contextOf(io, command), id, keys),
     );
-  lease.command('list').action((_, command: Command) => list(contextOf(io, command)));
+  lease
+    .command('list')
+    .description('list the leases')
+    .action((_, command: Command) => list(contextOf(io, command)));
   lease
     .command('keep-alive')
     .argument('<id>', 'in hexadecimal', leaseId)
-    .option('--once', 'renews it once')
-    .description('renews it until it is lost, or this program interrupted')
+    .option('--once', 'renew the lease once')
+    .description('renew a lease until it is lost or etcdwire is interrupted')
     .action((id: bigint, { once }: { readonly once?: boolean }, command: Command) =>
       once ? renewOnce(contextOf(io, command), id) : keepAlive(contextOf(io, command), id),
     );
@@ -45,33 +49,36 @@ export function addLeaseCommands(program: Command, io: Io): void {
 async function grant(context: Context, ttl: number): Promise<void> {
   const { out, call } = context;
   const response = await withClient(context, (client) => client.raw.lease.leaseGrant({ ttl: BigInt(ttl) }, call));
-  if (out.format === 'json') out.json(toJson(LeaseGrantResponse, response));
-  else out.line(`lease ${leaseHex(response.id)} granted with TTL(${response.ttl}s)`);
+  out.response(LeaseGrantResponse, response, () =>
+    out.line(`lease ${leaseHex(response.id)} granted with TTL(${response.ttl}s)`),
+  );
 }
 
 async function revoke(context: Context, id: bigint): Promise<void> {
   const { out, call } = context;
   const response = await withClient(context, (client) => client.raw.lease.leaseRevoke({ id }, call));
-  if (out.format === 'json') out.json(toJson(LeaseRevokeResponse, response));
-  else out.line(`lease ${leaseHex(id)} revoked`);
+  out.response(LeaseRevokeResponse, response, () => out.line(`lease ${leaseHex(id)} revoked`));
 }
 
-async function timeToLive(context: Context, id: bigint, keys: boolean): Promise<void> {
+async function timeToLive(context: Context, id: bigint, withKeys: boolean): Promise<void> {
   const { out, call } = context;
-  const response = await withClient(context, (client) => client.raw.lease.leaseTimeToLive({ id, keys }, call));
-  if (out.format === 'json') return out.json(toJson(LeaseTimeToLiveResponse, response));
-  if (response.ttl < 0n) return out.line(`lease ${leaseHex(id)} already expired`);
-  const attached = keys ? `, attached keys(${response.keys.map(readable).join(', ')})` : '';
-  out.line(`lease ${leaseHex(id)} granted with TTL(${response.grantedTtl}s), remaining(${response.ttl}s)${attached}`);
+  const request = { id, keys: withKeys };
+  const response = await withClient(context, (client) => client.raw.lease.leaseTimeToLive(request, call));
+  out.response(LeaseTimeToLiveResponse, response, () => {
+    const { ttl, grantedTtl, keys } = response;
+    if (ttl < 0n) return out.line(`lease ${leaseHex(id)} already expired`);
+    const attached = withKeys ? `, attached keys(${keys.map(readable).join(', ')})` : '';
+    out.line(`lease ${leaseHex(id)} granted with TTL(${grantedTtl}s), remaining(${ttl}s)${attached}`);
+  });
 }
 
 async function list(context: Context): Promise<void> {
   const { out, call } = context;
   const response = await withClient(context, (client) => client.raw.lease.leaseLeases({}, call));
-  if (out.format === 'json') out.json(toJson(LeaseLeasesResponse, response));
-  else
-    for (const line of [`found ${response.leases.length} leases`, ...response.leases.map(({ id }) => leaseHex(id))])
-      out.line(line);
+  out.response(LeaseLeasesResponse, response, () => {
+    out.line(`found ${response.leases.length} leases`);
+    for (const { id } of response.leases) out.line(leaseHex(id));
+  });
 }
 
 async function renewOnce(context: Context, id: bigint): Promise<void> {
@@ -80,22 +87,23 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
     const stream = client.raw.lease.leaseKeepAlive({ signal: call.signal });
     stream.send({ id });
     for await (const answer of stream) return answer;
-    throw new CliError(ExitCode.FAILED, 'the stream of keepalives ended without an answer');
+    throw new CliError(ExitCode.FAILED, 'the keepalive stream ended without a response');
   });
-  // S13: an answer without time left means that it is gone.
+  // etcd answers with TTL 0 if the lease does not exist.
   if (response.ttl <= 0n) throw gone(id);
-  if (out.format === 'json') out.json(toJson(LeaseKeepAliveResponse, response));
-  else out.line(`lease ${leaseHex(id)} keepalived with TTL(${response.ttl})`);
+  out.response(LeaseKeepAliveResponse, response, () =>
+    out.line(`lease ${leaseHex(id)} keepalived with TTL(${response.ttl})`),
+  );
 }
 
 async function keepAlive(context: Context, id: bigint): Promise<void> {
+  const { io, out, call } = context;
   await withClient(context, async (client) => {
-    // Nothing is kept alive that is not there, or cannot be asked for.
-    if ((await client.lease.timeToLive(id, context.call)).ttl < 0) throw gone(id);
-    const alive = client.lease.keepAlive(id);
-    if (context.out.format !== 'json') context.out.line(`lease ${leaseHex(id)} is kept alive`);
-    await pause(Number.POSITIVE_INFINITY, alive.signal, context.io.interrupted);
-    throw alive.signal.aborted ? alive.signal.reason : interruptedBy(context.io);
+    if ((await client.lease.timeToLive(id, call)).ttl < 0) throw gone(id);
+    const keepalive = client.lease.keepAlive(id);
+    if (out.format !== 'json') out.line(`lease ${leaseHex(id)} is kept alive`);
+    await pause(Number.POSITIVE_INFINITY, keepalive.signal, io.interrupted);
+    throw keepalive.signal.aborted ? keepalive.signal.reason : interruptedBy(io);
   });
 }
 

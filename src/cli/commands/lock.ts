@@ -1,37 +1,206 @@
 import { type Command, Option } from 'commander';
+import type { Client } from '../../client.js';
+import { Election } from '../../concurrency/election.js';
+import type { Held } from '../../concurrency/lock.js';
 import { Mutex } from '../../concurrency/mutex.js';
-import { contextOf } from '../context.js';
-import { type Ends, ExitCode } from '../exit-code.js';
-import { addHoldFlags, type HoldFlags, hold, STOPPED_HELP, wantBeforeDashes } from '../holding.js';
-import type { Io } from '../io.js';
+import { Session } from '../../concurrency/session.js';
+import type { WaitOptions } from '../../concurrency/waiting.js';
+import { EtcdError } from '../../errors/etcd-error.js';
+import { KeyValue } from '../../gen/mvccpb/kv.js';
+import { toJson } from '../../protobuf/json.js';
+import { pause } from '../../runtime/timers.js';
+import { durationMs, seconds, timeLimitMs } from '../arguments.js';
+import { runChild } from '../child.js';
+import { type Context, contextOf, endpointLogger, type Io, interruptedBy, withClient } from '../context.js';
+import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { escapeControls, readable } from '../output.js';
 
-interface LockFlags extends HoldFlags {
+interface HoldFlags {
+  readonly ttl: number;
+  /** Milliseconds. */
+  readonly timeout?: number;
+  /** Milliseconds. */
+  readonly grace?: number;
+  /** For `lock` only. */
   readonly try?: boolean;
+  /** For `elect` only. */
+  readonly listen?: boolean;
 }
 
-export function addLockCommand(program: Command, io: Io, ends: Ends): void {
+const STOPPED_HELP = `
+Ctrl-Z stops the command too. If etcdwire is killed, or stopped for longer than --ttl, its command is ended before
+another contender can become the holder. While the whole machine or container is frozen, only the fencing token
+protects: whatever the command writes to should refuse a token that is smaller than the greatest it has seen.`;
+
+export function addLockCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   addHoldFlags(program.command('lock').argument('<name>').argument('[command...]', 'after --'))
-    .description('runs a command under a fair lock, which etcdctl lock takes part in; ends with its code')
-    .addOption(new Option('--try', 'only if it is free now').conflicts('timeout'))
+    .description('run a command while holding a fair lock, compatible with etcdctl lock; exits with its code')
+    .addOption(new Option('--try', 'do not wait: fail if the lock is not free').conflicts('timeout'))
     .addHelpText(
       'after',
       `
-The command finds the lock's key and its fencing token in ETCDWIRE_LOCK_KEY and ETCDWIRE_LOCK_TOKEN. When the lock is
-lost the command is ended, and the code is ${ExitCode.LOST}. When the lock was not free in time the code is ${ExitCode.TRY_AGAIN}. Without a command
-this program prints the key, and holds the lock until it is interrupted.
+The command gets the queue key of the lock and its fencing token in ETCDWIRE_LOCK_KEY and ETCDWIRE_LOCK_TOKEN. If the lock
+is lost, the command is ended, and the exit code is ${ExitCode.LOST}. If the lock was not free in time, the exit code is ${ExitCode.TRY_AGAIN}. Without a
+command, etcdwire prints the queue key and holds the lock until it is interrupted.
 ${STOPPED_HELP}`,
     )
-    .action(async (name: string, rest: string[], flags: LockFlags, command: Command) => {
-      wantBeforeDashes(command, 1, 'name: got none; allowed: the name of the lock, before --');
-      const code = await hold(contextOf(io, command), {
-        name,
-        command: rest,
-        flags,
-        take: async (session, options) => {
-          const mutex = new Mutex(session, name);
-          return flags.try ? mutex.tryLock(options) : mutex.lock(options);
-        },
-      });
-      ends(code);
+    .action(async (name: string, rest: string[], flags: HoldFlags, command: Command) => {
+      checkDashes(command, 1, 'name: got none; allowed: the name of the lock, before --');
+      const take = async (session: Session, options: WaitOptions): Promise<Held | undefined> => {
+        const mutex = new Mutex(session, name);
+        return flags.try ? mutex.tryLock(options) : mutex.lock(options);
+      };
+      setExitCode(await hold(contextOf(io, command), { name, command: rest, flags, take }));
     });
+  addHoldFlags(program.command('elect').argument('<name>').argument('[value]').argument('[command...]', 'after --'))
+    .description('run a command as the elected leader and proclaim the value; exits with its code')
+    .option('-l, --listen', 'print every leader in order instead of campaigning')
+    .addHelpText(
+      'after',
+      `
+The command gets the leader's key and its fencing token in ETCDWIRE_LOCK_KEY and ETCDWIRE_LOCK_TOKEN. If the leadership is
+lost, the command is ended, and the exit code is ${ExitCode.LOST}.
+${STOPPED_HELP}`,
+    )
+    .action(async (name: string, value: string | undefined, rest: string[], flags: HoldFlags, command: Command) => {
+      const context = contextOf(io, command);
+      if (flags.listen) {
+        if (value === undefined) return printLeaders(context, name);
+        throw new CliError(ExitCode.USAGE, '--listen: got a value or a command with it; allowed: the name alone');
+      }
+      const missing = 'value: got none; allowed: a value to proclaim, before --, or --listen';
+      checkDashes(command, 2, missing);
+      if (value === undefined) throw new CliError(ExitCode.USAGE, missing);
+      const take = (session: Session, options: WaitOptions): Promise<Held> =>
+        new Election(session, name).campaign(value, options);
+      setExitCode(await hold(context, { name, command: rest, flags, value, take }));
+    });
+}
+
+function addHoldFlags(command: Command): Command {
+  return command
+    .addOption(
+      new Option('--ttl <seconds>', 'time after which the lock is free if etcdwire has died or is stopped')
+        .default(10)
+        .argParser(seconds),
+    )
+    .option('--timeout <duration>', 'longest wait for the lock; default: no limit', timeLimitMs)
+    .option(
+      '--grace <duration>',
+      'time between SIGTERM and SIGKILL if the lock is lost; default: --ttl / 20, at most 500ms',
+      durationMs,
+    );
+}
+
+/** Checks that at least `count` arguments come before --, and a command after it. @throws CliError */
+function checkDashes(command: Command, count: number, problem: string): void {
+  let program = command;
+  while (program.parent !== null) program = program.parent;
+  const { rawArgs } = program as unknown as { readonly rawArgs: readonly string[] };
+  const dashes = rawArgs.indexOf('--');
+  const after = dashes === -1 ? 0 : rawArgs.length - dashes - 1;
+  if (command.args.length - after < count) throw new CliError(ExitCode.USAGE, problem);
+  // An empty "$COMMAND" must not hold the lock for ever.
+  if (dashes !== -1 && after === 0)
+    throw new CliError(ExitCode.USAGE, 'command: got none after --; allowed: a command, or no --');
+}
+
+interface Hold {
+  readonly name: string;
+  /** The command to run. If it is empty, the program holds the lock until it is lost or the program is interrupted. */
+  readonly command: readonly string[];
+  readonly flags: HoldFlags;
+  /** Value of a leader. */
+  readonly value?: string;
+  /** Resolves with undefined if another contender holds the lock and the program should not wait. */
+  take(session: Session, options: WaitOptions): Promise<Held | undefined>;
+}
+
+/** Takes a lock or a leadership, and runs the command while holding it. Resolves with the exit code. */
+async function hold(context: Context, { name, command, flags, value, take }: Hold): Promise<ExitCode> {
+  const { io, call } = context;
+  return withClient(context, async (client) => {
+    await io.onEnterQueue?.(context.clientOptions(), name);
+    const session = await Session.open(client, { ...call, ttl: flags.ttl });
+    // A failed release must not hide the exit code of the command.
+    const released = (releasing: Promise<void>): Promise<void> =>
+      releasing.catch((error: unknown) => {
+        const problem = escapeControls((error as Error).message);
+        io.stderr.write(`etcdwire: ${name} may stay locked for up to ${flags.ttl} s: ${problem}\n`);
+      });
+    try {
+      const held = await take(session, { ...call, maxWaitMs: flags.timeout }).catch((error: unknown) => {
+        const isTimeout = error instanceof EtcdError && error.reason === 'DeadlineExceeded';
+        throw isTimeout ? new CliError(ExitCode.TRY_AGAIN, `${name} was not free within --timeout`) : error;
+      });
+      if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `another contender holds ${name}`);
+      try {
+        if (command.length > 0) return await runHolding(io, session, held, command, flags);
+        printHeld(context, held, value);
+        await pause(Number.POSITIVE_INFINITY, held.signal, io.interrupted);
+        throw held.signal.aborted ? lost(held) : interruptedBy(io);
+      } finally {
+        await released(held.release());
+      }
+    } finally {
+      await released(session.close());
+    }
+  });
+}
+
+async function runHolding(
+  io: Io,
+  session: Session,
+  held: Held,
+  command: readonly string[],
+  { ttl, grace = defaultGraceMs(ttl) }: HoldFlags,
+): Promise<ExitCode> {
+  const { key, token, signal } = held;
+  // etcdctl lock uses the names that begin with ETCD_.
+  const environment = {
+    ETCDWIRE_LOCK_KEY: key,
+    ETCDWIRE_LOCK_TOKEN: String(token),
+    ETCD_LOCK_KEY: key,
+    ETCD_LOCK_REV: String(token),
+  };
+  const code = await runChild(command, {
+    environment,
+    signal,
+    graceMs: grace,
+    remainingMs: () => session.remainingMs(),
+    warn: (problem) => void io.stderr.write(`etcdwire: ${problem}\n`),
+  }).catch((error: unknown) => {
+    throw error === signal.reason ? lost(held, '; the command was not started') : error;
+  });
+  if (signal.aborted) throw lost(held, '; the command was ended');
+  return code;
+}
+
+function printHeld({ out }: Context, { key, token }: Held, value: string | undefined): void {
+  if (out.format === 'json') return out.json({ key, token: String(token), ...(value === undefined ? {} : { value }) });
+  out.line(key);
+  if (value !== undefined) out.line(value);
+}
+
+/** A hold ends a tenth of the TTL, or 1 s, before its lease. The grace takes at most half of this time. */
+function defaultGraceMs(ttl: number): number {
+  return Math.min(ttl * 50, 500);
+}
+
+function lost({ name, signal }: Held, more = ''): CliError {
+  const { message } = signal.reason as EtcdError;
+  return new CliError(ExitCode.LOST, `${name} was lost: ${message}${more}`);
+}
+
+async function printLeaders(context: Context, name: string): Promise<void> {
+  const { out, call, io } = context;
+  const observe = async (client: Client): Promise<void> => {
+    await using session = await Session.open(client, call);
+    for await (const kv of new Election(session, name).observe({ signal: io.interrupted })) {
+      if (out.format === 'json') out.json(toJson(KeyValue, kv));
+      else if (out.format === 'table') out.line(`${readable(kv.key)}  ${readable(kv.value)}`);
+      else for (const part of [kv.key, kv.value]) out.line(readable(part));
+    }
+  };
+  await withClient(context, observe, endpointLogger(io));
 }

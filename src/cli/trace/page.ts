@@ -1,143 +1,224 @@
 import { explain } from '../../inspect/explain.js';
-import type { WireFrame } from '../../inspect/frame.js';
 import { hexOf } from '../../runtime/bytes.js';
-import { frameRows, type Row } from '../frame-rows.js';
-import { fieldsOf, frameText } from '../frame-text.js';
-import { harmless } from '../output.js';
-import { meaning } from '../span-text.js';
-import { escaped } from './html.js';
-import { queueChart } from './queue-chart.js';
-import type { Step, Story } from './story.js';
-import { STYLE } from './style.js';
+import { fieldsOf, frameRows, frameText, type Row, spanMeaning } from '../frames.js';
+import { escapeControls } from '../output.js';
+import type { QueueState, Step, Story } from './story.js';
 
-const LANE_WIDTH = 170;
-/** Between this client and etcd, where all the messages are. */
-const FIRST_WIDTH = 350;
+const COLUMN_WIDTH = 160;
+/** Width between this client and etcd, where the messages are. */
+const FIRST_WIDTH = 500;
 const ROW_HEIGHT = 40;
 
 export interface PageOptions {
-  /** What was run. */
+  /** The command line. */
   readonly command: string;
   readonly exitCode: number;
-  /** On the monotonic clock. */
+  /** Milliseconds on the monotonic clock. */
   readonly startMs: number;
+  /** Milliseconds on the monotonic clock. */
   readonly endMs: number;
 }
 
-/** One page with everything in it, and nothing fetched from anywhere: the queue, the diagram, each message to its bytes. */
+/** Renders a self-contained page with the queue, the diagram of messages, and the bytes of each message. */
 export function tracePage(story: Story, { command, exitCode, startMs, endMs }: PageOptions): string {
-  const rows = story.steps.map((step) => row(step, story, startMs)).join('\n');
+  const rows = story.steps.map((step) => stepRow(step, story, startMs)).join('\n');
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>${escaped(command)}</title>
+<title>${escapeHtml(command)}</title>
 <style>${STYLE}</style>
 <header>
-<h1><code>${escaped(command)}</code></h1>
-<p>ended with ${exitCode} after ${((endMs - startMs) / 1_000).toFixed(2)} s. Each arrow is a message; open it to see its fields and its bytes.</p>
+<h1><code>${escapeHtml(command)}</code></h1>
+<p>Exit code ${exitCode} after ${((endMs - startMs) / 1_000).toFixed(2)} s. Each arrow is a message. Click an arrow to see the fields and the bytes of its message.</p>
 </header>
 ${queueChart(story, startMs, endMs)}
-<input type="checkbox" id="frames"><label for="frames"> show every frame of HTTP/2</label>
-<section class="diagram" style="--lanes:${story.lanes.length}">
-<div class="row heads"><span class="at"></span>${heads(story)}<span class="line">in line</span></div>
+<input type="checkbox" id="frames"><label for="frames"> Show every HTTP/2 frame</label>
+<section class="diagram">
+<div class="row heads"><span class="at"></span>${headings(story)}<span class="state">queue</span></div>
 ${rows}
 </section>
 </html>
 `;
 }
 
-function heads({ lanes }: Story): string {
-  const names = lanes.map(({ name, key }, index) => {
-    const x = laneX(index);
-    const second = key === undefined ? '' : `<tspan x="${x}" dy="15" class="key">${escaped(shortKey(key))}</tspan>`;
-    return `<text x="${x}" y="16">${escaped(name)}${second}</text>`;
+/** Escapes text for HTML and its attributes, because a trace may contain text of any client. */
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+function headings({ participants }: Story): string {
+  const names = participants.map(({ name, key }, index) => {
+    const x = columnX(index);
+    const second = key === undefined ? '' : `<tspan x="${x}" dy="15" class="key">${escapeHtml(shortKey(key))}</tspan>`;
+    return `<text x="${x}" y="16">${escapeHtml(name)}${second}</text>`;
   });
-  return svg(lanes.length, 44, names.join(''));
+  return svg(participants.length, 44, names.join(''));
 }
 
-function row(step: Step, story: Story, startMs: number): string {
+function stepRow(step: Step, story: Story, startMs: number): string {
   const at = `<span class="at">${(step.atMs - startMs).toFixed(1)} ms</span>`;
-  const summary = `${at}${arrow(step, story.lanes.length)}${queue(step, story)}`;
-  const inside = bodyOf(step, startMs);
-  if (inside === '') return `<div class="row ${step.kind}">${summary}</div>`;
-  return `<details class="${step.kind}"><summary class="row">${summary}</summary><div class="body">${inside}</div></details>`;
+  const summary = `${at}${arrow(step, story.participants.length)}${queueOf(step, story)}`;
+  const body = bodyOf(step, startMs);
+  if (body === '') return `<div class="row ${step.kind}">${summary}</div>`;
+  return `<details class="${step.kind}"><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
 }
 
-function arrow({ from, to, label, kind }: Step, lanes: number): string {
+function arrow({ from, to, label, kind }: Step, columns: number): string {
   const lifelines = Array.from(
-    { length: lanes },
-    (_, index) => `<line class="life" x1="${laneX(index)}" x2="${laneX(index)}" y1="0" y2="${ROW_HEIGHT}"/>`,
+    { length: columns },
+    (_, index) => `<line class="life" x1="${columnX(index)}" x2="${columnX(index)}" y1="0" y2="${ROW_HEIGHT}"/>`,
   );
-  const [start, end] = [laneX(from), laneX(to)];
+  const [start, end] = [columnX(from), columnX(to)];
   const tip = end > start ? -7 : 7;
   const y = ROW_HEIGHT - 10;
   const head = `<path d="M${end + tip},${y - 4} L${end},${y} L${end + tip},${y + 4}"/>`;
-  const text = `<text x="${(start + end) / 2}" y="${y - 7}">${escaped(shortened(label, Math.abs(start - end)))}<title>${escaped(label)}</title></text>`;
-  return svg(
-    lanes,
-    ROW_HEIGHT,
-    `${lifelines.join('')}<g class="${kind}"><line x1="${start}" x2="${end}" y1="${y}" y2="${y}"/>${head}${text}</g>`,
-  );
+  const shown = escapeHtml(shortened(label, Math.abs(start - end)));
+  const text = `<text x="${(start + end) / 2}" y="${y - 7}">${shown}<title>${escapeHtml(label)}</title></text>`;
+  const line = `<line x1="${start}" x2="${end}" y1="${y}" y2="${y}"/>`;
+  return svg(columns, ROW_HEIGHT, `${lifelines.join('')}<g class="${kind}">${line}${head}${text}</g>`);
 }
 
-function queue({ line }: Step, { lanes, ownKeys }: Story): string {
-  const chips = line.map((key, index) => {
-    const lane = lanes.find((each) => each.key === key);
+function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
+  const chips = queue.map((key, index) => {
+    const name = participants.find((each) => each.key === key)?.name ?? shortKey(key);
     const classes = [index === 0 ? 'first' : 'waits', ownKeys.has(key) ? 'own' : ''].join(' ').trim();
-    return `<b class="${classes}" title="${escaped(key)}">${escaped(lane?.name ?? shortKey(key))}</b>`;
+    return `<b class="${classes}" title="${escapeHtml(key)}">${escapeHtml(name)}</b>`;
   });
-  return `<span class="line">${chips.join(' ')}</span>`;
+  return `<span class="state">${chips.join(' ')}</span>`;
 }
 
-/** What is seen when it is opened. */
+/** The fields and the bytes, which a click on the arrow shows. */
 function bodyOf({ frame, message }: Step, startMs: number): string {
   if (frame === undefined) return '';
-  const where = `<p>${escaped(frameText(frame, startMs).trim())}</p>`;
-  if (message === undefined) return `${where}${frameTable(frame)}`;
+  if (message === undefined) {
+    const rows = frameRows(frame).map((each) => bytesRow(frame.bytes, each));
+    return `<p>${escapeHtml(frameText(frame, startMs).trim())}</p><table>${rows.join('')}</table>`;
+  }
   const fields = JSON.stringify(fieldsOf(message), null, 2);
-  const spans: string[] = [];
+  const rows: string[] = [];
   let problem = '';
   try {
-    for (const span of explain(message.typeName, message.bytes)) {
-      spans.push(bytesRow(message.bytes, { ...span, text: meaning(span) }, ` class="${span.part}"`));
-    }
+    for (const span of explain(message.typeName, message.bytes))
+      rows.push(bytesRow(message.bytes, { ...span, text: spanMeaning(span) }, ` class="${span.part}"`));
   } catch (error) {
-    problem = `<p>${escaped((error as Error).message)}</p>`;
+    problem = `<p>${escapeHtml((error as Error).message)}</p>`;
   }
-  return `<p><b>${escaped(message.typeName)}</b> of ${escaped(message.method.slice(1))}, stream ${frame.streamId} of connection ${frame.connection}, in a DATA frame of ${frame.bytes.length} bytes</p>
-<div class="both"><pre>${escaped(fields)}</pre><table>${spans.join('')}</table></div>${problem}`;
+  return `<p><b>${escapeHtml(message.typeName)}</b> of ${escapeHtml(message.method.slice(1))}, stream ${frame.streamId} of connection ${frame.connection}, in a DATA frame of ${frame.bytes.length} bytes</p>
+<div class="both"><pre>${escapeHtml(fields)}</pre><table>${rows.join('')}</table></div>${problem}`;
 }
 
-/** Every byte of a frame, and what it is. */
-function frameTable(frame: WireFrame): string {
-  return `<table>${frameRows(frame)
-    .map((each) => bytesRow(frame.bytes, each))
-    .join('')}</table>`;
-}
-
-/** As far to the right as the message stands deep in others. */
+/** The indentation shows how many messages are around the bytes. */
 function bytesRow(bytes: Uint8Array, { start, end, depth, text }: Row, attributes = ''): string {
   const hex = hexOf(bytes.subarray(start, end), ' ');
-  return `<tr${attributes}><td>${start}</td><td style="padding-left:${depth * 1.5 + 0.5}em"><code>${hex}</code></td><td>${escaped(text)}</td></tr>`;
+  return `<tr${attributes}><td>${start}</td><td style="padding-left:${depth * 1.5 + 0.5}em"><code>${hex}</code></td><td>${escapeHtml(text)}</td></tr>`;
 }
 
-function svg(lanes: number, height: number, content: string): string {
-  return `<svg width="${laneX(lanes - 1) + LANE_WIDTH / 2}" height="${height}">${content}</svg>`;
+function svg(columns: number, height: number, content: string): string {
+  return `<svg width="${columnX(columns - 1) + COLUMN_WIDTH / 2}" height="${height}">${content}</svg>`;
 }
 
-function laneX(index: number): number {
-  return LANE_WIDTH / 2 + (index === 0 ? 0 : FIRST_WIDTH + (index - 1) * LANE_WIDTH);
+function columnX(index: number): number {
+  return COLUMN_WIDTH / 2 + (index === 0 ? 0 : FIRST_WIDTH + (index - 1) * COLUMN_WIDTH);
 }
 
-/** Some seven pixels a character. */
+/** Shortens a label to the width of its arrow. A character takes about 6.2 pixels. */
 function shortened(label: string, width: number): string {
-  const room = Math.floor((width - 20) / 6.2);
-  return label.length <= room ? label : `${label.slice(0, room - 1)}…`;
+  const most = Math.floor((width - 20) / 6.2);
+  return label.length <= most ? label : `${label.slice(0, most - 1)}…`;
 }
 
-/** The end of a key tells contenders apart. */
+/** The end of a queue key, which distinguishes the contenders. */
 function shortKey(key: string): string {
-  const text = harmless(key);
+  const text = escapeControls(key);
   return text.length <= 24 ? text : `…${text.slice(-23)}`;
 }
+
+const CHART_WIDTH = 900;
+const CHART_LEFT = 150;
+const BAR_HEIGHT = 26;
+/** The chart is longer than the trace by this part, so that it shows the holder at the end. */
+const CHART_EXTENSION = 0.06;
+
+/** A chart of the contenders over time: the bar of a contender is pale while it waits, and solid while it holds the lock. */
+function queueChart({ participants, states, ownKeys }: Story, startMs: number, endMs: number): string {
+  const chartEndMs = endMs + (endMs - startMs) * CHART_EXTENSION;
+  const periods = periodsOf(states, chartEndMs);
+  if (periods.length === 0) return '';
+  const keys = [...new Set(periods.map(({ key }) => key))];
+  const x = (ms: number): number =>
+    CHART_LEFT + ((Math.max(ms, startMs) - startMs) / (chartEndMs - startMs)) * (CHART_WIDTH - CHART_LEFT - 10);
+  const height = keys.length * BAR_HEIGHT + 24;
+  const rows = keys.map((key, index) => {
+    const y = index * BAR_HEIGHT;
+    const name = participants.find((each) => each.key === key)?.name ?? key;
+    const bars = periods
+      .filter((period) => period.key === key)
+      .map(({ fromMs, untilMs, holds }) => {
+        const width = Math.max(2, x(untilMs) - x(fromMs));
+        const state = holds ? 'holds the lock' : 'waits';
+        const label = width > 80 ? `<text x="${x(fromMs) + 6}" y="${y + 16}">${state}</text>` : '';
+        const classes = `${holds ? 'holds' : 'waits'}${ownKeys.has(key) ? ' own' : ''}`;
+        const title = escapeHtml(`${name} ${state} for ${Math.round(Math.min(untilMs, endMs) - fromMs)} ms`);
+        return `<rect class="${classes}" x="${x(fromMs).toFixed(1)}" y="${y + 2}" width="${width.toFixed(1)}" height="${BAR_HEIGHT - 6}"><title>${title}</title></rect>${label}`;
+      });
+    return `<text class="name" x="${CHART_LEFT - 10}" y="${y + 16}">${escapeHtml(name)}</text>${bars.join('')}`;
+  });
+  const axis = `<text class="axis" x="${CHART_LEFT}" y="${height - 6}">0 s</text><text class="axis end" x="${x(endMs).toFixed(1)}" y="${height - 6}">${((endMs - startMs) / 1_000).toFixed(2)} s</text>`;
+  return `<section class="queue"><h2>The queue for the lock</h2><svg viewBox="0 0 ${CHART_WIDTH} ${height}" width="${CHART_WIDTH}" height="${height}">${rows.join('')}${axis}</svg></section>`;
+}
+
+/** A time in which a contender waits or holds the lock. */
+interface Period {
+  readonly key: string;
+  readonly fromMs: number;
+  untilMs: number;
+  readonly holds: boolean;
+}
+
+function periodsOf(states: readonly QueueState[], endMs: number): readonly Period[] {
+  const periods: Period[] = [];
+  for (const [index, { atMs, queue }] of states.entries()) {
+    const untilMs = states[index + 1]?.atMs ?? endMs;
+    for (const key of queue) {
+      const holds = queue[0] === key;
+      const last = periods.findLast((period) => period.key === key);
+      if (last?.untilMs === atMs && last.holds === holds) last.untilMs = untilMs;
+      else periods.push({ key, fromMs: atMs, untilMs, holds });
+    }
+  }
+  return periods;
+}
+
+/** Style sheet of the page. */
+const STYLE = `
+:root { color-scheme: light; --ink: #1d2733; --soft: #6b7785; --rule: #d8dee5; --own: #1668c1; --other: #b4570f; }
+body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); margin: 2em auto; max-width: 1400px; padding: 0 1.5em; }
+h1 { font-size: 1.3em; margin: 0; } h2 { font-size: 1em; margin: 1.5em 0 .4em; }
+header p { color: var(--soft); margin: .2em 0 0; }
+.queue text { font-size: 12px; fill: #fff; } .queue .name { fill: var(--ink); text-anchor: end; }
+.queue .axis { fill: var(--soft); font-size: 11px; } .queue .end { text-anchor: end; }
+.queue rect { rx: 3; fill: var(--other); } .queue rect.own { fill: var(--own); }
+.queue rect.waits { fill-opacity: .25; } .queue rect.waits + text { fill: var(--ink); }
+label { color: var(--soft); }
+.diagram { border-top: 1px solid var(--rule); margin-top: .6em; overflow-x: auto; }
+.row { display: grid; grid-template-columns: 84px max-content minmax(180px, 1fr); align-items: center; list-style: none; }
+.row::-webkit-details-marker { display: none; }
+details summary { cursor: pointer; } details summary:hover { background: #f3f6f9; }
+.heads { position: sticky; top: 0; background: #fff; border-bottom: 1px solid var(--rule); z-index: 1; }
+.heads text { text-anchor: middle; font-weight: 600; } .heads .key { font-weight: 400; font-size: 11px; fill: var(--soft); }
+.heads .state { color: var(--soft); }
+.at { color: var(--soft); font-size: 12px; text-align: right; padding-right: 12px; font-variant-numeric: tabular-nums; }
+svg { display: block; } .life { stroke: var(--rule); stroke-width: 2; }
+g line, g path { stroke: var(--own); stroke-width: 1.6; fill: none; } g text { text-anchor: middle; font-size: 12px; fill: var(--ink); }
+g.seen line, g.seen path { stroke: var(--other); } g.seen line { stroke-dasharray: 5 4; }
+g.frame line, g.frame path { stroke: #aab4bf; } g.frame text { fill: var(--soft); font-size: 11px; }
+.state { white-space: nowrap; } .state b { font-size: 11px; font-weight: 500; padding: 1px 8px; border-radius: 9px; color: #fff; background: var(--other); }
+.state b.own { background: var(--own); } .state b.waits { opacity: .4; } .state b.first::before { content: "holds: "; }
+.frame { display: none; } #frames:checked ~ .diagram .frame { display: block; } #frames:checked ~ .diagram g.frame { display: inline; }
+.diagram g.frame { display: inline; }
+.body { margin: .2em 0 1em 84px; padding: .6em 1em; background: #f6f8fa; border-radius: 6px; font-size: 13px; }
+.body p { margin: 0 0 .5em; color: var(--soft); overflow-wrap: anywhere; } .both { display: grid; grid-template-columns: minmax(16em, 2fr) 4fr; gap: 2em; align-items: start; }
+pre { margin: 0; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; } table { border-collapse: collapse; font-size: 12px; } td { padding: 0 .5em; vertical-align: top; }
+td:first-child { color: var(--soft); text-align: right; } td code { overflow-wrap: anywhere; } td:nth-child(2) { width: 40%; } tr.tag code { color: var(--own); } tr.length code { color: #8a5a00; } tr.value code { color: #146c2e; }
+`;

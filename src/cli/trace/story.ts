@@ -1,32 +1,80 @@
-import type { WireFrame, WireMessage } from '../../inspect/frame.js';
+import { Client, type ClientOptions } from '../../client.js';
+import type { WireFrame, WireMessage } from '../../inspect/frames.js';
+import { prefix } from '../../kv/key-range.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
-import { fieldsOf } from '../frame-text.js';
-import { gloss, ME, type NameOf } from './gloss.js';
-import type { QueueState } from './queue-observer.js';
+import { monotonicMs } from '../../runtime/timers.js';
+import { fieldsOf } from '../frames.js';
+import { type ContenderOf, sentenceFor, THIS_CLIENT } from './sentences.js';
 
-/** Who takes part: a column of the diagram each. */
-interface Lane {
+/** The queue of a lock after a change. */
+export interface QueueState {
+  /** Milliseconds on the monotonic clock. */
+  readonly atMs: number;
+  readonly revision: bigint;
+  /** The change; undefined for the state at the start. */
+  readonly change: { readonly type: 'enters' | 'leaves'; readonly key: string } | undefined;
+  /** The queue keys in the order of the queue. */
+  readonly queue: readonly string[];
+}
+
+/** The states of a queue since the start of the observation. */
+export interface QueueObserver {
+  readonly states: readonly QueueState[];
+  stop(): Promise<void>;
+}
+
+/** Watches the queue of a lock with a client of its own, so that the trace shows the other contenders too. */
+export async function observeQueue(options: ClientOptions, name: string): Promise<QueueObserver> {
+  const states: QueueState[] = [];
+  const client = new Client(options);
+  const { header, kvs } = await client.range(prefix(`${name}/`), { keysOnly: true });
+  const createRevisions = new Map(kvs.map((kv) => [kv.keyText(), kv.createRevision]));
+  const note = (revision: bigint, change: QueueState['change']): void => {
+    const queue = [...createRevisions].sort(([, a], [, b]) => (a < b ? -1 : 1)).map(([key]) => key);
+    states.push({ atMs: monotonicMs(), revision, change, queue });
+  };
+  const follow = async (): Promise<void> => {
+    for await (const { type, kv } of client.watch(prefix(`${name}/`), { startRevision: header.revision + 1n })) {
+      const key = kv.keyText();
+      const isKnown = createRevisions.has(key);
+      if (type === 'put') createRevisions.set(key, kv.createRevision);
+      else createRevisions.delete(key);
+      // A put of an existing key, such as a proclamation, does not change the queue.
+      if (type === 'delete' || !isKnown) note(kv.modRevision, { type: type === 'put' ? 'enters' : 'leaves', key });
+    }
+  };
+  note(header.revision, undefined);
+  // The watch ends with the client. After an earlier failure, the rest of the trace is still useful.
+  follow().catch(() => {});
+  return { states, stop: () => client.close() };
+}
+
+/** A column of the diagram: this client, etcd or another contender. */
+interface Participant {
   readonly name: string;
-  /** Of a contender, the key that stands for it. */
+  /** The queue key of a contender. */
   readonly key: string | undefined;
 }
 
-/** One thing that happened, from one to another. */
+/** An arrow of the diagram. */
 export interface Step {
+  /** Milliseconds on the monotonic clock. */
   readonly atMs: number;
+  /** Index of the participant at the start of the arrow. */
   readonly from: number;
+  /** Index of the participant at the end of the arrow. */
   readonly to: number;
   readonly label: string;
-  /** `seen`: not of this client, but told by etcd to who watched. */
+  /** `seen` is a change by another contender, which the observer has seen. */
   readonly kind: 'message' | 'frame' | 'seen';
   readonly frame: WireFrame | undefined;
   readonly message: WireMessage | undefined;
-  /** The queue then, first come first. */
-  readonly line: readonly string[];
+  /** The queue keys at this time, in the order of the queue. */
+  readonly queue: readonly string[];
 }
 
 export interface Story {
-  readonly lanes: readonly Lane[];
+  readonly participants: readonly Participant[];
   readonly steps: readonly Step[];
   readonly states: readonly QueueState[];
   readonly ownKeys: ReadonlySet<string>;
@@ -34,89 +82,89 @@ export interface Story {
 
 const [CLIENT, ETCD] = [0, 1];
 
-/** A frame, with what its messages say. */
-interface ReadFrame {
+interface FrameWithFields {
   readonly frame: WireFrame;
   readonly messages: readonly { readonly message: WireMessage; readonly fields: JsonObject }[];
 }
 
-/** Puts in order what was told of the wire and what was seen of the queue. */
-export function storyOf(wireFrames: readonly WireFrame[], seen: readonly QueueState[]): Story {
-  const frames = wireFrames.map(read);
+/** Combines the frames of this client and the observed states of the queue, in the order of time. */
+export function storyOf(wireFrames: readonly WireFrame[], observed: readonly QueueState[]): Story {
+  const frames = wireFrames.map(withFields);
   const ownPuts = new Set(
     frames
       .filter(({ frame }) => frame.direction === 'sent')
       .flatMap(({ messages }) => messages.flatMap(({ fields }) => putKeys(fields))),
   );
-  const states = seen.map((state) => ({ ...state, atMs: Math.min(state.atMs, heardAtMs(frames, state.revision)) }));
-  const contenders = [...new Set(states.flatMap(({ change, line }) => [...line, ...(change ? [change.key] : [])]))];
+  // A change has happened when this client learns of it, even if the observer learns of it later.
+  const states = observed.map((state) => ({
+    ...state,
+    atMs: Math.min(state.atMs, learnedAtMs(frames, state.revision)),
+  }));
+  const contenders = [...new Set(states.flatMap(({ change, queue }) => [...queue, ...(change ? [change.key] : [])]))];
   const ownKeys = new Set(contenders.filter((key) => ownPuts.has(key)));
   const others = contenders.filter((key) => !ownKeys.has(key));
-  const lanes: Lane[] = [
-    { name: 'this client', key: [...ownKeys][0] },
+  const participants: Participant[] = [
+    { name: THIS_CLIENT, key: [...ownKeys][0] },
     { name: 'etcd', key: undefined },
     ...others.map((key, index) => ({ name: `contender ${index + 1}`, key })),
   ];
-  const laneOf = (key: string): number => lanes.findIndex((lane) => lane.key === key);
-  const nameOf: NameOf = (key) => (ownKeys.has(key) ? ME : lanes[laneOf(key)]?.name);
-  const lineAt = (atMs: number): readonly string[] => states.findLast((state) => state.atMs <= atMs)?.line ?? [];
-  // Seen first, so that what was heard at the same time comes after what it tells of.
+  const indexOf = (key: string): number => participants.findIndex((each) => each.key === key);
+  const contenderOf: ContenderOf = (key) => (ownKeys.has(key) ? THIS_CLIENT : participants[indexOf(key)]?.name);
+  const queueAt = (atMs: number): readonly string[] => states.findLast((state) => state.atMs <= atMs)?.queue ?? [];
+  // Observed changes come first, so that the stable sort puts a message after a change at the same time.
   const steps: Step[] = [];
-  for (const { atMs, change, line } of states) {
+  for (const { atMs, change, queue } of states) {
     if (change === undefined || ownKeys.has(change.key)) continue;
-    const label = change.type === 'enters' ? 'gets in line' : 'leaves';
-    const [from, to] = [laneOf(change.key), ETCD];
-    steps.push({ atMs, from, to, label, kind: 'seen', frame: undefined, message: undefined, line });
+    const [from, to, label] = [indexOf(change.key), ETCD, `${change.type} the queue`];
+    steps.push({ atMs, from, to, label, kind: 'seen', frame: undefined, message: undefined, queue });
   }
-  const asked = new Map<string, JsonObject>();
-  for (const each of frames) steps.push(...stepsOf(each, lineAt(each.frame.atMs), nameOf, asked));
-  return { lanes, steps: steps.sort((a, b) => a.atMs - b.atMs), states, ownKeys };
+  /** The latest request of each stream. */
+  const requests = new Map<string, JsonObject>();
+  for (const each of frames) steps.push(...stepsOf(each, queueAt(each.frame.atMs), contenderOf, requests));
+  return { participants, steps: steps.sort((a, b) => a.atMs - b.atMs), states, ownKeys };
 }
 
-function read(frame: WireFrame): ReadFrame {
+function withFields(frame: WireFrame): FrameWithFields {
   const messages = frame.detail.kind === 'data' ? frame.detail.messages : [];
   return { frame, messages: messages.map((message) => ({ message, fields: fieldsOf(message) })) };
 }
 
-/** `asked`: the latest request of each stream. */
 function stepsOf(
-  { frame, messages }: ReadFrame,
-  line: readonly string[],
-  nameOf: NameOf,
-  asked: Map<string, JsonObject>,
+  { frame, messages }: FrameWithFields,
+  queue: readonly string[],
+  contenderOf: ContenderOf,
+  requests: Map<string, JsonObject>,
 ): Step[] {
   const stream = `${frame.connection}:${frame.streamId}`;
-  const [from, to] = frame.direction === 'sent' ? [CLIENT, ETCD] : [ETCD, CLIENT];
-  const { atMs } = frame;
-  if (messages.length === 0) {
-    const label = [frame.type, ...frame.flags].join(' ');
-    return [{ atMs, from, to, label, kind: 'frame', frame, message: undefined, line }];
-  }
+  const isSent = frame.direction === 'sent';
+  const common = { atMs: frame.atMs, from: isSent ? CLIENT : ETCD, to: isSent ? ETCD : CLIENT, frame, queue };
+  if (messages.length === 0)
+    return [{ ...common, label: [frame.type, ...frame.flags].join(' '), kind: 'frame', message: undefined }];
   return messages.map(({ message, fields }) => {
-    const label = gloss(message, fields, nameOf, asked.get(stream));
-    if (frame.direction === 'sent') asked.set(stream, fields);
-    return { atMs, from, to, label, kind: 'message', frame, message, line };
+    const label = sentenceFor(message, fields, contenderOf, requests.get(stream));
+    if (isSent) requests.set(stream, fields);
+    return { ...common, label, kind: 'message', message };
   });
 }
 
-/** What the client has heard of it has happened, though who watched for us may hear of it later. */
-function heardAtMs(frames: readonly ReadFrame[], revision: bigint): number {
-  const heard = frames.find(
+/** When this client received a response with this revision or a later one; `Infinity` if it never did. */
+function learnedAtMs(frames: readonly FrameWithFields[], revision: bigint): number {
+  const found = frames.find(
     ({ frame, messages }) =>
       frame.direction === 'received' && messages.some(({ fields }) => revisionIn(fields) >= revision),
   );
-  return heard === undefined ? Number.POSITIVE_INFINITY : heard.frame.atMs;
+  return found?.frame.atMs ?? Number.POSITIVE_INFINITY;
 }
 
 function revisionIn({ header }: JsonObject): bigint {
   return isJsonObject(header) ? BigInt(String(header.revision ?? 0)) : 0n;
 }
 
-/** The keys that are put by a request. */
+/** The keys that a request puts, at any depth. */
 function putKeys(json: JsonObject): readonly string[] {
   return Object.entries(json).flatMap(([name, value]) => {
     if (name === 'request_put' || name === 'put') return [String((value as JsonObject).key)];
-    const within: readonly JsonValue[] = Array.isArray(value) ? value : [value];
-    return within.flatMap((each) => (typeof each === 'object' && each !== null ? putKeys(each as JsonObject) : []));
+    const nested: readonly JsonValue[] = Array.isArray(value) ? value : [value];
+    return nested.flatMap((each) => (typeof each === 'object' && each !== null ? putKeys(each as JsonObject) : []));
   });
 }

@@ -1,5 +1,5 @@
-// What Go's client does with a name, for tests to meet it there: interop ENDPOINT PRIMITIVE NAME. Tells on a line of its
-// own when it has come so far, and goes on when it is given a line.
+// Uses one primitive of Go's client under a name that a test uses too: interop ENDPOINT PRIMITIVE NAME. Prints "in" when
+// it has entered, reads a line, leaves, and prints "out".
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 	check(err)
 	ctx := context.Background()
 	input := bufio.NewReader(os.Stdin)
-	// Tells that it is there, waits for its cue, leaves and tells that too.
+	// Prints "in", waits for a line, leaves, and prints "out".
 	stay := func(leave func() error) {
 		fmt.Println("in")
 		_, err := input.ReadString('\n')

@@ -3,50 +3,50 @@ import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { monotonicMs, pause } from '../runtime/timers.js';
 
 const POLL_MS = 20;
-/** A dead process looks alive until its parent asks for its exit code. In a container, process 1 may never ask. */
+/** A dead process looks alive until its parent reads its exit code. In a container, process 1 may never do so. */
 const REAPING_MS = 1_000;
-/** For how long a command may be busy stopping by itself, as an editor that restores the screen first. */
+/** Longest time for a command to stop by itself, such as an editor that restores the screen first. */
 const STOPPING_MS = 200;
 
-/** Says which processes belong to a command. Plain data, because the guard is sent it. */
+/** Identifies the processes of a command. Plain data, because the guard process receives it as JSON. */
 export interface CommandProcesses {
-  /** The process that was started; undefined before it is known. */
+  /** ID of the started process; undefined before the start. */
   readonly pid: number | undefined;
   /**
    * Whether the command leads a session and a process group of its own. Otherwise it shares the session of this program,
    * and with it the controlling terminal.
    */
   readonly ownGroup: boolean;
-  /** The session of the command where it has no group of its own; undefined where it is not known. */
+  /** The session of a command without a group of its own; undefined if it is unknown. */
   readonly session: number | undefined;
-  /** Entries of its environment, `NAME=value`, that no other command has. The processes that it starts inherit them. */
+  /** Entries of the environment, `NAME=value`, that only this command has. The processes that it starts inherit them. */
   readonly marks: readonly string[];
 }
 
 interface Process {
   readonly pid: number;
   readonly parent: number;
-  /** The letter of `ps`: T is stopped, Z is dead. */
+  /** State letter of `ps`: T is stopped, Z is dead. */
   readonly state: string;
-  readonly session: number | undefined;
-  /** The foreground process group of its controlling terminal. */
-  readonly foreground: number | undefined;
   readonly group: number;
+  readonly session?: number;
+  /** The foreground process group of its controlling terminal. */
+  readonly foreground?: number;
 }
 
-/** Sends a signal to every process of the command; 0 only looks for them. Returns whether there was one. */
+/** Sends a signal to every process of the command; 0 sends nothing. Returns whether the command has a live process. */
 export function signalCommand(command: CommandProcesses, name: NodeJS.Signals | 0): boolean {
   if (command.pid !== undefined && command.ownGroup) return send(-command.pid, name);
   return processesOf(command).filter(({ pid }) => send(pid, name)).length > 0;
 }
 
-/** Sends SIGKILL to every process of the command, again and again: one may start another meanwhile. */
+/** Sends SIGKILL to every process of the command. Repeats this, because a process may start another one meanwhile. */
 export async function killCommand(command: CommandProcesses): Promise<void> {
   const endMs = monotonicMs() + REAPING_MS;
   while (signalCommand(command, 'SIGKILL') && monotonicMs() < endMs) await pause(POLL_MS);
 }
 
-/** Waits until no process of the command is left, but no longer than that, and sends SIGKILL to the rest. */
+/** Waits until every process of the command has ended. Sends SIGKILL to the rest after `graceMs`. */
 export async function killCommandAfter(command: CommandProcesses, graceMs: number): Promise<void> {
   const endMs = monotonicMs() + graceMs;
   for (;;) {
@@ -58,9 +58,9 @@ export async function killCommandAfter(command: CommandProcesses, graceMs: numbe
 }
 
 /**
- * Stops every process of the command. Where the terminal has sent it the signal that stopped this program, the command is
- * given time to stop by itself first. SIGSTOP, because a process group of its own is one that the system calls orphaned,
- * in which the other signals stop nothing.
+ * Stops every process of the command. If the terminal has sent the stop signal to the command too, the command first gets
+ * time to stop by itself. This function sends SIGSTOP, because the other stop signals do nothing in a process group of its
+ * own, which the system calls orphaned.
  */
 export async function stopCommand(command: CommandProcesses): Promise<void> {
   const endMs = monotonicMs() + STOPPING_MS;
@@ -69,7 +69,7 @@ export async function stopCommand(command: CommandProcesses): Promise<void> {
   signalCommand(command, 'SIGSTOP');
 }
 
-/** Whether this process has a controlling terminal, whatever its standard input is. */
+/** Whether this process has a controlling terminal. Its standard input may be something else. */
 export function hasTerminal(): boolean {
   try {
     closeSync(openSync('/dev/tty', 'r'));
@@ -79,18 +79,18 @@ export function hasTerminal(): boolean {
   }
 }
 
-/** Whether what is typed on the terminal to raise a signal may raise it in this process. */
+/** Whether the terminal may send the signals of Ctrl-C and Ctrl-\ to this process. */
 export function mayBeInForeground(): boolean {
   const self = readProcess('self');
   return self === undefined || self.foreground === self.group;
 }
 
-/** The session of this process; undefined where the system has no /proc. */
+/** The session of this process; undefined if the system has no /proc. */
 export function ownSession(): number | undefined {
   return readProcess('self')?.session;
 }
 
-/** Returns whether there was a process to send it to. */
+/** Returns whether the process exists. */
 function send(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, name);
@@ -99,7 +99,7 @@ function send(pid: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** The live ones among the process that was started, its descendants, and those whose parents have ended. */
+/** The live processes of a command: the started process, its descendants, and descendants whose parents have ended. */
 function processesOf({ pid, session, marks }: CommandProcesses): readonly Process[] {
   const all = listProcesses().filter((each) => session === undefined || each.session === session);
   const members = new Set(pid === undefined ? [] : [pid]);
@@ -112,40 +112,33 @@ function processesOf({ pid, session, marks }: CommandProcesses): readonly Proces
 }
 
 function listProcesses(): readonly Process[] {
-  if (readProcess('self') === undefined) return listedByPs();
+  if (readProcess('self') === undefined) return listWithPs();
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(readProcess)
     .filter((each) => each !== undefined);
 }
 
-/** See proc(5). */
+/** Reads /proc/PID/stat: see proc(5). */
 function readProcess(name: string): Process | undefined {
   try {
     const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
-    // The name of the program stands in parentheses, and may hold any character.
+    // The program name in parentheses may contain any character, even a parenthesis.
     const [state = '', ...numbers] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    const [parent = 0, group = 0, session = 0, , foreground] = numbers.map(Number);
-    return { pid: Number.parseInt(stat, 10), parent, state, session, foreground, group };
+    const [parent = 0, group = 0, session = 0, , foreground = 0] = numbers.map(Number);
+    return { pid: Number.parseInt(stat, 10), parent, state, group, session, foreground };
   } catch {
     return undefined;
   }
 }
 
-/** Where there is no /proc, as on macOS. Processes whose parents have ended are not found there. */
-function listedByPs(): readonly Process[] {
+/** For systems without /proc, such as macOS. There, descendants whose parents have ended are not found. */
+function listWithPs(): readonly Process[] {
   try {
     const lines = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,pgid=,stat='], { encoding: 'utf8' }).trim().split('\n');
     return lines.map((line) => {
       const [pid, parent, group, state = ''] = line.trim().split(/\s+/);
-      return {
-        pid: Number(pid),
-        parent: Number(parent),
-        group: Number(group),
-        state: state.slice(0, 1),
-        session: undefined,
-        foreground: undefined,
-      };
+      return { pid: Number(pid), parent: Number(parent), group: Number(group), state: state.slice(0, 1) };
     });
   } catch {
     return [];
@@ -157,7 +150,7 @@ function isMarked(pid: number, marks: readonly string[]): boolean {
     const environment = new Set(readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0'));
     return marks.every((mark) => environment.has(mark));
   } catch {
-    // It has ended, or belongs to another user.
+    // The process has ended, or belongs to another user.
     return false;
   }
 }

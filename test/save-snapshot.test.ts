@@ -2,20 +2,20 @@ import { createHash, randomBytes } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { methods } from '../../src/gen/methods.js';
-import type { Client } from '../../src/index.js';
-import { saveSnapshot } from '../../src/node/index.js';
-import { openClient } from '../support/client.js';
-import { errorOf } from '../support/errors.js';
-import { ownEtcd } from '../support/own-etcd.js';
-import { scriptedAnswers, scriptedServer } from '../support/scripted-server.js';
-import { temporaryFolder } from '../support/temporary-folder.js';
+import { methods } from '../src/gen/methods.js';
+import type { Client } from '../src/index.js';
+import { saveSnapshot } from '../src/node.js';
+import { openClient } from './support/client.js';
+import { errorOf } from './support/errors.js';
+import { ownEtcd } from './support/own-etcd.js';
+import { scriptedAnswers, scriptedServer } from './support/scripted-server.js';
+import { temporaryFolder } from './support/temporary-folder.js';
 
 function newPath(): string {
   return join(temporaryFolder(), 'etcd.db');
 }
 
-/** With more than is written at a time, and no more: the shared member has what all tests have put. */
+/** A member with a little more data than one write of `saveSnapshot`. The shared member would have the data of all tests. */
 async function filled(): Promise<{ readonly etcd: Client; readonly endpoint: string }> {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });
@@ -23,7 +23,7 @@ async function filled(): Promise<{ readonly etcd: Client; readonly endpoint: str
   return { etcd, endpoint: endpoints[0] as string };
 }
 
-test('a snapshot is saved whole, for its owner alone, in place of an older one', async () => {
+test('saveSnapshot replaces an older file by a complete one that only the owner may read', async () => {
   const path = newPath();
   const { etcd, endpoint } = await filled();
   for (let round = 0; round < 2; round += 1) {
@@ -32,7 +32,7 @@ test('a snapshot is saved whole, for its owner alone, in place of an older one',
   }
 });
 
-test('of a snapshot that is not whole nothing is left, and the one of before stays', async () => {
+test('saveSnapshot keeps the older file and leaves no other file when the snapshot is damaged', async () => {
   const path = newPath();
   const { etcd, endpoint: whole } = await filled();
   const size = await saveSnapshot(etcd, whole, path);
@@ -48,7 +48,7 @@ test('of a snapshot that is not whole nothing is left, and the one of before sta
   expect([readdirSync(dirname(path)), statSync(path).size]).toEqual([['etcd.db'], size]);
 });
 
-test('saves of the same path at the same time do not get into each other', async () => {
+test('saveSnapshot writes a valid file when five calls save to the same path at the same time', async () => {
   const path = newPath();
   const { etcd, endpoint } = await filled();
   const sizes = await Promise.all(Array.from({ length: 5 }, () => saveSnapshot(etcd, endpoint, path)));
@@ -59,7 +59,7 @@ test('saves of the same path at the same time do not get into each other', async
   expect(readdirSync(dirname(path))).toEqual(['etcd.db']);
 });
 
-test('a snapshot to a link is saved where it leads, and to what is no file nothing is', async () => {
+test('saveSnapshot follows a link to a file, and refuses a path that is not a file', async () => {
   const path = newPath();
   const { etcd, endpoint } = await filled();
   writeFileSync(path, 'older');

@@ -1,13 +1,12 @@
 import { expect, test } from 'vitest';
-import { frameRows } from '../../src/cli/frame-rows.js';
+import { frameRows } from '../../src/cli/frames.js';
 import { openByteStream } from '../../src/host/node.js';
-import type { WireFrame } from '../../src/inspect/frame.js';
-import { tapped } from '../../src/inspect/tap.js';
+import { tapped, type WireFrame } from '../../src/inspect/frames.js';
 import { http2 } from '../../src/transport/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 
-/** Of calls with a token, a large value and an error, and of a watch. */
+/** The frames of calls with a token, a large value and an error, and of a watch. */
 async function framesOfCalls(): Promise<WireFrame[]> {
   const { endpoints } = await authEtcd();
   const frames: WireFrame[] = [];
@@ -22,7 +21,7 @@ async function framesOfCalls(): Promise<WireFrame[]> {
   return frames;
 }
 
-test('every byte of a frame is in one row, in order', async () => {
+test('frameRows puts every byte of a frame into one row, in order', async () => {
   const frames = await framesOfCalls();
   expect(frames.map(({ type }) => type)).toEqual(
     expect.arrayContaining(['PREFACE', 'SETTINGS', 'HEADERS', 'DATA', 'RST_STREAM', 'GOAWAY']),
@@ -38,14 +37,14 @@ test('every byte of a frame is in one row, in order', async () => {
   }
 });
 
-test('a row tells no token and no password', async () => {
-  const told = (await framesOfCalls()).flatMap((frame) => frameRows(frame).map(({ text }) => text)).join('\n');
-  expect(told).toContain('token: (not shown)');
-  expect(told).not.toContain(USER.password);
-  expect(told).not.toMatch(TOKEN);
+test('frameRows shows no token and no password', async () => {
+  const shown = (await framesOfCalls()).flatMap((frame) => frameRows(frame).map(({ text }) => text)).join('\n');
+  expect(shown).toContain('token: (not shown)');
+  expect(shown).not.toContain(USER.password);
+  expect(shown).not.toMatch(TOKEN);
 });
 
-test('what is no message has a row of its own', () => {
+test('frameRows puts the rest of a malformed message into a row of its own', () => {
   const answer = { method: '/etcdserverpb.KV/Put', typeName: 'etcdserverpb.PutRequest' };
   const bytes = Uint8Array.of(0x0a, 1, 0x61, 0x12, 9, 0x62);
   const whole = Uint8Array.of(0, 0, 11, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 6, ...bytes);

@@ -1,0 +1,88 @@
+import { InvalidArgumentError } from 'commander';
+import { EtcdError } from '../errors/etcd-error.js';
+import type { Codec } from '../protobuf/codec.js';
+import {
+  type BytesFromJson,
+  type BytesToJson,
+  type FromJsonOptions,
+  fromBase64,
+  fromJson,
+  toBase64,
+} from '../protobuf/json.js';
+import { toBytes } from '../runtime/bytes.js';
+import { CliError, ExitCode } from './exit-code.js';
+import { BASE64_PREFIX, textOrBase64 } from './output.js';
+
+/** Parses a count or a revision, which is at least 0. @throws InvalidArgumentError */
+export function int64(text: string): bigint {
+  const value = /^\d{1,19}$/.test(text) ? BigInt(text) : -1n;
+  if (value < 0n || value >= 2n ** 63n) throw new InvalidArgumentError('Allowed: a whole number from 0 to 2^63 - 1.');
+  return value;
+}
+
+/** Parses a lease ID in hexadecimal, as etcdctl prints it. @throws InvalidArgumentError */
+export function leaseId(text: string): bigint {
+  const value = /^[0-9a-f]{1,16}$/i.test(text) ? BigInt(`0x${text}`) : 0n;
+  if (value === 0n || value >= 2n ** 63n)
+    throw new InvalidArgumentError('Allowed: a lease ID in hexadecimal, such as 694d8c1b2f4a3e01.');
+  return value;
+}
+
+/** Parses the TTL of a lease. @throws InvalidArgumentError */
+export function seconds(text: string): number {
+  const value = /^\d{1,10}$/.test(text) ? Number(text) : 0;
+  if (value === 0) throw new InvalidArgumentError('Allowed: a whole number of seconds, 1 or more.');
+  return value;
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** Parses a duration such as "500ms", "5s" or "1m30s" to milliseconds. @throws InvalidArgumentError */
+export function durationMs(text: string): number {
+  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];
+  if (parts.length === 0 || parts.map(([part]) => part).join('') !== text)
+    throw new InvalidArgumentError('Allowed: a duration such as 500ms, 5s or 1m30s.');
+  return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (UNIT_MS[unit] as number), 0);
+}
+
+/** Parses a duration that must be longer than 0 to milliseconds. @throws InvalidArgumentError */
+export function timeLimitMs(text: string): number {
+  const ms = durationMs(text);
+  if (ms > 0) return ms;
+  throw new InvalidArgumentError('Allowed: a duration longer than 0, such as 500ms.');
+}
+
+/** How bytes appear in JSON: in base64, as etcd's gateway has them, or as text with the flag --text. */
+export function bytesAs(text: boolean): { readonly bytesFromJson: BytesFromJson; readonly bytesToJson: BytesToJson } {
+  if (!text) return { bytesFromJson: fromBase64, bytesToJson: toBase64 };
+  const bytesFromJson = (value: string, argument: string): Uint8Array =>
+    value.startsWith(BASE64_PREFIX)
+      ? fromBase64(value.slice(BASE64_PREFIX.length), argument)
+      : toBytes(value, argument);
+  return { bytesFromJson, bytesToJson: textOrBase64 };
+}
+
+/** Matches strings, and whole numbers that JSON.parse may round because they are longer than 53 bits. */
+const STRING_OR_LONG_INTEGER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\b\d{16,20}\b(?![.eE\d])/gs;
+
+/**
+ * Parses a message in JSON. 64-bit integers may be numbers in place of strings.
+ *
+ * @param source Where the text comes from, for errors.
+ * @throws CliError, which says which part of the text is wrong.
+ */
+export function messageFrom<T>(codec: Codec<T>, text: string, source: string, options: FromJsonOptions): T {
+  let json: unknown;
+  try {
+    json = JSON.parse(text.replace(STRING_OR_LONG_INTEGER, (found) => (found.startsWith('"') ? found : `"${found}"`)));
+  } catch (error) {
+    throw new CliError(ExitCode.DATA, `${source} is not JSON: ${(error as Error).message}`);
+  }
+  try {
+    return fromJson(codec, json, options);
+  } catch (error) {
+    if (error instanceof EtcdError && error.reason === 'InvalidInput')
+      throw new CliError(ExitCode.DATA, `${source}: ${error.message}`);
+    throw error;
+  }
+}

@@ -1,0 +1,266 @@
+import type { Command } from 'commander';
+import type { BidiStream } from '../../channel/message-stream.js';
+import type { Client } from '../../client.js';
+import { comments } from '../../gen/comments.js';
+import { enumValues, messageFields } from '../../gen/descriptors.js';
+import { methods } from '../../gen/methods.js';
+import { explain, type Span } from '../../inspect/explain.js';
+import { type FromJsonOptions, type JsonObject, toBase64, toJson } from '../../protobuf/json.js';
+import { type AnyMethod, allMethods } from '../../protobuf/method-table.js';
+import type { FieldDescriptor } from '../../protobuf/schema.js';
+import { hexOf, textOf } from '../../runtime/bytes.js';
+import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-prefix.js';
+import { bytesAs, messageFrom } from '../arguments.js';
+import { type Context, contextOf, type Io, linesOf, readAll, withClient } from '../context.js';
+import { CliError, ExitCode } from '../exit-code.js';
+import { spanText, typeText } from '../frames.js';
+
+export function addRpcCommands(program: Command, io: Io): void {
+  program
+    .command('call')
+    .argument('<method>', 'SERVICE/METHOD, such as KV/Range')
+    .argument('[json]', 'the request; - reads standard input, with one message a line for a stream')
+    .option('--text', 'bytes are text, not base64')
+    .description("call any RPC with protobuf's JSON; streams are JSON lines")
+    .action(async (name: string, json: string | undefined, flags: { readonly text?: boolean }, command: Command) => {
+      await call(contextOf(io, command), methodNamed(name), json, flags.text ?? false);
+    });
+  program
+    .command('list')
+    .description('list every RPC')
+    .action((_, command: Command) => list(contextOf(io, command)));
+  program
+    .command('describe')
+    .argument('<name>', 'an RPC, a service, a message or an enum, such as KV/Txn, Watch or RangeRequest')
+    .description('print a definition from the .proto files')
+    .action((name: string, _, command: Command) => describe(contextOf(io, command), name));
+  program
+    .command('decode')
+    .argument('<message>', 'type of the message, such as PutRequest')
+    .argument('<hex...>', 'bytes of the message in hexadecimal')
+    .description('explain each byte of a message')
+    .action((name: string, hex: string[], _, command: Command) => {
+      printSpans(contextOf(io, command), messageNamed(name), bytesOf(hex.join('')));
+    });
+}
+
+type Unary = (request: unknown, options: Context['call']) => Promise<unknown>;
+type ServerStreaming = (request: unknown, options: Context['call']) => AsyncIterable<unknown>;
+type Bidi = (options: Context['call']) => BidiStream<unknown, unknown>;
+
+async function call(context: Context, method: AnyMethod, json: string | undefined, text: boolean): Promise<void> {
+  const { io, out, call: options } = context;
+  const { bytesFromJson, bytesToJson } = bytesAs(text);
+  const fromJson: FromJsonOptions = { bytesFromJson };
+  const parse = (message: string): unknown => messageFrom(method.request, message, 'the request', fromJson);
+  const print = (response: unknown): void => out.json(toJson(method.response, response, bytesToJson));
+  await withClient(context, async (client) => {
+    const stub = stubOf(client, method);
+    if (method.kind === 'bidi-streaming') {
+      const stream = (stub as Bidi)(options);
+      const sending = sendAll(stream, json === '-' || json === undefined ? linesOf(io) : [json], parse);
+      sending.catch(() => stream.cancel());
+      for await (const response of stream) print(response);
+      return sending;
+    }
+    const request = parse(json === '-' ? textOf(await readAll(io)) : (json ?? '{}'));
+    if (method.kind === 'unary') return print(await (stub as Unary)(request, options));
+    for await (const response of (stub as ServerStreaming)(request, options)) print(response);
+  });
+}
+
+async function sendAll(
+  stream: BidiStream<unknown, unknown>,
+  lines: AsyncIterable<string> | Iterable<string>,
+  parse: (line: string) => unknown,
+): Promise<void> {
+  for await (const line of lines) if (line.trim() !== '') stream.send(parse(line) as object);
+  stream.end();
+}
+
+/** The function of the client's `raw` services that calls this method. */
+function stubOf(client: Client, { path }: AnyMethod): unknown {
+  for (const [service, table] of Object.entries(methods)) {
+    for (const [name, method] of Object.entries(table)) {
+      if (method.path === path) return (client.raw as Record<string, Record<string, unknown>>)[service]?.[name];
+    }
+  }
+  return undefined;
+}
+
+/** @throws CliError, which suggests RPCs of the same service. */
+function methodNamed(name: string): AnyMethod {
+  const method = findMethod(name);
+  if (method !== undefined) return method;
+  const [service = ''] = name.split('/');
+  const near = allMethods.filter((each) => shortPath(each).toLowerCase().startsWith(service.toLowerCase()));
+  const allowed = near.length === 0 ? 'an RPC that etcdwire list prints' : near.map(shortPath).join(', ');
+  throw new CliError(ExitCode.USAGE, `no RPC ${name}; allowed: ${allowed}`);
+}
+
+/** Finds an RPC by a name in any case: KV/Range, etcdserverpb.KV/Range or /etcdserverpb.KV/Range. */
+export function findMethod(name: string): AnyMethod | undefined {
+  return allMethods.find((each) =>
+    [each.path, each.path.slice(1), shortPath(each)].some((path) => path.toLowerCase() === name.toLowerCase()),
+  );
+}
+
+/** The path of a method without its package, such as KV/Range. */
+function shortPath({ path }: AnyMethod): string {
+  return path.slice(path.lastIndexOf('.', path.lastIndexOf('/')) + 1);
+}
+
+/** The name of a method in the table of comments, such as etcdserverpb.KV.Range. */
+function commentName({ path }: AnyMethod): string {
+  return path.slice(1).replace('/', '.');
+}
+
+function list({ out }: Context): void {
+  const rows = allMethods.map((method) => ({
+    path: method.path.slice(1),
+    kind: method.kind,
+    request: method.request.typeName,
+    response: method.response.typeName,
+    comment: comments[commentName(method)] ?? '',
+  }));
+  if (out.format === 'json') return out.json(rows);
+  if (out.format === 'simple') {
+    for (const { path } of rows) out.line(path);
+    return;
+  }
+  const firstSentence = (text: string): string => text.replaceAll('\n', ' ').replace(/(?<=[.:])\s.*$/, '');
+  out.table(
+    ['RPC', 'KIND', 'DESCRIPTION'],
+    rows.map(({ path, kind, comment }) => [path, kind, firstSentence(comment)]),
+  );
+}
+
+/** A definition in a .proto file. */
+interface Definition {
+  readonly name: string;
+  readonly kind: 'rpc' | 'service' | 'message' | 'enum';
+  readonly comment: string;
+  readonly members: readonly DefinitionMember[];
+}
+
+interface DefinitionMember {
+  /** The declaration in the .proto file. */
+  readonly declaration: string;
+  readonly comment: string;
+}
+
+function describe({ out }: Context, name: string): void {
+  const method = findMethod(name);
+  const definition =
+    method === undefined
+      ? (typeDefinition(name) ?? serviceDefinition(name))
+      : definitionOf(commentName(method), 'rpc', [{ declaration: rpcDeclaration(method), comment: '' }]);
+  if (definition === undefined)
+    throw new CliError(
+      ExitCode.USAGE,
+      `no RPC, service, message or enum ${name}; allowed: an RPC that etcdwire list prints, or a type of its messages`,
+    );
+  if (out.format === 'json') out.json({ ...definition, members: definition.members.map((each) => ({ ...each })) });
+  else out.line(protoText(definition));
+}
+
+function definitionOf(name: string, kind: Definition['kind'], members: readonly DefinitionMember[]): Definition {
+  return { name, kind, comment: comments[name] ?? '', members };
+}
+
+function memberOf(name: string, declaration: string): DefinitionMember {
+  return { declaration, comment: comments[name] ?? '' };
+}
+
+function serviceDefinition(name: string): Definition | undefined {
+  const serviceOf = ({ path }: AnyMethod): string => path.slice(1, path.lastIndexOf('/'));
+  const found = allMethods.filter((each) => serviceOf(each) === name || shortPath(each).split('/')[0] === name);
+  const [first] = found;
+  if (first === undefined) return undefined;
+  const members = found.map((each) => memberOf(commentName(each), rpcDeclaration(each)));
+  return definitionOf(serviceOf(first), 'service', members);
+}
+
+function typeDefinition(name: string): Definition | undefined {
+  const message = Object.keys(messageFields).find((each) => isNamed(each, name));
+  if (message !== undefined) {
+    const fields = messageFields[message] as readonly FieldDescriptor[];
+    const members = fields.map((field) => memberOf(`${message}.${field.name}`, fieldDeclaration(field)));
+    return definitionOf(message, 'message', members);
+  }
+  const type = Object.keys(enumValues).find((each) => isNamed(each, name));
+  if (type === undefined) return undefined;
+  const values = Object.entries(enumValues[type] as Readonly<Record<string, number>>);
+  const members = values.map(([value, number]) => memberOf(`${type}.${value}`, `${value} = ${number}`));
+  return definitionOf(type, 'enum', members);
+}
+
+/** Whether `name` is the name of the type, with or without its package and in any case. */
+function isNamed(typeName: string, name: string): boolean {
+  return `.${typeName}`.toLowerCase().endsWith(`.${name}`.toLowerCase());
+}
+
+function rpcDeclaration({ path, kind, request, response }: AnyMethod): string {
+  const sent = `${kind === 'bidi-streaming' ? 'stream ' : ''}${request.typeName}`;
+  const returned = `${kind === 'unary' ? '' : 'stream '}${response.typeName}`;
+  return `rpc ${path.slice(path.lastIndexOf('/') + 1)}(${sent}) returns (${returned})`;
+}
+
+function fieldDeclaration({ number, name, type, repeated, oneof }: FieldDescriptor): string {
+  const choice = oneof === undefined ? '' : `  // one of ${oneof}`;
+  return `${repeated ? 'repeated ' : ''}${typeText(type)} ${name} = ${number}${choice}`;
+}
+
+function protoText({ name, kind, comment, members }: Definition): string {
+  const note = (text: string, indent: string): string[] =>
+    text === '' ? [] : text.split('\n').map((line) => `${indent}// ${line}`);
+  if (kind === 'rpc') return [...note(comment, ''), ...members.map(({ declaration }) => declaration)].join('\n');
+  const body = members.flatMap((each) => [...note(each.comment, '  '), `  ${each.declaration}`]);
+  return [...note(comment, ''), `${kind} ${name} {`, ...body, '}'].join('\n');
+}
+
+/** @throws CliError */
+function messageNamed(name: string): string {
+  const found = Object.keys(messageFields).find((each) => isNamed(each, name));
+  if (found !== undefined) return found;
+  throw new CliError(
+    ExitCode.USAGE,
+    `no message ${name}; allowed: a message that etcdwire describe prints, such as RangeRequest`,
+  );
+}
+
+/** @throws CliError */
+function bytesOf(text: string): Uint8Array {
+  const hex = text.replaceAll(/\s|0x/g, '');
+  if (!/^(?:[0-9a-f]{2})*$/i.test(hex))
+    throw new CliError(ExitCode.DATA, 'hex: got other characters; allowed: pairs of hexadecimal digits');
+  const bytes = Uint8Array.from(Buffer.from(hex, 'hex'));
+  // No message begins with the byte 0, but the prefix of an uncompressed gRPC message does.
+  if (bytes[0] === 0 && bytes.length >= MESSAGE_PREFIX_BYTES)
+    throw new CliError(
+      ExitCode.DATA,
+      `hex: got the ${MESSAGE_PREFIX_BYTES} bytes of a gRPC prefix first; allowed: the message after them`,
+    );
+  return bytes;
+}
+
+function printSpans({ out }: Context, typeName: string, bytes: Uint8Array): void {
+  for (const span of explain(typeName, bytes)) {
+    if (out.format === 'json') out.json(spanJson(span, bytes));
+    else out.line(spanText(span, bytes));
+  }
+}
+
+function spanJson({ start, end, depth, part, number, wireType, field, value }: Span, bytes: Uint8Array): JsonObject {
+  const plain = value instanceof Uint8Array ? toBase64(value) : typeof value === 'bigint' ? String(value) : value;
+  return {
+    offset: start,
+    hex: hexOf(bytes.subarray(start, end)),
+    depth,
+    part,
+    number,
+    wireType,
+    ...(field === undefined ? {} : { field: field.name, type: typeText(field.type) }),
+    ...(plain === undefined ? {} : { value: plain }),
+  };
+}

@@ -1,0 +1,213 @@
+import { EtcdError } from '../errors/etcd-error.js';
+import { explain, headerSpans, type Span } from '../inspect/explain.js';
+import type { WireFrame, WireMessage } from '../inspect/frames.js';
+import { decode } from '../protobuf/codec.js';
+import { enumName, type JsonObject, toJson } from '../protobuf/json.js';
+import { methodByPath } from '../protobuf/method-table.js';
+import type { FieldType } from '../protobuf/schema.js';
+import { hexOf } from '../runtime/bytes.js';
+import { FRAME_HEADER_BYTES } from '../transport/http2/frame.js';
+import type { HeaderField } from '../transport/http2/hpack/static-table.js';
+import { MESSAGE_PREFIX_BYTES } from '../transport/http2/message-prefix.js';
+import { SETTING_BYTES } from '../transport/http2/settings.js';
+import { escapeControls, quoted, textOrBase64 } from './output.js';
+
+/** Formats a frame as one line of text. */
+export function frameText(frame: WireFrame, startMs: number): string {
+  const { direction, connection, streamId, type, flags } = frame;
+  const time = `${(frame.atMs - startMs).toFixed(1).padStart(9)} ms`;
+  const stream = streamId === 0 ? `${connection}` : `${connection}:${streamId}`;
+  const arrow = direction === 'sent' ? '>' : '<';
+  const name = [type, ...flags].join(' ');
+  return escapeControls(`${time}  ${arrow}  ${stream.padEnd(5)}  ${name.padEnd(28)}  ${detailText(frame)}`.trimEnd());
+}
+
+function detailText({ bytes, detail }: WireFrame): string {
+  switch (detail.kind) {
+    case 'headers':
+      return detail.headers.map(headerText).join(', ');
+    case 'data':
+      return detail.messages.map((message) => `${shortType(message)} ${JSON.stringify(fieldsOf(message))}`).join(', ');
+    case 'ping':
+      return detail.opaque;
+    case 'other':
+      return '';
+    default: {
+      const rows = payloadRows(bytes.subarray(FRAME_HEADER_BYTES), detail);
+      return rows.map((each) => each.text).join(', ');
+    }
+  }
+}
+
+/** Formats a frame as JSON. */
+export function frameJson(frame: WireFrame, startMs: number): JsonObject {
+  const { connection, endpoint, direction, streamId, type, flags, bytes, detail } = frame;
+  const ms = Math.round((frame.atMs - startMs) * 1_000) / 1_000;
+  const common = { ms, connection, endpoint, direction, stream: streamId, type, flags };
+  return { ...common, ...detailJson(detail), hex: hexOf(bytes) };
+}
+
+function detailJson(detail: WireFrame['detail']): JsonObject {
+  if (detail.kind === 'settings') return { settings: Object.fromEntries(detail.settings) };
+  if (detail.kind === 'data') return { messages: detail.messages.map(messageJson) };
+  const { kind: _, ...content } = detail;
+  return content;
+}
+
+function messageJson(message: WireMessage): JsonObject {
+  const { method, typeName, bytes } = message;
+  return { method: method.slice(1), type: typeName, message: fieldsOf(message), hex: hexOf(bytes) };
+}
+
+/** The fields of a message, with bytes as text. Empty if the bytes are malformed. */
+export function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
+  const found = methodByPath.get(method);
+  const codec = found?.request.typeName === typeName ? found.request : found?.response;
+  try {
+    return codec === undefined ? {} : toJson(codec, decode(codec, bytes), textOrBase64);
+  } catch (error) {
+    if (error instanceof EtcdError) return {};
+    throw error;
+  }
+}
+
+/** The name of a message type without its package. */
+export function shortType({ typeName }: { readonly typeName: string }): string {
+  return typeName.slice(typeName.lastIndexOf('.') + 1);
+}
+
+/** The type of a field, as in a .proto file. */
+export function typeText(type: FieldType): string {
+  if ('scalar' in type) return type.scalar;
+  return 'message' in type ? type.message : type.enum;
+}
+
+function headerText([name, value]: HeaderField): string {
+  return `${name}: ${escapeControls(value)}`;
+}
+
+/** Most bytes of one span to show in hexadecimal. */
+const MAX_HEX_BYTES = 16;
+
+/** Formats a span of a message as one line: offset, bytes and meaning. */
+export function spanText(span: Span, bytes: Uint8Array): string {
+  const { start, end, depth } = span;
+  const hex = hexOf(bytes.subarray(start, Math.min(end, start + MAX_HEX_BYTES)), ' ');
+  const more = end - start > MAX_HEX_BYTES ? ` … (${end - start} bytes)` : '';
+  const indent = '  '.repeat(depth * 2 + (span.part === 'tag' ? 0 : 1));
+  return `${String(start).padStart(5)}  ${indent}${hex}${more}  ${spanMeaning(span)}`;
+}
+
+/** Says in words what a span of a message means. */
+export function spanMeaning({ part, number, wireType, field, value }: Span): string {
+  if (part === 'value') return valueText(value, field);
+  if (part === 'length') return `length ${value}`;
+  const name = field === undefined ? 'unknown field' : `${field.name}: ${typeText(field.type)}`;
+  return `field ${number}, ${wireType}: ${name}`;
+}
+
+function valueText(value: Span['value'], field: Span['field']): string {
+  if (value instanceof Uint8Array) return field === undefined ? 'skipped' : quoted(value);
+  if (typeof value === 'string') return quoted(value);
+  if (field !== undefined && 'enum' in field.type)
+    return enumName(field.type.enum, value as number) ?? `${value}, an unknown value`;
+  return String(value);
+}
+
+/** A run of bytes of a frame, and what it means. */
+export interface Row {
+  /** Offset of the first byte. */
+  readonly start: number;
+  /** Offset after the last byte. */
+  readonly end: number;
+  /** Number of messages around the bytes. */
+  readonly depth: number;
+  readonly text: string;
+}
+
+/** Explains every byte of a frame, in order. */
+export function frameRows({ type, flags, streamId, bytes, detail }: WireFrame): readonly Row[] {
+  if (type === 'PREFACE') return [row(0, bytes.length, quoted(bytes))];
+  const length = bytes.length - FRAME_HEADER_BYTES;
+  const stream = streamId === 0 ? 'the connection' : `stream ${streamId}`;
+  const head = row(0, FRAME_HEADER_BYTES, `${length} bytes, ${[type, ...flags].join(' ')}, ${stream}`);
+  if (length === 0) return [head];
+  return [head, ...shifted(payloadRows(bytes.subarray(FRAME_HEADER_BYTES), detail), FRAME_HEADER_BYTES)];
+}
+
+function payloadRows(payload: Uint8Array, detail: WireFrame['detail']): readonly Row[] {
+  switch (detail.kind) {
+    case 'settings':
+      return detail.settings.map(([name, value], index) =>
+        row(index * SETTING_BYTES, (index + 1) * SETTING_BYTES, `${name} = ${value}`),
+      );
+    case 'headers':
+      return headerRows(payload, detail.headers);
+    case 'data':
+      return dataRows(payload, detail.messages);
+    case 'windowUpdate':
+      return [row(0, 4, `${detail.increment} more bytes`)];
+    case 'reset':
+      return [row(0, 4, detail.code)];
+    case 'goAway':
+      return [
+        row(0, 4, `last stream: ${detail.lastStream}`),
+        row(4, 8, detail.code),
+        ...(payload.length > 8 ? [row(8, payload.length, quoted(detail.debug))] : []),
+      ];
+    case 'ping':
+    case 'other':
+      return [row(0, payload.length, 'opaque')];
+  }
+}
+
+/** One row for each field; a single row for a block that continues in another frame or that holds a secret. */
+function headerRows(payload: Uint8Array, fields: readonly HeaderField[]): readonly Row[] {
+  const spans = [...headerSpans(payload)];
+  const fieldSpans = spans.filter(({ kind }) => kind === 'field');
+  if (fieldSpans.length !== fields.length || spans.at(-1)?.end !== payload.length)
+    return [row(0, payload.length, fields.map(headerText).join(', '))];
+  let at = 0;
+  return spans.map(({ start, end, kind, encoding }) =>
+    row(start, end, kind === 'field' ? `${headerText(fields[at++] as HeaderField)} (${encoding})` : encoding),
+  );
+}
+
+/** The rows of each message; a single row if the frame does not hold complete messages. */
+function dataRows(payload: Uint8Array, messages: readonly WireMessage[]): readonly Row[] {
+  const total = messages.reduce((sum, { bytes }) => sum + MESSAGE_PREFIX_BYTES + bytes.length, 0);
+  if (total !== payload.length) return [row(0, payload.length, 'part of a message')];
+  let at = 0;
+  return messages.flatMap((message) => {
+    const { length } = message.bytes;
+    const contentAt = at + MESSAGE_PREFIX_BYTES;
+    const prefix = row(at, contentAt, `not compressed, ${length} bytes: ${shortType(message)}`);
+    at = contentAt + length;
+    return [prefix, ...shifted(messageRows(message), contentAt, 1)];
+  });
+}
+
+/** One row for each field, and one for the rest of a malformed message. */
+function messageRows({ typeName, bytes }: Pick<WireMessage, 'typeName' | 'bytes'>): readonly Row[] {
+  const rows: Row[] = [];
+  try {
+    for (const { part, start, end, depth, number, field, value } of explain(typeName, bytes)) {
+      const last = rows.at(-1);
+      if (part === 'tag' || last === undefined) rows.push(row(start, end, `${number} ${field?.name ?? '?'}`, depth));
+      // A packed field has several values.
+      else
+        rows.splice(-1, 1, { ...last, end, text: last.text + (part === 'value' ? ` ${valueText(value, field)}` : '') });
+    }
+  } catch (error) {
+    rows.push(row(rows.at(-1)?.end ?? 0, bytes.length, (error as Error).message));
+  }
+  return rows;
+}
+
+function row(start: number, end: number, text: string, depth = 0): Row {
+  return { start, end, depth, text };
+}
+
+function shifted(rows: readonly Row[], by: number, deeper = 0): readonly Row[] {
+  return rows.map(({ start, end, depth, text }) => row(start + by, end + by, text, depth + deeper));
+}

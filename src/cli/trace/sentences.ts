@@ -1,0 +1,137 @@
+import type { WireMessage } from '../../inspect/frames.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
+import { shortType } from '../frames.js';
+
+/** Name of the traced client. */
+export const THIS_CLIENT = 'this client';
+
+/** Returns the name of the contender that a queue key belongs to; undefined for any other key. */
+export type ContenderOf = (key: string) => string | undefined;
+
+/**
+ * Describes a message in a short sentence, such as "if my queue key does not exist: put my queue key".
+ *
+ * @param fields The fields of the message.
+ * @param request The fields of the request that a response answers.
+ */
+export function sentenceFor(
+  message: Pick<WireMessage, 'typeName' | 'method'>,
+  fields: JsonObject,
+  contenderOf: ContenderOf,
+  request: JsonObject = {},
+): string {
+  const type = shortType(message);
+  const method = message.method.slice(message.method.lastIndexOf('/') + 1);
+  return SENTENCES[type]?.(fields, contenderOf, request) ?? `${method}: ${type}`;
+}
+
+type Sentence = (fields: JsonObject, contenderOf: ContenderOf, request: JsonObject) => string;
+
+const SENTENCES: Readonly<Record<string, Sentence>> = {
+  LeaseGrantRequest: ({ TTL }) => `grant a lease of ${text(TTL)} s`,
+  LeaseGrantResponse: ({ ID }) => `lease ${hex(ID)} granted`,
+  LeaseRevokeRequest: ({ ID }) => `revoke lease ${hex(ID)} and delete its keys`,
+  LeaseRevokeResponse: () => 'lease revoked',
+  LeaseKeepAliveRequest: ({ ID }) => `renew lease ${hex(ID)}`,
+  LeaseKeepAliveResponse: ({ TTL }) =>
+    TTL === undefined ? 'the lease does not exist' : `lease renewed for ${text(TTL)} s`,
+  RangeRequest: rangeRequest,
+  RangeResponse: rangeResponse,
+  PutRequest: (fields, contenderOf) => `put ${keyName(fields, contenderOf)} = ${text(fields.value)}`,
+  PutResponse: () => 'put applied',
+  DeleteRangeRequest: (fields, contenderOf) => `delete ${keyName(fields, contenderOf)}`,
+  DeleteRangeResponse: ({ deleted }) => `deleted keys: ${text(deleted) || 0}`,
+  TxnRequest: txnRequest,
+  TxnResponse: txnResponse,
+  WatchRequest: watchRequest,
+  WatchResponse: watchResponse,
+};
+
+function rangeRequest(range: JsonObject, contenderOf: ContenderOf): string {
+  const { range_end, sort_target, sort_order } = range;
+  if (range_end === undefined) return `get ${keyName(range, contenderOf)}`;
+  if (sort_target !== 'CREATE') return `get all keys from ${keyName(range, contenderOf)}`;
+  return sort_order === 'DESCEND' ? 'get the contender ahead' : 'get the holder';
+}
+
+function rangeResponse({ kvs }: JsonObject, contenderOf: ContenderOf, request: JsonObject): string {
+  const { range_end, sort_target, sort_order } = request;
+  const found = list(kvs);
+  if (range_end !== undefined && sort_target === 'CREATE') {
+    const names = found.map((kv) => contenderOf(text(kv.key)) ?? text(kv.key)).join(', ') || 'no contender';
+    return sort_order === 'DESCEND' ? `${names} is ahead` : `${names} is the holder`;
+  }
+  if (found.length === 0) return range_end === undefined ? 'the key does not exist' : 'no keys';
+  if (found.length > 3) return `${found.length} keys`;
+  return `found ${found.map((kv) => keyName(kv, contenderOf, 'your')).join(', ')}`;
+}
+
+function txnRequest({ compare, success }: JsonObject, contenderOf: ContenderOf): string {
+  const [condition] = list(compare);
+  const operations = list(success).map((operation) => operationSentence(operation, contenderOf));
+  const all = operations.join(' and ');
+  return condition === undefined ? all : `${conditionSentence(condition, contenderOf)}: ${all}`;
+}
+
+function conditionSentence(condition: JsonObject, contenderOf: ContenderOf): string {
+  const { target, result, create_revision } = condition;
+  const name = keyName(condition, contenderOf);
+  if (target !== 'CREATE') return `if ${name} is as expected`;
+  const relation = { GREATER: '>', LESS: '<', NOT_EQUAL: '≠' }[text(result)] ?? '=';
+  if (relation === '=' && (create_revision ?? '0') === '0') return `if ${name} does not exist`;
+  if (relation === '=' && contenderOf(text(condition.key)) === THIS_CLIENT) return `if ${name} still exists`;
+  return `if the create revision of ${name} ${relation} ${text(create_revision)}`;
+}
+
+function operationSentence(operation: JsonObject, contenderOf: ContenderOf): string {
+  const { request_put, request_range, request_delete_range, request_txn } = operation;
+  if (isJsonObject(request_put)) return `put ${keyName(request_put, contenderOf)}`;
+  if (isJsonObject(request_delete_range)) return `delete ${keyName(request_delete_range, contenderOf)}`;
+  if (isJsonObject(request_txn)) return txnRequest(request_txn, contenderOf);
+  return isJsonObject(request_range) ? rangeRequest(request_range, contenderOf) : 'do nothing';
+}
+
+function txnResponse({ succeeded, responses }: JsonObject, contenderOf: ContenderOf, request: JsonObject): string {
+  const operations = list(succeeded ? request.success : request.failure);
+  const found = list(responses).flatMap(({ response_range }, index) => {
+    const { request_range } = operations[index] ?? {};
+    if (!isJsonObject(response_range) || !isJsonObject(request_range)) return [];
+    return [rangeResponse(response_range, contenderOf, request_range)];
+  });
+  const result = succeeded ? 'applied' : 'the condition is false';
+  return found.length === 0 ? result : `${result}: ${found.join(', ')}`;
+}
+
+function watchRequest({ create_request, cancel_request }: JsonObject, contenderOf: ContenderOf): string {
+  if (isJsonObject(cancel_request)) return 'cancel the watch';
+  if (!isJsonObject(create_request)) return 'report the progress of the watch';
+  return `watch ${keyName(create_request, contenderOf)}`;
+}
+
+function watchResponse({ created, canceled, events }: JsonObject, contenderOf: ContenderOf): string {
+  if (canceled) return 'watch canceled';
+  if (created) return 'watch created';
+  const changes = list(events).map(({ type, kv }) =>
+    isJsonObject(kv) ? `${keyName(kv, contenderOf, 'your')} was ${type === 'DELETE' ? 'deleted' : 'put'}` : '',
+  );
+  return changes.join(', ') || 'no new events';
+}
+
+/** Names a key. The client calls its own queue key "my queue key", and etcd calls it "your queue key". */
+function keyName({ key }: JsonObject, contenderOf: ContenderOf, whose: 'my' | 'your' = 'my'): string {
+  const contender = contenderOf(text(key));
+  if (contender === THIS_CLIENT) return `${whose} queue key`;
+  return contender === undefined ? text(key) : `the queue key of ${contender}`;
+}
+
+function list(value: JsonValue | undefined): readonly JsonObject[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function text(value: JsonValue | undefined): string {
+  return value === undefined ? '' : String(value);
+}
+
+function hex(id: JsonValue | undefined): string {
+  return BigInt(text(id) || 0).toString(16);
+}

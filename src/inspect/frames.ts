@@ -1,0 +1,281 @@
+import { EtcdError } from '../errors/etcd-error.js';
+import { messageFields } from '../gen/descriptors.js';
+import type { OpenByteStream } from '../host/host.js';
+import { type AnyMethod, methodByPath } from '../protobuf/method-table.js';
+import { concatBytes, hexOf, textOf } from '../runtime/bytes.js';
+import { monotonicMs } from '../runtime/timers.js';
+import { ConnectionError, errorCodeName } from '../transport/http2/error-code.js';
+import {
+  CONNECTION_PREFACE,
+  Flag,
+  FRAME_HEADER_BYTES,
+  FrameType,
+  readUint31,
+  readUint32,
+  writeFrameHeader,
+} from '../transport/http2/frame.js';
+import { FrameReader } from '../transport/http2/frame-reader.js';
+import { HpackDecoder } from '../transport/http2/hpack/decoder.js';
+import type { HeaderField } from '../transport/http2/hpack/static-table.js';
+import { MessageAssembler } from '../transport/http2/message-assembler.js';
+import { SETTING_BYTES, Setting } from '../transport/http2/settings.js';
+import { explain } from './explain.js';
+
+/** One frame as it was sent or received, and its content. */
+export interface WireFrame {
+  /** Milliseconds on the monotonic clock. */
+  readonly atMs: number;
+  /** Number of the connection, counted from 1. */
+  readonly connection: number;
+  /** URL. */
+  readonly endpoint: string;
+  readonly direction: 'sent' | 'received';
+  /** 0 for the connection itself. */
+  readonly streamId: number;
+  /** Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame. */
+  readonly type: string;
+  readonly flags: readonly string[];
+  /** The whole frame with its header. The bytes of secrets are replaced by 0. */
+  readonly bytes: Uint8Array;
+  readonly detail: FrameDetail;
+}
+
+export type FrameDetail =
+  | { readonly kind: 'settings'; readonly settings: readonly (readonly [name: string, value: number])[] }
+  | { readonly kind: 'headers'; readonly headers: readonly HeaderField[] }
+  | { readonly kind: 'data'; readonly messages: readonly WireMessage[] }
+  | { readonly kind: 'windowUpdate'; readonly increment: number }
+  | { readonly kind: 'ping'; readonly opaque: string }
+  | { readonly kind: 'goAway'; readonly lastStream: number; readonly code: string; readonly debug: string }
+  | { readonly kind: 'reset'; readonly code: string }
+  | { readonly kind: 'other' };
+
+/** A gRPC message that ends with this frame. */
+export interface WireMessage {
+  /** gRPC path of the call, such as `/etcdserverpb.KV/Put`. */
+  readonly method: string;
+  /** Full name of the message type. */
+  readonly typeName: string;
+  /** The message without its gRPC prefix. The bytes of secrets are replaced by 0. */
+  readonly bytes: Uint8Array;
+}
+
+/** Wraps a function that opens byte streams. Calls `onFrame` with each frame that is sent or received on them. */
+export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void): OpenByteStream {
+  let connections = 0;
+  return (endpoint, tls, events) => {
+    connections += 1;
+    const common = { connection: connections, endpoint: endpoint.url };
+    const streams: StreamMethods = new Map();
+    const decoder = (side: 'client' | 'server', direction: WireFrame['direction']): FrameDecoder =>
+      new FrameDecoder(side, streams, (frame) => onFrame({ atMs: monotonicMs(), ...common, direction, ...frame }));
+    const [sent, received] = [decoder('client', 'sent'), decoder('server', 'received')];
+    const stream = open(endpoint, tls, {
+      opened: () => events.opened(),
+      drained: () => events.drained(),
+      closed: (problem) => events.closed(problem),
+      read: (bytes) => {
+        received.push(bytes);
+        events.read(bytes);
+      },
+    });
+    return {
+      write: (parts) => {
+        for (const part of parts) sent.push(part);
+        return stream.write(parts);
+      },
+      hold: (busy) => stream.hold(busy),
+      close: () => stream.close(),
+    };
+  };
+}
+
+/** The methods of the open streams of one connection, taken from the request headers. */
+export type StreamMethods = Map<number, AnyMethod>;
+
+export type DecodedFrame = Pick<WireFrame, 'streamId' | 'type' | 'flags' | 'bytes' | 'detail'>;
+
+const PRIORITY_BYTES = 5;
+const TYPE_NAMES = new Map<number, string>(Object.entries(FrameType).map(([name, type]) => [type, name]));
+const SETTING_NAMES = new Map<number, string>(Object.entries(Setting).map(([name, number]) => [number, name]));
+const MAX_MESSAGE_BYTES = 2 ** 32;
+
+/**
+ * Decodes what one side of a connection sends, frame by frame. The decoder stops silently at a violation of HTTP/2, because
+ * the connection itself reports it.
+ */
+export class FrameDecoder {
+  readonly #side: 'client' | 'server';
+  readonly #streams: StreamMethods;
+  readonly #onFrame: (frame: DecodedFrame) => void;
+  readonly #hpack = new HpackDecoder(Number.POSITIVE_INFINITY);
+  readonly #reader = new FrameReader({ frame: (...frame) => this.#frame(...frame) });
+  readonly #assemblers = new Map<number, MessageAssembler>();
+  /** Messages that the current DATA frame has completed. */
+  #completed: Uint8Array[] = [];
+  /** Fragments of a header block that continues in CONTINUATION frames. */
+  #block: Uint8Array[] = [];
+  #prefaceLeft: number;
+
+  constructor(side: 'client' | 'server', streams: StreamMethods, onFrame: (frame: DecodedFrame) => void) {
+    this.#side = side;
+    this.#streams = streams;
+    this.#onFrame = onFrame;
+    this.#prefaceLeft = side === 'client' ? CONNECTION_PREFACE.length : 0;
+  }
+
+  push(bytes: Uint8Array): void {
+    const start = Math.min(this.#prefaceLeft, bytes.length);
+    this.#prefaceLeft -= start;
+    if (start > 0 && this.#prefaceLeft === 0) {
+      const preface = new TextEncoder().encode(CONNECTION_PREFACE);
+      this.#onFrame({ streamId: 0, type: 'PREFACE', flags: [], bytes: preface, detail: { kind: 'other' } });
+    }
+    if (start === bytes.length) return;
+    try {
+      this.#reader.push(bytes.subarray(start));
+    } catch (error) {
+      if (!(error instanceof ConnectionError)) throw error;
+      this.#reader.stop();
+    }
+  }
+
+  #frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    const whole = new Uint8Array(FRAME_HEADER_BYTES + end - start);
+    writeFrameHeader(whole, 0, end - start, type, flags, streamId);
+    whole.set(bytes.subarray(start, end), FRAME_HEADER_BYTES);
+    const payload = whole.subarray(FRAME_HEADER_BYTES);
+    const detail = this.#detail(type, flags, streamId, unpadded(type, flags, payload));
+    const name = TYPE_NAMES.get(type) ?? `0x${type.toString(16)}`;
+    this.#onFrame({ streamId, type: name, flags: flagNames(type, flags), bytes: whole, detail });
+    const ends = type === FrameType.RST_STREAM || (type <= FrameType.HEADERS && (flags & Flag.END_STREAM) !== 0);
+    if (ends) this.#assemblers.delete(streamId);
+    if (ends && (this.#side === 'server' || type === FrameType.RST_STREAM)) this.#streams.delete(streamId);
+  }
+
+  /** Decodes a payload, and replaces secrets in it by 0. */
+  #detail(type: number, flags: number, streamId: number, payload: Uint8Array): FrameDetail {
+    switch (type) {
+      case FrameType.DATA:
+        return { kind: 'data', messages: this.#messages(streamId, payload) };
+      case FrameType.HEADERS:
+      case FrameType.CONTINUATION:
+        return { kind: 'headers', headers: this.#headers(flags, streamId, payload) };
+      case FrameType.SETTINGS:
+        return { kind: 'settings', settings: settingsIn(payload) };
+      case FrameType.WINDOW_UPDATE:
+        return { kind: 'windowUpdate', increment: readUint31(payload, 0) };
+      case FrameType.PING:
+        return { kind: 'ping', opaque: hexOf(payload) };
+      case FrameType.RST_STREAM:
+        return { kind: 'reset', code: errorCodeName(readUint32(payload, 0)) };
+      case FrameType.GOAWAY:
+        return {
+          kind: 'goAway',
+          lastStream: readUint31(payload, 0),
+          code: errorCodeName(readUint32(payload, 4)),
+          debug: textOf(payload.subarray(8)),
+        };
+      default:
+        return { kind: 'other' };
+    }
+  }
+
+  /** The fields of the block that ends with this frame; empty if the block continues. */
+  #headers(flags: number, streamId: number, payload: Uint8Array): readonly HeaderField[] {
+    this.#block.push(payload.slice());
+    if ((flags & Flag.END_HEADERS) === 0) {
+      // An incomplete block cannot be decoded, and may hold a secret.
+      payload.fill(0);
+      return [];
+    }
+    const block = concatBytes(...this.#block);
+    this.#block = [];
+    const { fields } = this.#hpack.decode(block, 0, block.length);
+    const shown = fields.map(([name, value]): HeaderField => [name, SECRET_HEADERS.has(name) ? '(not shown)' : value]);
+    if (shown.some(([name]) => SECRET_HEADERS.has(name))) payload.fill(0);
+    const method = methodByPath.get(shown.find(([name]) => name === ':path')?.[1] ?? '');
+    if (this.#side === 'client' && method !== undefined) this.#streams.set(streamId, method);
+    return shown;
+  }
+
+  #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {
+    const method = this.#streams.get(streamId);
+    if (method === undefined) {
+      // The stream was reset while this frame was on its way. Its message is unknown, and may hold a token.
+      payload.fill(0);
+      return [];
+    }
+    this.#completed = [];
+    this.#assemblerOf(streamId).receive(payload, 0, payload.length);
+    const { typeName } = this.#side === 'client' ? method.request : method.response;
+    const messages = this.#completed.map((bytes) => withoutSecrets({ method: method.path, typeName, bytes }));
+    if (mayHoldSecrets(typeName)) payload.fill(0);
+    return messages;
+  }
+
+  #assemblerOf(streamId: number): MessageAssembler {
+    let assembler = this.#assemblers.get(streamId);
+    if (assembler === undefined) {
+      assembler = new MessageAssembler(MAX_MESSAGE_BYTES, {
+        message: (bytes, start, end) => void this.#completed.push(bytes.slice(start, end)),
+        refused: () => {},
+      });
+      this.#assemblers.set(streamId, assembler);
+    }
+    return assembler;
+  }
+}
+
+/** The payload without padding and priority: RFC 9113, sections 6.1 and 6.2. */
+function unpadded(type: number, flags: number, payload: Uint8Array): Uint8Array {
+  if (type !== FrameType.DATA && type !== FrameType.HEADERS) return payload;
+  const padded = (flags & Flag.PADDED) !== 0;
+  const prioritized = type === FrameType.HEADERS && (flags & Flag.PRIORITY) !== 0;
+  const start = (padded ? 1 : 0) + (prioritized ? PRIORITY_BYTES : 0);
+  return payload.subarray(start, payload.length - (padded ? (payload[0] as number) : 0));
+}
+
+function flagNames(type: number, flags: number): readonly string[] {
+  const names: string[] = [];
+  const has = (flag: number, name: string): void => void ((flags & flag) !== 0 && names.push(name));
+  if (type === FrameType.SETTINGS || type === FrameType.PING) has(Flag.ACK, 'ACK');
+  if (type === FrameType.DATA || type === FrameType.HEADERS) has(Flag.END_STREAM, 'END_STREAM');
+  if (type === FrameType.HEADERS || type === FrameType.CONTINUATION) has(Flag.END_HEADERS, 'END_HEADERS');
+  return names;
+}
+
+/** The settings of a SETTINGS payload, by their names in RFC 9113, or by number if the RFC has no name for them. */
+function settingsIn(payload: Uint8Array): readonly (readonly [name: string, value: number])[] {
+  const settings: (readonly [string, number])[] = [];
+  for (let at = 0; at + SETTING_BYTES <= payload.length; at += SETTING_BYTES) {
+    const setting = ((payload[at] as number) << 8) | (payload[at + 1] as number);
+    settings.push([SETTING_NAMES.get(setting) ?? `0x${setting.toString(16)}`, readUint32(payload, at + 2)]);
+  }
+  return settings;
+}
+
+const SECRET_HEADERS: ReadonlySet<string> = new Set(['token', 'authorization']);
+/** Names of fields with passwords, tokens or their hashes. A snapshot (`blob`) holds the hashes of all users. */
+const SECRET_FIELDS: ReadonlySet<string> = new Set(['password', 'hashedPassword', 'token', 'blob']);
+
+/** Whether messages of this type have a field for a secret. */
+export function mayHoldSecrets(typeName: string): boolean {
+  return messageFields[typeName]?.some(({ name }) => SECRET_FIELDS.has(name)) ?? false;
+}
+
+/** The message with 0 in place of the bytes of its secrets, or of all its bytes if they are malformed. */
+function withoutSecrets(message: WireMessage): WireMessage {
+  if (!mayHoldSecrets(message.typeName)) return message;
+  const bytes = message.bytes.slice();
+  try {
+    for (const { start, end, part, field, depth } of explain(message.typeName, message.bytes)) {
+      if (part === 'value' && depth === 0 && field !== undefined && SECRET_FIELDS.has(field.name))
+        bytes.fill(0, start, end);
+    }
+  } catch (error) {
+    if (!(error instanceof EtcdError)) throw error;
+    bytes.fill(0);
+  }
+  return { ...message, bytes };
+}
