@@ -10,20 +10,20 @@ import { escapeControls, hexId, type Output } from '../output.js';
 export function addClusterCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   program
     .command('member')
-    .description('members of the cluster')
+    .description('list the members of the cluster')
     .command('list')
     .description('list the members')
     .action((_, command: Command) => listMembers(contextOf(io, command)));
   program
     .command('status')
-    .description('version, database size and leader, for each endpoint')
-    .option('--cluster', 'all members of the cluster instead of --endpoints')
+    .description('print version, database size and leader for each endpoint')
+    .option('--cluster', 'ask all members of the cluster instead of --endpoints')
     .action(async ({ cluster = false }: { readonly cluster?: boolean }, command: Command) => {
       setExitCode(await showStatus(contextOf(io, command), cluster));
     });
   program
     .command('snapshot')
-    .description('database of a member')
+    .description('save the database of a member')
     .command('save')
     .argument('<file>')
     .description('save the database for etcdutl snapshot restore; the file appears when it is complete and verified')

@@ -53,7 +53,7 @@ const SORT_TARGETS: Readonly<Record<string, SortTarget>> = {
 export function addKeyCommands(program: Command, io: Io): void {
   addRangeFlags(program.command('get').argument('<key>').argument('[range-end]'))
     .description('print keys and their values')
-    .option('--limit <count>', 'most keys to print', int64)
+    .option('--limit <count>', 'print at most this many keys', int64)
     .option('--rev <revision>', 'read at this revision', int64)
     .addOption(new Option('--order <order>').choices(Object.keys(SortOrder).filter((name) => name !== 'NONE')))
     .addOption(new Option('--sort-by <field>').choices(Object.keys(SORT_TARGETS)))

@@ -40,7 +40,7 @@ export function addLockCommands(program: Command, io: Io, setExitCode: SetExitCo
       'after',
       `
 The command gets the queue key of the lock and its fencing token in ETCDWIRE_LOCK_KEY and ETCDWIRE_LOCK_TOKEN. If the lock
-is lost, the command is ended, and the exit code is ${ExitCode.LOST}. If the lock was not free in time, the exit code is ${ExitCode.TRY_AGAIN}. Without a
+is lost, etcdwire ends the command, and the exit code is ${ExitCode.LOST}. If the lock was not free in time, the exit code is ${ExitCode.TRY_AGAIN}. Without a
 command, etcdwire prints the queue key and holds the lock until it is interrupted.
 ${STOPPED_HELP}`,
     )
@@ -59,7 +59,7 @@ ${STOPPED_HELP}`,
       'after',
       `
 The command gets the leader's key and its fencing token in ETCDWIRE_LOCK_KEY and ETCDWIRE_LOCK_TOKEN. If the leadership is
-lost, the command is ended, and the exit code is ${ExitCode.LOST}.
+lost, etcdwire ends the command, and the exit code is ${ExitCode.LOST}.
 ${STOPPED_HELP}`,
     )
     .action(async (name: string, value: string | undefined, rest: string[], flags: HoldFlags, command: Command) => {
@@ -84,7 +84,7 @@ function addHoldFlags(command: Command): Command {
         .default(10)
         .argParser(seconds),
     )
-    .option('--timeout <duration>', 'longest wait for the lock; default: no limit', timeLimitMs)
+    .option('--timeout <duration>', 'wait at most this long for the lock; default: no limit', timeLimitMs)
     .option(
       '--grace <duration>',
       'time between SIGTERM and SIGKILL if the lock is lost; default: --ttl / 20, at most 500ms',

@@ -58,7 +58,11 @@ async function call(context: Context, method: AnyMethod, json: string | undefine
     const stub = stubOf(client, method);
     if (method.kind === 'bidi-streaming') {
       const stream = (stub as Bidi)(options);
-      const sending = sendAll(stream, json === '-' || json === undefined ? linesOf(io) : [json], parse);
+      const lines = json === '-' || json === undefined ? linesOf(io) : [json];
+      const sending = (async () => {
+        for await (const line of lines) if (line.trim() !== '') stream.send(parse(line) as object);
+        stream.end();
+      })();
       sending.catch(() => stream.cancel());
       for await (const response of stream) print(response);
       return sending;
@@ -67,15 +71,6 @@ async function call(context: Context, method: AnyMethod, json: string | undefine
     if (method.kind === 'unary') return print(await (stub as Unary)(request, options));
     for await (const response of (stub as ServerStreaming)(request, options)) print(response);
   });
-}
-
-async function sendAll(
-  stream: BidiStream<unknown, unknown>,
-  lines: AsyncIterable<string> | Iterable<string>,
-  parse: (line: string) => unknown,
-): Promise<void> {
-  for await (const line of lines) if (line.trim() !== '') stream.send(parse(line) as object);
-  stream.end();
 }
 
 /** The function of the client's `raw` services that calls this method. */

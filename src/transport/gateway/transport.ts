@@ -198,10 +198,8 @@ function harmfulProblem({ path }: { readonly path: string }): string {
 class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #http: GatewayHttp;
   readonly #method: Method<Request, Response>;
-  readonly #isWatch: boolean;
   readonly #metadata: Promise<Metadata>;
-  readonly #maxReceiveBytes: number;
-  readonly #silenceMs: number;
+  readonly #limits: StreamLimits;
   readonly #handler: StreamHandler<Response>;
   readonly #onOver: () => void;
   /** Open requests, including those that wait for an earlier one. */
@@ -224,10 +222,8 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   ) {
     this.#http = http;
     this.#method = method;
-    this.#isWatch = method.path === methods.watch.watch.path;
     this.#metadata = Promise.resolve(metadata ?? {});
-    this.#maxReceiveBytes = Math.min(maxReceiveBytes, limits.maxReceiveBytes);
-    this.#silenceMs = limits.silenceMs;
+    this.#limits = { ...limits, maxReceiveBytes: Math.min(maxReceiveBytes, limits.maxReceiveBytes) };
     this.#handler = handler;
     this.#onOver = onOver;
     this.#metadata.catch((error: EtcdError) => this.fail(error));
@@ -240,7 +236,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   /** @throws EtcdError, reason `InvalidInput`; reason `NotInGateway` for a progress request. */
   send(message: Init<Request>): void {
     if (this.#over || gatewayPath(this.#method) === undefined) return;
-    if (this.#isWatch) this.#sendToWatch(message as Init<WatchRequest>);
+    if (isWatch(this.#method)) this.#sendToWatch(message as Init<WatchRequest>);
     else void this.#request(this.#body(this.#method, message), this.#newRequest());
   }
 
@@ -330,15 +326,16 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
 
   /** Sends one request and delivers its responses. Calls `onFirst` after the first one. Never rejects. */
   async #request(body: string, request: AbortController, onFirst: () => void = () => {}): Promise<void> {
-    const isWatch = this.#isWatch;
-    const creationMs = Math.min(CREATION_MS, this.#silenceMs);
-    const silence = `the watch was silent for ${this.#silenceMs} ms`;
+    const { maxReceiveBytes, silenceMs } = this.#limits;
+    const ofWatch = isWatch(this.#method);
+    const creationMs = Math.min(CREATION_MS, silenceMs);
+    const silence = `the watch was silent for ${silenceMs} ms`;
     let stopTimer = (): void => {};
     const expectMessage = (withinMs: number, problem: string): void => {
       stopTimer();
-      if (isWatch) stopTimer = after(withinMs, () => this.fail(this.#http.connectionLost(this.#method, problem)));
+      if (ofWatch) stopTimer = after(withinMs, () => this.fail(this.#http.connectionLost(this.#method, problem)));
     };
-    const expectNext = (): void => expectMessage(this.#silenceMs, silence);
+    const expectNext = (): void => expectMessage(silenceMs, silence);
     const isOver = (): boolean => this.#over || request.signal.aborted;
     try {
       if (isOver()) return;
@@ -347,7 +344,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
       if (isOver()) return;
       expectMessage(creationMs, notCreated(creationMs));
       const response = await this.#http.post(this.#method, body, metadata, request.signal);
-      for await (const message of this.#http.streamMessages(response, this.#method, this.#maxReceiveBytes)) {
+      for await (const message of this.#http.streamMessages(response, this.#method, maxReceiveBytes)) {
         // While the caller has paused the stream, the server does not count as silent.
         stopTimer();
         while (this.#resumed !== undefined) await this.#resumed;
@@ -356,10 +353,10 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
         this.#handler.message(message);
         onFirst();
         // The server sends nothing after a cancellation.
-        if (isWatch && (message as WatchResponse).canceled) return;
+        if (ofWatch && (message as WatchResponse).canceled) return;
       }
       // A server does not end the response of a watch that it has not canceled, so the whole stream is over.
-      if (isWatch) this.fail(undefined);
+      if (ofWatch) this.fail(undefined);
     } catch (error) {
       if (!request.signal.aborted) this.fail(error as EtcdError);
     } finally {
@@ -381,6 +378,10 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     for (const request of this.#requests) request.abort();
     this.#onOver();
   }
+}
+
+function isWatch({ path }: { readonly path: string }): boolean {
+  return path === methods.watch.watch.path;
 }
 
 function notCreated(creationMs: number): string {

@@ -83,7 +83,7 @@ const MAX_GUARDS = 32;
  *
  * Each write uses a guard key whose mod revision the client knows. The write is sent as one transaction: if the guard
  * still has this revision, the transaction applies the write and puts the guard, which changes the revision. A second
- * copy of the request finds another revision and does nothing. Revisions only grow, even if somebody deletes the key.
+ * copy of the request finds another revision and does nothing. Revisions only grow, even if another client deletes the key.
  *
  * If the response to the second copy arrives, it shows the guard's value. The value tells whether the first copy was
  * applied, but the response to the first copy is lost.
@@ -241,7 +241,7 @@ export class GuardPool {
     else next();
   }
 
-  /** Drops all free guards, because somebody deleted one guard key and has probably deleted the others, too. */
+  /** Drops all free guards, because another client has deleted one guard key, and probably the others too. */
   forgetFree(): void {
     this.#free = [];
   }
@@ -269,7 +269,7 @@ function isUsable(expires: Expiry): boolean {
 
 /**
  * Creates a guard by two requests that are safe to repeat. The ID of the lease is random, so a lease that exists already is
- * this client's own. The transaction puts the key only if the key does not exist. A copy that arrives after somebody has
+ * this client's own. The transaction puts the key only if the key does not exist. A copy that arrives after another client has
  * deleted the key creates it with a new revision, which no write compares with.
  */
 async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
