@@ -11,7 +11,10 @@ import type { Client } from './client.js';
 import { invalidInput } from './errors/etcd-error.js';
 import { concatBytes } from './runtime/bytes.js';
 
-/** Bytes to gather before a write. etcd sends 32 or 64 kB at a time, and a write for each chunk would take most of the time. */
+/**
+ * Bytes to gather before a write. etcd sends 32 or 64 kB at a time, and a write for each chunk would take most of the
+ * time.
+ */
 const WRITE_BYTES = 1_048_576;
 
 /**
@@ -21,8 +24,8 @@ const WRITE_BYTES = 1_048_576;
  * snapshot is complete, verified and on the disk. Only the owner may read the file, because it contains all keys and
  * values. If `path` is a symbolic link, the function replaces the file that the link leads to.
  *
- * @throws EtcdError, reason `InvalidInput`, if `path` leads to something else than a file; reason `SnapshotCorrupt`, if the
- * snapshot is incomplete or damaged; and with the reasons of any call. Errors of the file system are passed on.
+ * @throws EtcdError, reason `InvalidInput`, if `path` leads to something else than a file; reason `SnapshotCorrupt`,
+ * if the snapshot is incomplete or damaged; and with the reasons of any call. Errors of the file system are passed on.
  * @example
  * import { Client } from 'etcdwire';
  * import { saveSnapshot } from 'etcdwire/node';
@@ -69,7 +72,9 @@ export async function saveSnapshot(
   }
 }
 
-/** The file that `path` or the link there names. @throws EtcdError, reason `InvalidInput`, if it is not a regular file. */
+/**
+ * The file that `path` or the link there names. @throws EtcdError, reason `InvalidInput`, if it is not a regular file.
+ */
 async function targetOf(path: string): Promise<string> {
   const allowed = 'a file, or a name that does not exist';
   if (typeof path !== 'string' || path === '') throw invalidInput('path', 'an empty name', allowed);

@@ -43,7 +43,8 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
   const { environment, signal, graceMs, warn } = options;
   const [program = '', ...args] = argv;
   // Without a terminal the command gets a process group, so that one signal reaches all processes that it has started.
-  // With a terminal it must stay in the session of the terminal, and in the group that the shell puts in the foreground.
+  // With a terminal it must stay in the session of the terminal, and in the group that the shell puts in the
+  // foreground.
   const ownGroup = !hasTerminal();
   const marks = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
   let command: CommandProcesses = { pid: undefined, ownGroup, session: ownGroup ? undefined : ownSession(), marks };
@@ -105,8 +106,8 @@ function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () =>
     const command = commandNow();
     await stopCommand(command);
     process.off(name, onStop);
-    // The default action. `kill` returns when this process continues. It returns at once if the system ignores the signal
-    // because no shell watches this process group.
+    // The default action. `kill` returns when this process continues. It returns at once if the system ignores the
+    // signal because no shell watches this process group.
     process.kill(process.pid, name);
     process.on(name, onStop);
     stopping = false;
@@ -179,9 +180,9 @@ interface GuardProcess extends Disposable {
 }
 
 /**
- * Starts a process that ends the command when this process cannot: when the hold ends while this process is stopped, and
- * when this process dies. This process reports the end of the hold after each renewal. The guard process has a session of
- * its own, so that the terminal does not stop or interrupt it together with this process.
+ * Starts a process that ends the command when this process cannot: when the hold ends while this process is stopped,
+ * and when this process dies. This process reports the end of the hold after each renewal. The guard process has a
+ * session of its own, so that the terminal does not stop or interrupt it together with this process.
  */
 function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd: () => void): GuardProcess {
   // A debugger of the guard process would need the port of this process's debugger.

@@ -65,8 +65,8 @@ interface GlobalFlags {
 
 /**
  * Adds the flags of the connection. These are flags of etcdctl, with its environment variables, defaults and meaning:
- * --endpoints, --cacert, --cert, --key, --user, --password, --dial-timeout and --command-timeout. --plaintext-auth is not
- * a flag of etcdctl. Other global flags of etcdctl do not exist here.
+ * --endpoints, --cacert, --cert, --key, --user, --password, --dial-timeout and --command-timeout. --plaintext-auth is
+ * not a flag of etcdctl. Other global flags of etcdctl do not exist here.
  */
 export function addConnectionFlags(program: Command): Command {
   const flag = (flags: string, text: string, variable: string): Option =>

@@ -13,13 +13,15 @@ export interface CommandProcesses {
   /** ID of the started process; undefined before the start. */
   readonly pid: number | undefined;
   /**
-   * Whether the command leads a session and a process group of its own. Otherwise it shares the session of this program,
-   * and with it the controlling terminal.
+   * Whether the command leads a session and a process group of its own. Otherwise it shares the session of this
+   * program, and with it the controlling terminal.
    */
   readonly ownGroup: boolean;
   /** The session of a command without a group of its own; undefined if it is unknown. */
   readonly session: number | undefined;
-  /** Entries of the environment, `NAME=value`, that only this command has. The processes that it starts inherit them. */
+  /**
+   * Entries of the environment, `NAME=value`, that only this command has. The processes that it starts inherit them.
+   */
   readonly marks: readonly string[];
 }
 
@@ -58,9 +60,9 @@ export async function killCommandAfter(command: CommandProcesses, graceMs: numbe
 }
 
 /**
- * Stops every process of the command. If the terminal has sent the stop signal to the command too, the command first gets
- * time to stop by itself. This function sends SIGSTOP, because the other stop signals do nothing in a process group of its
- * own, which the system calls orphaned.
+ * Stops every process of the command. If the terminal has sent the stop signal to the command too, the command first
+ * gets time to stop by itself. This function sends SIGSTOP, because the other stop signals do nothing in a process
+ * group of its own, which the system calls orphaned.
  */
 export async function stopCommand(command: CommandProcesses): Promise<void> {
   const endMs = monotonicMs() + STOPPING_MS;

@@ -14,7 +14,10 @@ import { escapeControls, FORMATS } from './output.js';
 /** The version in package.json, which is not part of the bundled program. */
 const VERSION = '0.1.0';
 
-/** Runs the program and resolves with its exit code. `inherited` are the flags of a `trace` that runs it. Never rejects. */
+/**
+ * Runs the program and resolves with its exit code. `inherited` are the flags of a `trace` that runs it. Never
+ * rejects.
+ */
 export async function run(args: readonly string[], io: Io, inherited: FlagValues = {}): Promise<ExitCode> {
   let exitCode: ExitCode = ExitCode.OK;
   const program = createProgram(io, (code) => {

@@ -32,7 +32,9 @@ export interface WireFrame {
   readonly direction: 'sent' | 'received';
   /** 0 for the connection itself. */
   readonly streamId: number;
-  /** Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame. */
+  /**
+   * Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame.
+   */
   readonly type: string;
   readonly flags: readonly string[];
   /** The whole frame with its header. The bytes of secrets are replaced by 0. */
@@ -101,8 +103,8 @@ const SETTING_NAMES = new Map<number, string>(Object.entries(Setting).map(([name
 const MAX_MESSAGE_BYTES = 2 ** 32;
 
 /**
- * Decodes what one side of a connection sends, frame by frame. The decoder stops silently at a violation of HTTP/2, because
- * the connection itself reports it.
+ * Decodes what one side of a connection sends, frame by frame. The decoder stops silently at a violation of HTTP/2,
+ * because the connection itself reports it.
  */
 export class FrameDecoder {
   readonly #side: 'client' | 'server';

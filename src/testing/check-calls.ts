@@ -95,9 +95,9 @@ interface OrderedEffect {
 }
 
 /**
- * Checks linearizability by revisions, in linear time. etcd orders all changes by their revisions. The callers must have
- * seen the changes in this order, and each read must have returned the value of its key at its revision. This function
- * does not check that values are unique; `checkPuts` does.
+ * Checks linearizability by revisions, in linear time. etcd orders all changes by their revisions. The callers must
+ * have seen the changes in this order, and each read must have returned the value of its key at its revision. This
+ * function does not check that values are unique; `checkPuts` does.
  *
  * @param truth Every event of the keys, in the order of their revisions.
  * @example
@@ -185,10 +185,10 @@ interface Boundary {
 }
 
 /**
- * Checks that the operations on one register are linearizable: each operation has a point in time between its start and its
- * end, such that all results are right if the operations take effect at these points. Uses the search of Wing and Gong
- * with Lowe's set of known configurations (https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/). The search
- * takes exponential time in the number of concurrent operations in the worst case.
+ * Checks that the operations on one register are linearizable: each operation has a point in time between its start
+ * and its end, such that all results are right if the operations take effect at these points. Uses the search of Wing
+ * and Gong with Lowe's set of known configurations (https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/).
+ * The search takes exponential time in the number of concurrent operations in the worst case.
  *
  * @param initial The value before the first operation. Default: the key does not exist.
  * @example

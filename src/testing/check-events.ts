@@ -16,8 +16,8 @@ export type WatchRule = 'lost' | 'repeated' | 'reordered' | 'torn' | 'altered' |
 /**
  * Compares the events that a watch delivered with the events that happened.
  *
- * @param truth Every event of the watched keys, in order: from the start revision of the watch to the last revision that
- * the watch should have delivered.
+ * @param truth Every event of the watched keys, in order: from the start revision of the watch to the last revision
+ * that the watch should have delivered.
  * @param batches The events that the watch delivered, one list for each batch.
  * @example
  * import { checkWatch, type SeenEvent } from 'etcdwire/testing';
@@ -91,8 +91,8 @@ export interface Claim {
 export type LockRule = 'two holders' | 'out of order' | 'not first in queue';
 
 /**
- * Checks that a lock had one holder at a time, in the order of the queue. The key with the lowest create revision owns the
- * lock.
+ * Checks that a lock had one holder at a time, in the order of the queue. The key with the lowest create revision owns
+ * the lock.
  *
  * @param truth Every event under the prefix of the lock, in order.
  * @example
@@ -142,9 +142,9 @@ function claimText({ holder, token }: Claim): string {
 const RESOURCE_OPTIONS = { fenced: true } as const;
 
 /**
- * Stands for a resource outside etcd that a lock protects. The resource refuses a write whose fencing token is smaller than
- * the greatest that it has seen. With `fenced: false` it accepts every write, and records the writes that it should have
- * refused.
+ * Stands for a resource outside etcd that a lock protects. The resource refuses a write whose fencing token is smaller
+ * than the greatest that it has seen. With `fenced: false` it accepts every write, and records the writes that it
+ * should have refused.
  *
  * @example
  * import { GuardedResource } from 'etcdwire/testing';

@@ -70,8 +70,8 @@ const HEALTHY_TIMEOUT_MS = 30_000;
 const STATUS_TIMEOUT_MS = 2_000;
 
 /**
- * An etcd cluster on free ports of 127.0.0.1, with its data in a temporary folder. Tests can kill, pause, partition, add and
- * remove its members. Runs on Node.js only.
+ * An etcd cluster on free ports of 127.0.0.1, with its data in a temporary folder. Tests can kill, pause, partition,
+ * add and remove its members. Runs on Node.js only.
  *
  * @example
  * import { Client } from 'etcdwire';
@@ -290,7 +290,9 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
   }
 }
 
-/** Repeats a change of members, because etcd refuses one until the other members have been connected for five seconds. */
+/**
+ * Repeats a change of members, because etcd refuses one until the other members have been connected for five seconds.
+ */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + HEALTHY_TIMEOUT_MS;
   for (;;) {

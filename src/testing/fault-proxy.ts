@@ -179,8 +179,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * Drops the answer to the next request that passes the test, and closes its connection. Resolves when that has happened.
-   * Other connections and other faults stay as they are.
+   * Drops the answer to the next request that passes the test, and closes its connection. Resolves when that has
+   * happened. Other connections and other faults stay as they are.
    */
   loseNextAnswer(isRequest: BytesTest): Promise<void> {
     return new Promise((resolve) => {
@@ -261,8 +261,8 @@ export class FaultProxy implements AsyncDisposable {
 }
 
 /**
- * Connects one direction of a connection through the proxy. Returns a function that forwards bytes. Bytes leave in the order
- * of their arrival, however late.
+ * Connects one direction of a connection through the proxy. Returns a function that forwards bytes. Bytes leave in the
+ * order of their arrival, however late.
  */
 function pacedPipe(from: Socket, to: Socket, paceNow: () => Pace): (bytes: Uint8Array) => void {
   /** Settles when the latest delayed bytes are written; undefined if none are waiting. */
@@ -299,7 +299,9 @@ function pausePair({ client, server }: Pair): void {
 const FRAME_HEADER_BYTES = 9;
 const HEADERS = 1;
 
-/** Whether an answer begins in these bytes, with a HEADERS frame. SETTINGS, PING and WINDOW_UPDATE may come before it. */
+/**
+ * Whether an answer begins in these bytes, with a HEADERS frame. SETTINGS, PING and WINDOW_UPDATE may come before it.
+ */
 function hasHeaders(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at + FRAME_HEADER_BYTES <= bytes.length; at += FRAME_HEADER_BYTES + (view.getUint32(at) >>> 8)) {

@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:net';
 
 /**
- * The range of ports to try. Systems give higher ports to outgoing connections (Linux from 32,768, others from 49,152), and
- * such a connection could take the port before its server does.
+ * The range of ports to try. Systems give higher ports to outgoing connections (Linux from 32,768, others from
+ * 49,152), and such a connection could take the port before its server does.
  */
 const [FIRST, LAST] = [10_000, 32_767];
 

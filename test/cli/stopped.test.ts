@@ -5,8 +5,8 @@ import { cli, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { SHORT_TTL, Steps, stateOf, untilStopped } from '../support/steps.js';
 
-// These tests stop or kill etcdwire while its command runs. Each step of a command puts its fencing token to one key, so
-// that the revisions of etcd show whether two commands ran at the same time.
+// These tests stop or kill etcdwire while its command runs. Each step of a command puts its fencing token to one key,
+// so that the revisions of etcd show whether two commands ran at the same time.
 
 describe.each(['lock', 'elect'])('etcdwire %s', (verb) => {
   it.each(['SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGSTOP'] as const)(

@@ -5,8 +5,8 @@ import { openClient, unique } from '../support/client.js';
 import { SHORT_TTL, Steps, stateOf } from '../support/steps.js';
 import { CTRL_C, CTRL_Z, NO_TERMINAL, Terminal } from '../support/terminal.js';
 
-// The terminal echoes the typed text. The typed commands contain quotes that the shell removes, so that the patterns match
-// the output of the commands and not the echo.
+// The terminal echoes the typed text. The typed commands contain quotes that the shell removes, so that the patterns
+// match the output of the commands and not the echo.
 
 describe.skipIf(NO_TERMINAL !== undefined)(
   `etcdwire lock on a terminal${NO_TERMINAL ? ` (skipped: ${NO_TERMINAL})` : ''}`,

@@ -6,8 +6,8 @@ import { type Fetch, gateway } from '../../src/transport/gateway/index.js';
 import { openClient, unique } from '../support/client.js';
 import { openGateway } from '../support/gateway.js';
 
-// The host resends requests in every way that a host and a network can: the first response is lost, the copies race, or a
-// copy arrives after any number of later requests. Each write is applied once, or rejects with outcome unknown.
+// The host resends requests in every way that a host and a network can: the first response is lost, the copies race,
+// or a copy arrives after any number of later requests. Each write is applied once, or rejects with outcome unknown.
 
 /** How the host treats one request. A number says after how many later requests a second copy arrives. */
 type Fate = 'once' | 'first answer lost' | 'race' | number;

@@ -22,7 +22,9 @@ type Perform = (task: Task) => Promise<Ends>;
 interface Host {
   readonly name: string;
   readonly resends: boolean;
-  /** Opens a proxy in front of etcd and a function that performs tasks over it; a string says why that is impossible. */
+  /**
+   * Opens a proxy in front of etcd and a function that performs tasks over it; a string says why that is impossible.
+   */
   open(): Promise<string | { readonly proxy: ResettingProxy; readonly perform: Perform }>;
 }
 

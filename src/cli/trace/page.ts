@@ -140,7 +140,10 @@ const BAR_HEIGHT = 26;
 /** The chart is longer than the trace by this part, so that it shows the holder at the end. */
 const CHART_EXTENSION = 0.06;
 
-/** A chart of the contenders over time: the bar of a contender is pale while it waits, and solid while it holds the lock. */
+/**
+ * A chart of the contenders over time: the bar of a contender is pale while it waits, and solid while it holds the
+ * lock.
+ */
 function queueChart({ participants, states, ownKeys }: Story, startMs: number, endMs: number): string {
   const chartEndMs = endMs + (endMs - startMs) * CHART_EXTENSION;
   const periods = periodsOf(states, chartEndMs);

@@ -36,8 +36,8 @@ interface FailedCall {
 }
 
 /**
- * Most characters of JSON for one byte of a message. Base64 makes keys and values a third longer. Field names and decimal
- * numbers make a small message much longer than its few bytes.
+ * Most characters of JSON for one byte of a message. Base64 makes keys and values a third longer. Field names and
+ * decimal numbers make a small message much longer than its few bytes.
  */
 const JSON_CHARACTERS_PER_BYTE = 10;
 
@@ -47,7 +47,9 @@ const MAX_CHARACTERS = 2 ** 29 - 2 ** 20;
 /** The client reads this much of an error response. etcd's are short, but a proxy may send a page of any length. */
 const MAX_ERROR_CHARACTERS = 65_536;
 
-/** Methods whose responses have no header; Alarm has none before etcd 3.5. All other responses of etcd have a header. */
+/**
+ * Methods whose responses have no header; Alarm has none before etcd 3.5. All other responses of etcd have a header.
+ */
 const WITHOUT_HEADER: ReadonlySet<string> = new Set([
   methods.maintenance.alarm.path,
   methods.maintenance.defragment.path,
@@ -59,7 +61,9 @@ const WITHOUT_HEADER: ReadonlySet<string> = new Set([
 export class GatewayHttp {
   readonly endpoint: string;
   readonly #options: HttpOptions;
-  /** Whether etcd's gateway has answered here. Afterwards, a response from anything else counts as a passing failure. */
+  /**
+   * Whether etcd's gateway has answered here. Afterwards, a response from anything else counts as a passing failure.
+   */
   #isKnown = false;
 
   constructor(endpoint: string, options: HttpOptions) {
@@ -301,8 +305,8 @@ const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
 const IN_EVERY_GATEWAY = /^\/etcdserverpb\.(?:KV|Watch|Lease)\//;
 
 /**
- * The error of a response whose HTTP status is not one of success. After the gateway has answered once (`isKnown`), a 404
- * for a path that every gateway has comes from a proxy. It is a passing failure, so the client tries again.
+ * The error of a response whose HTTP status is not one of success. After the gateway has answered once (`isKnown`), a
+ * 404 for a path that every gateway has comes from a proxy. It is a passing failure, so the client tries again.
  */
 function errorFromResponse(status: number, text: string, call: FailedCall, isKnown: boolean): EtcdError {
   let json: unknown;

@@ -33,8 +33,8 @@ export interface GatewayOptions {
   /**
    * Whether writes need a guard because the host may resend a POST by itself. Browsers and Deno resend a POST when a
    * kept-alive connection is reset before the response headers arrive. Node.js, Bun and workerd never do. Set this
-   * option if you pass your own `fetch`, or if a proxy in front of etcd repeats requests. Default: false on Node.js, Bun
-   * and workerd, true everywhere else.
+   * option if you pass your own `fetch`, or if a proxy in front of etcd repeats requests. Default: false on Node.js,
+   * Bun and workerd, true everywhere else.
    *
    * The client sends a guarded put, deletion or transaction as one transaction with a guard key that only this client
    * writes. The transaction compares the guard key's mod revision and changes it. The write is therefore applied once,
@@ -43,14 +43,14 @@ export interface GatewayOptions {
    * - one more key in the history for each write, even if the write itself changes nothing;
    * - one lease and one key when the client starts and every five minutes, and for each further concurrent write;
    * - two operations of the `maxTxnOps` of each transaction;
-   * - time: on a machine with two cores, 520 puts a second instead of 570 with one call in flight, and 830 instead of 900
-   *   with 16 calls in flight.
+   * - time: on a machine with two cores, 520 puts a second instead of 570 with one call in flight, and 830 instead of
+   *   900 with 16 calls in flight.
    *
    * While the cluster has no space left (`NoSpace`), the server also refuses guarded deletions.
    *
-   * The response that arrives may be the response to a second copy of the request. A put succeeds in this case, unless it
-   * asked for `prevKv`. Any other write rejects with outcome `unknown`. The client refuses a request that would act again
-   * at each arrival and that no key can guard: see `allowRepeatedWrites`.
+   * The response that arrives may be the response to a second copy of the request. A put succeeds in this case, unless
+   * it asked for `prevKv`. Any other write rejects with outcome `unknown`. The client refuses a request that would act
+   * again at each arrival and that no key can guard: see `allowRepeatedWrites`.
    */
   readonly guardWrites?: boolean | undefined;
   /**
@@ -63,15 +63,15 @@ export interface GatewayOptions {
   /**
    * Whether the client sends requests that take effect each time the host sends them, however late: changes of users,
    * roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, alarms, downgrades, and calls to the server's own
-   * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo what happened in the meantime, for
-   * example restore an old password. This option has no effect without `guardWrites`. Default false: the client refuses
-   * such calls with reason `NotInGateway`.
+   * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo what happened in the meantime,
+   * for example restore an old password. This option has no effect without `guardWrites`. Default false: the client
+   * refuses such calls with reason `NotInGateway`.
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**
    * Milliseconds without a message after which the client opens a watch again, at the revision it has reached. `fetch`
-   * has no other sign of a dead connection. The client waits for the creation of a watch for 10,000 ms, or for `silenceMs`
-   * if that is shorter. Default 60,000.
+   * has no other sign of a dead connection. The client waits for the creation of a watch for 10,000 ms, or for
+   * `silenceMs` if that is shorter. Default 60,000.
    */
   readonly silenceMs?: number | undefined;
 }
@@ -88,8 +88,8 @@ const GATEWAY_OPTIONS = {
 /**
  * Creates a transport that sends calls to etcd's JSON gateway with `fetch`, for hosts without sockets.
  *
- * - Unary calls, watches and keepalives work as over the other transports. A call that the gateway does not offer rejects
- *   with reason `NotInGateway`.
+ * - Unary calls, watches and keepalives work as over the other transports. A call that the gateway does not offer
+ *   rejects with reason `NotInGateway`.
  * - Each watch takes a connection of its own. Browsers open at most six connections to one host.
  * - In a browser, a watch does not leave a member that has lost its leader, because the browser cannot send `hasleader`
  *   (see `allHeaders`). The watch delivers no events until the member has a leader again, or until the client opens the

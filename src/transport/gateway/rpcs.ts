@@ -13,8 +13,8 @@ import { methods } from '../../gen/methods.js';
  * themselves when a kept-alive connection is reset before the response headers arrive.
  *
  * - `harmless`: The copy changes nothing that a client relies on. A refusal proves that nothing was done.
- * - `spent`: The server refuses the copy, or the copy finds nothing to do, because the ID or the revision in it is never
- *   used again. A refusal may answer the copy, so it does not prove that nothing was done.
+ * - `spent`: The server refuses the copy, or the copy finds nothing to do, because the ID or the revision in it is
+ *   never used again. A refusal may answer the copy, so it does not prove that nothing was done.
  * - `lease-grant`: The same as `spent`, if the client chooses the lease ID.
  * - `guarded`: The copy would write again. The client sends the write as a transaction that applies only once: see
  *   `WriteGuards`.

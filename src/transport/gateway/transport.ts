@@ -155,8 +155,8 @@ function operationOf({ path }: { readonly path: string }, message: unknown): Gua
 }
 
 /**
- * Grants a lease with an ID that the client chooses. If the server then answers that the lease exists, an earlier copy of
- * the request has granted it.
+ * Grants a lease with an ID that the client chooses. If the server then answers that the lease exists, an earlier copy
+ * of the request has granted it.
  */
 async function grantLease(request: LeaseGrantRequest, call: MakeCall, onSent: () => void): Promise<unknown> {
   const id = request.id || randomId();
@@ -186,12 +186,13 @@ function harmfulProblem({ path }: { readonly path: string }): string {
 }
 
 /**
- * A stream of messages over requests of HTTP. The gateway reads a request to its end before it responds, so each message of
- * the client is a request of its own, whose responses arrive as lines.
+ * A stream of messages over requests of HTTP. The gateway reads a request to its end before it responds, so each
+ * message of the client is a request of its own, whose responses arrive as lines.
  *
  * - A keepalive message gets one response.
- * - The creation of a watch gets the events of that watch for as long as the watch lasts. The client sends creations one
- *   after the other, because the caller expects the answers in order. A cancellation ends the request of its watch.
+ * - The creation of a watch gets the events of that watch for as long as the watch lasts. The client sends creations
+ *   one after the other, because the caller expects the answers in order. A cancellation ends the request of its
+ *   watch.
  * - When one request fails, the whole stream fails, and its owner opens the next one. The same happens when a watch is
  *   silent for too long, because HTTP has no ping that would detect a dead connection.
  */

@@ -83,7 +83,8 @@ const MAX_GUARDS = 32;
  *
  * Each write uses a guard key whose mod revision the client knows. The write is sent as one transaction: if the guard
  * still has this revision, the transaction applies the write and puts the guard, which changes the revision. A second
- * copy of the request finds another revision and does nothing. Revisions only grow, even if another client deletes the key.
+ * copy of the request finds another revision and does nothing. Revisions only grow, even if another client deletes the
+ * key.
  *
  * If the response to the second copy arrives, it shows the guard's value. The value tells whether the first copy was
  * applied, but the response to the first copy is lost.
@@ -92,9 +93,9 @@ export class WriteGuards {
   readonly #pool: GuardPool;
   readonly #maxTxnOps: number;
   /**
-   * The guards of writes that the server refused while the client could not find out whether an earlier copy was applied.
-   * If the caller's call is tried again, for example with a new token, it uses the same guard at the same revision. Of
-   * all its attempts and copies, one is applied at most.
+   * The guards of writes that the server refused while the client could not find out whether an earlier copy was
+   * applied. If the caller's call is tried again, for example with a new token, it uses the same guard at the same
+   * revision. Of all its attempts and copies, one is applied at most.
    */
   readonly #unsettled = new WeakMap<object, Guard>();
 
@@ -138,8 +139,9 @@ export class WriteGuards {
   }
 
   /**
-   * The server refused this copy, but may have applied an earlier one, for example before a restart in which it forgot the
-   * token. The client moves the guard, so that no later copy can apply, and sees whether the guard had moved before.
+   * The server refused this copy, but may have applied an earlier one, for example before a restart in which it forgot
+   * the token. The client moves the guard, so that no later copy can apply, and sees whether the guard had moved
+   * before.
    */
   async #settleRefusal(
     write: GuardedWrite,
@@ -233,7 +235,9 @@ export class GuardPool {
     }
   }
 
-  /** Ends the use of a taken guard. `reusable` is the guard itself if its revision is known; otherwise it is dropped. */
+  /**
+   * Ends the use of a taken guard. `reusable` is the guard itself if its revision is known; otherwise it is dropped.
+   */
   release(reusable?: Guard): void {
     if (reusable !== undefined) this.#free.push(reusable);
     const next = this.#waiting.take();
@@ -268,9 +272,9 @@ function isUsable(expires: Expiry): boolean {
 }
 
 /**
- * Creates a guard by two requests that are safe to repeat. The ID of the lease is random, so a lease that exists already is
- * this client's own. The transaction puts the key only if the key does not exist. A copy that arrives after another client has
- * deleted the key creates it with a new revision, which no write compares with.
+ * Creates a guard by two requests that are safe to repeat. The ID of the lease is random, so a lease that exists
+ * already is this client's own. The transaction puts the key only if the key does not exist. A copy that arrives after
+ * another client has deleted the key creates it with a new revision, which no write compares with.
  */
 async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
   const id = randomId();
