@@ -1,8 +1,8 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type { Codec } from '../protobuf/codec.js';
 import type { BytesToJson } from '../protobuf/json.js';
-import { type BytesFromJson, type FromJsonOptions, fromBase64, fromJson, toBase64 } from '../protobuf/json.js';
-import { toBytes } from '../runtime/bytes.js';
+import { type BytesFromJson, type FromJsonOptions, fromBase64, fromJson } from '../protobuf/json.js';
+import { toBase64, toBytes } from '../runtime/bytes.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { asText, BASE64_PREFIX } from './output.js';
 

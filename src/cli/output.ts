@@ -1,6 +1,5 @@
 import type { JsonValue } from '../protobuf/json.js';
-import { toBase64 } from '../protobuf/json.js';
-import { hexOf } from '../runtime/bytes.js';
+import { hexOf, toBase64, validTextOf } from '../runtime/bytes.js';
 
 export const FORMATS = ['table', 'json', 'simple'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -54,19 +53,18 @@ function widthOf(text: string): number {
   return [...text].length;
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 /** What would move a terminal's cursor, or worse. */
 const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 
 /** Bytes for a person to read: text as it is but for control characters; what is no text in hexadecimal. */
 export function readable(bytes: Uint8Array): string {
-  const text = textIn(bytes);
+  const text = validTextOf(bytes);
   return text === undefined ? `0x${hexOf(bytes)}` : harmless(text);
 }
 
 /** The same between quotation marks, where text is as JSON has it. */
 export function quoted(value: Uint8Array | string): string {
-  const text = typeof value === 'string' ? value : textIn(value);
+  const text = typeof value === 'string' ? value : validTextOf(value);
   return text === undefined ? readable(value as Uint8Array) : harmless(JSON.stringify(text));
 }
 
@@ -82,19 +80,11 @@ const BASE64 = 'base64:';
 
 /** Bytes for a program to read, where it asked for text: what is no text in base64, after "base64:". */
 export function asText(bytes: Uint8Array): string {
-  const text = textIn(bytes);
+  const text = validTextOf(bytes);
   return text === undefined || text.startsWith(BASE64) ? BASE64 + toBase64(bytes) : text;
 }
 
 export { BASE64 as BASE64_PREFIX };
-
-function textIn(bytes: Uint8Array): string | undefined {
-  try {
-    return utf8.decode(bytes);
-  } catch {
-    return undefined;
-  }
-}
 
 /** Ids of members, as etcdctl writes them. */
 export function hexId(id: bigint): string {

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, lstat, open, realpath, rename, rm, stat } from 'node:fs/promises';
-import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import type { Client } from '../client.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import { concatBytes } from '../runtime/bytes.js';
-import type { SnapshotSink } from '../services/snapshot.js';
+import { checkMemberCall, type MemberCallOptions, type SnapshotSink } from '../services/maintenance.js';
 
 /** etcd sends 32 or 64 kB at a time; a write for each of these takes longer than all the rest. */
 const WRITE_BYTES = 1_048_576;
@@ -20,9 +19,9 @@ export async function saveSnapshot(
   client: Client,
   endpoint: string,
   path: string,
-  options?: CallOptions,
+  options: MemberCallOptions = {},
 ): Promise<number> {
-  checkCallOptions(options, 'saveSnapshot');
+  checkMemberCall(options, 'saveSnapshot');
   const target = await targetOf(path);
   // Of its own: another save of the same path may be under way.
   const part = `${target}.${randomUUID()}.part`;

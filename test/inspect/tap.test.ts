@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { openByteStream } from '../../src/host/node.js';
-import type { Client } from '../../src/index.js';
+import { type Client, prefix } from '../../src/index.js';
 import type { WireFrame } from '../../src/inspect/frame.js';
 import { type DecodedFrame, FrameDecoder, type StreamMethods } from '../../src/inspect/frame-decoder.js';
 import { tapped } from '../../src/inspect/tap.js';
@@ -63,7 +63,7 @@ test('the frames are the bytes that went over the wire, in order and without a g
   const etcd = openClient({ transport: http2(tapped(counted, (frame) => frames.push(frame))) });
   const name = unique();
   await Promise.all(Array.from({ length: 20 }, (_, index) => etcd.put(`${name}/${index}`, 'x'.repeat(index * 5_000))));
-  await etcd.range({ prefix: name });
+  await etcd.range(prefix(name));
   for (const direction of ['sent', 'received'] as const) {
     const told = Buffer.concat(frames.filter((frame) => frame.direction === direction).map((frame) => frame.bytes));
     expect(told.equals(Buffer.concat(bytes[direction]))).toBe(true);

@@ -108,7 +108,7 @@ test('DoubleBarrier: two of Go and one of ours begin and end together, again and
     for (const child of theirs) cue(child);
     await leaving;
     expect(await Promise.all(theirs.map((child) => child.line()))).toEqual(['out', 'out']);
-    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
+    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
   }
 });
 
@@ -141,6 +141,6 @@ test('naming/endpoints: services of both find each other', async () => {
 });
 
 async function waiters(etcd: Client, name: string, count: number): Promise<void> {
-  const there = async (): Promise<bigint> => (await etcd.range(prefix(`${name}/waiters/`))).count;
-  await expect.poll(there).toBe(BigInt(count));
+  const there = async (): Promise<number> => (await etcd.range(prefix(`${name}/waiters/`))).count;
+  await expect.poll(there).toBe(count);
 }

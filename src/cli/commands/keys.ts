@@ -8,7 +8,7 @@ import {
   SortTarget,
 } from '../../gen/etcdserverpb/rpc.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
-import { resolveKeys, type WireRange } from '../../kv/key-range.js';
+import { keyRange, fromKey as keysFrom, prefix as keysWithPrefix, resolveKeys, type WireRange } from '../../kv/keys.js';
 import { toJson } from '../../protobuf/json.js';
 import { NO_BYTES, toBytes } from '../../runtime/bytes.js';
 import { type Context, contextOf, withClient } from '../context.js';
@@ -97,10 +97,9 @@ export function rangeOf(key: string, end: string | undefined, { prefix, fromKey 
   if ([end !== undefined, prefix, fromKey].filter(Boolean).length > 1)
     throw new CliError(ExitCode.USAGE, 'a range end, --prefix, --from-key: got several; allowed: one of them');
   // As with etcdctl: all keys.
-  if (key === '' && (prefix || fromKey)) return resolveKeys({ fromKey: '\0' }, 'key');
-  if (prefix) return resolveKeys({ prefix: key }, 'key');
-  if (fromKey) return resolveKeys({ fromKey: key }, 'key');
-  return resolveKeys(end === undefined ? key : { start: key, end }, 'key');
+  if (prefix || (key === '' && fromKey)) return keysWithPrefix(key);
+  if (fromKey) return keysFrom(key);
+  return resolveKeys(end === undefined ? key : keyRange(key, end), 'key');
 }
 
 async function get(context: Context, range: WireRange, flags: GetFlags): Promise<void> {

@@ -17,7 +17,8 @@ export function addSnapshotCommand(program: Command, io: Io): void {
         const [endpoint = '', ...more] = client.endpoints;
         if (more.length > 0)
           throw new CliError(ExitCode.USAGE, `--endpoints: got ${more.length + 1}; allowed: the one to take it from`);
-        const size = await saveSnapshot(client, endpoint, file, context.call);
+        const { signal, timeoutMs } = context.call;
+        const size = await saveSnapshot(client, endpoint, file, { signal, timeoutMs });
         if (context.out.format === 'json') context.out.json({ file, bytes: size, endpoint });
         else context.out.line(`snapshot of ${endpoint} saved to ${file}: ${size} bytes`);
       });

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Client } from '../../client.js';
 import { Event, EventType } from '../../gen/mvccpb/kv.js';
-import { keysOf } from '../../kv/key-range.js';
+import { keysOf } from '../../kv/keys.js';
 import { toJson } from '../../protobuf/json.js';
 import type { WatchEvent } from '../../watch/event.js';
 import { contextOf, tellsOfEndpoints, withClient } from '../context.js';

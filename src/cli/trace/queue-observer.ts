@@ -1,5 +1,5 @@
 import { Client, type ClientOptions } from '../../client.js';
-import { prefix } from '../../kv/key-range.js';
+import { prefix } from '../../kv/keys.js';
 import { monotonicMs } from '../../runtime/timers.js';
 
 /** The keys in a queue, first come first, from a moment on. */
