@@ -10,7 +10,7 @@ import { textOf, toBase64, validTextOf } from '../runtime/bytes.js';
  * if (kv !== undefined) console.log(kv.keyText(), kv.text(), kv.modRevision);
  */
 export class KeyValue {
-  /** A bundler renames the class when another one has the same name; `console.log` shows this name. */
+  /** @internal A bundler renames the class when another one has the same name; `console.log` shows this name. */
   static readonly name = 'KeyValue';
   readonly key: Uint8Array;
   /** Empty when the read asked for `keysOnly`. */

@@ -16,7 +16,7 @@ const KEY_RANGE: unique symbol = Symbol.for('etcdwire.KeyRange');
  * `key` is the first key of the range. `rangeEnd` is the first key after the range, or "\0" when the range has no end:
  * etcd's own notation.
  */
-export class KeyRange implements WireRange {
+export class KeyRange {
   readonly key: Uint8Array;
   readonly rangeEnd: Uint8Array;
 
@@ -26,7 +26,7 @@ export class KeyRange implements WireRange {
     this.rangeEnd = rangeEnd;
   }
 
-  /** @internal */
+  /** @hidden Part of the published types, because it keeps other objects from being a `KeyRange`. */
   get [KEY_RANGE](): true {
     return true;
   }

@@ -18,8 +18,8 @@ export interface Sort {
   readonly order: 'asc' | 'desc';
 }
 
-/** Options of every read. */
-interface ReadOptions {
+/** Options of `get` and of `op.get`. */
+export interface GetOptions {
   /** Reads the store as it was at this revision. Default 0n: the latest revision. */
   readonly revision?: bigint | undefined;
   /**
@@ -29,10 +29,19 @@ interface ReadOptions {
   readonly serializable?: boolean | undefined;
   /** Leaves the values out of the result. Default false. */
   readonly keysOnly?: boolean | undefined;
+  /** Only `range` has this option. It stands here so that the compiler refuses it in a spread, too. */
+  readonly limit?: undefined;
+  /** Only `range` has this option. */
+  readonly sort?: undefined;
+  /** Only `range` has this option. */
+  readonly countOnly?: undefined;
 }
 
-/** Bounds of revisions. They are inclusive, and 0n, the default, means no bound. */
-interface RevisionBounds {
+/**
+ * Options of `scan`, which chooses the size of its pages itself. The bounds of revisions are inclusive, and 0n, the
+ * default, means no bound.
+ */
+export interface ScanOptions extends GetOptions {
   /** Selects keys that were last put at or after this revision. */
   readonly minModRevision?: bigint | undefined;
   /** Selects keys that were last put at or before this revision. */
@@ -43,24 +52,11 @@ interface RevisionBounds {
   readonly maxCreateRevision?: bigint | undefined;
 }
 
-/** Makes the compiler refuse options of `range` in an object that was built by spreading. */
-interface WithoutRangeOptions {
-  readonly limit?: undefined;
-  readonly sort?: undefined;
-  readonly countOnly?: undefined;
-}
-
-/** Options of `get` and of `op.get`. */
-export interface GetOptions extends ReadOptions, WithoutRangeOptions {}
-
-/** Options of `scan`, which chooses the size of its pages itself. */
-export interface ScanOptions extends ReadOptions, RevisionBounds, WithoutRangeOptions {}
-
 /** Options of `range` and of `op.range`. */
-export interface RangeOptions extends ReadOptions, RevisionBounds {
+export interface RangeOptions extends Omit<ScanOptions, 'limit' | 'sort' | 'countOnly'> {
   /** The greatest number of keys in the result. Default 0: all of them. */
   readonly limit?: number | undefined;
-  /** Default: by key, ascending. */
+  /** The order of the keys in the result. Default: by key, ascending. */
   readonly sort?: Sort | undefined;
   /** Leaves the keys out of the result as well; `count` is still there. Default false. */
   readonly countOnly?: boolean | undefined;
@@ -74,7 +70,7 @@ export const SCAN_OPTIONS = {
   minCreateRevision: true,
   maxCreateRevision: true,
 } as const;
-export const RANGE_OPTIONS = { ...SCAN_OPTIONS, limit: true, sort: true, countOnly: true } as const;
+export const RANGE_OPTIONS = { limit: true, sort: true, countOnly: true, ...SCAN_OPTIONS } as const;
 
 const RANGE_HAS_IT = 'range has this option';
 export const SCAN_HINTS = { ...KEYS_HINTS, limit: RANGE_HAS_IT, sort: RANGE_HAS_IT, countOnly: RANGE_HAS_IT } as const;

@@ -14,7 +14,7 @@ import { onAbort } from '../runtime/signals.js';
 import { KeyValue } from './key-value.js';
 import { endOf, keyAfter, type WireRange } from './keys.js';
 
-/** So few keys that the first page is small whatever the values weigh. A small range is read with this page alone. */
+/** Keys in the first page: so few that the page is small even with large values. A small range needs no other page. */
 const FIRST_PAGE_KEYS = 32;
 const MAX_PAGE_KEYS = 40_000;
 /** Intended size of a page: large enough to hide the round trip, small enough to hold in memory. */
@@ -39,24 +39,24 @@ export class Scanner {
   }
 
   /**
-   * Reads a range in ascending order, all of it at the revision of the first page. `request` has the other options. Requests each page
-   * before the previous page is decoded, so that the server and the client work at the same time. When a stream breaks,
-   * continues after the last key that arrived.
+   * Reads a range in ascending order, all of it at the revision of the first page. `request` has the other options of
+   * the read. Requests each page before the previous page is decoded, so that the server and the client work at the same
+   * time. When a stream breaks, continues after the last key that arrived.
    */
   async *pages(range: WireRange, request: Init<RangeRequest>, options: CallOptions): AsyncGenerator<ScanPage, void> {
     const end = endOf(range);
     let rest: WireRange | undefined = range;
     let revision = request.revision ?? 0n;
     let limit = FIRST_PAGE_KEYS;
-    const over = new AbortController();
+    const ended = new AbortController();
     const { signal } = options;
-    const abort = (): void => over.abort(signal?.reason);
+    const abort = (): void => ended.abort(signal?.reason);
     const offAbort = signal === undefined ? () => {} : onAbort(signal, abort);
     if (signal?.aborted) abort();
     const requestPage = (from: WireRange): Promise<RangePage> => {
       const { key, rangeEnd } = from;
       const pageRequest = { ...request, key, rangeEnd, revision, limit: BigInt(limit) };
-      const page = this.#rpc.call(rangePage, pageRequest, { ...options, signal: over.signal });
+      const page = this.#rpc.call(rangePage, pageRequest, { ...options, signal: ended.signal });
       // The caller may stop iterating before this page, and then nothing awaits it.
       page.catch(() => {});
       return page;
@@ -98,7 +98,7 @@ export class Scanner {
       }
     } finally {
       offAbort();
-      over.abort();
+      ended.abort();
     }
   }
 
@@ -120,7 +120,7 @@ export class Scanner {
     }
   }
 
-  /** Number of keys that weigh as much as a page should, if the next keys weigh as much as these. */
+  /** Number of keys that fill a page, if the next keys are as large as these. */
   #limitAfter(kvs: PackedKeyValues): number {
     const limit = Math.floor((this.#pageBytes * kvs.length) / Math.max(1, kvs.bytes));
     return Math.max(1, Math.min(MAX_PAGE_KEYS, limit));

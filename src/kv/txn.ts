@@ -54,7 +54,7 @@ export type Compare =
     }
   | { readonly target: 'value'; readonly keys: Keys; readonly operator: Operator; readonly operand: BytesLike };
 
-const number =
+const comparison =
   (target: 'version' | 'createRevision' | 'modRevision' | 'lease') =>
   (keys: Keys, operator: Operator, operand: bigint): Compare => ({ target, keys, operator, operand });
 
@@ -69,13 +69,13 @@ const number =
  */
 export const compare = {
   /** Compares the number of puts since the key was created; 0n when the key does not exist. */
-  version: number('version'),
+  version: comparison('version'),
   /** Compares the revision at which the key was created; 0n when the key does not exist. */
-  createRevision: number('createRevision'),
+  createRevision: comparison('createRevision'),
   /** Compares the revision of the last put; 0n when the key does not exist. */
-  modRevision: number('modRevision'),
+  modRevision: comparison('modRevision'),
   /** Compares the id of the key's lease; 0n when the key has no lease. */
-  lease: number('lease'),
+  lease: comparison('lease'),
   /** Requires that the key exists. Of a range, requires that it contains at least one key. */
   exists: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '>', operand: 0n }),
   /** Requires that the key does not exist. Of a range, requires that it contains no key. */

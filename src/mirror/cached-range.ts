@@ -29,8 +29,9 @@ interface Waiter {
 
 /**
  * A range of keys in memory that follows the store. At every moment it equals the range in the store at one revision,
- * `revision`, which may be older than the latest one: `waitForRevision` waits until it is not. While the mirror reads the
- * range again, the cached range keeps its keys; it then replaces all of them at once.
+ * `revision`. That revision may be older than the latest one; `waitForRevision` waits until the cached range has reached
+ * a given revision. When the range has to be read again, the cached range keeps its keys during the reading, and then
+ * replaces all of them at once.
  *
  * @example
  * await using config = await etcd.cachedRange(prefix('config/'));
@@ -40,12 +41,12 @@ interface Waiter {
  */
 export class CachedRange implements AsyncDisposable {
   readonly #kv: Pick<KV, 'txn'>;
-  readonly #own: Keys;
+  readonly #keys: Keys;
   readonly #range: WireRange;
   readonly #stop = new AbortController();
-  #keys = new SortedKeys();
+  #kvs = new SortedKeys();
   /** The keys of a reading that is not complete. */
-  #next = new SortedKeys();
+  #nextKvs = new SortedKeys();
   #revision = 0n;
   #ended: EtcdError | undefined;
   #waiters: Waiter[] = [];
@@ -53,10 +54,10 @@ export class CachedRange implements AsyncDisposable {
 
   /** @internal */
   constructor(keys: Keys, kv: Pick<KV, 'txn'>, mirror: MirrorOf) {
-    this.#own = ownKeys(keys);
-    this.#range = resolveKeys(this.#own, 'keys');
+    this.#keys = ownKeys(keys);
+    this.#range = resolveKeys(this.#keys, 'keys');
     this.#kv = kv;
-    void this.#follow(mirror(this.#own, this.#stop.signal));
+    void this.#follow(mirror(this.#keys, this.#stop.signal));
   }
 
   /** The revision of the store that this range equals. */
@@ -72,7 +73,7 @@ export class CachedRange implements AsyncDisposable {
    */
   get size(): number {
     this.#checkOpen();
-    return this.#keys.size;
+    return this.#kvs.size;
   }
 
   /**
@@ -85,7 +86,7 @@ export class CachedRange implements AsyncDisposable {
     this.#checkOpen();
     const bytes = checkKey(key, 'key');
     if (!contains(this.#range, bytes)) throw outside('key');
-    return this.#keys.get(bytes);
+    return this.#kvs.get(bytes);
   }
 
   /**
@@ -96,10 +97,10 @@ export class CachedRange implements AsyncDisposable {
    */
   range(keys?: Keys): readonly KeyValue[] {
     this.#checkOpen();
-    if (keys === undefined) return this.#keys.range(this.#range);
+    if (keys === undefined) return this.#kvs.range(this.#range);
     const range = resolveKeys(keys, 'keys');
     if (!includes(this.#range, range)) throw outside('keys');
-    return this.#keys.range(range);
+    return this.#kvs.range(range);
   }
 
   /**
@@ -109,6 +110,7 @@ export class CachedRange implements AsyncDisposable {
    * as `size` when the cached range ends.
    *
    * @example
+   * await using config = await etcd.cachedRange(prefix('config/'));
    * const { header } = await etcd.put('config/size', '10');
    * await config.waitForRevision(header.revision, { timeoutMs: 5_000 });
    */
@@ -173,11 +175,11 @@ export class CachedRange implements AsyncDisposable {
   async #advanceIfUnchanged(): Promise<void> {
     const since = this.#revision;
     if (since === 0n) return;
-    const countAll = op.range(this.#own, { countOnly: true });
-    const firstChanged = op.range(this.#own, { minModRevision: since + 1n, limit: 1, keysOnly: true });
+    const countAll = op.range(this.#keys, { countOnly: true });
+    const firstChanged = op.range(this.#keys, { minModRevision: since + 1n, limit: 1, keysOnly: true });
     const { header, responses } = await this.#kv.txn({ then: [countAll, firstChanged] }, { signal: this.#stop.signal });
     const [{ count }, { kvs: changed }] = responses;
-    if (this.#revision === since && changed.length === 0 && count === this.#keys.size) this.#advance(header.revision);
+    if (this.#revision === since && changed.length === 0 && count === this.#kvs.size) this.#advance(header.revision);
   }
 
   async #follow(messages: AsyncIterable<MirrorMessage>): Promise<void> {
@@ -193,21 +195,21 @@ export class CachedRange implements AsyncDisposable {
   #apply(message: MirrorMessage): void {
     switch (message.type) {
       case 'keys':
-        for (const kv of message.kvs) this.#next.put(kv);
+        for (const kv of message.kvs) this.#nextKvs.put(kv);
         return;
       case 'resync':
-        this.#next = new SortedKeys();
+        this.#nextKvs = new SortedKeys();
         return;
       case 'synced':
-        this.#keys = this.#next;
-        this.#next = new SortedKeys();
+        this.#kvs = this.#nextKvs;
+        this.#nextKvs = new SortedKeys();
         // The revision may be an older one: the cluster may have been restored from a backup.
         this.#revision = message.revision;
         return this.#advance(message.revision);
       case 'events':
         for (const { type, kv } of message.events) {
-          if (type === 'put') this.#keys.put(kv);
-          else this.#keys.delete(kv.key);
+          if (type === 'put') this.#kvs.put(kv);
+          else this.#kvs.delete(kv.key);
         }
         return this.#advance(message.revision);
     }

@@ -72,6 +72,8 @@ export class Cluster {
    * @throws EtcdError, reason `LearnerNotReady` until the learner has caught up with the leader, or `MemberNotLearner`.
    *
    * @example
+   * const { member } = await etcd.cluster.memberAdd(['http://10.0.0.4:2380'], { learner: true });
+   * // Start the member, and wait until it has caught up.
    * await etcd.cluster.memberPromote(member.id);
    */
   async memberPromote(id: bigint, options?: CallOptions): Promise<WithHeader<Members>> {
@@ -85,7 +87,9 @@ export class Cluster {
    * @throws EtcdError, reason `MemberNotFound`.
    *
    * @example
-   * await etcd.cluster.memberUpdate(member.id, ['http://10.0.0.5:2380']);
+   * const { members } = await etcd.cluster.memberList();
+   * const member = members.find(({ name }) => name === 'etcd-1');
+   * if (member !== undefined) await etcd.cluster.memberUpdate(member.id, ['http://10.0.0.5:2380']);
    */
   async memberUpdate(id: bigint, peerUrls: readonly string[], options?: CallOptions): Promise<WithHeader<Members>> {
     const request = { id: checkUint64(id, 'id'), peerUrls: checkUrls(peerUrls) };
@@ -98,7 +102,9 @@ export class Cluster {
    * @throws EtcdError, reason `MemberNotFound`.
    *
    * @example
-   * await etcd.cluster.memberRemove(member.id);
+   * const { members } = await etcd.cluster.memberList();
+   * const member = members.find(({ name }) => name === 'etcd-1');
+   * if (member !== undefined) await etcd.cluster.memberRemove(member.id);
    */
   async memberRemove(id: bigint, options?: CallOptions): Promise<WithHeader<Members>> {
     const request = { id: checkUint64(id, 'id') };

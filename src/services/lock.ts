@@ -12,7 +12,7 @@ import { type BytesLike, toBytes } from '../runtime/bytes.js';
  * - The client does not renew the lease and does not learn that it ended. Keep the lease alive, and guard writes with the
  *   create revision of the key.
  * - Two calls with one lease get the same key, so both hold the lock.
- * - `unlock` deletes the key, whoever put it. Do not repeat an `unlock` whose outcome is unknown.
+ * - `unlock` deletes the key even if another client has put it since. Do not repeat an `unlock` whose outcome is unknown.
  * - A `lock` whose outcome is unknown may leave its key in the queue until the lease ends.
  *
  * @example

@@ -157,9 +157,9 @@ export class Maintenance {
   async moveLeader(targetId: bigint, options: CallOptions = {}): Promise<WithHeader<object>> {
     checkCallOptions(options, 'maintenance.moveLeader');
     const request = { targetId: checkUint64(targetId, 'targetId') };
-    const left = this.#rpc.within(options);
-    const endpoint = options.endpoint ?? (await this.#findLeader(left));
-    return withHeaderOf(this.#rpc.call(methods.maintenance.moveLeader, request, { ...left(), endpoint }));
+    const remaining = this.#rpc.within(options);
+    const endpoint = options.endpoint ?? (await this.#findLeader(remaining));
+    return withHeaderOf(this.#rpc.call(methods.maintenance.moveLeader, request, { ...remaining(), endpoint }));
   }
 
   /**
@@ -180,10 +180,10 @@ export class Maintenance {
     return withHeaderOf(this.#rpc.checkedCall(methods.maintenance.downgrade, request, options));
   }
 
-  async #findLeader(left: () => CallOptions): Promise<string> {
+  async #findLeader(remaining: () => CallOptions): Promise<string> {
     const endpoints = this.#endpoints();
     const statuses = endpoints.map(async (endpoint) => {
-      const { signal, timeoutMs } = left();
+      const { signal, timeoutMs } = remaining();
       const { header, leader } = await this.status(endpoint, { signal, timeoutMs });
       if (leader === 0n || header.memberId !== leader) throw notLeader([endpoint]);
       return endpoint;

@@ -5,7 +5,7 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-const NOBODY = 'http://127.0.0.1:1';
+const UNREACHABLE = 'http://127.0.0.1:1';
 
 describe('sync', () => {
   test('finds all members through one endpoint, and the client survives the death of that member', async (context) => {
@@ -63,9 +63,9 @@ describe('sync', () => {
 
   test('keeps the given endpoints as a fallback when no advertised endpoint answers', async () => {
     // As behind a load balancer: the client cannot reach the URL that the member advertises.
-    const { endpoints } = await ownEtcd({ args: [`--advertise-client-urls=${NOBODY}`] });
+    const { endpoints } = await ownEtcd({ args: [`--advertise-client-urls=${UNREACHABLE}`] });
     const etcd = openClient({ endpoints, connectTimeoutMs: 300 });
-    expect(await etcd.sync()).toEqual([NOBODY]);
+    expect(await etcd.sync()).toEqual([UNREACHABLE]);
     await etcd.put('k', 'x', { timeoutMs: 5_000 });
     expect((await etcd.get('k'))?.text()).toBe('x');
   });

@@ -5,7 +5,7 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-const NOBODY = 'http://127.0.0.1:1';
+const FOREIGN_ENDPOINT = 'http://127.0.0.1:1';
 
 describe('status', () => {
   test('is the status of the named member', async () => {
@@ -39,17 +39,17 @@ test('maintenance refuses an endpoint that is not one of the client’s before i
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });
   const calls = [
-    maintenance.status(NOBODY),
-    maintenance.defragment(NOBODY),
-    maintenance.hash(NOBODY),
-    maintenance.hashKV(NOBODY),
-    maintenance.snapshot(NOBODY)[Symbol.asyncIterator]().next(),
-    maintenance.moveLeader(1n, { endpoint: NOBODY }),
+    maintenance.status(FOREIGN_ENDPOINT),
+    maintenance.defragment(FOREIGN_ENDPOINT),
+    maintenance.hash(FOREIGN_ENDPOINT),
+    maintenance.hashKV(FOREIGN_ENDPOINT),
+    maintenance.snapshot(FOREIGN_ENDPOINT)[Symbol.asyncIterator]().next(),
+    maintenance.moveLeader(1n, { endpoint: FOREIGN_ENDPOINT }),
   ];
   for (const call of calls) {
     const error = await errorOf(call);
     expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
-    expect(error.message).toContain(NOBODY);
+    expect(error.message).toContain(FOREIGN_ENDPOINT);
   }
   expect(sent).toEqual([]);
 });
