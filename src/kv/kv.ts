@@ -53,7 +53,7 @@ export interface KVOptions {
   readonly maxReceiveBytes: number;
 }
 
-/** The KV service. Every method rejects with an `EtcdError`, reason `InvalidInput`, before it sends a bad argument. */
+/** The KV service. Every method refuses a bad argument with reason `InvalidInput` before it sends anything. */
 export class KV {
   readonly #rpc: Rpc;
   readonly #maxTxnOps: number;
@@ -85,7 +85,7 @@ export class KV {
   }
 
   /**
-   * The same in pages. A compaction beyond their revision ends the scan with reason `Compacted`. `timeoutMs` applies to
+   * As `scan`, in pages. A compaction beyond their revision ends the scan with reason `Compacted`. `timeoutMs` applies to
    * each page.
    */
   scanPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<ScanPage, void> {
