@@ -20,7 +20,7 @@ const VIEWPORT = { width: 1_400, height: 1_060 };
 
 async function trace(endpoint: string, file: string): Promise<void> {
   await using etcd = new Client({ endpoints: [endpoint] });
-  const queued = async (count: bigint): Promise<void> => {
+  const queued = async (count: number): Promise<void> => {
     while ((await etcd.range(prefix(`${LOCK}/`))).count < count) await sleep(5);
   };
   const first = await new Mutex(await Session.open(etcd), LOCK).lock();
@@ -31,9 +31,9 @@ async function trace(endpoint: string, file: string): Promise<void> {
     stderr: process.stderr,
     interrupted: new AbortController().signal,
   });
-  await queued(2n);
+  await queued(2);
   const third = new Mutex(await Session.open(etcd), LOCK).lock();
-  await queued(3n);
+  await queued(3);
   await sleep(HOLD_MS);
   await first.release();
   const held = await third;

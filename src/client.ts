@@ -142,7 +142,7 @@ export class Client extends Keyspace {
   constructor(options: ClientOptions) {
     checkClientOptions(options);
     const endpoints = checkEndpoints(options.endpoints);
-    const maxTxnOps = Number(checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1n));
+    const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
     const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
     const kv = {
@@ -241,7 +241,7 @@ function checkTransportOptions(options: ClientOptions): TransportOptions {
   const ms = (name: 'connectTimeoutMs' | 'pingIntervalMs' | 'pingTimeoutMs'): number =>
     checkPositive(options[name] ?? TRANSPORT_DEFAULTS[name], name, 'milliseconds');
   const bytes = (name: 'maxRequestBytes' | 'maxReceiveBytes'): number =>
-    Number(checkCount(options[name] ?? TRANSPORT_DEFAULTS[name], name, 1n));
+    checkCount(options[name] ?? TRANSPORT_DEFAULTS[name], name, 1);
   const pingIntervalMs = ms('pingIntervalMs');
   if (pingIntervalMs < MIN_PING_INTERVAL_MS) {
     throw invalidInput(

@@ -17,14 +17,36 @@ export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdse
 export type { Endpoint } from './host/endpoint.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
 export { Keyspace } from './keyspace.js';
-export { type Compare, compare, type Operator } from './kv/compare.js';
-export { fromKey, type Keys, keyRange, prefix } from './kv/key-range.js';
-export { KeyValue } from './kv/key-value.js';
-export type { GetOptions, ScanOptions } from './kv/kv.js';
+export type { KeyValue } from './kv/key-value.js';
+export { fromKey, type KeyRange, type Keys, keyRange, prefix } from './kv/keys.js';
 export {
+  type DeleteOptions,
+  type DeleteResult,
+  type FirstOf,
+  type GetOptions,
+  type PutOptions,
+  type PutResult,
+  type RangeOptions,
+  type RangeResult,
+  type ScanOptions,
+  type Sort,
+  type WithHeader,
+  withFirstCreate,
+  withFirstKey,
+  withFirstRev,
+  withLastCreate,
+  withLastKey,
+  withLastRev,
+  withMaxCreateRev,
+} from './kv/requests.js';
+export {
+  type Compare,
+  type Conditions,
+  compare,
   type DeleteOp,
   type GetOp,
   type Op,
+  type Operator,
   type OpResult,
   op,
   type PutOp,
@@ -33,10 +55,7 @@ export {
   type Txn,
   type TxnOp,
   type TxnResult,
-} from './kv/op.js';
-export * from './kv/range-presets.js';
-export type { DeleteOptions, PutOptions, RangeOptions, Sort } from './kv/requests.js';
-export type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
+} from './kv/txn.js';
 export type { KeepAlive } from './lease/keep-alive.js';
 export type { GrantOptions, Lease, Leases, TimeToLive } from './lease/lease.js';
 export type { CachedRange } from './mirror/cached-range.js';
@@ -50,8 +69,14 @@ export type { Access, Auth, Login, Permission } from './services/auth.js';
 export type { Cluster, Member, Members } from './services/cluster.js';
 export type { ElectionService, LeaderKey } from './services/election.js';
 export type { LockService } from './services/lock.js';
-export type { Alarm, Maintenance, Status } from './services/maintenance.js';
-export type { Snapshot, SnapshotSink } from './services/snapshot.js';
+export type {
+  Alarm,
+  Maintenance,
+  MemberCallOptions,
+  Snapshot,
+  SnapshotSink,
+  Status,
+} from './services/maintenance.js';
 export type {
   Metadata,
   OutgoingStream,

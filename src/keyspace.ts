@@ -1,13 +1,21 @@
 import { type CallOptions, Rpc, type RpcSettings } from './channel/rpc.js';
-import { checkKey, type Keys, ownKeys } from './kv/key-range.js';
 import type { KeyValue } from './kv/key-value.js';
-import { type GetOptions, KV, type KVOptions, type ScanOptions } from './kv/kv.js';
-import { type Op, op, type Txn, type TxnResult } from './kv/op.js';
-import { withCountOnly, withKeysOnly, withLimit, withMinModRev } from './kv/range-presets.js';
-import type { DeleteOptions, PutOptions, RangeOptions } from './kv/requests.js';
-import type { DeleteResult, PutResult, RangeResult, WithHeader } from './kv/results.js';
+import { checkKey, type Keys } from './kv/keys.js';
+import { KV, type KVOptions } from './kv/kv.js';
+import type {
+  DeleteOptions,
+  DeleteResult,
+  GetOptions,
+  PutOptions,
+  PutResult,
+  RangeOptions,
+  RangeResult,
+  ScanOptions,
+  WithHeader,
+} from './kv/requests.js';
+import type { Conditions, Op, Txn, TxnResult } from './kv/txn.js';
 import { Leases } from './lease/lease.js';
-import { CACHED_RANGE_OPTIONS, CachedRange, type RangeState } from './mirror/cached-range.js';
+import { CACHED_RANGE_OPTIONS, CachedRange } from './mirror/cached-range.js';
 import { MIRROR_OPTIONS, Mirror, type MirrorOptions } from './mirror/mirror.js';
 import { NamespaceTransport } from './namespace.js';
 import { checkCan, checkOptions, KEYS_HINTS } from './runtime/arguments.js';
@@ -84,11 +92,23 @@ export class Keyspace implements AsyncDisposable {
     return this.#kv.delete(keys, options);
   }
 
-  /** If every condition holds run `then`, else `else`; `succeeded` tells which, and types the responses. */
-  txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
-    txn: Txn<Then, Else>,
-    options?: CallOptions,
-  ): Promise<WithHeader<TxnResult<Then, Else>>> {
+  /**
+   * Runs `then` when every condition of `if` holds, and `else` otherwise; all of it at one revision. `succeeded` tells
+   * which of them ran, and types `responses`. Without `if`, `then` always runs, and `else` is not allowed.
+   *
+   * @example
+   * const result = await etcd.txn({
+   *   if: [compare.missing('config/size')],
+   *   then: [op.put('config/size', '10')],
+   *   else: [op.get('config/size')],
+   * });
+   * if (!result.succeeded) console.log(result.responses[0]?.text());
+   */
+  txn<
+    const If extends Conditions = undefined,
+    const Then extends readonly Op[] = [],
+    const Else extends readonly Op[] = [],
+  >(txn: Txn<If, Then, Else>, options?: CallOptions): Promise<WithHeader<TxnResult<If, Then, Else>>> {
     return this.#kv.txn(txn, options);
   }
 
@@ -109,22 +129,13 @@ export class Keyspace implements AsyncDisposable {
   /** A range as of one revision, and then its changes. */
   mirror(keys: Keys, options: MirrorOptions = {}): Mirror {
     checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
-    const source = {
-      scanPages: this.#kv.scanPages.bind(this.#kv),
-      range: this.range.bind(this),
-      watch: this.watch.bind(this),
-    };
-    return new Mirror(source, ownKeys(keys), options);
+    return new Mirror(this.#kv, this.#watchStream, keys, options);
   }
 
   /** A range held in memory and kept up to date, from when it was read first. Close it. */
   async cachedRange(keys: Keys, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<CachedRange> {
     checkOptions(options, CACHED_RANGE_OPTIONS, 'cachedRange', KEYS_HINTS);
-    const own = ownKeys(keys);
-    const cached = new CachedRange(own, {
-      mirror: (signal) => this.mirror(own, { signal }),
-      look: (since, callOptions) => this.#look(own, since, callOptions),
-    });
+    const cached = new CachedRange(keys, this.#kv, (own, signal) => this.mirror(own, { signal }));
     try {
       await cached.waitForRevision(0n, options);
       return cached;
@@ -132,16 +143,6 @@ export class Keyspace implements AsyncDisposable {
       await cached.close();
       throw error;
     }
-  }
-
-  async #look(keys: Keys, since: bigint, options: CallOptions): Promise<RangeState> {
-    const newer = { ...withMinModRev(since + 1n), ...withLimit(1), ...withKeysOnly() };
-    const { header, responses } = await this.txn(
-      { then: [op.range(keys, withCountOnly()), op.range(keys, newer)] },
-      options,
-    );
-    const [all, changed] = responses as readonly [RangeResult, RangeResult];
-    return { revision: header.revision, count: all.count, changed: changed.kvs.length > 0 };
   }
 
   /**

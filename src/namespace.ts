@@ -1,7 +1,7 @@
 import type * as rpc from './gen/etcdserverpb/rpc.js';
 import { methods } from './gen/methods.js';
 import type * as mvccpb from './gen/mvccpb/kv.js';
-import { prefixEnd, type WireRange } from './kv/key-range.js';
+import { prefixEnd, type WireRange } from './kv/keys.js';
 import type { Init } from './protobuf/codec.js';
 import { concatBytes, NO_BYTES } from './runtime/bytes.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from './transport/transport.js';

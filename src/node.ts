@@ -6,10 +6,10 @@
 
 import { randomUUID } from 'node:crypto';
 import { lstat, open, realpath, rename, rm, stat } from 'node:fs/promises';
-import { type CallOptions, checkCallOptions } from './channel/rpc.js';
 import type { Client } from './client.js';
 import { invalidInput } from './errors/etcd-error.js';
 import { concatBytes } from './runtime/bytes.js';
+import { checkMemberCall, type MemberCallOptions } from './services/maintenance.js';
 
 /**
  * Bytes to gather before a write. etcd sends 32 or 64 kB at a time, and a write for each chunk would take most of the
@@ -38,9 +38,9 @@ export async function saveSnapshot(
   client: Client,
   endpoint: string,
   path: string,
-  options?: CallOptions,
+  options: MemberCallOptions = {},
 ): Promise<number> {
-  checkCallOptions(options, 'saveSnapshot');
+  checkMemberCall(options, 'saveSnapshot');
   const target = await targetOf(path);
   // The name is unique, because another call may save to the same path at the same time.
   const part = `${target}.${randomUUID()}.part`;

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Election, Session } from '../src/concurrency/index.js';
-import { compare, type KeyValue, op } from '../src/index.js';
+import { compare, type KeyValue, keyRange, op, prefix } from '../src/index.js';
 import { openClient, unique } from './support/client.js';
 
 // Callers reuse their buffers as soon as a method has returned. What a call or a watch sends later is what they gave.
@@ -36,11 +36,11 @@ test('calls send the keys and values that they were given', async () => {
     etcd.txn({ if: [compare.exists(bytes)], then: [op.get(bytes)], else: [] }),
   );
   expect(succeeded).toBe(true);
-  expect((await withBuffer(key, (bytes) => etcd.range({ prefix: bytes }))).count).toBe(1n);
+  expect((await withBuffer(key, (bytes) => etcd.range(prefix(bytes)))).count).toBe(1);
   const scanned: KeyValue[] = [];
-  for await (const kv of withBuffer(key, (bytes) => etcd.scan({ prefix: bytes }))) scanned.push(kv);
+  for await (const kv of withBuffer(key, (bytes) => etcd.scan(prefix(bytes)))) scanned.push(kv);
   expect(scanned.map((kv) => kv.keyText())).toEqual([key]);
-  expect((await withBuffer(key, (bytes) => etcd.delete(bytes))).deleted).toBe(1n);
+  expect((await withBuffer(key, (bytes) => etcd.delete(bytes))).deleted).toBe(1);
 });
 
 test.each(['key', 'prefix', 'start and end'] as const)(
@@ -49,7 +49,7 @@ test.each(['key', 'prefix', 'start and end'] as const)(
     const [etcd, name] = [lateClient(), unique()];
     const keysOf = (bytes: Uint8Array) => {
       if (form === 'key') return bytes;
-      return form === 'prefix' ? { prefix: bytes } : { start: bytes, end: new Uint8Array(Buffer.from(`${name}\xff`)) };
+      return form === 'prefix' ? prefix(bytes) : keyRange(bytes, new Uint8Array(Buffer.from(`${name}\xff`)));
     };
     await etcd.put(name, 'first');
     const watch = withBuffer(name, (bytes) => etcd.watch(keysOf(bytes)));

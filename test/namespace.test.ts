@@ -58,8 +58,8 @@ describe('a namespace', () => {
     expect(await values(prefix(''))).toEqual(['own', 'own', 'own']);
     expect(await values(fromKey('b'))).toEqual(['own', 'own']);
     expect(await values(prefix(new Uint8Array([0xff])))).toEqual([]);
-    expect((await inside.delete(fromKey('\0'))).deleted).toBe(3n);
-    expect((await etcd.range(prefix(root))).count).toBe(BigInt(foreign.length));
+    expect((await inside.delete(fromKey('\0'))).deleted).toBe(3);
+    expect((await etcd.range(prefix(root))).count).toBe(foreign.length);
   });
 
   test('has transactions of its own keys: compared, nested, answered in every kind', async () => {
@@ -178,7 +178,7 @@ describe('a namespace', () => {
     expect((await nested.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['a']);
     const bytes = new Uint8Array([...new TextEncoder().encode(`${name}n`), 0xff, 0x61]);
     expect((await etcd.get(bytes))?.text()).toBe('nested');
-    expect((await nested.delete(fromKey('\0'))).deleted).toBe(1n);
+    expect((await nested.delete(fromKey('\0'))).deleted).toBe(1);
     expect((await inside.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['o']);
   });
 

@@ -69,7 +69,7 @@ const CALLS: Readonly<Record<string, Call>> = {
     await cached.waitForRevision(0n, options);
   },
   'op.get': (options, { etcd }) => etcd.txn({ then: [op.get('k', options)] }),
-  'op.range': (options, { etcd }) => etcd.txn({ else: [op.range('k', options)] }),
+  'op.range': (options, { etcd }) => etcd.txn({ if: [], else: [op.range('k', options)] }),
   'op.put': (options, { etcd }) => etcd.txn({ then: [op.put('k', 'x', options)] }),
   'op.delete': (options, { etcd }) => etcd.txn({ then: [op.txn({ then: [op.delete('k', options)] })] }),
   'Leases.grant': (options, { etcd }) => etcd.lease.grant(options),

@@ -16,7 +16,7 @@ test('every program is run by one of the tests below', () => {
 test('the first program gives the results that its comments say', async () => {
   const claims: string[] = [];
   const observed = (PROGRAMS[0] as string).replace(
-    /^( *)(.*?);\s+\/\/ ('.*?'|\d+n)(?:$|: .*$)/gm,
+    /^( *)(.*?);\s+\/\/ ('.*?'|\d+n?)(?:$|: .*$)/gm,
     (_line, indent, expression, claim) => {
       claims.push(claim);
       return `${indent}console.log(inspect(${expression}));`;

@@ -6,21 +6,21 @@ import { errorOf } from './support/errors.js';
 import { recordingTransport } from './support/recording-transport.js';
 
 describe('the lock service', () => {
-  test('queues with Mutex, in the order of arrival, whoever is ahead', async () => {
+  test('shares one queue with Mutex, in the order of arrival', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const mutex = new Mutex(await Session.open(etcd), name);
-    const ours = await mutex.lock();
+    const first = await mutex.lock();
 
     const { id } = await etcd.lease.grant({ ttl: 60 });
     const waiting = etcd.lockService.lock(name, id);
-    await queueHas(etcd, name, 2n);
+    await queueHas(etcd, name, 2);
     const next = mutex.lock();
-    await ours.release();
+    await first.release();
     const { key } = await waiting;
     const held = await etcd.get(key);
     expect([held?.keyText(), held?.lease]).toEqual([`${name}/${id.toString(16)}`, id]);
 
-    await queueHas(etcd, name, 2n);
+    await queueHas(etcd, name, 2);
     const { header } = await etcd.lockService.unlock(key);
     const again = await next;
     expect(again.token).toBeGreaterThan(0n);
@@ -28,37 +28,37 @@ describe('the lock service', () => {
     await again.release();
   });
 
-  test('gives the lock of a lease that has ended to the next one', async () => {
+  test('grants the lock to the next waiter when the lease of the holder ends', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [first, second] = [await etcd.lease.grant({ ttl: 60 }), await etcd.lease.grant({ ttl: 60 })];
     await etcd.lockService.lock(name, first.id);
     const waiting = etcd.lockService.lock(name, second.id);
-    await queueHas(etcd, name, 2n);
+    await queueHas(etcd, name, 2);
     await etcd.lease.revoke(first.id);
     const { key } = await waiting;
     expect((await etcd.get(key))?.lease).toBe(second.id);
   });
 
-  test('leaves the queue when a wait is given up', async () => {
+  test('removes a waiter from the queue when its call is cancelled', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [first, second] = [await etcd.lease.grant({ ttl: 60 }), await etcd.lease.grant({ ttl: 60 })];
     await etcd.lockService.lock(name, first.id);
     const stop = new AbortController();
     const waiting = etcd.lockService.lock(name, second.id, { signal: stop.signal });
-    await queueHas(etcd, name, 2n);
+    await queueHas(etcd, name, 2);
     stop.abort();
     expect(await errorOf(waiting)).toMatchObject({ reason: 'Canceled', outcome: 'unknown' });
-    await queueHas(etcd, name, 1n);
+    await queueHas(etcd, name, 1);
   });
 
-  test('refuses a lease that there is not', async () => {
+  test('rejects with LeaseNotFound when the lease does not exist', async () => {
     const { lockService } = openClient();
     expect(await errorOf(lockService.lock(unique('lock'), 1n))).toMatchObject({ reason: 'LeaseNotFound' });
   });
 });
 
 describe('the election service', () => {
-  test('knows no leader where nobody leads', async () => {
+  test('returns no leader before a campaign and after a resignation', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     expect(await etcd.electionService.leader(name)).toBeUndefined();
     const leader = await elected(etcd, name, 'a');
@@ -67,11 +67,11 @@ describe('the election service', () => {
     expect(await etcd.electionService.leader(name)).toBeUndefined();
   });
 
-  test('elects in the order of arrival, and the key of a leader guards writes', async () => {
+  test('elects in the order of arrival, and the key of the leader guards writes', async () => {
     const [etcd, name, key] = [openClient(), unique('election'), unique()];
     const first = await elected(etcd, name, 'first');
     const waiting = elected(etcd, name, 'second');
-    await queueHas(etcd, name, 2n);
+    await queueHas(etcd, name, 2);
     const guarded = ({ key: own, rev }: LeaderKey, value: string): Promise<{ readonly succeeded: boolean }> =>
       etcd.txn({ if: [compare.createRevision(own, '==', rev)], then: [op.put(key, value)] });
     expect((await guarded(first, 'by the first')).succeeded).toBe(true);
@@ -83,11 +83,11 @@ describe('the election service', () => {
     expect((await etcd.get(key))?.text()).toBe('by the second');
   });
 
-  test('shows an observer the leader, what is proclaimed, and the next leader', async () => {
+  test('shows an observer the leader, its new value, and the next leader', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     const first = await elected(etcd, name, 'first');
     const waiting = elected(etcd, name, 'next');
-    await queueHas(etcd, name, 2n);
+    await queueHas(etcd, name, 2);
     const seen: string[] = [];
     for await (const leader of etcd.electionService.observe(name)) {
       seen.push(leader.text());
@@ -99,7 +99,7 @@ describe('the election service', () => {
     expect(seen).toEqual(['first', 'second', 'next']);
   });
 
-  test('ends an observation with the signal', async () => {
+  test('ends an observation when the signal aborts', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     await elected(etcd, name, 'first');
     const stop = new AbortController();
@@ -110,7 +110,7 @@ describe('the election service', () => {
     expect(await next).toMatchObject({ reason: 'Canceled' });
   });
 
-  test('lets nobody proclaim who leads no more', async () => {
+  test('rejects a proclamation of a former leader', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     const leader = await elected(etcd, name, 'a');
     await etcd.electionService.resign(leader);
@@ -120,7 +120,7 @@ describe('the election service', () => {
   });
 });
 
-test('both services refuse bad input before anything is sent', async () => {
+test('the lock service and the election service refuse bad input before they send anything', async () => {
   const { transport, sent } = recordingTransport();
   const { lockService, electionService } = openClient({ transport });
   const calls = [
@@ -138,12 +138,12 @@ test('both services refuse bad input before anything is sent', async () => {
   expect(sent).toEqual([]);
 });
 
-/** As a candidate with a lease of its own. */
+/** Campaigns with a new lease. */
 async function elected({ lease, electionService }: Client, name: string, value: string): Promise<LeaderKey> {
   const { id } = await lease.grant({ ttl: 60 });
   return (await electionService.campaign(name, id, value)).leader;
 }
 
-async function queueHas(etcd: Client, name: string, count: bigint): Promise<void> {
+async function queueHas(etcd: Client, name: string, count: number): Promise<void> {
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(count);
 }

@@ -1,15 +1,8 @@
 import { InvalidArgumentError } from 'commander';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { Codec } from '../protobuf/codec.js';
-import {
-  type BytesFromJson,
-  type BytesToJson,
-  type FromJsonOptions,
-  fromBase64,
-  fromJson,
-  toBase64,
-} from '../protobuf/json.js';
-import { toBytes } from '../runtime/bytes.js';
+import { type BytesFromJson, type BytesToJson, type FromJsonOptions, fromBase64, fromJson } from '../protobuf/json.js';
+import { toBase64, toBytes } from '../runtime/bytes.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { BASE64_PREFIX, textOrBase64 } from './output.js';
 

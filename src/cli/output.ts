@@ -1,6 +1,6 @@
 import type { Codec } from '../protobuf/codec.js';
-import { type BytesToJson, type JsonValue, toBase64, toJson } from '../protobuf/json.js';
-import { hexOf } from '../runtime/bytes.js';
+import { type BytesToJson, type JsonValue, toJson } from '../protobuf/json.js';
+import { hexOf, toBase64, validTextOf } from '../runtime/bytes.js';
 
 export const FORMATS = ['table', 'json', 'simple'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -64,7 +64,6 @@ function widthOf(text: string): number {
   return [...text].length;
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 export const BASE64_PREFIX = 'base64:';
 
@@ -78,28 +77,20 @@ export function escapeControls(text: string): string {
 
 /** Formats bytes for people: UTF-8 as text without control characters, other bytes in hexadecimal. */
 export function readable(bytes: Uint8Array): string {
-  const text = textIn(bytes);
+  const text = validTextOf(bytes);
   return text === undefined ? `0x${hexOf(bytes)}` : escapeControls(text);
 }
 
 /** Formats bytes or text for people: text as a JSON string, other bytes in hexadecimal. */
 export function quoted(value: Uint8Array | string): string {
-  const text = typeof value === 'string' ? value : textIn(value);
+  const text = typeof value === 'string' ? value : validTextOf(value);
   return text === undefined ? readable(value as Uint8Array) : escapeControls(JSON.stringify(text));
 }
 
 /** Formats bytes for programs that ask for text: UTF-8 as text, other bytes in base64 after "base64:". */
 export function textOrBase64(bytes: Uint8Array): string {
-  const text = textIn(bytes);
+  const text = validTextOf(bytes);
   return text === undefined || text.startsWith(BASE64_PREFIX) ? BASE64_PREFIX + toBase64(bytes) : text;
-}
-
-function textIn(bytes: Uint8Array): string | undefined {
-  try {
-    return utf8.decode(bytes);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Formats the ID of a member as etcdctl does. */

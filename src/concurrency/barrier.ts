@@ -1,8 +1,7 @@
 import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
-import { compare } from '../kv/compare.js';
-import { op } from '../kv/op.js';
 import { PUT_HINTS } from '../kv/requests.js';
+import { compare, op } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { checkName } from './lock-queue.js';

@@ -1,11 +1,9 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { type Compare, compare } from '../kv/compare.js';
-import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { op } from '../kv/op.js';
-import { withLastCreate, withLimit, withSort } from '../kv/range-presets.js';
-import type { RangeResult } from '../kv/results.js';
+import { prefix } from '../kv/keys.js';
+import { type RangeResult, withLastCreate } from '../kv/requests.js';
+import { type Compare, compare, op } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
 import { settledWithin } from '../runtime/timers.js';
 import { CLEANUP_WAIT_MS } from './lock.js';
@@ -20,6 +18,8 @@ import {
   watchUntil,
   withinLimit,
 } from './waiting.js';
+
+const BY_CREATION = { target: 'createRevision', order: 'asc' } as const;
 
 /** The participant's own key, in a round that has begun. */
 interface Participant {
@@ -70,7 +70,7 @@ export class DoubleBarrier {
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string, count: number) {
     this.name = checkName(name);
-    this.count = Number(checkCount(count, 'count', 1n));
+    this.count = checkCount(count, 'count', 1);
     this.#session = checkSession(session);
     this.#waiters = `${name}/waiters/`;
     this.#ready = `${name}/ready`;
@@ -181,7 +181,7 @@ export class DoubleBarrier {
 
   /** Whether the key was counted when the round began. Reads at the round's revision, because some may have left. */
   async #isInRound(round: bigint, key: string, options: CallOptions): Promise<boolean> {
-    const inOrder = { ...withSort('create', 'ascend'), ...withLimit(this.count), keysOnly: true };
+    const inOrder = { sort: BY_CREATION, limit: this.count, keysOnly: true };
     const { kvs } = await this.#session.client.range(prefix(this.#waiters), {
       ...options,
       ...inOrder,
@@ -195,7 +195,7 @@ export class DoubleBarrier {
   }
 
   async #read(key: string, options: CallOptions): Promise<State> {
-    const inOrder = { ...withSort('create', 'ascend'), ...withLimit(this.count + 1), keysOnly: true };
+    const inOrder = { sort: BY_CREATION, limit: this.count + 1, keysOnly: true };
     const { header, responses } = await this.#session.client.txn(
       {
         then: [op.get(this.#ready), op.get(key), op.get(this.#epoch), op.range(prefix(this.#waiters), inOrder)],

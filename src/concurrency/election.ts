@@ -1,10 +1,8 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
-import { compare } from '../kv/compare.js';
-import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { op } from '../kv/op.js';
-import { withFirstCreate } from '../kv/range-presets.js';
-import type { WithHeader } from '../kv/results.js';
+import { prefix } from '../kv/keys.js';
+import { type WithHeader, withFirstCreate } from '../kv/requests.js';
+import { compare, op } from '../kv/txn.js';
 import { checkInt64, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, toBytes } from '../runtime/bytes.js';
 import { acquire, Held, hold, RELEASE_OPTIONS, type ReleaseOptions, sharedContender } from './lock.js';

@@ -1,6 +1,5 @@
 import { EtcdError, explained } from '../errors/etcd-error.js';
-import { type Compare, compare } from '../kv/compare.js';
-import { op, type PutOp } from '../kv/op.js';
+import { type Compare, compare, op, type PutOp } from '../kv/txn.js';
 
 /**
  * Returns the prefix of a primitive's helper keys, for primitives that in Go's layout own every key that begins with

@@ -1,6 +1,6 @@
 import type { Keyspace } from '../keyspace.js';
-import { compare } from '../kv/compare.js';
-import { op } from '../kv/op.js';
+import { type Keys, resolveKeys } from '../kv/keys.js';
+import { compare, op } from '../kv/txn.js';
 import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
 import { onAbort, orAborted } from '../runtime/signals.js';
 import { after, monotonicMs, pause } from '../runtime/timers.js';
@@ -16,14 +16,11 @@ export const LATE_PUT_TIMES = {
 const MAX_RELEASED = 4_096;
 const REWATCH_MS = 1_000;
 
-/** One key, or the keys with a prefix. */
-export type WatchedKeys = BytesLike | { readonly prefix: BytesLike };
-
 /**
  * Ends a use of a key, so that each put of it that applies afterwards is a late put. `watched` is the range to watch,
  * given if the outcome of a put of the key is unknown. Keys of the same kind share a range.
  */
-export type ReleaseKey = (watched?: WatchedKeys) => void;
+export type ReleaseKey = (watched?: Keys) => void;
 
 /** A watch for late puts in one range. */
 interface LatePutWatch {
@@ -81,7 +78,7 @@ export class LatePuts {
     return release;
   }
 
-  #release(id: string, key: Uint8Array, use: ReleaseKey, watched: WatchedKeys | undefined): void {
+  #release(id: string, key: Uint8Array, use: ReleaseKey, watched: Keys | undefined): void {
     const isLatest = this.#uses.get(id) === use;
     if (isLatest) this.#uses.delete(id);
     if (this.#lifetime.aborted) return;
@@ -136,9 +133,9 @@ export class LatePuts {
     return deletion;
   }
 
-  #watch(id: string, key: Uint8Array, range: WatchedKeys): void {
-    const isPrefix = typeof range === 'object' && 'prefix' in range;
-    const rangeId = isPrefix ? `prefix ${idOf(toBytes(range.prefix, 'prefix'))}` : id;
+  #watch(id: string, key: Uint8Array, range: Keys): void {
+    const { key: start, rangeEnd } = resolveKeys(range, 'range');
+    const rangeId = rangeEnd.length === 0 ? id : `from ${idOf(start)} to ${idOf(rangeEnd)}`;
     let watch = this.#watches.get(rangeId);
     if (watch === undefined) {
       watch = { keys: new Map(), stop: new AbortController(), postpone: () => {} };
@@ -160,7 +157,7 @@ export class LatePuts {
   }
 
   /** Deletes late puts as the watch shows them, until `stop` aborts. */
-  async #follow(range: WatchedKeys, { keys, stop: { signal } }: LatePutWatch): Promise<void> {
+  async #follow(range: Keys, { keys, stop: { signal } }: LatePutWatch): Promise<void> {
     while (!signal.aborted) {
       const puts = this.#client.watch(range, { filters: ['noDelete'], signal });
       try {

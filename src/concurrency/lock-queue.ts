@@ -1,11 +1,10 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { clientClosed, EtcdError } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
-import { compare } from '../kv/compare.js';
-import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { op } from '../kv/op.js';
-import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/range-presets.js';
+import { prefix } from '../kv/keys.js';
+import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/requests.js';
+import { compare, op } from '../kv/txn.js';
 import { checkName as checkNotEmpty } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, toBytes } from '../runtime/bytes.js';
 import { randomId } from '../runtime/text.js';

@@ -1,15 +1,14 @@
 import { type CallOptions, checkCallOptions, checkTimeout } from '../channel/rpc.js';
 import { EtcdError, timedOut } from '../errors/etcd-error.js';
-import { compare } from '../kv/compare.js';
-import { prefix } from '../kv/key-range.js';
-import { type Op, op, type Txn, type TxnResult } from '../kv/op.js';
-import type { WithHeader } from '../kv/results.js';
+import { type Keys, prefix } from '../kv/keys.js';
+import type { WithHeader } from '../kv/requests.js';
+import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
 import { CheckedSignal, checkedSignalOf } from '../runtime/checked-signal.js';
 import { onAbort } from '../runtime/signals.js';
 import { settledWithin } from '../runtime/timers.js';
-import { deleteLatePut, type ReleaseKey, type WatchedKeys } from './late-puts.js';
+import { deleteLatePut, type ReleaseKey } from './late-puts.js';
 import {
   enqueue,
   enqueueIfEmpty,
@@ -38,7 +37,7 @@ export interface Contender {
   /** Whether all lockers of the session use this queue key, so that they wait for each other in the local queue. */
   readonly isShared: boolean;
   /** Where to watch for late puts of the queue key. */
-  readonly watched: WatchedKeys;
+  readonly watched: Keys;
 }
 
 /** Returns a contender with the queue key that all lockers of the session share, as in Go. */
@@ -274,10 +273,11 @@ export class Held implements AsyncDisposable {
    * @example
    * await held.txn({ then: [op.put('jobs/owner', 'me')] });
    */
-  async txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
-    txn: Txn<Then, Else>,
-    options: CallOptions = {},
-  ): Promise<WithHeader<TxnResult<Then, Else>>> {
+  async txn<
+    const If extends Conditions = undefined,
+    const Then extends readonly Op[] = [],
+    const Else extends readonly Op[] = [],
+  >(txn: Txn<If, Then, Else>, options: CallOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
     checkCallOptions(options, 'Held.txn');
     if (!this.valid()) throw notHeld(this.signal.reason);
     const isHeld = compare.createRevision(this.key, '==', this.token);
@@ -286,7 +286,7 @@ export class Held implements AsyncDisposable {
       this.#end(keyGone());
       throw notHeld(this.signal.reason);
     }
-    return { header: result.header, ...result.responses[0] } as WithHeader<TxnResult<Then, Else>>;
+    return { header: result.header, ...result.responses[0] } as WithHeader<TxnResult<If, Then, Else>>;
   }
 
   /**

@@ -1,12 +1,10 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { amended, EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
-import { compare } from '../kv/compare.js';
-import { type Keys, prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { op } from '../kv/op.js';
-import { withFirstKey, withFirstRev, withLastKey } from '../kv/range-presets.js';
-import type { RangeOptions } from '../kv/requests.js';
+import { type Keys, prefix } from '../kv/keys.js';
+import { type RangeOptions, withFirstKey, withFirstRev, withLastKey } from '../kv/requests.js';
+import { compare, op } from '../kv/txn.js';
 import { show } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';

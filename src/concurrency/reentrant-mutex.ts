@@ -1,7 +1,7 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
-import type { Op, Txn, TxnResult } from '../kv/op.js';
-import type { WithHeader } from '../kv/results.js';
+import type { WithHeader } from '../kv/requests.js';
+import type { Conditions, Op, Txn, TxnResult } from '../kv/txn.js';
 import { show } from '../runtime/arguments.js';
 import { orAborted } from '../runtime/signals.js';
 import type { Held } from './lock.js';
@@ -63,10 +63,11 @@ export class ReentrantHeld implements AsyncDisposable {
   }
 
   /** Runs a transaction that has no effect unless the owner still holds the lock, as `Held.txn`. */
-  txn<const Then extends readonly Op[] = [], const Else extends readonly Op[] = []>(
-    txn: Txn<Then, Else>,
-    options: CallOptions = {},
-  ): Promise<WithHeader<TxnResult<Then, Else>>> {
+  txn<
+    const If extends Conditions = undefined,
+    const Then extends readonly Op[] = [],
+    const Else extends readonly Op[] = [],
+  >(txn: Txn<If, Then, Else>, options: CallOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
     return this.#held.txn(txn, options);
   }
 

@@ -1,9 +1,8 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
-import { compare } from '../kv/compare.js';
-import { checkKey } from '../kv/key-range.js';
-import { op } from '../kv/op.js';
+import { checkKey } from '../kv/keys.js';
+import { compare, op } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
 import { AsyncQueue } from '../runtime/queues.js';

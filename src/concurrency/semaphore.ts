@@ -1,8 +1,7 @@
 import type { CallOptions } from '../channel/rpc.js';
-import { compare } from '../kv/compare.js';
-import { prefix } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { op } from '../kv/op.js';
+import { prefix } from '../kv/keys.js';
+import { compare, op } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
 import { settledWithin } from '../runtime/timers.js';
@@ -31,7 +30,7 @@ export class Semaphore {
   /** @throws EtcdError, reason `InvalidInput`. */
   constructor(session: Session, name: string, permits: number) {
     this.name = checkName(name);
-    this.permits = Number(checkCount(permits, 'permits', 1n));
+    this.permits = checkCount(permits, 'permits', 1);
     this.#session = checkSession(session);
   }
 

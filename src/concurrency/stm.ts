@@ -1,10 +1,9 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { checkClient, type Keyspace } from '../keyspace.js';
-import { type Compare, compare } from '../kv/compare.js';
-import { checkKey } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { type GetOp, type Op, op } from '../kv/op.js';
+import { checkKey } from '../kv/keys.js';
 import { PUT_HINTS, type PutOptions } from '../kv/requests.js';
+import { type Compare, compare, type GetOp, type Op, op } from '../kv/txn.js';
 import { checkChoice, checkCount, checkFunction, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, idOf, textOf, toBytes } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
@@ -76,7 +75,7 @@ export async function stm<T>(
   checkOptions(options, STM_OPTIONS, 'stm');
   const { isolation: level = 'serializableSnapshot', maxAttempts: attempts = DEFAULT_MAX_ATTEMPTS, ...wait } = options;
   const isolation = checkChoice(ISOLATIONS, level, 'isolation');
-  const maxAttempts = Number(checkCount(attempts, 'maxAttempts', 1n));
+  const maxAttempts = checkCount(attempts, 'maxAttempts', 1);
   const limit = waitLimit('stm', wait);
   let tx = new StmTransaction(client, isolation, limit.signal);
   try {

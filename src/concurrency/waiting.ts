@@ -3,7 +3,7 @@ import { isTooLarge } from '../channel/retry.js';
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
 import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
-import type { Keys } from '../kv/key-range.js';
+import type { Keys } from '../kv/keys.js';
 import { checkOptions, checkSignal } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, backoffMs, pause } from '../runtime/timers.js';

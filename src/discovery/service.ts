@@ -4,7 +4,7 @@ import type { Session } from '../concurrency/session.js';
 import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
-import { prefix } from '../kv/key-range.js';
+import { prefix } from '../kv/keys.js';
 import { checkOptions, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';
 

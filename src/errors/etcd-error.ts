@@ -28,6 +28,7 @@ import type { StatusCode } from './status.js';
  * - `NotInGateway`: etcd's JSON gateway, over which the client goes, has no such call, or cannot do this with it; or the
  *   host may send the request again, and nothing can keep it from acting twice: see `guardWrites`.
  * - `WatchClosed`: The watch was closed by its owner.
+ * - `InvalidJson`: The value of a key is not JSON, so `KeyValue.json` cannot parse it. Nothing was sent.
  * - `Other`: An error with a message that is not in etcd's table.
  */
 export type ClientReason =
@@ -52,6 +53,7 @@ export type ClientReason =
   | 'BarrierFull'
   | 'NotInGateway'
   | 'WatchClosed'
+  | 'InvalidJson'
   | 'Other';
 
 /** Why a call failed. */

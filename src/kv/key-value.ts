@@ -1,19 +1,27 @@
+import { EtcdError } from '../errors/etcd-error.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
-import { textOf } from '../runtime/bytes.js';
+import { textOf, toBase64, validTextOf } from '../runtime/bytes.js';
 
-/** One key as of one revision. */
+/**
+ * A key and its value at one revision of the store.
+ *
+ * @example
+ * const kv = await etcd.get('config/size');
+ * if (kv !== undefined) console.log(kv.keyText(), kv.text(), kv.modRevision);
+ */
 export class KeyValue {
-  /** Bundlers call it otherwise where there is another of that name, and who prints one sees it. */
+  /** @internal A bundler renames the class when another one has the same name; `console.log` shows this name. */
   static readonly name = 'KeyValue';
   readonly key: Uint8Array;
+  /** Empty when the read asked for `keysOnly`. */
   readonly value: Uint8Array;
-  /** Revision at which this life of the key began. */
+  /** Revision at which the key was created. A key that is put after a deletion is created again. */
   readonly createRevision: bigint;
-  /** Revision of the last change. */
+  /** Revision of the last put of the key. */
   readonly modRevision: bigint;
-  /** Number of puts in this life of the key. */
+  /** Number of puts since the key was created; 1n after the first. */
   readonly version: bigint;
-  /** Lease the key is attached to, 0n for none. */
+  /** Id of the lease that the key is attached to; 0n when it has no lease. */
   readonly lease: bigint;
 
   /** @internal */
@@ -26,23 +34,56 @@ export class KeyValue {
     this.lease = kv.lease;
   }
 
-  /** The key as UTF-8 text. */
+  /** Decodes the key as UTF-8. Malformed bytes become U+FFFD. */
   keyText(): string {
     return textOf(this.key);
   }
 
-  /** The value as UTF-8 text. */
+  /** Decodes the value as UTF-8. Malformed bytes become U+FFFD. */
   text(): string {
     return textOf(this.value);
   }
 
-  /** The value parsed as JSON; that it is a `T` is the caller's word. @throws SyntaxError when it is no JSON. */
+  /**
+   * Parses the value as JSON. The result is not checked: the caller asserts that it is a `T`.
+   *
+   * @throws EtcdError, reason `InvalidJson`, when the value is not JSON. Its cause is a `SyntaxError`.
+   *
+   * @example
+   * const size = (await etcd.get('config/size'))?.json<number>();
+   */
   json<T>(): T {
     try {
       return JSON.parse(this.text()) as T;
     } catch {
-      // Not the host's own error, which quotes the value.
-      throw new SyntaxError('the value is no JSON');
+      throw new EtcdError('the value of the key is not JSON', {
+        code: 'FailedPrecondition',
+        reason: 'InvalidJson',
+        outcome: 'not-sent',
+        // The error of the host quotes the value, and errors of this package contain no values.
+        cause: new SyntaxError('the text is not JSON'),
+      });
     }
   }
+
+  /**
+   * Returns what `JSON.stringify` writes. `key` and `value` are text; when the bytes are not valid UTF-8, `keyBase64` or
+   * `valueBase64` replaces them. `createRevision`, `modRevision`, `version` and `lease` are decimal strings, because
+   * numbers in JSON are exact only up to 2^53.
+   */
+  toJSON(): Readonly<Record<string, string>> {
+    return {
+      ...jsonField('key', this.key),
+      ...jsonField('value', this.value),
+      createRevision: String(this.createRevision),
+      modRevision: String(this.modRevision),
+      version: String(this.version),
+      lease: String(this.lease),
+    };
+  }
+}
+
+function jsonField(name: string, bytes: Uint8Array): Readonly<Record<string, string>> {
+  const text = validTextOf(bytes);
+  return text === undefined ? { [`${name}Base64`]: toBase64(bytes) } : { [name]: text };
 }

@@ -1,65 +1,93 @@
-import { invalidInput } from '../errors/etcd-error.js';
-import {
-  type DeleteRangeRequest,
-  type PutRequest,
-  type RangeRequest,
-  SortOrder,
-  SortTarget,
-} from '../gen/etcdserverpb/rpc.js';
+import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import * as wire from '../gen/etcdserverpb/rpc.js';
 import type { Init } from '../protobuf/codec.js';
-import { checkChoice, checkCount, checkOptionalInt64 } from '../runtime/arguments.js';
+import { checkChoice, checkCount, checkOptionalInt64, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
-import { checkKey, type Keys, resolveKeys } from './key-range.js';
+import { KeyValue } from './key-value.js';
+import { checkKey, type Keys, resolveKeys, type WireRange } from './keys.js';
 
-/** An order of keys other than their own. */
+/**
+ * The order of the keys in the result of `range`.
+ *
+ * @example
+ * const newest = await etcd.range(prefix('log/'), { sort: { target: 'modRevision', order: 'desc' }, limit: 10 });
+ */
 export interface Sort {
-  /** `create`, `mod` are revisions, `version` the number of puts. */
-  readonly by: 'key' | 'version' | 'create' | 'mod' | 'value';
-  readonly order: 'ascend' | 'descend';
+  /** What the server compares. `version` is the number of puts since the key was created. */
+  readonly target: 'key' | 'version' | 'createRevision' | 'modRevision' | 'value';
+  readonly order: 'asc' | 'desc';
 }
 
-/** What of a range is to be read. The bounds of revisions are inclusive; 0n, the default, is none. */
-export interface RangeOptions {
-  /** At most this many keys; 0, the default, for all. */
-  readonly limit?: number | bigint | undefined;
-  /** Read the store as of this revision; 0n, the default, for now. */
+/** Options of `get` and of `op.get`. */
+export interface GetOptions {
+  /** Reads the store as it was at this revision. Default 0n: the latest revision. */
   readonly revision?: bigint | undefined;
-  /** Default: ascending by key. */
-  readonly sort?: Sort | undefined;
-  /** Let the member read its own, perhaps stale, data: no quorum needed. */
+  /**
+   * Lets a member answer from its own data without asking the leader. The answer needs no quorum, but it may be stale.
+   * Default false: the read is linearizable.
+   */
   readonly serializable?: boolean | undefined;
-  /** Leave values out. */
+  /** Leaves the values out of the result. Default false. */
   readonly keysOnly?: boolean | undefined;
-  /** Leave keys out too, only count. */
-  readonly countOnly?: boolean | undefined;
+  /** Only `range` has this option. It stands here so that the compiler refuses it in a spread, too. */
+  readonly limit?: undefined;
+  /** Only `range` has this option. */
+  readonly sort?: undefined;
+  /** Only `range` has this option. */
+  readonly countOnly?: undefined;
+}
+
+/**
+ * Options of `scan`, which chooses the size of its pages itself. The bounds of revisions are inclusive, and 0n, the
+ * default, means no bound.
+ */
+export interface ScanOptions extends GetOptions {
+  /** Selects keys that were last put at or after this revision. */
   readonly minModRevision?: bigint | undefined;
+  /** Selects keys that were last put at or before this revision. */
   readonly maxModRevision?: bigint | undefined;
+  /** Selects keys that were created at or after this revision. */
   readonly minCreateRevision?: bigint | undefined;
+  /** Selects keys that were created at or before this revision. */
   readonly maxCreateRevision?: bigint | undefined;
 }
 
-export const RANGE_OPTIONS = {
-  limit: true,
-  revision: true,
-  sort: true,
-  serializable: true,
-  keysOnly: true,
-  countOnly: true,
+/** Options of `range` and of `op.range`. */
+export interface RangeOptions extends Omit<ScanOptions, 'limit' | 'sort' | 'countOnly'> {
+  /** The greatest number of keys in the result. Default 0: all of them. */
+  readonly limit?: number | undefined;
+  /** The order of the keys in the result. Default: by key, ascending. */
+  readonly sort?: Sort | undefined;
+  /** Leaves the keys out of the result as well; `count` is still there. Default false. */
+  readonly countOnly?: boolean | undefined;
+}
+
+export const GET_OPTIONS = { revision: true, serializable: true, keysOnly: true } as const;
+export const SCAN_OPTIONS = {
+  ...GET_OPTIONS,
   minModRevision: true,
   maxModRevision: true,
   minCreateRevision: true,
   maxCreateRevision: true,
 } as const;
+export const RANGE_OPTIONS = { limit: true, sort: true, countOnly: true, ...SCAN_OPTIONS } as const;
 
-/** What else is to happen to a key that is put. */
+const RANGE_HAS_IT = 'range has this option';
+export const SCAN_HINTS = { ...KEYS_HINTS, limit: RANGE_HAS_IT, sort: RANGE_HAS_IT, countOnly: RANGE_HAS_IT } as const;
+export const GET_HINTS = {
+  ...SCAN_HINTS,
+  prefix: 'to read all keys with a prefix, call range(prefix(key))',
+} as const;
+
+/** Options of `put` and of `op.put`. */
 export interface PutOptions {
-  /** Attach the key to this lease; without it the key is detached from the one it had. */
+  /** Id of the lease to attach the key to. Without it the put detaches the key from the lease that it had. */
   readonly lease?: bigint | undefined;
-  /** Answer with the key as it was before. */
+  /** Returns the key as it was before the put. Default false. */
   readonly prevKv?: boolean | undefined;
-  /** Keep the value: the key must exist, and `value` be empty. */
+  /** Keeps the value that the key has. The key must exist, and `value` must be empty. Default false. */
   readonly ignoreValue?: boolean | undefined;
-  /** Keep the lease: the key must exist, and `lease` be left out. */
+  /** Keeps the lease that the key has. The key must exist, and `lease` must be absent. Default false. */
   readonly ignoreLease?: boolean | undefined;
 }
 
@@ -68,38 +96,145 @@ export const PUT_OPTIONS = { lease: true, prevKv: true, ignoreValue: true, ignor
 /** Other clients of etcd grant a lease in a put. */
 export const PUT_HINTS = { ttl: 'to attach a lease: lease: (await etcd.lease.grant({ ttl: 5 })).id' } as const;
 
-/** What the answer to a deletion is to tell. */
+/** Options of `delete` and of `op.delete`. */
 export interface DeleteOptions {
-  /** Answer with the deleted keys. */
+  /** Returns the keys that were deleted. Default false. */
   readonly prevKv?: boolean | undefined;
 }
 
 export const DELETE_OPTIONS = { prevKv: true } as const;
 
+/** The result of a range. */
+export interface RangeResult {
+  readonly kvs: readonly KeyValue[];
+  /** Whether more keys match than `limit` let through. */
+  readonly more: boolean;
+  /** Number of keys in the range. etcd counts them before it applies `limit` and the bounds of revisions. */
+  readonly count: number;
+}
+
+/** The result of a put. */
+export interface PutResult {
+  /** The key as it was before the put; undefined when the key did not exist or `prevKv` was not set. */
+  readonly prevKv: KeyValue | undefined;
+}
+
+/** The result of a deletion. */
+export interface DeleteResult {
+  /** Number of keys that were deleted. */
+  readonly deleted: number;
+  /** The keys that were deleted; empty unless `prevKv` was set. */
+  readonly prevKvs: readonly KeyValue[];
+}
+
+/** The result of a call, with the header of the response. `header.revision` is the revision of the store. */
+export type WithHeader<Result> = Result & { readonly header: wire.ResponseHeader };
+
+export function withHeader<Result>(header: wire.ResponseHeader | undefined, result: Result): WithHeader<Result> {
+  return { header: header ?? wire.ResponseHeader.create(), ...result };
+}
+
+/** Fills in the header of a response that needs no other conversion. */
+export async function withHeaderOf<Response extends { readonly header: wire.ResponseHeader | undefined }>(
+  response: Promise<Response>,
+): Promise<WithHeader<Response>> {
+  const { header, ...rest } = await response;
+  return withHeader(header, rest) as WithHeader<Response>;
+}
+
+/** Options of `range` that select the first key of an order, as Go's `WithFirstCreate` and its siblings do. */
+export interface FirstOf {
+  readonly sort: Sort;
+  readonly limit: number;
+}
+
+const firstOf = (target: Sort['target'], order: Sort['order']) => (): FirstOf => ({
+  sort: { target, order },
+  limit: 1,
+});
+
+/**
+ * Selects the key that was created first.
+ *
+ * @example
+ * const { kvs } = await etcd.range(prefix('queue/'), withFirstCreate());
+ */
+export const withFirstCreate = firstOf('createRevision', 'asc');
+
+/**
+ * Selects the key that was created last.
+ *
+ * @example
+ * const { kvs } = await etcd.range(prefix('queue/'), withLastCreate());
+ */
+export const withLastCreate = firstOf('createRevision', 'desc');
+
+/**
+ * Selects the smallest key, in byte order.
+ *
+ * @example
+ * const { kvs } = await etcd.range(prefix('log/'), withFirstKey());
+ */
+export const withFirstKey = firstOf('key', 'asc');
+
+/**
+ * Selects the largest key, in byte order.
+ *
+ * @example
+ * const { kvs } = await etcd.range(prefix('log/'), withLastKey());
+ */
+export const withLastKey = firstOf('key', 'desc');
+
+/**
+ * Selects the key whose last put is the oldest.
+ *
+ * @example
+ * const { kvs } = await etcd.range(prefix('session/'), withFirstRev());
+ */
+export const withFirstRev = firstOf('modRevision', 'asc');
+
+/**
+ * Selects the key whose last put is the newest.
+ *
+ * @example
+ * const { kvs } = await etcd.range(prefix('session/'), withLastRev());
+ */
+export const withLastRev = firstOf('modRevision', 'desc');
+
+/**
+ * Selects keys that were created at or before this revision. Spread it next to one of the other presets.
+ *
+ * @example
+ * const own = await etcd.put('queue/me', '');
+ * const before = own.header.revision - 1n;
+ * const { kvs } = await etcd.range(prefix('queue/'), { ...withLastCreate(), ...withMaxCreateRev(before) });
+ */
+export function withMaxCreateRev(maxCreateRevision: bigint): { readonly maxCreateRevision: bigint } {
+  return { maxCreateRevision };
+}
+
 const SORT_TARGETS = {
-  key: SortTarget.KEY,
-  version: SortTarget.VERSION,
-  create: SortTarget.CREATE,
-  mod: SortTarget.MOD,
-  value: SortTarget.VALUE,
+  key: wire.SortTarget.KEY,
+  version: wire.SortTarget.VERSION,
+  createRevision: wire.SortTarget.CREATE,
+  modRevision: wire.SortTarget.MOD,
+  value: wire.SortTarget.VALUE,
 } as const;
-const SORT_ORDERS = { ascend: SortOrder.ASCEND, descend: SortOrder.DESCEND } as const;
+const SORT_ORDERS = { asc: wire.SortOrder.ASCEND, desc: wire.SortOrder.DESCEND } as const;
 
-// Each of these throws an EtcdError with reason InvalidInput that names the argument.
+// The functions below throw an EtcdError, reason `InvalidInput`, that names the argument. Each of them sets all fields of
+// its message, in the order of the message: the encoder is fastest with objects that all have the same shape.
 
-// And each gives all its fields in one order, left out or not: what writes them to the wire is then fastest.
-
-export function rangeRequest(keys: Keys, options: RangeOptions = {}): Init<RangeRequest> {
-  const { key, rangeEnd } = resolveKeys(keys, 'keys');
+export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions = {}): Init<wire.RangeRequest> {
   const { limit, sort, serializable, keysOnly, countOnly } = options;
-  const sorted = sort !== undefined && checkSort(sort);
+  const sorted = sort !== undefined && needsSorting(sort);
   return {
     key,
     rangeEnd,
-    limit: limit === undefined ? undefined : checkCount(limit, 'limit'),
+    limit: limit === undefined ? undefined : BigInt(checkCount(limit, 'limit')),
     revision: checkOptionalInt64(options.revision, 'revision'),
     sortOrder: sorted ? SORT_ORDERS[sort.order] : undefined,
-    sortTarget: sorted ? SORT_TARGETS[sort.by] : undefined,
+    sortTarget: sorted ? SORT_TARGETS[sort.target] : undefined,
     serializable,
     keysOnly,
     countOnly,
@@ -110,7 +245,14 @@ export function rangeRequest(keys: Keys, options: RangeOptions = {}): Init<Range
   };
 }
 
-export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions = {}): Init<PutRequest> {
+/** False for the order by key, ascending: etcd returns keys in that order anyway, and sorts them again when asked to. */
+function needsSorting({ target, order }: Sort): boolean {
+  checkChoice(SORT_TARGETS, target, 'sort.target');
+  checkChoice(SORT_ORDERS, order, 'sort.order');
+  return target !== 'key' || order !== 'asc';
+}
+
+export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions = {}): Init<wire.PutRequest> {
   const bytes = toBytes(value, 'value');
   if (options.ignoreValue && bytes.length > 0)
     throw invalidInput('value', 'a value together with ignoreValue', 'an empty value');
@@ -126,14 +268,35 @@ export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions
   };
 }
 
-export function deleteRequest(keys: Keys, options: DeleteOptions = {}): Init<DeleteRangeRequest> {
+export function deleteRequest(keys: Keys, options: DeleteOptions = {}): Init<wire.DeleteRangeRequest> {
   const { key, rangeEnd } = resolveKeys(keys, 'keys');
   return { key, rangeEnd, prevKv: options.prevKv };
 }
 
-/** False for ascending by key: keys come so anyway, and asking for it would make the server sort all of them (S35). */
-function checkSort({ by, order }: Sort): boolean {
-  checkChoice(SORT_TARGETS, by, 'sort.by');
-  checkChoice(SORT_ORDERS, order, 'sort.order');
-  return by !== 'key' || order !== 'ascend';
+/** The only key of a response to `get`. */
+export function getResult({ kvs: [kv] }: wire.RangeResponse): KeyValue | undefined {
+  return kv && new KeyValue(kv);
+}
+
+export function rangeResult({ kvs, more, count }: wire.RangeResponse): RangeResult {
+  return { kvs: kvs.map((kv) => new KeyValue(kv)), more, count: toNumber(count) };
+}
+
+export function putResult({ prevKv }: wire.PutResponse): PutResult {
+  return { prevKv: prevKv && new KeyValue(prevKv) };
+}
+
+export function deleteResult({ deleted, prevKvs }: wire.DeleteRangeResponse): DeleteResult {
+  return { deleted: toNumber(deleted), prevKvs: prevKvs.map((kv) => new KeyValue(kv)) };
+}
+
+/** @throws EtcdError, reason `MalformedMessage`, on a count of keys that is negative or that a number cannot hold. */
+function toNumber(count: bigint): number {
+  const number = Number(count);
+  if (Number.isSafeInteger(number) && number >= 0) return number;
+  throw malformedResponse(`the server sent ${count} as a number of keys`);
+}
+
+export function malformedResponse(problem: string): EtcdError {
+  return new EtcdError(problem, { code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
 }

@@ -1,126 +1,215 @@
+import { readStream } from '../channel/read-stream.js';
 import { isEndpointFailure, isTooLarge } from '../channel/retry.js';
+import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { isTokenRefused } from '../channel/token-source.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import { compareBytes, concatBytes } from '../runtime/bytes.js';
+import { type RangeRequest, RangeResponse, ResponseHeader } from '../gen/etcdserverpb/rpc.js';
+import { methods } from '../gen/methods.js';
+import * as mvccpb from '../gen/mvccpb/kv.js';
+import type { Codec, Init } from '../protobuf/codec.js';
+import { Reader } from '../protobuf/reader.js';
+import type { Method } from '../protobuf/schema.js';
+import { compareBytes, NO_BYTES } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
-import { type Keys, resolveKeys } from './key-range.js';
-import type { KeyValue } from './key-value.js';
-import type { PackedKeyValues, RangePage } from './range-page.js';
-import type { RangeOptions } from './requests.js';
+import { KeyValue } from './key-value.js';
+import { endOf, keyAfter, type WireRange } from './keys.js';
 
-/** Little enough whatever the values weigh; small ranges are done with it. */
+/** Keys in the first page: so few that the page is small even with large values. A small range needs no other page. */
 const FIRST_PAGE_KEYS = 32;
 const MAX_PAGE_KEYS = 40_000;
-/** What a page should weigh: large enough to hide the round trip, small enough to hold. */
+/** Intended size of a page: large enough to hide the round trip, small enough to hold in memory. */
 const PAGE_BYTES = 4_194_304;
 
-const NUL = new Uint8Array([0]);
-
-/** Some keys of a range, and the revision they are of. */
+/** Some keys of a range, and the revision at which they were read. Iterating over `kvs` may decode them each time. */
 export interface ScanPage {
   readonly revision: bigint;
-  readonly kvs: readonly KeyValue[];
+  readonly kvs: Iterable<KeyValue>;
 }
 
-/** The same; a page as it came has not been decoded yet. */
-export interface PackedPage {
-  readonly revision: bigint;
-  readonly kvs: PackedKeyValues | readonly KeyValue[];
-}
+/** Reads ranges of any size: with one stream when the server has `RangeStream` (etcd 3.7), and page by page otherwise. */
+export class Scanner {
+  readonly #rpc: Rpc;
+  readonly #pageBytes: number;
+  #canStream = true;
 
-export interface ScanSource {
-  /** One page, read linearizably where the options do not say otherwise. */
-  page(keys: Keys, options: RangeOptions & { readonly signal: AbortSignal }): Promise<RangePage>;
-  /** All the rest in chunks (`RangeStream`, etcd 3.7), or undefined where that is not to be had. */
-  stream(keys: Keys, options: RangeOptions): AsyncIterable<readonly KeyValue[]> | undefined;
-  /** The server has no such call. */
-  cannotStream(): void;
-  /** The longest response taken, in bytes. */
-  readonly maxReceiveBytes: number;
-}
+  /** `maxReceiveBytes` is the length of the longest response that the client accepts. */
+  constructor(rpc: Rpc, maxReceiveBytes: number) {
+    this.#rpc = rpc;
+    this.#pageBytes = Math.min(PAGE_BYTES, maxReceiveBytes / 2);
+  }
 
-/**
- * Reads a range in ascending order, all at the revision of the first page: by one stream where the server has it, page
- * by page otherwise. A page is asked for before the one ahead of it is decoded. A stream that breaks is gone on with from
- * its last key.
- */
-export async function* scanPages(
-  keys: Keys,
-  options: RangeOptions & { readonly signal?: AbortSignal | undefined },
-  source: ScanSource,
-): AsyncGenerator<PackedPage, void> {
-  const { rangeEnd } = resolveKeys(keys, 'keys');
-  const pageBytes = Math.min(PAGE_BYTES, source.maxReceiveBytes / 2);
-  let rest: Keys | undefined = keys;
-  let revision = options.revision ?? 0n;
-  let limit = FIRST_PAGE_KEYS;
-  const over = new AbortController();
-  const { signal } = options;
-  const abort = (): void => over.abort(signal?.reason);
-  const offAbort = signal === undefined ? () => {} : onAbort(signal, abort);
-  if (signal?.aborted) abort();
-  const ask = (from: Keys): Promise<RangePage> => {
-    const page = source.page(from, { ...options, revision, limit, signal: over.signal });
-    // Heard of when it is waited for, if that ever happens.
-    page.catch(() => {});
-    return page;
-  };
-  let ahead: Promise<RangePage> | undefined;
-  try {
-    while (rest !== undefined) {
-      let page: RangePage;
-      try {
-        page = await (ahead ?? ask(rest));
-      } catch (error) {
-        if (!(error instanceof EtcdError && isTooLarge(error)) || limit === 1) throw error;
-        limit = Math.max(1, Math.floor(limit / 4));
-        ahead = undefined;
-        continue;
-      }
-      if (revision === 0n) revision = page.header?.revision ?? 0n;
-      const last = page.kvs.last();
-      if (last !== undefined) rest = keysAfter(last.key, rangeEnd);
-      const done = !page.more || last === undefined || rest === undefined;
-      limit = limitFor(page.kvs, pageBytes);
-      const chunks = done ? undefined : source.stream(rest as Keys, { ...options, revision });
-      ahead = done || chunks !== undefined ? undefined : ask(rest as Keys);
-      yield { revision, kvs: page.kvs };
-      if (done) return;
-      if (chunks === undefined) continue;
-      try {
-        for await (const kvs of chunks) {
-          rest = keysAfter((kvs.at(-1) as KeyValue).key, rangeEnd);
-          yield { revision, kvs };
+  /**
+   * Reads a range in ascending order, all of it at the revision of the first page. `request` has the other options of
+   * the read. Requests each page before the previous page is decoded, so that the server and the client work at the same
+   * time. When a stream breaks, continues after the last key that arrived.
+   */
+  async *pages(range: WireRange, request: Init<RangeRequest>, options: CallOptions): AsyncGenerator<ScanPage, void> {
+    const end = endOf(range);
+    let rest: WireRange | undefined = range;
+    let revision = request.revision ?? 0n;
+    let limit = FIRST_PAGE_KEYS;
+    const ended = new AbortController();
+    const { signal } = options;
+    const abort = (): void => ended.abort(signal?.reason);
+    const offAbort = signal === undefined ? () => {} : onAbort(signal, abort);
+    if (signal?.aborted) abort();
+    const requestPage = (from: WireRange): Promise<RangePage> => {
+      const { key, rangeEnd } = from;
+      const pageRequest = { ...request, key, rangeEnd, revision, limit: BigInt(limit) };
+      const page = this.#rpc.call(rangePage, pageRequest, { ...options, signal: ended.signal });
+      // The caller may stop iterating before this page, and then nothing awaits it.
+      page.catch(() => {});
+      return page;
+    };
+    let ahead: Promise<RangePage> | undefined;
+    try {
+      while (rest !== undefined) {
+        let page: RangePage;
+        try {
+          page = await (ahead ?? requestPage(rest));
+        } catch (error) {
+          if (!(error instanceof EtcdError && isTooLarge(error)) || limit === 1) throw error;
+          limit = Math.max(1, Math.floor(limit / 4));
+          ahead = undefined;
+          continue;
         }
-        return;
-      } catch (error) {
-        if (isUnimplemented(error)) source.cannotStream();
-        // Else the next page deals with the trouble: by another endpoint, or a new token.
-        else if (!isForPages(error)) throw error;
+        if (revision === 0n) revision = page.header?.revision ?? 0n;
+        const last = page.kvs.last();
+        if (last !== undefined) rest = rangeAfter(last.key, end);
+        const next: WireRange | undefined = page.more && last !== undefined ? rest : undefined;
+        limit = this.#limitAfter(page.kvs);
+        const chunks = next && this.#stream({ ...request, ...next, revision }, options);
+        ahead = next === undefined || chunks !== undefined ? undefined : requestPage(next);
+        yield { revision, kvs: page.kvs };
+        if (next === undefined) return;
+        if (chunks === undefined) continue;
+        try {
+          for await (const kvs of chunks) {
+            rest = rangeAfter((kvs.at(-1) as KeyValue).key, end);
+            yield { revision, kvs };
+          }
+          return;
+        } catch (error) {
+          if (!(error instanceof EtcdError)) throw error;
+          if (error.code === 'Unimplemented') this.#canStream = false;
+          // The next page recovers from these failures: it is smaller, at another endpoint, or sent with a new token.
+          else if (!isTooLarge(error) && !isEndpointFailure(error) && !isTokenRefused(error)) throw error;
+        }
       }
+    } finally {
+      offAbort();
+      ended.abort();
     }
-  } finally {
-    offAbort();
-    over.abort();
+  }
+
+  /** The rest of a range as a stream, or undefined when the server cannot stream it. */
+  #stream(request: Init<RangeRequest>, options: CallOptions): AsyncGenerator<readonly KeyValue[], void> | undefined {
+    const { minModRevision, maxModRevision, minCreateRevision, maxCreateRevision } = request;
+    // etcd does not stream ranges with bounds of revisions.
+    const isBounded = minModRevision || maxModRevision || minCreateRevision || maxCreateRevision;
+    return this.#canStream && !isBounded ? this.#chunks(request, this.#rpc.bounded(options)) : undefined;
+  }
+
+  async *#chunks(
+    request: Init<RangeRequest>,
+    options: CallOptions & { readonly timeoutMs: number },
+  ): AsyncGenerator<readonly KeyValue[], void> {
+    for await (const { rangeResponse } of readStream(this.#rpc, methods.kv.rangeStream, request, options)) {
+      const kvs = rangeResponse?.kvs ?? [];
+      if (kvs.length > 0) yield kvs.map((kv) => new KeyValue(kv));
+    }
+  }
+
+  /** Number of keys that fill a page, if the next keys are as large as these. */
+  #limitAfter(kvs: PackedKeyValues): number {
+    const limit = Math.floor((this.#pageBytes * kvs.length) / Math.max(1, kvs.bytes));
+    return Math.max(1, Math.min(MAX_PAGE_KEYS, limit));
   }
 }
 
-/** The keys after this one, up to the end, if there can be any. */
-function keysAfter(key: Uint8Array, rangeEnd: Uint8Array): Keys | undefined {
-  const start = concatBytes(key, NUL);
-  const openEnded = compareBytes(rangeEnd, NUL) === 0;
-  return openEnded || compareBytes(start, rangeEnd) < 0 ? { start, end: rangeEnd } : undefined;
+/** The keys after `key` and before `end`, or undefined when there can be none. */
+function rangeAfter(key: Uint8Array, end: Uint8Array | undefined): WireRange | undefined {
+  const start = keyAfter(key);
+  if (end === undefined) return { key: start, rangeEnd: new Uint8Array([0]) };
+  return compareBytes(start, end) < 0 ? { key: start, rangeEnd: end } : undefined;
 }
 
-/** As many keys as should weigh `pageBytes`, if they go on like these. */
-function limitFor(kvs: PackedKeyValues, pageBytes: number): number {
-  return Math.max(1, Math.min(MAX_PAGE_KEYS, Math.floor((pageBytes * kvs.length) / Math.max(1, kvs.bytes))));
+/** A change to each key of a response, such as removing the prefix of a namespace. */
+type Change = (kv: mvccpb.KeyValue) => mvccpb.KeyValue;
+
+/** The keys of a response as they arrived, still encoded, so that the next page can be requested before decoding them. */
+class PackedKeyValues {
+  readonly #bytes: Uint8Array;
+  readonly #lastAt: number;
+  readonly #change: Change;
+  readonly length: number;
+
+  constructor(bytes: Uint8Array, length: number, lastAt: number, change: Change = (kv) => kv) {
+    this.#bytes = bytes;
+    this.length = length;
+    this.#lastAt = lastAt;
+    this.#change = change;
+  }
+
+  get bytes(): number {
+    return this.#bytes.length;
+  }
+
+  last(): mvccpb.KeyValue | undefined {
+    if (this.length === 0) return undefined;
+    return this.#change(new Reader(this.#bytes, RangeResponse.typeName, this.#lastAt).message(mvccpb.KeyValue));
+  }
+
+  /** Applies a change to each key when it is decoded. `NamespaceTransport` calls this as it calls `Array.map`. */
+  map(change: Change): PackedKeyValues {
+    return new PackedKeyValues(this.#bytes, this.length, this.#lastAt, (kv) => change(this.#change(kv)));
+  }
+
+  /** Decodes each key when the caller asks for it, so that a key which the caller drops can be collected at once. */
+  *[Symbol.iterator](): Generator<KeyValue, void> {
+    const reader = new Reader(this.#bytes, RangeResponse.typeName);
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      if (tag === KVS) yield new KeyValue(this.#change(reader.message(mvccpb.KeyValue)));
+      else reader.skip(tag);
+    }
+  }
 }
 
-function isForPages(error: unknown): boolean {
-  return error instanceof EtcdError && (isTooLarge(error) || isEndpointFailure(error) || isTokenRefused(error));
+/** A `RangeResponse` whose keys are still encoded. */
+interface RangePage {
+  header: ResponseHeader | undefined;
+  kvs: PackedKeyValues;
+  more: boolean;
 }
 
-function isUnimplemented(error: unknown): boolean {
-  return error instanceof EtcdError && error.code === 'Unimplemented';
-}
+/** Tags of `RangeResponse`: the field number times 8, plus the wire type. */
+const HEADER = 10;
+const KVS = 18;
+const MORE = 24;
+
+const RangePage: Codec<RangePage> = {
+  typeName: RangeResponse.typeName,
+  write: () => {},
+  create: () => ({ header: undefined, kvs: new PackedKeyValues(NO_BYTES, 0, 0), more: false }),
+  read(outer, page) {
+    const bytes = outer.rest();
+    const reader = new Reader(bytes, RangeResponse.typeName);
+    let length = 0;
+    let lastAt = 0;
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      if (tag === HEADER) page.header = reader.message(ResponseHeader, page.header);
+      else if (tag === MORE) page.more = reader.bool();
+      else {
+        if (tag === KVS) {
+          length += 1;
+          lastAt = reader.at;
+        }
+        reader.skip(tag);
+      }
+    }
+    page.kvs = new PackedKeyValues(bytes, length, lastAt);
+  },
+};
+
+/** The RPC `Range`, whose response is decoded as a `RangePage`. */
+const rangePage: Method<RangeRequest, RangePage, 'unary'> = { ...methods.kv.range, response: RangePage };

@@ -1,115 +1,233 @@
-import { EtcdError, invalidInput } from '../errors/etcd-error.js';
-import type { DeleteRangeRequest, RequestOp, ResponseOp, TxnRequest, TxnResponse } from '../gen/etcdserverpb/rpc.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import * as wire from '../gen/etcdserverpb/rpc.js';
 import type { Init } from '../protobuf/codec.js';
-import { checkFields, checkList, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
-import { compareBytes, idOf } from '../runtime/bytes.js';
-import { compareRequest } from './compare.js';
-import type { Op, OpResult, Txn, TxnResult } from './op.js';
+import {
+  checkChoice,
+  checkFields,
+  checkInt64,
+  checkList,
+  checkOptions,
+  KEYS_HINTS,
+  show,
+} from '../runtime/arguments.js';
+import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
+import type { KeyValue } from './key-value.js';
+import { checkKey, contains, type Keys, resolveKeys, singleKey, type WireRange } from './keys.js';
 import {
   DELETE_OPTIONS,
+  type DeleteOptions,
+  type DeleteResult,
   deleteRequest,
+  deleteResult,
+  GET_HINTS,
+  GET_OPTIONS,
+  type GetOptions,
+  getResult,
+  malformedResponse,
   PUT_HINTS,
   PUT_OPTIONS,
+  type PutOptions,
+  type PutResult,
   putRequest,
+  putResult,
   RANGE_OPTIONS,
+  type RangeOptions,
+  type RangeResult,
   rangeRequest,
+  rangeResult,
 } from './requests.js';
-import { deleteResult, putResult, rangeResult } from './results.js';
 
-type WireOps = readonly Init<RequestOp>[];
-type Interval = { readonly key: Uint8Array; readonly rangeEnd: Uint8Array };
-interface Writes {
-  /** Keys put, as text of their bytes. */
-  readonly puts: ReadonlyMap<string, Uint8Array>;
-  readonly deletes: readonly Interval[];
-}
+/** How a condition compares a key with its operand. */
+export type Operator = '==' | '!=' | '<' | '>';
 
 /**
- * Refuses what the server would refuse: the longest of a transaction's lists counts against the limit, and nested
- * transactions share what it leaves; a key is written only once.
- *
- * @throws EtcdError, reason `InvalidInput`.
+ * A condition of a transaction. It compares one key, or every key of a range, with an operand. A key that does not exist
+ * has version, revisions and lease 0n, and a comparison of its value is false. A range that contains no key counts as
+ * one key that does not exist.
  */
-export function checkTxn(txn: Init<TxnRequest>, maxOps: number): void {
-  checkCount(txn, maxOps, maxOps);
-  checkWrites(txn.success ?? [], 'then');
-  checkWrites(txn.failure ?? [], 'else');
-}
-
-function checkCount(txn: Init<TxnRequest>, left: number, maxOps: number): void {
-  for (const [name, list] of [
-    ['if', txn.compare],
-    ['then', txn.success],
-    ['else', txn.failure],
-  ] as const) {
-    const length = list?.length ?? 0;
-    if (length <= left) continue;
-    const nested = left < maxOps ? ` in a nested transaction, whose parents leave ${left}` : '';
-    throw invalidInput(
-      name,
-      `${length} operations${nested}`,
-      `at most ${maxOps} (maxTxnOps, the server's --max-txn-ops)`,
-    );
-  }
-  const longest = Math.max(txn.compare?.length ?? 0, txn.success?.length ?? 0, txn.failure?.length ?? 0);
-  for (const { request } of [...(txn.success ?? []), ...(txn.failure ?? [])]) {
-    if (request?.case === 'requestTxn') checkCount(request.value, left - longest, maxOps);
-  }
-}
-
-function checkWrites(ops: WireOps, list: string): Writes {
-  const puts = new Map<string, Uint8Array>();
-  const deletes: Interval[] = [];
-  for (const { request } of ops) {
-    if (request?.case === 'requestDeleteRange') deletes.push(intervalOf(request.value));
-  }
-  const add = (key: Uint8Array, alternatives?: ReadonlyMap<string, Uint8Array>): void => {
-    const id = idOf(key);
-    const twice = puts.has(id) && !alternatives?.has(id);
-    if (twice || deletes.some((interval) => contains(interval, key))) {
-      throw invalidInput(
-        list,
-        `a key that is ${twice ? 'put twice' : 'put and deleted'}`,
-        'one write a key in a transaction',
-      );
+export type Compare =
+  | {
+      readonly target: 'version' | 'createRevision' | 'modRevision' | 'lease';
+      readonly keys: Keys;
+      readonly operator: Operator;
+      readonly operand: bigint;
     }
-    puts.set(id, key);
-  };
-  for (const { request } of ops) {
-    if (request?.case !== 'requestTxn') continue;
-    // Only one of the two lists runs, so they may write the same key.
-    const whenThen = checkWrites(request.value.success ?? [], list);
-    const whenElse = checkWrites(request.value.failure ?? [], list);
-    for (const key of whenThen.puts.values()) add(key);
-    for (const key of whenElse.puts.values()) add(key, whenThen.puts);
-    deletes.push(...whenThen.deletes, ...whenElse.deletes);
-  }
-  for (const { request } of ops) {
-    if (request?.case === 'requestPut') add(request.value.key as Uint8Array);
-  }
-  return { puts, deletes };
+  | { readonly target: 'value'; readonly keys: Keys; readonly operator: Operator; readonly operand: BytesLike };
+
+const comparison =
+  (target: 'version' | 'createRevision' | 'modRevision' | 'lease') =>
+  (keys: Keys, operator: Operator, operand: bigint): Compare => ({ target, keys, operator, operand });
+
+/**
+ * Makes the conditions of a transaction.
+ *
+ * @example
+ * await etcd.txn({
+ *   if: [compare.missing('config/size'), compare.value('config/mode', '==', 'setup')],
+ *   then: [op.put('config/size', '10')],
+ * });
+ */
+export const compare = {
+  /** Compares the number of puts since the key was created; 0n when the key does not exist. */
+  version: comparison('version'),
+  /** Compares the revision at which the key was created; 0n when the key does not exist. */
+  createRevision: comparison('createRevision'),
+  /** Compares the revision of the last put; 0n when the key does not exist. */
+  modRevision: comparison('modRevision'),
+  /** Compares the id of the key's lease; 0n when the key has no lease. */
+  lease: comparison('lease'),
+  /** Requires that the key exists. Of a range, requires that it contains at least one key. */
+  exists: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '>', operand: 0n }),
+  /** Requires that the key does not exist. Of a range, requires that it contains no key. */
+  missing: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '==', operand: 0n }),
+  /** Compares the value, in byte order. */
+  value: (keys: Keys, operator: Operator, operand: BytesLike): Compare => ({
+    target: 'value',
+    keys,
+    operator,
+    operand,
+  }),
+};
+
+/** An operation that reads one key. */
+export interface GetOp {
+  readonly type: 'get';
+  readonly key: BytesLike;
+  readonly options: GetOptions;
 }
 
-function intervalOf({ key, rangeEnd }: Init<DeleteRangeRequest>): Interval {
-  return { key: key as Uint8Array, rangeEnd: rangeEnd as Uint8Array };
+/** An operation that reads a range of keys. */
+export interface RangeOp {
+  readonly type: 'range';
+  readonly keys: Keys;
+  readonly options: RangeOptions;
 }
 
-function contains({ key, rangeEnd }: Interval, point: Uint8Array): boolean {
-  if (rangeEnd.length === 0) return compareBytes(key, point) === 0;
-  if (compareBytes(point, key) < 0) return false;
-  return (rangeEnd.length === 1 && rangeEnd[0] === 0) || compareBytes(point, rangeEnd) < 0;
+/** An operation that puts a key. */
+export interface PutOp {
+  readonly type: 'put';
+  readonly key: BytesLike;
+  readonly value: BytesLike;
+  readonly options: PutOptions;
 }
+
+/** An operation that deletes a key or a range of keys. */
+export interface DeleteOp {
+  readonly type: 'delete';
+  readonly keys: Keys;
+  readonly options: DeleteOptions;
+}
+
+/** A transaction as an operation of another transaction. */
+export interface TxnOp<
+  If extends Conditions = Conditions,
+  Then extends readonly Op[] = readonly Op[],
+  Else extends readonly Op[] = readonly Op[],
+> {
+  readonly type: 'txn';
+  readonly txn: Txn<If, Then, Else>;
+}
+
+/** An operation of a transaction. */
+export type Op = GetOp | RangeOp | PutOp | DeleteOp | TxnOp<Conditions, readonly Op[], readonly Op[]>;
+
+/** The result of an operation. */
+export type OpResult<O> = O extends GetOp
+  ? KeyValue | undefined
+  : O extends RangeOp
+    ? RangeResult
+    : O extends PutOp
+      ? PutResult
+      : O extends DeleteOp
+        ? DeleteResult
+        : O extends TxnOp<infer If, infer Then, infer Else>
+          ? TxnResult<If, Then, Else>
+          : never;
+
+/** The conditions of a transaction; undefined when the transaction has no `if`. */
+export type Conditions = readonly Compare[] | undefined;
+
+/**
+ * A transaction. The server runs `then` when every condition of `if` holds, and `else` otherwise. All of it happens at
+ * one revision of the store. Without `if` the server runs `then`, and `else` is not allowed.
+ */
+export interface Txn<
+  If extends Conditions = Conditions,
+  Then extends readonly Op[] = readonly Op[],
+  Else extends readonly Op[] = readonly Op[],
+> {
+  readonly if?: If | undefined;
+  readonly then?: Then | undefined;
+  readonly else?: (Else & (If extends undefined ? undefined : unknown)) | undefined;
+}
+
+/** The results of a list of operations, in the order of the operations. */
+export type Results<Ops extends readonly Op[]> = { readonly [Index in keyof Ops]: OpResult<Ops[Index]> };
+
+/**
+ * The result of a transaction. `succeeded` tells whether the server ran `then`; it is always true when the transaction
+ * has no `if`. `responses` contains the results of the operations that ran.
+ */
+export type TxnResult<If extends Conditions, Then extends readonly Op[], Else extends readonly Op[]> =
+  | { readonly succeeded: true; readonly responses: Results<Then> }
+  | ([If] extends [undefined] ? never : { readonly succeeded: false; readonly responses: Results<Else> });
+
+/**
+ * Makes the operations of a transaction.
+ *
+ * @example
+ * const { responses } = await etcd.txn({ then: [op.put('a', '1'), op.get('b'), op.range(prefix('c/'))] });
+ * const [, b, c] = responses;
+ * console.log(b?.text(), c.count);
+ */
+export const op = {
+  /** Reads one key. The result is the key, or undefined when it does not exist. Takes the options of `etcd.get`. */
+  get: (key: BytesLike, options: GetOptions = {}): GetOp => ({ type: 'get', key, options }),
+  /** Reads a range of keys. Takes the options of `etcd.range`. */
+  range: (keys: Keys, options: RangeOptions = {}): RangeOp => ({ type: 'range', keys, options }),
+  /** Puts a key. */
+  put: (key: BytesLike, value: BytesLike, options: PutOptions = {}): PutOp => ({ type: 'put', key, value, options }),
+  /** Deletes a key or a range of keys. */
+  delete: (keys: Keys, options: DeleteOptions = {}): DeleteOp => ({ type: 'delete', keys, options }),
+  /** Runs a transaction within the transaction (etcd 3.3 and later). */
+  txn: <
+    const If extends Conditions = undefined,
+    const Then extends readonly Op[] = [],
+    const Else extends readonly Op[] = [],
+  >(
+    txn: Txn<If, Then, Else>,
+    // `NoInfer`, so that a transaction without `if` has none, also where the context expects any `Op`.
+  ): TxnOp<NoInfer<If>, Then, Else> => ({ type: 'txn', txn }),
+};
 
 const TXN = { if: true, then: true, else: true } as const;
-// The options of an operation have an object of their own: beside the key they would be ignored.
+const COMPARE = { target: true, keys: true, operator: true, operand: true } as const;
+// The options of an operation are an object of their own, so an option next to the key is a mistake.
 const KEY_OP = { type: true, key: true, options: true } as const;
 const KEYS_OP = { type: true, keys: true, options: true } as const;
 const PUT_OP = { ...KEY_OP, value: true } as const;
 const TXN_OP = { type: true, txn: true } as const;
 
-/** @throws EtcdError, reason `InvalidInput`. */
-export function txnRequest(txn: Txn): Init<TxnRequest> {
+const COMPARE_RESULTS = {
+  '==': wire.CompareResult.EQUAL,
+  '!=': wire.CompareResult.NOT_EQUAL,
+  '<': wire.CompareResult.LESS,
+  '>': wire.CompareResult.GREATER,
+} as const;
+
+const COMPARE_TARGETS = {
+  version: wire.CompareTarget.VERSION,
+  createRevision: wire.CompareTarget.CREATE,
+  modRevision: wire.CompareTarget.MOD,
+  value: wire.CompareTarget.VALUE,
+  lease: wire.CompareTarget.LEASE,
+} as const;
+
+/** @throws EtcdError, reason `InvalidInput`, which names the argument. */
+export function txnRequest(txn: Txn): Init<wire.TxnRequest> {
   checkFields(txn, TXN, 'txn');
+  if (txn.else !== undefined && txn.if === undefined)
+    throw invalidInput('else', 'operations that never run, because the transaction has no if', 'else together with if');
   return {
     compare: checkList(txn.if, 'if').map((condition, index) => compareRequest(condition, `if[${index}]`)),
     success: checkList(txn.then, 'then').map(opRequest),
@@ -117,26 +235,36 @@ export function txnRequest(txn: Txn): Init<TxnRequest> {
   };
 }
 
-export function txnResult<Then extends readonly Op[], Else extends readonly Op[]>(
-  txn: Txn<Then, Else>,
-  response: TxnResponse,
-): TxnResult<Then, Else> {
-  const ops: readonly Op[] = (response.succeeded ? txn.then : txn.else) ?? [];
-  if (ops.length !== response.responses.length) throw mismatch();
-  const responses = ops.map((operation, index) => opResult(operation, response.responses[index] as ResponseOp));
-  return { succeeded: response.succeeded, responses } as unknown as TxnResult<Then, Else>;
+function compareRequest(condition: Compare, argument: string): Init<wire.Compare> {
+  if (typeof condition !== 'object' || condition === null)
+    throw invalidInput(argument, show(condition), 'a condition made by compare, such as compare.exists(key)');
+  checkFields(condition, COMPARE, argument);
+  const { target, operator, operand, keys } = condition;
+  return {
+    ...resolveKeys(keys, `${argument}.keys`),
+    result: checkChoice(COMPARE_RESULTS, operator, `${argument}.operator`),
+    target: checkChoice(COMPARE_TARGETS, target, `${argument}.target`),
+    targetUnion:
+      target === 'value'
+        ? { case: target, value: toBytes(operand, `${argument}.operand`) }
+        : { case: target, value: checkInt64(operand, `${argument}.operand`) },
+  };
 }
 
-function opRequest(operation: Op): Init<RequestOp> {
+function opRequest(operation: Op): Init<wire.RequestOp> {
   switch (operation?.type) {
-    case 'get':
+    case 'get': {
       checkFields(operation, KEY_OP, 'op.get');
-      checkOptions(operation.options, RANGE_OPTIONS, 'op.get', KEYS_HINTS);
-      return { request: { case: 'requestRange', value: rangeRequest(operation.key, operation.options) } };
-    case 'range':
+      checkOptions(operation.options, GET_OPTIONS, 'op.get', GET_HINTS);
+      const range = singleKey(checkKey(operation.key, 'key'));
+      return { request: { case: 'requestRange', value: rangeRequest(range, operation.options) } };
+    }
+    case 'range': {
       checkFields(operation, KEYS_OP, 'op.range');
       checkOptions(operation.options, RANGE_OPTIONS, 'op.range', KEYS_HINTS);
-      return { request: { case: 'requestRange', value: rangeRequest(operation.keys, operation.options) } };
+      const range = resolveKeys(operation.keys, 'keys');
+      return { request: { case: 'requestRange', value: rangeRequest(range, operation.options) } };
+    }
     case 'put':
       checkFields(operation, PUT_OP, 'op.put');
       checkOptions(operation.options, PUT_OPTIONS, 'op.put', PUT_HINTS);
@@ -149,15 +277,24 @@ function opRequest(operation: Op): Init<RequestOp> {
       checkFields(operation, TXN_OP, 'op.txn');
       return { request: { case: 'requestTxn', value: txnRequest(operation.txn) } };
     default:
-      throw invalidInput('operation', 'something that is none', 'op.get, op.range, op.put, op.delete, op.txn');
+      throw invalidInput('operation', show(operation), 'op.get, op.range, op.put, op.delete, op.txn');
   }
 }
 
-function opResult(operation: Op, { response }: ResponseOp): OpResult<Op> {
+export function txnResult<If extends Conditions, Then extends readonly Op[], Else extends readonly Op[]>(
+  txn: Txn<If, Then, Else>,
+  { succeeded, responses }: wire.TxnResponse,
+): TxnResult<If, Then, Else> {
+  const ops: readonly Op[] = (succeeded ? txn.then : txn.else) ?? [];
+  if (ops.length !== responses.length) throw mismatch();
+  const results = ops.map((operation, index) => opResult(operation, responses[index] as wire.ResponseOp));
+  return { succeeded, responses: results } as unknown as TxnResult<If, Then, Else>;
+}
+
+function opResult(operation: Op, { response }: wire.ResponseOp): OpResult<Op> {
   if (response?.case === 'responseRange') {
-    const range = rangeResult(response.value);
-    if (operation.type === 'get') return range.kvs[0];
-    if (operation.type === 'range') return range;
+    if (operation.type === 'get') return getResult(response.value);
+    if (operation.type === 'range') return rangeResult(response.value);
   }
   if (response?.case === 'responsePut' && operation.type === 'put') return putResult(response.value);
   if (response?.case === 'responseDeleteRange' && operation.type === 'delete') return deleteResult(response.value);
@@ -165,10 +302,68 @@ function opResult(operation: Op, { response }: ResponseOp): OpResult<Op> {
   throw mismatch();
 }
 
-function mismatch(): EtcdError {
-  return new EtcdError('the responses of the transaction do not match its operations', {
-    code: 'Internal',
-    reason: 'MalformedMessage',
-    outcome: 'unknown',
-  });
+function mismatch(): Error {
+  return malformedResponse('the responses of the transaction do not match its operations');
+}
+
+/**
+ * Refuses a transaction that the server would refuse. The longest list of a transaction counts against the limit of
+ * operations, and nested transactions share what it leaves (`checkTxnRequest` in etcd's `v3rpc/key.go`). A transaction
+ * may write a key only once.
+ *
+ * @throws EtcdError, reason `InvalidInput`.
+ */
+export function checkTxn(txn: Init<wire.TxnRequest>, maxOps: number): void {
+  checkLengths(txn, maxOps, maxOps);
+  checkWrites(txn.success ?? [], 'then');
+  checkWrites(txn.failure ?? [], 'else');
+}
+
+function checkLengths(
+  { compare = [], success = [], failure = [] }: Init<wire.TxnRequest>,
+  left: number,
+  maxOps: number,
+): void {
+  for (const [name, { length }] of Object.entries({ if: compare, then: success, else: failure })) {
+    if (length <= left) continue;
+    const nested = left < maxOps ? ` in a nested transaction, whose parents leave ${left}` : '';
+    const allowed = `at most ${maxOps} (maxTxnOps, the server's --max-txn-ops)`;
+    throw invalidInput(name, `${length} operations${nested}`, allowed);
+  }
+  const longest = Math.max(compare.length, success.length, failure.length);
+  for (const { request } of [...success, ...failure])
+    if (request?.case === 'requestTxn') checkLengths(request.value, left - longest, maxOps);
+}
+
+/** The writes of a list of operations. */
+interface Writes {
+  /** The keys that the list puts, by the text of their bytes. */
+  readonly puts: ReadonlyMap<string, Uint8Array>;
+  readonly deletes: readonly WireRange[];
+}
+
+function checkWrites(ops: readonly Init<wire.RequestOp>[], list: string): Writes {
+  const puts = new Map<string, Uint8Array>();
+  const deletes: WireRange[] = [];
+  const add = (key: Uint8Array, alternatives?: ReadonlyMap<string, Uint8Array>): void => {
+    const id = idOf(key);
+    const isPutTwice = puts.has(id) && !alternatives?.has(id);
+    if (isPutTwice || deletes.some((range) => contains(range, key))) {
+      const given = `a key that is ${isPutTwice ? 'put twice' : 'put and deleted'}`;
+      throw invalidInput(list, given, 'one write of a key in a transaction');
+    }
+    puts.set(id, key);
+  };
+  for (const { request } of ops) if (request?.case === 'requestDeleteRange') deletes.push(request.value as WireRange);
+  for (const { request } of ops) {
+    if (request?.case !== 'requestTxn') continue;
+    // The server runs only one of the two lists, so both may write the same key.
+    const whenThen = checkWrites(request.value.success ?? [], list);
+    const whenElse = checkWrites(request.value.failure ?? [], list);
+    for (const key of whenThen.puts.values()) add(key);
+    for (const key of whenElse.puts.values()) add(key, whenThen.puts);
+    deletes.push(...whenThen.deletes, ...whenElse.deletes);
+  }
+  for (const { request } of ops) if (request?.case === 'requestPut') add(request.value.key as Uint8Array);
+  return { puts, deletes };
 }

@@ -2,7 +2,7 @@ import { readStream } from '../channel/read-stream.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
 import { amended, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
-import { type WithHeader, withHeader } from '../kv/results.js';
+import { type WithHeader, withHeader } from '../kv/requests.js';
 import { checkInt64, checkOptions, show } from '../runtime/arguments.js';
 import { randomId } from '../runtime/text.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';

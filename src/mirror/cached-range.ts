@@ -1,21 +1,25 @@
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
 import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
-import { checkKey, type Keys, resolveKeys, type WireRange } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { checkKey, contains, endOf, type Keys, ownKeys, resolveKeys, type WireRange } from '../kv/keys.js';
+import type { KV } from '../kv/kv.js';
+import { op } from '../kv/txn.js';
 import { checkInt64, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, pause } from '../runtime/timers.js';
-import type { Mirror, MirrorMessage } from './mirror.js';
-import { SortedKeys } from './sorted-keys.js';
+import type { MirrorMessage } from './mirror.js';
 
-/** Events of one's own writes are there sooner. */
-const FIRST_LOOK_MS = 5;
-/** How often the store is looked at, while somebody waits for a revision and no event tells of it. */
-const LOOK_MS = 100;
+/** Delay before the first read of the state. The event of a write of this client arrives sooner. */
+const FIRST_READ_MS = 5;
+/** Interval between further reads of the state, while a caller waits for a revision and no event arrives. */
+const READ_INTERVAL_MS = 100;
 
 /** Names of the options of `cachedRange` and of `waitForRevision`. */
 export const CACHED_RANGE_OPTIONS = { signal: true, timeoutMs: true } as const;
+
+/** Starts a mirror of the keys that ends with the signal. */
+type MirrorOf = (keys: Keys, signal: AbortSignal) => AsyncIterable<MirrorMessage>;
 
 interface Waiter {
   readonly revision: bigint;
@@ -23,72 +27,93 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-/** The store as of `revision`: how many keys the range has, and whether any has changed since a revision. */
-export interface RangeState {
-  readonly revision: bigint;
-  readonly count: bigint;
-  readonly changed: boolean;
-}
-
-/** What a cached range stands on. */
-export interface CachedRangeSource {
-  mirror(signal: AbortSignal): Mirror;
-  look(since: bigint, options: CallOptions): Promise<RangeState>;
-}
-
 /**
- * A range held in memory and kept up to date: at every moment the store as of one revision, `revision`. It may be
- * behind the store; `waitForRevision` brings it to where a write or a read has been. While all keys have to be read
- * anew it shows what it had, and then takes over the new ones at once.
+ * A range of keys in memory that follows the store. At every moment it equals the range in the store at one revision,
+ * `revision`. That revision may be older than the latest one; `waitForRevision` waits until the cached range has reached
+ * a given revision. When the range has to be read again, the cached range keeps its keys during the reading, and then
+ * replaces all of them at once.
+ *
+ * @example
+ * await using config = await etcd.cachedRange(prefix('config/'));
+ * const { header } = await etcd.put('config/size', '10');
+ * await config.waitForRevision(header.revision);
+ * console.log(config.get('config/size')?.text(), config.size);
  */
 export class CachedRange implements AsyncDisposable {
-  readonly #source: CachedRangeSource;
+  readonly #kv: Pick<KV, 'txn'>;
+  readonly #keys: Keys;
   readonly #range: WireRange;
   readonly #stop = new AbortController();
-  #keys = new SortedKeys();
-  /** Keys read anew, not all of them yet. */
-  #next = new SortedKeys();
+  #kvs = new SortedKeys();
+  /** The keys of a reading that is not complete. */
+  #nextKvs = new SortedKeys();
   #revision = 0n;
   #ended: EtcdError | undefined;
   #waiters: Waiter[] = [];
-  #looking = false;
+  #isReadingState = false;
 
   /** @internal */
-  constructor(keys: Keys, source: CachedRangeSource) {
-    this.#range = resolveKeys(keys, 'keys');
-    this.#source = source;
-    void this.#follow();
+  constructor(keys: Keys, kv: Pick<KV, 'txn'>, mirror: MirrorOf) {
+    this.#keys = ownKeys(keys);
+    this.#range = resolveKeys(this.#keys, 'keys');
+    this.#kv = kv;
+    void this.#follow(mirror(this.#keys, this.#stop.signal));
   }
 
-  /** Everything up to this revision is in it. */
+  /** The revision of the store that this range equals. */
   get revision(): bigint {
     return this.#revision;
   }
 
-  /** Number of keys. */
+  /**
+   * Number of keys.
+   *
+   * @throws EtcdError when the cached range has ended: reason `WatchClosed` after `close`, otherwise the error that ended
+   * it.
+   */
   get size(): number {
-    this.#check();
-    return this.#keys.size;
+    this.#checkOpen();
+    return this.#kvs.size;
   }
 
-  /** @throws EtcdError, reason `InvalidInput` where the key is not in the range that is held. */
+  /**
+   * Returns a key from memory, or undefined when it does not exist.
+   *
+   * @throws EtcdError, reason `InvalidInput`, when the key is outside the cached range; or as `size` when the cached range
+   * has ended.
+   */
   get(key: BytesLike): KeyValue | undefined {
-    this.#check();
+    this.#checkOpen();
     const bytes = checkKey(key, 'key');
-    this.#checkInside({ key: bytes, rangeEnd: new Uint8Array(0) }, 'key');
-    return this.#keys.get(bytes);
+    if (!contains(this.#range, bytes)) throw outside('key');
+    return this.#kvs.get(bytes);
   }
 
-  /** In ascending order. Default: all. @throws EtcdError, reason `InvalidInput` where that is more than is held. */
+  /**
+   * Returns keys from memory, in ascending order. Default: all of them.
+   *
+   * @throws EtcdError, reason `InvalidInput`, when `keys` are not all within the cached range; or as `size` when the
+   * cached range has ended.
+   */
   range(keys?: Keys): readonly KeyValue[] {
-    this.#check();
-    if (keys === undefined) return this.#keys.range(this.#range);
+    this.#checkOpen();
+    if (keys === undefined) return this.#kvs.range(this.#range);
     const range = resolveKeys(keys, 'keys');
-    this.#checkInside(range, 'keys');
-    return this.#keys.range(range);
+    if (!includes(this.#range, range)) throw outside('keys');
+    return this.#kvs.range(range);
   }
 
-  /** Waits until everything up to this revision is in it. @throws EtcdError */
+  /**
+   * Waits until the cached range has every change up to `revision`. `timeoutMs` defaults to no limit.
+   *
+   * @throws EtcdError, reason `DeadlineExceeded` after `timeoutMs`, `Canceled` when the signal aborts, `InvalidInput`, or
+   * as `size` when the cached range ends.
+   *
+   * @example
+   * await using config = await etcd.cachedRange(prefix('config/'));
+   * const { header } = await etcd.put('config/size', '10');
+   * await config.waitForRevision(header.revision, { timeoutMs: 5_000 });
+   */
   waitForRevision(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
     return new Promise((resolve, reject) => {
       checkOptions(options, CACHED_RANGE_OPTIONS, 'waitForRevision');
@@ -113,74 +138,78 @@ export class CachedRange implements AsyncDisposable {
         after(timeoutMs, () => waiter.reject(timedOut('waitForRevision', timeoutMs, 'rejected'))),
         signal === undefined ? () => {} : onAbort(signal, () => waiter.reject(canceled(signal, 'rejected'))),
       ];
-      void this.#lookWhileAwaited();
+      void this.#readStateWhileAwaited();
     });
   }
 
-  /** Ends it: nothing is to be had of it any more. */
+  /** Ends the cached range. Every later read throws, and every wait rejects, with reason `WatchClosed`. */
   async close(): Promise<void> {
     this.#end(
       new EtcdError('the cached range was closed', { code: 'Canceled', reason: 'WatchClosed', outcome: 'rejected' }),
     );
   }
 
-  /** As `close`. */
+  /** Calls `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
   /**
-   * No event comes where nothing changes, so the store is asked. A progress request to the watch would be cheaper, but
-   * etcd before 3.4.25 and 3.5.8 answers it ahead of events that are still to come.
+   * Reads the state of the store as long as a caller waits, because no event arrives when the range does not change. A
+   * progress request on the watch would be cheaper, but etcd before 3.4.25 and 3.5.8 answers it before events of earlier
+   * revisions.
    */
-  async #lookWhileAwaited(): Promise<void> {
-    if (this.#looking) return;
-    this.#looking = true;
-    for (let delayMs = FIRST_LOOK_MS; ; delayMs = LOOK_MS) {
+  async #readStateWhileAwaited(): Promise<void> {
+    if (this.#isReadingState) return;
+    this.#isReadingState = true;
+    for (let delayMs = FIRST_READ_MS; ; delayMs = READ_INTERVAL_MS) {
       await pause(delayMs, this.#stop.signal);
       if (this.#waiters.length === 0) break;
-      // Where it fails the mirror deals with the trouble, and the waits have limits of their own.
-      await this.#look().catch(() => {});
+      // The mirror recovers from failures of the connection, and each waiter has its own time limit.
+      await this.#advanceIfUnchanged().catch(() => {});
     }
-    this.#looking = false;
+    this.#isReadingState = false;
   }
 
-  /** As many keys as here, none of them changed since: so they are the same. */
-  async #look(): Promise<void> {
+  /** Advances to the revision of the store when the store has as many keys as this range, and none changed since. */
+  async #advanceIfUnchanged(): Promise<void> {
     const since = this.#revision;
     if (since === 0n) return;
-    const { revision, count, changed } = await this.#source.look(since, { signal: this.#stop.signal });
-    if (this.#revision === since && !changed && count === BigInt(this.#keys.size)) this.#advance(revision);
+    const countAll = op.range(this.#keys, { countOnly: true });
+    const firstChanged = op.range(this.#keys, { minModRevision: since + 1n, limit: 1, keysOnly: true });
+    const { header, responses } = await this.#kv.txn({ then: [countAll, firstChanged] }, { signal: this.#stop.signal });
+    const [{ count }, { kvs: changed }] = responses;
+    if (this.#revision === since && changed.length === 0 && count === this.#kvs.size) this.#advance(header.revision);
   }
 
-  async #follow(): Promise<void> {
+  async #follow(messages: AsyncIterable<MirrorMessage>): Promise<void> {
     try {
-      for await (const message of this.#source.mirror(this.#stop.signal)) this.#take(message);
-      // A mirror ends without an error only together with its client.
+      for await (const message of messages) this.#apply(message);
+      // A mirror ends without an error only when its client is closed.
       this.#end(clientClosed('rejected'));
     } catch (error) {
       this.#end(error as EtcdError);
     }
   }
 
-  #take(message: MirrorMessage): void {
+  #apply(message: MirrorMessage): void {
     switch (message.type) {
       case 'keys':
-        for (const kv of message.kvs) this.#next.put(kv);
+        for (const kv of message.kvs) this.#nextKvs.put(kv);
         return;
       case 'resync':
-        this.#next = new SortedKeys();
+        this.#nextKvs = new SortedKeys();
         return;
       case 'synced':
-        this.#keys = this.#next;
-        this.#next = new SortedKeys();
-        // It may have gone back: the cluster may have been restored from an older copy.
+        this.#kvs = this.#nextKvs;
+        this.#nextKvs = new SortedKeys();
+        // The revision may be an older one: the cluster may have been restored from a backup.
         this.#revision = message.revision;
         return this.#advance(message.revision);
       case 'events':
         for (const { type, kv } of message.events) {
-          if (type === 'put') this.#keys.put(kv);
-          else this.#keys.delete(kv.key);
+          if (type === 'put') this.#kvs.put(kv);
+          else this.#kvs.delete(kv.key);
         }
         return this.#advance(message.revision);
     }
@@ -198,23 +227,61 @@ export class CachedRange implements AsyncDisposable {
     for (const waiter of [...this.#waiters]) waiter.reject(error);
   }
 
-  /** What has ended would grow older without a word. */
-  #check(): void {
+  /** Throws after the end, because the keys in memory would become stale without a sign of it. */
+  #checkOpen(): void {
     if (this.#ended !== undefined) throw this.#ended;
-  }
-
-  #checkInside(range: WireRange, argument: string): void {
-    const [first, end] = [this.#range, endOf(this.#range)];
-    const inner = endOf(range);
-    const inside =
-      compareBytes(first.key, range.key) <= 0 &&
-      (end === undefined || (inner !== undefined && compareBytes(inner, end) <= 0));
-    if (!inside) throw invalidInput(argument, 'keys outside of the cached range', 'keys of the range that is held');
   }
 }
 
-/** The first key after the range; undefined where it has no end. */
-function endOf({ key, rangeEnd }: WireRange): Uint8Array | undefined {
-  if (rangeEnd.length === 0) return new Uint8Array([...key, 0]);
-  return rangeEnd.length === 1 && rangeEnd[0] === 0 ? undefined : rangeEnd;
+/** Whether every key of `inner` is in `outer`. */
+function includes(outer: WireRange, inner: WireRange): boolean {
+  if (compareBytes(outer.key, inner.key) > 0) return false;
+  const [outerEnd, innerEnd] = [endOf(outer), endOf(inner)];
+  return outerEnd === undefined || (innerEnd !== undefined && compareBytes(innerEnd, outerEnd) <= 0);
+}
+
+function outside(argument: string): EtcdError {
+  return invalidInput(argument, 'keys outside of the cached range', 'keys of the range that is cached');
+}
+
+/** Keys in the order of etcd, which is byte order. */
+class SortedKeys {
+  readonly #kvs: KeyValue[] = [];
+
+  get size(): number {
+    return this.#kvs.length;
+  }
+
+  get(key: Uint8Array): KeyValue | undefined {
+    const kv = this.#kvs[this.#indexOf(key)];
+    return kv !== undefined && compareBytes(kv.key, key) === 0 ? kv : undefined;
+  }
+
+  range(range: WireRange): readonly KeyValue[] {
+    const end = endOf(range);
+    return this.#kvs.slice(this.#indexOf(range.key), end && this.#indexOf(end));
+  }
+
+  put(kv: KeyValue): void {
+    const index = this.#indexOf(kv.key);
+    const next = this.#kvs[index];
+    const isReplaced = next !== undefined && compareBytes(next.key, kv.key) === 0;
+    this.#kvs.splice(index, isReplaced ? 1 : 0, kv);
+  }
+
+  delete(key: Uint8Array): void {
+    if (this.get(key) !== undefined) this.#kvs.splice(this.#indexOf(key), 1);
+  }
+
+  /** Index of the first key that is not smaller. */
+  #indexOf(key: Uint8Array): number {
+    let low = 0;
+    let high = this.#kvs.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (compareBytes((this.#kvs[middle] as KeyValue).key, key) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
 }

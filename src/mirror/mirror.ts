@@ -1,20 +1,24 @@
 import { isTooLarge } from '../channel/retry.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import type { Keys } from '../kv/key-range.js';
 import type { KeyValue } from '../kv/key-value.js';
-import type { WithHeader } from '../kv/results.js';
+import { type Keys, ownKeys } from '../kv/keys.js';
+import type { KV } from '../kv/kv.js';
 import type { ScanPage } from '../kv/scan.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 import type { WatchEvent } from '../watch/event.js';
-import type { Watch, WatchOptions } from '../watch/watch.js';
+import { Watch } from '../watch/watch.js';
+import type { WatchStream } from '../watch/watch-stream.js';
 
 /**
- * What a mirror tells.
+ * A message of a mirror.
  *
- * - `keys`: some of the keys, as of this revision.
- * - `synced`: those were all keys as of this revision; from here on come changes.
+ * - `keys`: some of the keys of the range, as they were at `revision`. One reading of the range takes any number of these
+ *   messages.
+ * - `synced`: the reading is complete. The keys since the start of the mirror, or since the last `resync`, are all keys
+ *   of the range at `revision`. Changes follow.
  * - `events`: every change of one revision.
- * - `resync`: what was said of the keys so far is void, for history that was not seen is gone: all keys follow anew.
+ * - `resync`: the mirror has to read the range again, because it may have missed changes; `cause` says why. Discard the
+ *   keys from before. All keys of the range follow.
  */
 export type MirrorMessage =
   | { readonly type: 'keys'; readonly revision: bigint; readonly kvs: readonly KeyValue[] }
@@ -22,58 +26,69 @@ export type MirrorMessage =
   | { readonly type: 'events'; readonly revision: bigint; readonly events: readonly WatchEvent[] }
   | { readonly type: 'resync'; readonly cause: EtcdError };
 
-/** What of a change is told, and when the mirror ends. */
+/** Options of `mirror`. */
 export interface MirrorOptions {
-  /** Deliver each key's state before a change too. */
+  /** Delivers each key as it was before a change, too. Default false. */
   readonly prevKv?: boolean | undefined;
-  /** Ends the mirror, with an error, when it aborts. */
+  /** Ends the mirror when it aborts: the iteration rejects with reason `Canceled`. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export const MIRROR_OPTIONS = { prevKv: true, signal: true } as const;
 
-/** What a mirror needs of a client. */
-export interface MirrorSource {
-  scanPages(keys: Keys, options: { readonly signal?: AbortSignal | undefined }): AsyncGenerator<ScanPage, void>;
-  range(
-    keys: Keys,
-    options: { readonly signal?: AbortSignal | undefined },
-  ): Promise<WithHeader<{ readonly kvs: readonly KeyValue[] }>>;
-  watch(keys: Keys, options: WatchOptions): Watch;
-}
-
 /**
- * A range as of one revision, and then every change of it from the next, without a gap or a repetition. To be iterated
- * once. Breaking out of the iteration ends it.
+ * Reads a range of keys at one revision, and then delivers every change of the next revisions, without a gap and without
+ * a repetition. Iterate over a mirror only once. Breaking out of the iteration ends it.
+ *
+ * @example
+ * const config = new Map<string, string>();
+ * for await (const message of etcd.mirror(prefix('config/'))) {
+ *   if (message.type === 'resync') config.clear();
+ *   if (message.type === 'keys') for (const kv of message.kvs) config.set(kv.keyText(), kv.text());
+ *   if (message.type !== 'events') continue;
+ *   for (const { type, kv } of message.events) {
+ *     if (type === 'put') config.set(kv.keyText(), kv.text());
+ *     else config.delete(kv.keyText());
+ *   }
+ * }
  */
 export class Mirror implements AsyncIterable<MirrorMessage> {
-  readonly #source: MirrorSource;
+  readonly #kv: KV;
+  readonly #watchStream: WatchStream;
   readonly #keys: Keys;
   readonly #options: MirrorOptions;
 
   /** @internal */
-  constructor(source: MirrorSource, keys: Keys, options: MirrorOptions) {
-    this.#source = source;
-    this.#keys = keys;
+  constructor(kv: KV, watchStream: WatchStream, keys: Keys, options: MirrorOptions) {
+    this.#kv = kv;
+    this.#watchStream = watchStream;
+    this.#keys = ownKeys(keys);
     this.#options = options;
   }
 
-  /** @throws EtcdError where the first reading of the range fails, or the server ends the watch for good. */
+  /**
+   * Starts the mirror. It reads the range again when history was compacted, when the cluster was restored from a backup,
+   * and when no server answered for a while.
+   *
+   * @throws EtcdError when the first reading of the range fails before its first key, with any other reason that ends the
+   * watch, and when the signal aborts.
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<MirrorMessage, void> {
     const { signal, prevKv } = this.#options;
-    let begun = false;
-    let isWhole = false;
+    let hasDelivered = false;
+    let readsWhole = false;
     for (let failures = 0; ; failures += 1) {
-      // From "now", ahead of the keys: etcd serves such a watch at once, and no compaction reaches it. A watch from the
-      // revision of the keys is served at the next 100 ms, and fails where that revision is compacted by then.
-      const watch = this.#source.watch(this.#keys, { prevKv, signal });
+      // The watch starts now, before the keys are read: etcd serves such a watch at once, and no compaction reaches it.
+      // etcd looks at a watch that starts at an older revision only every 100 ms, and cancels it when that revision has
+      // been compacted by then (syncWatchersLoop in its watchable_store.go).
+      const watch = new Watch(this.#watchStream, this.#keys, { prevKv, signal });
       let isReading = true;
       try {
         let revision = 0n;
-        for await (const page of this.#pages(watch, isWhole)) {
+        for await (const page of this.#pages(watch, readsWhole)) {
           revision = page.revision;
-          begun = true;
-          yield { type: 'keys', ...page };
+          hasDelivered = true;
+          yield { type: 'keys', revision, kvs: [...page.kvs] };
         }
         isReading = false;
         yield { type: 'synced', revision };
@@ -81,8 +96,8 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
         for await (const batch of watch.batches()) if (batch.revision > revision) yield { type: 'events', ...batch };
         return;
       } catch (error) {
-        if (!(error instanceof EtcdError) || !begun || signal?.aborted || !isPassing(error)) throw error;
-        isWhole = isReading && !isWhole && error.reason === 'Compacted';
+        if (!(error instanceof EtcdError) || !hasDelivered || signal?.aborted || !canResync(error)) throw error;
+        readsWhole = isReading && !readsWhole && error.reason === 'Compacted';
         yield { type: 'resync', cause: error };
       } finally {
         await watch.close();
@@ -91,45 +106,43 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
     }
   }
 
-  /** All keys at one revision, which is that of the watch's creation or a later one: so the watch has every change since. */
-  async *#pages(watch: Watch, isWhole: boolean): AsyncGenerator<ScanPage, void> {
+  /** All keys, at the revision of the watch's creation or a later one, so that the watch delivers every later change. */
+  async *#pages(watch: Watch, readsWhole: boolean): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;
     for (let reads = 0; ; reads += 1) {
-      // The second read is new enough, unless a proxy names a revision that the store does not have yet.
+      // The second read is late enough, unless a proxy reports a revision that the store has not reached yet.
       if (reads > 1) await pause(backoffMs(reads), signal);
-      const pages = isWhole ? this.#whole() : this.#source.scanPages(this.#keys, { signal });
+      const pages = readsWhole ? this.#wholeRange() : this.#kv.scanPages(this.#keys, { signal });
       const [first, createdAt] = await Promise.all([pages.next(), watch.created()]);
       if (first.done) return;
       if (first.value.revision >= createdAt) {
         yield first.value;
         return yield* pages;
       }
-      // Read before the watch was created. What is read now is not.
+      // These keys were read before the watch was created. Read them again, now that it exists.
       await pages.return();
     }
   }
 
   /**
-   * All keys in one answer: the server reads them at once, while pages need their revision until the last of them, and
-   * never come to an end where compactions are more frequent. In pages where the answer is too large for the client.
+   * All keys in one response, which the server reads at one moment. Pages need their revision until the last of them is
+   * read, and never end when compactions come more often than that. Falls back to pages when the response is larger than
+   * the client accepts.
    */
-  async *#whole(): AsyncGenerator<ScanPage, void> {
+  async *#wholeRange(): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;
     try {
-      const { header, kvs } = await this.#source.range(this.#keys, { signal });
+      const { header, kvs } = await this.#kv.range(this.#keys, { signal });
       yield { revision: header.revision, kvs };
     } catch (error) {
       if (!(error instanceof EtcdError && isTooLarge(error))) throw error;
-      yield* this.#source.scanPages(this.#keys, { signal });
+      yield* this.#kv.scanPages(this.#keys, { signal });
     }
   }
 }
 
-/**
- * Whether reading all keys again helps: history was compacted, the cluster was restored from an older copy, or no server
- * answered for a while.
- */
-function isPassing({ code, reason }: EtcdError): boolean {
+/** Whether reading the range again helps: history is gone, the cluster went back, or no server answered for a while. */
+function canResync({ code, reason }: EtcdError): boolean {
   return (
     reason === 'Compacted' || reason === 'ClusterChanged' || code === 'Unavailable' || reason === 'DeadlineExceeded'
   );

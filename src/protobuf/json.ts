@@ -1,6 +1,7 @@
 import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { enumValues, messageFields } from '../gen/descriptors.js';
 import { show } from '../runtime/arguments.js';
+import { toBase64 } from '../runtime/bytes.js';
 import type { Codec } from './codec.js';
 import type { FieldDescriptor, ScalarType } from './schema.js';
 
@@ -13,16 +14,6 @@ export interface JsonObject {
 
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** So that no string of arguments grows past what a call takes. */
-const CHUNK = 8_192;
-
-/** Base64 of RFC 4648, section 4, with padding. */
-export function toBase64(bytes: Uint8Array): string {
-  let binary = '';
-  for (let at = 0; at < bytes.length; at += CHUNK) binary += String.fromCharCode(...bytes.subarray(at, at + CHUNK));
-  return btoa(binary);
 }
 
 /** Takes the alphabet for URLs as well, and needs no padding. @throws EtcdError, reason `InvalidInput`. */

@@ -14,11 +14,10 @@ export function checkOptionalInt64(value: bigint | undefined, argument: string):
   return value === undefined ? undefined : checkInt64(value, argument);
 }
 
-/** For counts, which may be given as a number. @throws EtcdError unless it is whole and no less than `least`. */
-export function checkCount(value: number | bigint, argument: string, least = 0n): bigint {
-  if (typeof value === 'bigint') return checkInt64(value, argument, least);
-  if (Number.isSafeInteger(value) && value >= least) return BigInt(value);
-  throw invalidInput(argument, show(value), `a whole number or bigint, ${least} or more`);
+/** @throws EtcdError, reason `InvalidInput`, unless `value` is a whole number, exact, and no less than `least`. */
+export function checkCount(value: number, argument: string, least = 0): number {
+  if (Number.isSafeInteger(value) && value >= least) return value;
+  throw invalidInput(argument, show(value), `a whole number, ${least} or more`);
 }
 
 /** @throws EtcdError unless `value` is a finite number above 0. */
@@ -79,8 +78,11 @@ export function checkCan<T>(value: T, method: keyof T & string, argument: string
 /** Names of options. Each options type has such a table next to it, because types are gone when the program runs. */
 type Names = Readonly<Record<string, true>>;
 
-/** The property names of a type; of a union, those of all its members. */
-type NameOf<T> = T extends unknown ? keyof T : never;
+/**
+ * The property names of a type; of a union, those of all its members. A property that can only be `undefined` does not
+ * count: an options type uses it to refuse a name.
+ */
+type NameOf<T> = T extends unknown ? { [K in keyof T]-?: T[K] extends undefined ? never : K }[keyof T] : never;
 
 /** Makes the compiler refuse a table that lacks a name of `T`, or that has a name which `T` does not have. */
 type Exact<N, T> = [keyof N] extends [NameOf<T>]

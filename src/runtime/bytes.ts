@@ -40,6 +40,7 @@ export const NO_BYTES: Uint8Array = new Uint8Array(0);
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+const strictDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
  * A copy of the caller's bytes, because the caller may write over its buffer while a call is repeated or a watch goes on.
@@ -80,8 +81,28 @@ export function textOf(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
+/** The bytes as text, or undefined when they are not valid UTF-8. */
+export function validTextOf(bytes: Uint8Array): string | undefined {
+  try {
+    return strictDecoder.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
 export function hexOf(bytes: Uint8Array, separator = ''): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(separator);
+}
+
+/** Bytes that one call of `String.fromCharCode` takes: engines limit the number of arguments. */
+const CHUNK_BYTES = 8_192;
+
+/** Base64 of RFC 4648, section 4, with padding. */
+export function toBase64(bytes: Uint8Array): string {
+  let binary = '';
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES)
+    binary += String.fromCharCode(...bytes.subarray(at, at + CHUNK_BYTES));
+  return btoa(binary);
 }
 
 /** Byte order, as etcd orders keys: negative, 0 or positive. */

@@ -2,20 +2,20 @@ import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import { PermissionType, type Permission as WirePermission } from '../gen/authpb/auth.js';
 import { methods } from '../gen/methods.js';
-import { type Keys, keysOf, resolveKeys } from '../kv/key-range.js';
-import { type WithHeader, withHeader } from '../kv/results.js';
+import { type Keys, keysOf, resolveKeys } from '../kv/keys.js';
+import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkChoice, checkName } from '../runtime/arguments.js';
 
-/** `read` covers range and watch, `write` put and delete. */
+/** The kind of access. `read` allows range and watch, `write` allows put and delete. */
 export type Access = 'read' | 'write' | 'readwrite';
 
-/** What a role may do with a key or a range of keys. */
+/** The access of a role to a key or to a range of keys. */
 export interface Permission {
   readonly access: Access;
   readonly keys: Keys;
 }
 
-/** How a user logs in: by password, or by TLS certificate only (etcd 3.4). */
+/** How a user logs in: with a password, or only with a TLS certificate (etcd 3.4 and later). */
 export type Login = { readonly password: string } | { readonly noPassword: true };
 
 const ACCESS = {
@@ -25,125 +25,221 @@ const ACCESS = {
 } as const satisfies Record<Access, PermissionType>;
 
 /**
- * Users, roles and what they may do. Authentication can be enabled once there is a user "root" with the role "root". A
- * change of users or roles makes some tokens old; a client with a password renews them by itself.
+ * Users, roles and permissions. etcd enables authentication only when a user "root" with the role "root" exists. A change
+ * of users or roles can invalidate tokens; a client that has a password obtains a new token by itself.
+ *
+ * Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise the reason that the server
+ * gives, such as `PermissionDenied`.
+ *
+ * @example
+ * await etcd.auth.userAdd('root', { password: 'secret' });
+ * await etcd.auth.roleAdd('root');
+ * await etcd.auth.userGrantRole('root', 'root');
+ * await etcd.auth.enable();
  */
 export class Auth {
   readonly #rpc: Rpc;
 
+  /** @internal */
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
   }
 
-  /** Turns authentication on. From then on calls need a user. */
+  /**
+   * Enables authentication. From then on every call needs a user.
+   *
+   * @throws EtcdError, reason `RootUserNotExist` or `RootRoleNotExist`.
+   *
+   * @example
+   * await etcd.auth.enable();
+   */
   async enable(options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.checkedCall(methods.auth.authEnable, {}, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.authEnable, {}, options));
   }
 
-  /** Turns authentication off. */
+  /**
+   * Disables authentication.
+   *
+   * @example
+   * await etcd.auth.disable();
+   */
   async disable(options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.checkedCall(methods.auth.authDisable, {}, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.authDisable, {}, options));
   }
 
-  /** Whether it is on, and the revision of users and roles. etcd 3.5 and later. */
+  /**
+   * Returns whether authentication is enabled, and the revision of the users and roles. etcd 3.5 and later.
+   *
+   * @example
+   * const { enabled } = await etcd.auth.status();
+   */
   async status(
     options?: CallOptions,
   ): Promise<WithHeader<{ readonly enabled: boolean; readonly authRevision: bigint }>> {
-    const { header, enabled, authRevision } = await this.#rpc.checkedCall(methods.auth.authStatus, {}, options);
-    return withHeader(header, { enabled, authRevision });
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.authStatus, {}, options));
   }
 
-  /** A token, as for `auth: { token }` of another client. @throws EtcdError, reason `AuthFailed`. */
+  /**
+   * Exchanges a name and a password for a token, which another client can use as `auth: { token }`.
+   *
+   * @throws EtcdError, reason `AuthFailed`, when the name or the password is wrong.
+   *
+   * @example
+   * const token = await etcd.auth.authenticate('ann', 'secret');
+   */
   async authenticate(name: string, password: string, options?: CallOptions): Promise<string> {
     const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
     const { token } = await this.#rpc.checkedCall(methods.auth.authenticate, request, options);
     return token;
   }
 
-  /** Adds a user, who has no role yet. @throws EtcdError, reason `UserAlreadyExist`. */
+  /**
+   * Adds a user without roles.
+   *
+   * @throws EtcdError, reason `UserAlreadyExist`.
+   *
+   * @example
+   * await etcd.auth.userAdd('ann', { password: 'secret' });
+   */
   async userAdd(name: string, login: Login, options?: CallOptions): Promise<WithHeader<object>> {
-    const request = { name: checkName(name, 'name'), ...loginFields(login) };
-    const { header } = await this.#rpc.checkedCall(methods.auth.userAdd, request, options);
-    return withHeader(header, {});
-  }
-
-  /** The roles of a user. */
-  async userGet(name: string, options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
-    const { header, roles } = await this.#rpc.checkedCall(
-      methods.auth.userGet,
-      { name: checkName(name, 'name') },
-      options,
+    return withHeaderOf(
+      this.#rpc.checkedCall(methods.auth.userAdd, { name: checkName(name, 'name'), ...loginFields(login) }, options),
     );
-    return withHeader(header, { roles });
   }
 
-  /** The names of all users. */
+  /**
+   * Returns the roles of a user.
+   *
+   * @throws EtcdError, reason `UserNotFound`.
+   *
+   * @example
+   * const { roles } = await etcd.auth.userGet('ann');
+   */
+  async userGet(name: string, options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
+    const request = { name: checkName(name, 'name') };
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userGet, request, options));
+  }
+
+  /**
+   * Returns the names of all users.
+   *
+   * @example
+   * const { users } = await etcd.auth.userList();
+   */
   async userList(options?: CallOptions): Promise<WithHeader<{ readonly users: readonly string[] }>> {
-    const { header, users } = await this.#rpc.checkedCall(methods.auth.userList, {}, options);
-    return withHeader(header, { users });
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userList, {}, options));
   }
 
-  /** Deletes a user. @throws EtcdError, reason `UserNotFound`. */
+  /**
+   * Deletes a user.
+   *
+   * @throws EtcdError, reason `UserNotFound`.
+   *
+   * @example
+   * await etcd.auth.userDelete('ann');
+   */
   async userDelete(name: string, options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.checkedCall(methods.auth.userDelete, { name: checkName(name, 'name') }, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userDelete, { name: checkName(name, 'name') }, options));
   }
 
-  /** Gives a user another password. */
+  /**
+   * Replaces the password of a user.
+   *
+   * @throws EtcdError, reason `UserNotFound`.
+   *
+   * @example
+   * await etcd.auth.userChangePassword('ann', 'new secret');
+   */
   async userChangePassword(name: string, password: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
-    const { header } = await this.#rpc.checkedCall(methods.auth.userChangePassword, request, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userChangePassword, request, options));
   }
 
-  /** Lets a user do what the role may do. */
+  /**
+   * Grants a user the permissions of a role.
+   *
+   * @throws EtcdError, reason `UserNotFound` or `RoleNotFound`.
+   *
+   * @example
+   * await etcd.auth.userGrantRole('ann', 'reader');
+   */
   async userGrantRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { user: checkName(user, 'user'), role: checkName(role, 'role') };
-    const { header } = await this.#rpc.checkedCall(methods.auth.userGrantRole, request, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userGrantRole, request, options));
   }
 
-  /** Takes a role from a user. */
+  /**
+   * Revokes a role of a user.
+   *
+   * @throws EtcdError, reason `UserNotFound` or `RoleNotGranted`.
+   *
+   * @example
+   * await etcd.auth.userRevokeRole('ann', 'reader');
+   */
   async userRevokeRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(user, 'user'), role: checkName(role, 'role') };
-    const { header } = await this.#rpc.checkedCall(methods.auth.userRevokeRole, request, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userRevokeRole, request, options));
   }
 
-  /** Adds a role, which may do nothing yet. @throws EtcdError, reason `RoleAlreadyExist`. */
+  /**
+   * Adds a role without permissions.
+   *
+   * @throws EtcdError, reason `RoleAlreadyExist`.
+   *
+   * @example
+   * await etcd.auth.roleAdd('reader');
+   */
   async roleAdd(role: string, options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.checkedCall(methods.auth.roleAdd, { name: checkName(role, 'role') }, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleAdd, { name: checkName(role, 'role') }, options));
   }
 
-  /** What a role may do. */
+  /**
+   * Returns the permissions of a role.
+   *
+   * @throws EtcdError, reason `RoleNotFound`.
+   *
+   * @example
+   * const { permissions } = await etcd.auth.roleGet('reader');
+   */
   async roleGet(
     role: string,
     options?: CallOptions,
   ): Promise<WithHeader<{ readonly permissions: readonly Permission[] }>> {
-    const { header, perm } = await this.#rpc.checkedCall(
-      methods.auth.roleGet,
-      { role: checkName(role, 'role') },
-      options,
-    );
+    const request = { role: checkName(role, 'role') };
+    const { header, perm } = await this.#rpc.checkedCall(methods.auth.roleGet, request, options);
     return withHeader(header, { permissions: perm.map(permission) });
   }
 
-  /** The names of all roles. */
+  /**
+   * Returns the names of all roles.
+   *
+   * @example
+   * const { roles } = await etcd.auth.roleList();
+   */
   async roleList(options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
-    const { header, roles } = await this.#rpc.checkedCall(methods.auth.roleList, {}, options);
-    return withHeader(header, { roles });
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleList, {}, options));
   }
 
-  /** Deletes a role, from all its users too. */
+  /**
+   * Deletes a role, and revokes it of all its users.
+   *
+   * @throws EtcdError, reason `RoleNotFound`.
+   *
+   * @example
+   * await etcd.auth.roleDelete('reader');
+   */
   async roleDelete(role: string, options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.checkedCall(methods.auth.roleDelete, { role: checkName(role, 'role') }, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleDelete, { role: checkName(role, 'role') }, options));
   }
 
-  /** Lets a role at a key or a range of keys. A permission for the same keys is replaced. */
+  /**
+   * Grants a role access to a key or to a range of keys. Replaces the permission that the role has for the same keys.
+   *
+   * @throws EtcdError, reason `RoleNotFound`.
+   *
+   * @example
+   * await etcd.auth.roleGrantPermission('reader', 'read', prefix('config/'));
+   */
   async roleGrantPermission(
     role: string,
     access: Access,
@@ -152,15 +248,20 @@ export class Auth {
   ): Promise<WithHeader<object>> {
     const permType = checkChoice(ACCESS, access, 'access');
     const request = { name: checkName(role, 'role'), perm: { permType, ...resolveKeys(keys, 'keys') } };
-    const { header } = await this.#rpc.checkedCall(methods.auth.roleGrantPermission, request, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleGrantPermission, request, options));
   }
 
-  /** Takes back what was granted for exactly these keys. */
+  /**
+   * Revokes the permission that was granted for exactly these keys.
+   *
+   * @throws EtcdError, reason `RoleNotFound` or `PermissionNotGranted`.
+   *
+   * @example
+   * await etcd.auth.roleRevokePermission('reader', prefix('config/'));
+   */
   async roleRevokePermission(role: string, keys: Keys, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { role: checkName(role, 'role'), ...resolveKeys(keys, 'keys') };
-    const { header } = await this.#rpc.checkedCall(methods.auth.roleRevokePermission, request, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleRevokePermission, request, options));
   }
 }
 
@@ -169,7 +270,7 @@ function permission({ permType, key, rangeEnd }: WirePermission): Permission {
   return { access: access ?? 'read', keys: keysOf({ key, rangeEnd }) };
 }
 
-/** Nothing but these: to the server a user without either has the empty password. */
+/** Refuses every other object: the server gives a user that has neither field an empty password. */
 function loginFields(login: Login): {
   readonly password?: string;
   readonly options?: { readonly noPassword: true };

@@ -3,7 +3,7 @@ import { invalidInput } from '../errors/etcd-error.js';
 import type { Member } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import { showUrl } from '../host/endpoint.js';
-import { type WithHeader, withHeader } from '../kv/results.js';
+import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkOptions, checkUint64 } from '../runtime/arguments.js';
 
 export type { Member };
@@ -11,36 +11,51 @@ export type { Member };
 const MEMBER_LIST_OPTIONS = { linearizable: true, ...CALL_OPTIONS } as const;
 const MEMBER_ADD_OPTIONS = { learner: true, ...CALL_OPTIONS } as const;
 
-/** All members as they are after the call. */
+/** All members of the cluster after the call. */
 export interface Members {
   readonly members: readonly Member[];
 }
 
-/** The members of the cluster. */
+/**
+ * The members of the cluster. Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise the
+ * reason that the server gives.
+ *
+ * @example
+ * const { members } = await etcd.cluster.memberList();
+ * for (const { name, clientUrls } of members) console.log(name, clientUrls);
+ */
 export class Cluster {
   readonly #rpc: Rpc;
 
+  /** @internal */
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
   }
 
   /**
-   * The members. `linearizable` (default true; etcd 3.5 and later) asks the cluster; without it the member asked tells
-   * what it knows, which needs no quorum and may be old.
+   * Returns the members. With `linearizable`, the default, the cluster answers (etcd 3.5 and later). Without it, one
+   * member answers from its own data, which needs no quorum and may be stale.
+   *
+   * @example
+   * const { members } = await etcd.cluster.memberList({ linearizable: false });
    */
   async memberList(
     options: { readonly linearizable?: boolean | undefined } & CallOptions = {},
   ): Promise<WithHeader<Members>> {
     checkOptions(options, MEMBER_LIST_OPTIONS, 'cluster.memberList');
-    const { header, members } = await this.#rpc.call(
-      methods.cluster.memberList,
-      { linearizable: options.linearizable ?? true },
-      options,
-    );
-    return withHeader(header, { members });
+    const request = { linearizable: options.linearizable ?? true };
+    return withHeaderOf(this.#rpc.call(methods.cluster.memberList, request, options));
   }
 
-  /** Adds a member before it is started. As a `learner` (etcd 3.4 and later) it has no vote until it is promoted. */
+  /**
+   * Adds a member. Call this before the member is started. A `learner` (etcd 3.4 and later) does not vote until it is
+   * promoted. Default: a voting member.
+   *
+   * @throws EtcdError, reason `PeerURLExist`, `TooManyLearners` and others.
+   *
+   * @example
+   * const { member } = await etcd.cluster.memberAdd(['http://10.0.0.4:2380'], { learner: true });
+   */
   async memberAdd(
     peerUrls: readonly string[],
     options: { readonly learner?: boolean | undefined } & CallOptions = {},
@@ -51,28 +66,49 @@ export class Cluster {
     return withHeader(header, { member: member as Member, members });
   }
 
-  /** Gives a learner its vote. @throws EtcdError, reason `LearnerNotReady` while it has not caught up. */
+  /**
+   * Makes a learner a voting member.
+   *
+   * @throws EtcdError, reason `LearnerNotReady` until the learner has caught up with the leader, or `MemberNotLearner`.
+   *
+   * @example
+   * const { member } = await etcd.cluster.memberAdd(['http://10.0.0.4:2380'], { learner: true });
+   * // Start the member, and wait until it has caught up.
+   * await etcd.cluster.memberPromote(member.id);
+   */
   async memberPromote(id: bigint, options?: CallOptions): Promise<WithHeader<Members>> {
     const request = { id: checkUint64(id, 'id') };
-    const { header, members } = await this.#rpc.checkedCall(methods.cluster.memberPromote, request, options);
-    return withHeader(header, { members });
+    return withHeaderOf(this.#rpc.checkedCall(methods.cluster.memberPromote, request, options));
   }
 
-  /** Changes the addresses at which the other members reach one. */
+  /**
+   * Replaces the URLs at which the other members reach a member.
+   *
+   * @throws EtcdError, reason `MemberNotFound`.
+   *
+   * @example
+   * const { members } = await etcd.cluster.memberList();
+   * const member = members.find(({ name }) => name === 'etcd-1');
+   * if (member !== undefined) await etcd.cluster.memberUpdate(member.id, ['http://10.0.0.5:2380']);
+   */
   async memberUpdate(id: bigint, peerUrls: readonly string[], options?: CallOptions): Promise<WithHeader<Members>> {
     const request = { id: checkUint64(id, 'id'), peerUrls: checkUrls(peerUrls) };
-    const { header, members } = await this.#rpc.checkedCall(methods.cluster.memberUpdate, request, options);
-    return withHeader(header, { members });
+    return withHeaderOf(this.#rpc.checkedCall(methods.cluster.memberUpdate, request, options));
   }
 
-  /** Removes a member, by its id. @throws EtcdError, reason `MemberNotFound`. */
+  /**
+   * Removes a member.
+   *
+   * @throws EtcdError, reason `MemberNotFound`.
+   *
+   * @example
+   * const { members } = await etcd.cluster.memberList();
+   * const member = members.find(({ name }) => name === 'etcd-1');
+   * if (member !== undefined) await etcd.cluster.memberRemove(member.id);
+   */
   async memberRemove(id: bigint, options?: CallOptions): Promise<WithHeader<Members>> {
-    const { header, members } = await this.#rpc.checkedCall(
-      methods.cluster.memberRemove,
-      { id: checkUint64(id, 'id') },
-      options,
-    );
-    return withHeader(header, { members });
+    const request = { id: checkUint64(id, 'id') };
+    return withHeaderOf(this.#rpc.checkedCall(methods.cluster.memberRemove, request, options));
   }
 }
 

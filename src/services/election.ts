@@ -4,32 +4,43 @@ import { EtcdError } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
 import type { LeaderKey } from '../gen/v3electionpb/v3election.js';
 import { KeyValue } from '../kv/key-value.js';
-import { type WithHeader, withHeader } from '../kv/results.js';
+import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkInt64, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 export type { LeaderKey };
 
-/** What the server says, with status Unknown, where nobody leads. */
+/** The message of the server, with status Unknown, when the election has no leader. */
 const NO_LEADER = 'election: no leader';
 
 /**
- * The server's own election service, on the key layout of `Election`. For programs that cannot hold a session. Prefer
- * `Election` for these reasons:
+ * The election service of the server, on the same keys as `Election`. It is meant for programs that cannot keep a session
+ * open. Prefer `Election`, because here:
  *
- * - nobody renews the lease, and nobody hears of its end: keep it alive, and guard writes by the leader key's `rev`;
- * - two campaigns with one lease are one candidate, and both win;
- * - a `campaign` whose outcome is unknown may leave its candidate in the queue until the lease ends;
- * - `observe` may leave out leaders of a short time, and ends where the server's own watch does.
+ * - The client does not renew the lease and does not learn that it ended. Keep the lease alive, and guard writes with
+ *   `rev` of the leader key.
+ * - Two campaigns with one lease are one candidate, so both win.
+ * - A `campaign` whose outcome is unknown may leave its candidate in the queue until the lease ends.
+ * - `observe` may skip a leader that led only briefly, and ends when the watch of the server ends.
+ *
+ * @example
+ * const { id } = await etcd.lease.grant({ ttl: 60 });
+ * const { leader } = await etcd.electionService.campaign('scheduler', id, 'host-1');
+ * await etcd.electionService.resign(leader);
  */
 export class ElectionService {
   readonly #rpc: Rpc;
 
+  /** @internal */
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
   }
 
-  /** Waits to be elected, without a limit where `timeoutMs` sets none. */
+  /**
+   * Waits until the candidate is elected. Without `timeoutMs` the wait has no limit.
+   *
+   * @throws EtcdError, reason `LeaseNotFound`, `DeadlineExceeded` and others.
+   */
   async campaign(
     name: BytesLike,
     lease: bigint,
@@ -46,14 +57,13 @@ export class ElectionService {
     return withHeader(header, { leader: leader as LeaderKey });
   }
 
-  /** Gives the leader a new value. */
+  /** Replaces the value of the leader. @throws EtcdError when `leader` does not lead any more. */
   async proclaim(leader: LeaderKey, value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { leader, value: toBytes(value, 'value') };
-    const { header } = await this.#rpc.checkedCall(methods.election.proclaim, request, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.election.proclaim, request, options));
   }
 
-  /** The leader's key, or undefined where nobody leads. */
+  /** Returns the key of the leader, or undefined when the election has no leader. @throws EtcdError */
   async leader(name: BytesLike, options?: CallOptions): Promise<KeyValue | undefined> {
     checkCallOptions(options, 'electionService.leader');
     try {
@@ -65,11 +75,11 @@ export class ElectionService {
     }
   }
 
-  /** The leader's key now, and after every change that the server sees. @throws EtcdError when the server ends it. */
+  /** Yields the key of the leader now, and after every change that the server notices. @throws EtcdError at its end. */
   async *observe(name: BytesLike, options?: StreamOptions): AsyncGenerator<KeyValue, void> {
     checkOptions(options, STREAM_OPTIONS, 'electionService.observe');
     const request = { name: toBytes(name, 'name') };
-    // The server ends the stream without a word where the token has expired; a call gets a new one.
+    // The server ends the stream without an error when the token has expired. A unary call obtains a new token first.
     await this.leader(name, options);
     for await (const { kv } of openServerStream(this.#rpc, methods.election.observe, request, options)) {
       if (kv !== undefined) yield new KeyValue(kv);
@@ -82,9 +92,8 @@ export class ElectionService {
     });
   }
 
-  /** Gives the leadership up, where it is still that of `leader`. */
+  /** Gives up the leadership if `leader` still has it. @throws EtcdError */
   async resign(leader: LeaderKey, options?: CallOptions): Promise<WithHeader<object>> {
-    const { header } = await this.#rpc.checkedCall(methods.election.resign, { leader }, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.checkedCall(methods.election.resign, { leader }, options));
   }
 }

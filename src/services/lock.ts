@@ -1,27 +1,39 @@
 import { type CallOptions, checkCallOptions, type Rpc, unhurried } from '../channel/rpc.js';
 import { methods } from '../gen/methods.js';
-import { checkKey } from '../kv/key-range.js';
-import { type WithHeader, withHeader } from '../kv/results.js';
+import { checkKey } from '../kv/keys.js';
+import { type WithHeader, withHeaderOf } from '../kv/requests.js';
 import { checkInt64 } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 /**
- * The server's own lock service: one call waits in the server, on the key layout of `Mutex`. For programs that cannot
- * hold a session. Prefer `Mutex` for these reasons:
+ * The lock service of the server. One call waits in the server for the lock, in the same queue of keys as `Mutex`. It is
+ * meant for programs that cannot keep a session open. Prefer `Mutex`, because here:
  *
- * - nobody renews the lease, and nobody hears of its end: keep it alive, and guard writes by the key's create revision;
- * - two calls with one lease get the same key, and both hold the lock;
- * - `unlock` deletes the key by its name, whoever put it: do not repeat one whose outcome is unknown;
- * - a `lock` whose outcome is unknown may leave its key in the queue until the lease ends.
+ * - The client does not renew the lease and does not learn that it ended. Keep the lease alive, and guard writes with the
+ *   create revision of the key.
+ * - Two calls with one lease get the same key, so both hold the lock.
+ * - `unlock` deletes the key even if another client has put it since. Do not repeat an `unlock` whose outcome is unknown.
+ * - A `lock` whose outcome is unknown may leave its key in the queue until the lease ends.
+ *
+ * @example
+ * const { id } = await etcd.lease.grant({ ttl: 60 });
+ * const { key } = await etcd.lockService.lock('reports', id);
+ * await etcd.lockService.unlock(key);
  */
 export class LockService {
   readonly #rpc: Rpc;
 
+  /** @internal */
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
   }
 
-  /** Waits for the lock, without a limit where `timeoutMs` sets none; `key` exists as long as it is held. */
+  /**
+   * Waits for the lock and returns its key, which exists as long as the lock is held. Without `timeoutMs` the wait has no
+   * limit.
+   *
+   * @throws EtcdError, reason `LeaseNotFound`, `DeadlineExceeded` and others.
+   */
   async lock(
     name: BytesLike,
     lease: bigint,
@@ -29,14 +41,12 @@ export class LockService {
   ): Promise<WithHeader<{ readonly key: Uint8Array }>> {
     checkCallOptions(options, 'lockService.lock');
     const request = { name: toBytes(name, 'name'), lease: checkInt64(lease, 'lease', 1n) };
-    const { header, key } = await this.#rpc.call(methods.lock.lock, request, unhurried(options));
-    return withHeader(header, { key });
+    return withHeaderOf(this.#rpc.call(methods.lock.lock, request, unhurried(options)));
   }
 
-  /** Deletes the key that `lock` gave, whoever may have put it since. */
+  /** Deletes the key that `lock` returned, even if another client has put it since. @throws EtcdError */
   async unlock(key: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     checkCallOptions(options, 'lockService.unlock');
-    const { header } = await this.#rpc.call(methods.lock.unlock, { key: checkKey(key, 'key') }, options);
-    return withHeader(header, {});
+    return withHeaderOf(this.#rpc.call(methods.lock.unlock, { key: checkKey(key, 'key') }, options));
   }
 }

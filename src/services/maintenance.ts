@@ -1,127 +1,175 @@
 import { readStream } from '../channel/read-stream.js';
 import { type CallOptions, checkCallOptions, type Rpc, unhurried } from '../channel/rpc.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import { AlarmAction, AlarmType, DowngradeAction, type StatusResponse } from '../gen/etcdserverpb/rpc.js';
+import * as wire from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import { parseEndpoint } from '../host/endpoint.js';
-import { type WithHeader, withHeader } from '../kv/results.js';
-import { checkChoice, checkInt64, checkName, checkUint64 } from '../runtime/arguments.js';
-import { Snapshot } from './snapshot.js';
+import { createSha256 } from '../host/node.js';
+import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
+import { checkChoice, checkInt64, checkName, checkOptions, checkUint64 } from '../runtime/arguments.js';
+import { concatBytes } from '../runtime/bytes.js';
 
-/** A member's version, database and raft state. */
-export type Status = WithHeader<Omit<StatusResponse, 'header'>>;
+/** Version, database and Raft state of a member. */
+export type Status = WithHeader<Omit<wire.StatusResponse, 'header'>>;
 
-/** Something is wrong with a member: it is out of space, or its data are corrupt. */
+/** A problem of a member: its database has reached its quota (`noSpace`), or its data are corrupt. */
 export interface Alarm {
   readonly memberId: bigint;
   readonly alarm: 'noSpace' | 'corrupt';
 }
 
-const ALARMS = { noSpace: AlarmType.NOSPACE, corrupt: AlarmType.CORRUPT } as const;
+/** Options of a call to the member that another argument names. */
+export interface MemberCallOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
+  /** Refused, because the call has the endpoint as its argument. */
+  readonly endpoint?: undefined;
+}
+
+const MEMBER_CALL_OPTIONS = { signal: true, timeoutMs: true } as const;
+const MEMBER_CALL_HINTS = { endpoint: 'the endpoint is an argument of its own' } as const;
+
+const ALARMS = { noSpace: wire.AlarmType.NOSPACE, corrupt: wire.AlarmType.CORRUPT } as const;
 const DOWNGRADES = {
-  validate: DowngradeAction.VALIDATE,
-  enable: DowngradeAction.ENABLE,
-  cancel: DowngradeAction.CANCEL,
+  validate: wire.DowngradeAction.VALIDATE,
+  enable: wire.DowngradeAction.ENABLE,
+  cancel: wire.DowngradeAction.CANCEL,
 } as const;
 
 /**
- * Care of the cluster and of its members. What concerns one member names it: `endpoint` is one of the client's
- * endpoints, and no other is tried. Defragment, hashes and snapshot wait, without
- * `timeoutMs`, as long as a large database takes; pings tell meanwhile whether the member is there.
+ * Maintenance of the cluster and of its members. A method that concerns one member takes `endpoint`, which is one of the
+ * client's endpoints; the client does not try another one. `defragment`, `hash`, `hashKV` and `snapshot` have no time
+ * limit without `timeoutMs`, because they take long with a large database; pings detect a member that is gone.
+ *
+ * Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise the reason that the connection
+ * or the server gives.
+ *
+ * @example
+ * for (const endpoint of etcd.endpoints) console.log((await etcd.maintenance.status(endpoint)).version);
  */
 export class Maintenance {
   readonly #rpc: Rpc;
   readonly #endpoints: () => readonly string[];
 
+  /** @internal */
   constructor(rpc: Rpc, endpoints: () => readonly string[]) {
     this.#rpc = rpc;
     this.#endpoints = endpoints;
   }
 
-  /** Version, size of the database, leader and progress of the member at an endpoint. */
-  async status(endpoint: string, options: CallOptions = {}): Promise<Status> {
-    checkCallOptions(options, 'maintenance.status');
-    const { header, ...status } = await this.#rpc.call(
-      methods.maintenance.status,
-      {},
-      { ...options, endpoint: checkUrl(endpoint) },
-    );
-    return withHeader(header, status);
+  /**
+   * Returns the version of a member, the size of its database, its leader and its Raft state.
+   *
+   * @example
+   * const { version, dbSize, leader } = await etcd.maintenance.status('http://10.0.0.1:2379');
+   */
+  async status(endpoint: string, options: MemberCallOptions = {}): Promise<Status> {
+    const callOptions = { ...checkMemberCall(options, 'maintenance.status'), endpoint: checkUrl(endpoint) };
+    return withHeaderOf(this.#rpc.call(methods.maintenance.status, {}, callOptions));
   }
 
-  /** The alarms that are raised, of all members. */
+  /**
+   * Returns the alarms of all members.
+   *
+   * @example
+   * const { alarms } = await etcd.maintenance.alarms();
+   */
   async alarms(options?: CallOptions): Promise<WithHeader<{ readonly alarms: readonly Alarm[] }>> {
     checkCallOptions(options, 'maintenance.alarms');
-    return this.#alarm({ action: AlarmAction.GET }, options);
+    return this.#alarm({ action: wire.AlarmAction.GET }, options);
   }
 
-  /** Clears an alarm, as one of `alarms()`, when its cause is gone. */
+  /**
+   * Clears an alarm. Call this when the cause of the alarm is gone. Returns the alarms that it cleared.
+   *
+   * @example
+   * for (const alarm of (await etcd.maintenance.alarms()).alarms) await etcd.maintenance.disarm(alarm);
+   */
   async disarm(alarm: Alarm, options?: CallOptions): Promise<WithHeader<{ readonly alarms: readonly Alarm[] }>> {
     checkCallOptions(options, 'maintenance.disarm');
     const type = checkChoice(ALARMS, alarm.alarm, 'alarm.alarm');
     const memberId = checkUint64(alarm.memberId, 'alarm.memberId');
-    return this.#alarm({ action: AlarmAction.DEACTIVATE, memberId, alarm: type }, options);
-  }
-
-  /** Gives the space of deleted and compacted data back to the file system. The member answers nobody meanwhile. */
-  async defragment(endpoint: string, options: CallOptions = {}): Promise<WithHeader<object>> {
-    checkCallOptions(options, 'maintenance.defragment');
-    const { header } = await this.#rpc.call(
-      methods.maintenance.defragment,
-      {},
-      { ...unhurried(options), endpoint: checkUrl(endpoint) },
-    );
-    return withHeader(header, {});
-  }
-
-  /** CRC-32 of a member's whole database; for tests, for it differs between members that agree. */
-  async hash(endpoint: string, options: CallOptions = {}): Promise<WithHeader<{ readonly hash: number }>> {
-    checkCallOptions(options, 'maintenance.hash');
-    const { header, hash } = await this.#rpc.call(
-      methods.maintenance.hash,
-      {},
-      { ...unhurried(options), endpoint: checkUrl(endpoint) },
-    );
-    return withHeader(header, { hash });
-  }
-
-  /** CRC-32 of a member's keys up to `revision` (0n: the newest). Members with the same `compactRevision` must agree. */
-  async hashKV(
-    endpoint: string,
-    revision = 0n,
-    options: CallOptions = {},
-  ): Promise<WithHeader<{ readonly hash: number; readonly compactRevision: bigint; readonly hashRevision: bigint }>> {
-    checkCallOptions(options, 'maintenance.hashKV');
-    const request = { revision: checkInt64(revision, 'revision') };
-    const callOptions = { ...unhurried(options), endpoint: checkUrl(endpoint) };
-    const { header, ...hashes } = await this.#rpc.call(methods.maintenance.hashKv, request, callOptions);
-    return withHeader(header, hashes);
-  }
-
-  /** A member's database. `timeoutMs` holds for each piece. */
-  snapshot(endpoint: string, options: CallOptions = {}): Snapshot {
-    checkCallOptions(options, 'maintenance.snapshot');
-    return new Snapshot(
-      readStream(this.#rpc, methods.maintenance.snapshot, {}, { ...unhurried(options), endpoint: checkUrl(endpoint) }),
-    );
+    return this.#alarm({ action: wire.AlarmAction.DEACTIVATE, memberId, alarm: type }, options);
   }
 
   /**
-   * Hands leadership to a member. Only the leader does that: of the client's endpoints the leader's is found by asking
-   * each for its status.
+   * Releases the space of deleted and compacted data to the file system. The member serves no other request meanwhile.
    *
-   * @throws EtcdError, reason `NotLeader`, where none of them is the leader.
+   * @example
+   * await etcd.maintenance.defragment('http://10.0.0.1:2379');
+   */
+  async defragment(endpoint: string, options: MemberCallOptions = {}): Promise<WithHeader<object>> {
+    const callOptions = slowCall(endpoint, options, 'maintenance.defragment');
+    return withHeaderOf(this.#rpc.call(methods.maintenance.defragment, {}, callOptions));
+  }
+
+  /**
+   * Returns the CRC-32 of the whole database of a member. It is meant for tests: it differs between members that have
+   * the same keys.
+   *
+   * @example
+   * const { hash } = await etcd.maintenance.hash('http://10.0.0.1:2379');
+   */
+  async hash(endpoint: string, options: MemberCallOptions = {}): Promise<WithHeader<{ readonly hash: number }>> {
+    const callOptions = slowCall(endpoint, options, 'maintenance.hash');
+    return withHeaderOf(this.#rpc.call(methods.maintenance.hash, {}, callOptions));
+  }
+
+  /**
+   * Returns the CRC-32 of the keys of a member up to `revision`; 0n, the default, means the latest revision. Members with
+   * the same `compactRevision` must have the same hash.
+   *
+   * @throws EtcdError, reason `Compacted` or `FutureRev`.
+   *
+   * @example
+   * const { header } = await etcd.put('config/size', '10');
+   * const { hash } = await etcd.maintenance.hashKV('http://10.0.0.1:2379', header.revision);
+   */
+  async hashKV(
+    endpoint: string,
+    revision = 0n,
+    options: MemberCallOptions = {},
+  ): Promise<WithHeader<{ readonly hash: number; readonly compactRevision: bigint; readonly hashRevision: bigint }>> {
+    const callOptions = slowCall(endpoint, options, 'maintenance.hashKV');
+    const request = { revision: checkInt64(revision, 'revision') };
+    return withHeaderOf(this.#rpc.call(methods.maintenance.hashKv, request, callOptions));
+  }
+
+  /**
+   * Reads the database of a member, in the format of `etcdutl snapshot restore`. `timeoutMs` applies to each message.
+   *
+   * @example
+   * await pipeline(etcd.maintenance.snapshot('http://10.0.0.1:2379'), createWriteStream('backup.db'));
+   */
+  snapshot(endpoint: string, options: MemberCallOptions = {}): Snapshot {
+    const callOptions = slowCall(endpoint, options, 'maintenance.snapshot');
+    return new Snapshot(readStream(this.#rpc, methods.maintenance.snapshot, {}, callOptions));
+  }
+
+  /**
+   * Transfers leadership to a member. Only the leader can do that. Without `endpoint` the client asks each of its
+   * endpoints for its status to find the leader.
+   *
+   * @throws EtcdError, reason `NotLeader`, when none of the endpoints is the leader's.
+   *
+   * @example
+   * const { members } = await etcd.cluster.memberList();
+   * if (members[0] !== undefined) await etcd.maintenance.moveLeader(members[0].id);
    */
   async moveLeader(targetId: bigint, options: CallOptions = {}): Promise<WithHeader<object>> {
     checkCallOptions(options, 'maintenance.moveLeader');
     const request = { targetId: checkUint64(targetId, 'targetId') };
-    const left = this.#rpc.within(options);
-    const endpoint = options.endpoint ?? (await this.#leader(left));
-    const { header } = await this.#rpc.call(methods.maintenance.moveLeader, request, { ...left(), endpoint });
-    return withHeader(header, {});
+    const remaining = this.#rpc.within(options);
+    const endpoint = options.endpoint ?? (await this.#findLeader(remaining));
+    return withHeaderOf(this.#rpc.call(methods.maintenance.moveLeader, request, { ...remaining(), endpoint }));
   }
 
-  /** Checks, starts or calls off a downgrade to `version`, "major.minor" (etcd 3.5 and later). */
+  /**
+   * Validates, enables or cancels a downgrade of the cluster to `version`, "major.minor" (etcd 3.5 and later).
+   *
+   * @throws EtcdError, reason `InvalidDowngradeTargetVersion`, `DowngradeInProcess` and others.
+   *
+   * @example
+   * await etcd.maintenance.downgrade('validate', '3.6');
+   */
   async downgrade(
     action: 'validate' | 'enable' | 'cancel',
     version: string,
@@ -129,45 +177,60 @@ export class Maintenance {
   ): Promise<WithHeader<{ readonly version: string }>> {
     const target = action === 'cancel' ? version : checkName(version, 'version');
     const request = { action: checkChoice(DOWNGRADES, action, 'action'), version: target };
-    const answer = await this.#rpc.checkedCall(methods.maintenance.downgrade, request, options);
-    return withHeader(answer.header, { version: answer.version });
+    return withHeaderOf(this.#rpc.checkedCall(methods.maintenance.downgrade, request, options));
   }
 
-  async #leader(left: () => CallOptions): Promise<string> {
+  async #findLeader(remaining: () => CallOptions): Promise<string> {
     const endpoints = this.#endpoints();
-    const asked = endpoints.map(async (endpoint) => {
-      const { header, leader } = await this.status(endpoint, left());
+    const statuses = endpoints.map(async (endpoint) => {
+      const { signal, timeoutMs } = remaining();
+      const { header, leader } = await this.status(endpoint, { signal, timeoutMs });
       if (leader === 0n || header.memberId !== leader) throw notLeader([endpoint]);
       return endpoint;
     });
     try {
-      // The first to say so: one that is dead would take all the time there is.
-      return await Promise.any(asked);
+      // The first leader is enough: waiting for an endpoint that is down would use up the time limit.
+      return await Promise.any(statuses);
     } catch (cause) {
       const { errors } = cause as AggregateError;
-      throw errors.find(endsAll) ?? notLeader(endpoints, cause);
+      throw errors.find(isCanceled) ?? notLeader(endpoints, cause);
     }
   }
 
   async #alarm(
-    request: { readonly action: AlarmAction; readonly memberId?: bigint; readonly alarm?: AlarmType },
+    request: { readonly action: wire.AlarmAction; readonly memberId?: bigint; readonly alarm?: wire.AlarmType },
     options?: CallOptions,
   ): Promise<WithHeader<{ readonly alarms: readonly Alarm[] }>> {
     const { header, alarms } = await this.#rpc.call(methods.maintenance.alarm, request, options);
     const named = alarms.map(({ memberId, alarm }): Alarm => {
-      return { memberId, alarm: alarm === AlarmType.CORRUPT ? 'corrupt' : 'noSpace' };
+      return { memberId, alarm: alarm === wire.AlarmType.CORRUPT ? 'corrupt' : 'noSpace' };
     });
     return withHeader(header, { alarms: named });
   }
 }
 
-/** Left out it would be whichever member works. */
+/** Refuses an endpoint in the options: the call would have two. @throws EtcdError, reason `InvalidInput`. */
+export function checkMemberCall(options: MemberCallOptions, what: string): MemberCallOptions {
+  checkOptions(options, MEMBER_CALL_OPTIONS, what, MEMBER_CALL_HINTS);
+  return options;
+}
+
+/** Refuses undefined, which would let the client choose a member. */
 function checkUrl(endpoint: string): string {
   return parseEndpoint(endpoint, 'endpoint').url;
 }
 
-/** Not the word of one endpoint: the caller wants no answer any more. */
-function endsAll(error: unknown): boolean {
+/** Options of a call that takes as long as the database of the member needs. */
+function slowCall(
+  endpoint: string,
+  options: MemberCallOptions,
+  what: string,
+): CallOptions & { readonly timeoutMs: number } {
+  return { ...unhurried(checkMemberCall(options, what)), endpoint: checkUrl(endpoint) };
+}
+
+/** Whether the error is the end of the whole call, rather than the answer of one endpoint. */
+function isCanceled(error: unknown): boolean {
   return error instanceof EtcdError && (error.reason === 'Canceled' || error.reason === 'ClientClosed');
 }
 
@@ -178,5 +241,84 @@ function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
     outcome: 'not-sent',
     method: methods.maintenance.moveLeader.path,
     cause,
+  });
+}
+
+const DIGEST_BYTES = 32;
+/** The size of the database file is a multiple of this, so a remainder of `DIGEST_BYTES` is the digest. */
+const SECTOR_BYTES = 512;
+
+/** A destination of bytes, such as a `WritableStreamDefaultWriter`. */
+export interface SnapshotSink {
+  /** Takes the next bytes. The snapshot waits for the returned promise before it passes more bytes. */
+  write(chunk: Uint8Array): unknown;
+}
+
+/**
+ * The database of a member, followed by its SHA-256: the bytes that `etcdutl snapshot restore` takes. Read it only once.
+ * It yields the last bytes only after it has verified the size and the digest.
+ *
+ * @example
+ * for await (const chunk of etcd.maintenance.snapshot('http://10.0.0.1:2379')) process.stdout.write(chunk);
+ */
+export class Snapshot implements AsyncIterable<Uint8Array> {
+  readonly #responses: AsyncGenerator<wire.SnapshotResponse, void>;
+
+  /** @internal */
+  constructor(responses: AsyncGenerator<wire.SnapshotResponse, void>) {
+    this.#responses = responses;
+  }
+
+  /** @throws EtcdError, reason `SnapshotCorrupt`, when bytes are missing or differ from those that the member sent. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
+    const hash = createSha256();
+    let size = 0;
+    let remaining: bigint | undefined;
+    let tail: Uint8Array = new Uint8Array(0);
+    for await (const { blob, remainingBytes } of this.#responses) {
+      // The member does not count the digest, which follows when no bytes of the database remain.
+      const left = remaining === 0n ? 0n : remaining && remaining - BigInt(blob.length);
+      if (left !== undefined && left !== remainingBytes) {
+        throw corrupt(`a piece is missing before byte ${size}`);
+      }
+      remaining = remainingBytes;
+      size += blob.length;
+      const held = concatBytes(tail, blob);
+      const ready = held.subarray(0, Math.max(0, held.length - DIGEST_BYTES));
+      // A copy, because the consumer of the chunk may transfer its memory.
+      tail = held.slice(ready.length);
+      hash.update(ready);
+      if (ready.length > 0) yield ready;
+    }
+    if (remaining !== undefined && remaining !== 0n) throw corrupt(`it ended ${remaining} bytes early`);
+    if (size <= DIGEST_BYTES || size % SECTOR_BYTES !== DIGEST_BYTES)
+      throw corrupt(`its size of ${size} bytes does not include a digest`);
+    const digest = hash.digest();
+    if (tail.some((byte, index) => byte !== digest[index]))
+      throw corrupt('its SHA-256 differs from the one that the member sent');
+    yield tail;
+  }
+
+  /**
+   * Writes all bytes to a sink and returns their number. It neither opens nor closes the sink.
+   *
+   * @throws EtcdError, reason `SnapshotCorrupt` and others, or the error of the sink.
+   */
+  async writeTo(sink: SnapshotSink): Promise<number> {
+    let size = 0;
+    for await (const chunk of this) {
+      await sink.write(chunk);
+      size += chunk.length;
+    }
+    return size;
+  }
+}
+
+function corrupt(why: string): EtcdError {
+  return new EtcdError(`the snapshot is corrupt: ${why}`, {
+    code: 'DataLoss',
+    reason: 'SnapshotCorrupt',
+    outcome: 'unknown',
+    method: methods.maintenance.snapshot.path,
   });
 }

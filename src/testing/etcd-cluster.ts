@@ -104,7 +104,7 @@ export class EtcdCluster implements AsyncDisposable {
   static async start(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
     checkOptions(options, CLUSTER_OPTIONS, 'EtcdCluster.start');
     if (options.tls !== undefined) checkFields(options.tls, CLUSTER_TLS, 'tls');
-    const members = Number(checkCount(options.members ?? 1, 'members', 1n));
+    const members = checkCount(options.members ?? 1, 'members', 1);
     const cluster = new EtcdCluster(options);
     try {
       const sites = await cluster.#newSites(members);

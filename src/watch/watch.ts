@@ -1,7 +1,7 @@
 import { traceCalls, traceOf } from '../channel/call-trace.js';
 import { canceled } from '../errors/etcd-error.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
-import { type Keys, resolveKeys } from '../kv/key-range.js';
+import { type Keys, resolveKeys } from '../kv/keys.js';
 import { checkChoice, checkInt64, checkList, checkPositive, checkSignal } from '../runtime/arguments.js';
 import { FlatIterator } from '../runtime/iterators.js';
 import { onAbort } from '../runtime/signals.js';

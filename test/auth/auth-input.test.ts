@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { keyRange } from '../../src/index.js';
 import type { Auth } from '../../src/services/auth.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -32,7 +33,8 @@ test.each<[argument: string, call: (auth: Auth) => Promise<unknown>]>([
   ['role', (auth) => auth.roleDelete(undefined as never)],
   ['access', (auth) => auth.roleGrantPermission('r', 'all' as never, 'k')],
   ['keys', (auth) => auth.roleGrantPermission('r', 'read', '')],
-  ['keys', (auth) => auth.roleRevokePermission('r', { start: 'b', end: 'a' })],
+  ['keys', (auth) => auth.roleRevokePermission('r', { start: 'b', end: 'c' } as never)],
+  ['start', async (auth) => auth.roleRevokePermission('r', keyRange('b', 'a'))],
   ['keys', (auth) => auth.roleRevokePermission('r', undefined as never)],
 ])('a wrong %s is refused before anything is sent, and no secret is told (%#)', async (argument, call) => {
   const { transport, sent } = recordingTransport();

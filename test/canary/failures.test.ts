@@ -181,7 +181,7 @@ test('limits of size, of time and of history tell nothing of what went beyond th
     etcd,
   );
   const notJson = await etcd.get(KEY);
-  expect(() => notJson?.json()).toThrow(SyntaxError);
+  expect(() => notJson?.json()).toThrow(EtcdError);
   try {
     notJson?.json();
   } catch (error) {

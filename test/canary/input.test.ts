@@ -15,7 +15,7 @@ import {
   withLock,
 } from '../../src/concurrency/index.js';
 import { Service } from '../../src/discovery/index.js';
-import { Client, type Compare, op, prefix } from '../../src/index.js';
+import { Client, type Compare, keyRange, op, prefix } from '../../src/index.js';
 import { canary, expectNoCanary, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';
 
@@ -83,14 +83,14 @@ function callsOf(etcd: Client, session: Session): Readonly<Record<string, readon
     ],
     get: [(...given) => etcd.get(...(given as [never])), key, SOON],
     range: [
-      (keys, limit, by, order, revision) => etcd.range(keys, { limit, sort: { by, order }, revision, ...SOON }),
+      (keys, limit, target, order, revision) => etcd.range(keys, { limit, sort: { target, order }, revision, ...SOON }),
       prefix(key),
       1,
       'key',
-      'descend',
+      'desc',
       0n,
     ],
-    'range of an interval': [(start, end) => etcd.range({ start, end }, SOON), 'a', 'b'],
+    'range of an interval': [(start, end) => etcd.range(keyRange(start, end), SOON), 'a', 'b'],
     'options of a range': [(options) => etcd.range(prefix(key), options), SOON],
     scan: [(keys, options) => etcd.scan(keys, options).next(), prefix(key), SOON],
     put: [

@@ -40,7 +40,7 @@ test('when the leader of three is killed, keys, watches and locks go on, and no 
     seen.push(event);
     if (event.kv.text() === 'last') break;
   }
-  const { kvs } = await etcd.range(prefix('n/'), { sort: { by: 'mod', order: 'ascend' } });
+  const { kvs } = await etcd.range(prefix('n/'), { sort: { target: 'modRevision', order: 'asc' } });
   expect(seen.map(({ kv }) => kv.text())).toEqual(kvs.map((kv) => kv.text()));
   const versions = new Map(kvs.map((kv) => [kv.text(), kv.version]));
   for (const [name, outcome] of outcomes) {

@@ -20,14 +20,14 @@ test('the page of a trace shows the messages and the queue of a contended lock',
   // The page must escape this name.
   const name = unique('lock-<b>"');
   const etcd = openClient();
-  const queued = async (count: bigint): Promise<void> => {
+  const queued = async (count: number): Promise<void> => {
     await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(count);
   };
   const first = await new Mutex(await Session.open(etcd), name).lock();
   const traced = new RunningCli(['trace', '--html', file, '--', 'lock', name, '--', 'cat']);
-  await queued(2n);
+  await queued(2);
   const third = new Mutex(await Session.open(etcd), name).lock();
-  await queued(3n);
+  await queued(3);
   await first.release();
   traced.process.stdin.end();
   expect(await traced.done).toMatchObject({ code: 0 });

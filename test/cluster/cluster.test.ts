@@ -5,11 +5,11 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-/** Nobody is there: of such a member the cluster only knows. */
+/** No server listens here, so a member with this URL never joins. */
 const ABSENT = 'http://127.0.0.1:1';
 
-describe('the member list', () => {
-  test('is the same of every member, linearizable or not', async () => {
+describe('memberList', () => {
+  test('returns the same members from every endpoint, linearizable or not', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const etcd = openClient({ endpoints });
     const { members } = await etcd.cluster.memberList();
@@ -24,10 +24,10 @@ describe('the member list', () => {
     }
   });
 
-  test('is told without a quorum if it need not be linearizable (etcd 3.5)', async (context) => {
+  test('needs no quorum when linearizable is false (etcd 3.5)', async (context) => {
     const { endpoints, processes } = await ownEtcd({ members: 3 });
     const [survivor, ...others] = processes;
-    if (survivor === undefined) return context.skip('the servers are not ours to kill');
+    if (survivor === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
     const { cluster, maintenance } = openClient({ endpoints: [survivor.endpoint] });
     const { version } = await maintenance.status(survivor.endpoint);
     for (const other of others) await other.kill();
@@ -37,10 +37,10 @@ describe('the member list', () => {
   });
 });
 
-describe('a cluster', () => {
-  test('takes a learner, promotes it once it has caught up, and lets it go again', async (context) => {
+describe('cluster', () => {
+  test('adds a learner, promotes it when it has caught up, and removes it', async (context) => {
     const { endpoints, cluster } = await ownEtcd();
-    if (cluster === undefined) return context.skip('the servers are not ours to be joined');
+    if (cluster === undefined) return context.skip('no member can join servers that the tests did not start');
     const etcd = openClient({ endpoints });
     await etcd.put('k', 'x');
     let added: Member | undefined;
@@ -67,7 +67,7 @@ describe('a cluster', () => {
     expect((await learner.maintenance.status(process.endpoint)).isLearner).toBe(true);
 
     await expect.poll(() => promoted(etcd, id), { timeout: 20_000 }).toBe(true);
-    // At first it may be told to be behind.
+    // A member that has not seen the promotion yet may answer LearnerNotReady.
     await expect
       .poll(async () => (await errorOf(etcd.cluster.memberPromote(id))).reason, { timeout: 10_000 })
       .toBe('MemberNotLearner');
@@ -79,21 +79,21 @@ describe('a cluster', () => {
       isLearner: false,
     });
 
-    // etcd lets no member go before the others were connected for five seconds.
+    // etcd removes no member before the other members have been connected for five seconds.
     await expect.poll(() => removed(etcd, id), { timeout: 20_000 }).toBe(true);
     expect((await etcd.cluster.memberList()).members).toHaveLength(1);
     await etcd.put('k', 'y');
   });
 
-  test('takes a voting member, which counts from the start', async (context) => {
+  test('adds a voting member, which counts for the quorum at once', async (context) => {
     const { endpoints, cluster } = await ownEtcd();
-    if (cluster === undefined) return context.skip('the servers are not ours to be joined');
+    if (cluster === undefined) return context.skip('no member can join servers that the tests did not start');
     const etcd = openClient({ endpoints });
     const process = await cluster.join({
       add: async (peerUrl) => {
         const { member, members } = await etcd.cluster.memberAdd([peerUrl]);
         expect(member.isLearner).toBe(false);
-        // One of two is no quorum.
+        // One member of two is not a quorum.
         expect(await errorOf(etcd.put('k', 'x', { timeoutMs: 300 }))).toMatchObject({ outcome: 'unknown' });
         return members;
       },
@@ -102,7 +102,7 @@ describe('a cluster', () => {
     await expect.poll(async () => (await etcd.get('k'))?.text()).toBe('y');
   });
 
-  test('is told where a member is reached instead, and forgets one', async () => {
+  test('updates the URLs of a member, and removes it', async () => {
     const { endpoints } = await ownEtcd();
     const { cluster } = openClient({ endpoints });
     const { member } = await cluster.memberAdd([ABSENT], { learner: true });
@@ -119,7 +119,7 @@ describe('a cluster', () => {
     expect(await errorOf(cluster.memberPromote(1n))).toMatchObject({ reason: 'MemberNotFound' });
   });
 
-  test('takes no address twice', async () => {
+  test('rejects the URL of an existing member with PeerURLExist', async () => {
     const { endpoints } = await ownEtcd();
     const { cluster } = openClient({ endpoints });
     const [self] = (await cluster.memberList()).members as [Member];
@@ -129,7 +129,7 @@ describe('a cluster', () => {
     });
   });
 
-  test('is not asked with addresses or numbers that are none', async () => {
+  test('refuses malformed URLs and ids before it sends anything', async () => {
     const { transport, sent } = recordingTransport();
     const { cluster } = openClient({ transport });
     const calls = [

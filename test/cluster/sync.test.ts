@@ -5,13 +5,13 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-const NOBODY = 'http://127.0.0.1:1';
+const UNREACHABLE = 'http://127.0.0.1:1';
 
-describe('a client that follows the list of members', () => {
-  test('finds all of them from one, and lives on where that one dies', async (context) => {
+describe('sync', () => {
+  test('finds all members through one endpoint, and the client survives the death of that member', async (context) => {
     const { endpoints, processes } = await ownEtcd({ members: 3 });
     const [first] = processes;
-    if (first === undefined) return context.skip('the servers are not ours to kill');
+    if (first === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
     const etcd = openClient({ endpoints: [first.endpoint] });
     const session = await Session.open(etcd);
     const watch = etcd.watch('k');
@@ -19,7 +19,7 @@ describe('a client that follows the list of members', () => {
     expect((await etcd.sync()).toSorted()).toEqual(endpoints.toSorted());
     expect(etcd.endpoints.toSorted()).toEqual(endpoints.toSorted());
     await first.kill();
-    // A read may be repeated until there is a leader again, a write may not.
+    // The client may repeat a read until the cluster has a leader again, but not a write.
     await etcd.get('k', { timeoutMs: 20_000 });
     await etcd.put('k', 'x');
     for await (const { kv } of watch) {
@@ -29,7 +29,7 @@ describe('a client that follows the list of members', () => {
     expect(session.valid()).toBe(true);
   });
 
-  test('every so often, does so from the first call on and not before, and stops when closed', async () => {
+  test('runs every autoSyncIntervalMs from the first call on, until the client is closed', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const { transport, sent } = recordingTransport();
     const lists = (): number => sent.filter(({ path }) => path === '/etcdserverpb.Cluster/MemberList').length;
@@ -44,7 +44,7 @@ describe('a client that follows the list of members', () => {
     expect(lists()).toBe(before);
   });
 
-  test('leaves out what is not allowed, and stays as it is where nothing is', async () => {
+  test('leaves out endpoints that allowEndpoint refuses, and keeps the endpoints when it refuses all', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const [first = '', second = ''] = endpoints;
     const one = openClient({ endpoints: [first], allowEndpoint: (url) => url === second });
@@ -54,23 +54,23 @@ describe('a client that follows the list of members', () => {
     const broken = openClient({
       endpoints: [first],
       allowEndpoint: () => {
-        throw new RangeError('not a URL of ours');
+        throw new RangeError('a foreign URL');
       },
     });
-    await expect(broken.sync()).rejects.toThrow('not a URL of ours');
+    await expect(broken.sync()).rejects.toThrow('a foreign URL');
     expect((await broken.get('k'))?.text()).toBeUndefined();
   });
 
-  test('goes back to the endpoints that it was given where no other answers', async () => {
-    // As behind a load balancer: what the member advertises cannot be reached from here.
-    const { endpoints } = await ownEtcd({ args: [`--advertise-client-urls=${NOBODY}`] });
+  test('keeps the given endpoints as a fallback when no advertised endpoint answers', async () => {
+    // As behind a load balancer: the client cannot reach the URL that the member advertises.
+    const { endpoints } = await ownEtcd({ args: [`--advertise-client-urls=${UNREACHABLE}`] });
     const etcd = openClient({ endpoints, connectTimeoutMs: 300 });
-    expect(await etcd.sync()).toEqual([NOBODY]);
+    expect(await etcd.sync()).toEqual([UNREACHABLE]);
     await etcd.put('k', 'x', { timeoutMs: 5_000 });
     expect((await etcd.get('k'))?.text()).toBe('x');
   });
 
-  test('is told at once of options that are none', async () => {
+  test('has its options checked by the constructor of the client', async () => {
     for (const options of [{ autoSyncIntervalMs: 0 }, { autoSyncIntervalMs: '5' }, { allowEndpoint: 'https://a' }]) {
       const given = Promise.resolve().then(() => openClient(options as never));
       expect(await errorOf(given)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });

@@ -67,12 +67,12 @@ describe('DoubleBarrier', () => {
       let [entered, left] = [0, 0];
       const [last, ...others] = all as [DoubleBarrier, ...DoubleBarrier[]];
       const entering = others.map((barrier) => barrier.enter().then(() => (entered += 1)));
-      await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(4n);
+      await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(4);
       expect(entered).toBe(0);
       await last.enter();
       await Promise.all(entering);
       const leaving = others.map((barrier) => barrier.leave().then(() => (left += 1)));
-      await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(1n);
+      await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(1);
       expect(left).toBe(0);
       await last.leave();
       await Promise.all(leaving);
@@ -88,7 +88,7 @@ describe('DoubleBarrier', () => {
     let begun = 0;
     const next = [c, d].map((barrier) => barrier.enter().then(() => (begun += 1)));
     const leaving = a.leave();
-    await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(1n);
+    await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(1);
     expect(begun).toBe(0);
     await Promise.all([leaving, b.leave()]);
     await Promise.all(next);
@@ -146,7 +146,7 @@ describe('DoubleBarrier', () => {
     const [b] = await barriers(direct, name, 2);
     const lost = proxy.loseNextAnswer(containing(`${name}/waiters/`, `${name}/epoch`));
     const entering = (a as DoubleBarrier).enter();
-    await expect.poll(async () => (await direct.range(prefix(`${name}/waiters/`))).count).toBe(1n);
+    await expect.poll(async () => (await direct.range(prefix(`${name}/waiters/`))).count).toBe(1);
     await Promise.all([lost, entering, (b as DoubleBarrier).enter()]);
     await Promise.all([a, b].map((barrier) => (barrier as DoubleBarrier).leave()));
     expect(await keys(direct, name)).toBe(0);
@@ -199,7 +199,7 @@ describe('DoubleBarrier', () => {
       reason: 'BarrierFull',
       outcome: 'rejected',
     });
-    expect((await etcd.range(prefix(`${name}/waiters/`))).count).toBe(2n);
+    expect((await etcd.range(prefix(`${name}/waiters/`))).count).toBe(2);
   });
 
   test('rejects a leave before an enter, and a second enter', async () => {
@@ -237,7 +237,7 @@ test('a participant that withdraws while it is disconnected blocks nobody, even 
   const first = new DoubleBarrier(await Session.open(cutOff), 'barrier', 2);
   const second = new DoubleBarrier(await Session.open(etcd), 'barrier', 2);
   const entering = errorOf(first.enter({ maxWaitMs: 1_000 }));
-  await expect.poll(async () => (await etcd.range(prefix('barrier/waiters/'))).count).toBe(1n);
+  await expect.poll(async () => (await etcd.range(prefix('barrier/waiters/'))).count).toBe(1);
   isCut = true;
   await second.enter();
   await etcd.compact((await etcd.put('other', '')).header.revision);

@@ -10,6 +10,7 @@ import {
   Session,
   type WaitOptions,
 } from '../../src/concurrency/index.js';
+import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
@@ -69,7 +70,7 @@ describe('a wait that times out', () => {
     const [holder, waiter] = [openClient(), openClient({ endpoints: [proxy.endpoint] })];
     await using _held = await new Mutex(await Session.open(holder), name).lock();
     const waiting = errorOf(new Mutex(await Session.open(waiter, { ttl: 60 }), name).lock({ maxWaitMs: 700 }));
-    await expect.poll(async () => (await holder.range({ prefix: `${name}/` })).count).toBe(2n);
+    await expect.poll(async () => (await holder.range(prefix(`${name}/`))).count).toBe(2);
     proxy.blackhole();
     expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
   });

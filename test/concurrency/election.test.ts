@@ -166,7 +166,7 @@ test('a new session resumes a leadership with the lease of an orphaned session',
   await resumed.proclaim('me again');
   expect((await new Election(after, name).leader())?.text()).toBe('me again');
   await resumed.resign();
-  expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
+  expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
 });
 
 test('resume rejects when the lease does not lead, or does not lead any more', async () => {

@@ -14,19 +14,19 @@ test('etcdctl lock waits for a Mutex, and a Mutex waits for etcdctl lock (S17)',
   const ours = await mutex.lock();
 
   const theirs = startEtcdctl('lock', name);
-  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2n);
-  expect((await etcd.range(prefix(`${name}/`), { sort: { by: 'create', order: 'ascend' } })).kvs[0]?.keyText()).toBe(
-    ours.key,
-  );
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2);
+  expect(
+    (await etcd.range(prefix(`${name}/`), { sort: { target: 'createRevision', order: 'asc' } })).kvs[0]?.keyText(),
+  ).toBe(ours.key);
   await ours.release();
   const theirKey = await theirs.line();
   expect(theirKey).toMatch(new RegExp(`^${name}/[0-9a-f]+$`));
 
   const waiting = mutex.lock();
-  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2n);
-  expect((await etcd.range(prefix(`${name}/`), { sort: { by: 'create', order: 'ascend' } })).kvs[0]?.keyText()).toBe(
-    theirKey,
-  );
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2);
+  expect(
+    (await etcd.range(prefix(`${name}/`), { sort: { target: 'createRevision', order: 'asc' } })).kvs[0]?.keyText(),
+  ).toBe(theirKey);
   theirs.process.kill('SIGINT');
   const again = await waiting;
   expect(again.valid()).toBe(true);
@@ -43,7 +43,7 @@ test('etcdctl elect campaigns with an Election, and observes its leaders', async
   expect([await listening.line(), await listening.line()]).toEqual([ours.key, 'ours']);
 
   const theirs = startEtcdctl('elect', name, 'theirs');
-  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2n);
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2);
   await ours.resign();
   const theirKey = await theirs.line();
   expect(await theirs.line()).toBe('theirs');
@@ -51,7 +51,7 @@ test('etcdctl elect campaigns with an Election, and observes its leaders', async
   expect([await listening.line(), await listening.line()]).toEqual([theirKey, 'theirs']);
 
   const waiting = election.campaign('ours again');
-  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2n);
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2);
   theirs.process.kill('SIGINT');
   expect((await waiting).valid()).toBe(true);
   expect([await listening.line(), await listening.line()]).toEqual([ours.key, 'ours again']);

@@ -17,7 +17,7 @@ test("the next waiter holds the lock within the TTL and a second when the holder
   ]);
   expect(await holder.line()).toMatch(/^held /);
   const waiting = new Mutex(await Session.open(etcd), name).lock();
-  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2n);
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2);
   holder.process.kill('SIGKILL');
   const killedAt = performance.now();
   const held = await waiting;

@@ -40,7 +40,7 @@ const HISTORIES: Readonly<Record<string, History>> = {
       async () => (held = await others.lock()),
       async () => {
         waiting = own.lock();
-        await expect.poll(async () => (await other.range(prefix(`${name}/`))).count).toBe(2n);
+        await expect.poll(async () => (await other.range(prefix(`${name}/`))).count).toBe(2);
       },
       async () => {
         await unlock(held);
@@ -104,7 +104,7 @@ const HISTORIES: Readonly<Record<string, History>> = {
     // The semaphore releases its gate in the background.
     const acquire = async (semaphore: concurrency.Semaphore): Promise<void> => {
       permits.push(await semaphore.acquire());
-      await expect.poll(async () => (await other.range(prefix(`${name}/gate/`))).count).toBe(0n);
+      await expect.poll(async () => (await other.range(prefix(`${name}/gate/`))).count).toBe(0);
     };
     return [
       () => acquire(own),
@@ -210,7 +210,7 @@ async function dequeue(
   name: string,
 ): Promise<void> {
   await queue.dequeue(session);
-  await expect.poll(async () => (await reader.range(prefix(`__${name}/consumers/`))).count).toBe(0n);
+  await expect.poll(async () => (await reader.range(prefix(`__${name}/consumers/`))).count).toBe(0);
 }
 
 interface Write {

@@ -16,7 +16,7 @@ describe('an acquisition whose answer is lost (S24)', () => {
     await lost;
     expect((await direct.range(prefix(`${name}/`))).kvs).toMatchObject([{ createRevision: held.token }]);
     await held.release();
-    expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
+    expect((await direct.range(prefix(`${name}/`))).count).toBe(0);
   });
 
   test('leaves no orphan in the queue when the caller cancels it at the same time', async () => {
@@ -30,7 +30,7 @@ describe('an acquisition whose answer is lost (S24)', () => {
       () => {},
     );
     await outcome;
-    await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0n);
+    await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0);
     await (await lock(direct, name)).release();
   });
 });
@@ -87,7 +87,7 @@ describe('a session that watches its queue key for late puts', () => {
       expect(held?.valid()).toBe(true);
       await held?.release();
     }
-    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0n);
+    expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
   });
 });
 

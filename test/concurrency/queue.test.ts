@@ -53,7 +53,7 @@ describe('Queue', () => {
     const waiting = [];
     for (let index = 0; index < 20; index += 1) {
       waiting.push((await queue(etcd, name)).dequeue());
-      await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(BigInt(index + 1));
+      await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(index + 1);
     }
     const before = await eventsSent(endpoints);
     const producer = await queue(etcd, name);
@@ -65,7 +65,7 @@ describe('Queue', () => {
     // consumers, it would be more than 210.
     expect((await eventsSent(endpoints)) - before).toBeLessThanOrEqual(20 * 4);
     expect(await errorOf(producer.dequeue({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
-    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(0n);
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(0);
   });
 
   test('does not lose an item when the answer of its claim is lost', async () => {
@@ -76,18 +76,18 @@ describe('Queue', () => {
     const lost = proxy.loseNextAnswer(containing(`__${name}/consumers/`, `${name}/1`));
     expect((await consumer.dequeue()).text()).toBe('precious');
     await lost;
-    expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
+    expect((await direct.range(prefix(`${name}/`))).count).toBe(0);
   });
 
   test('rejects a waiting consumer with outcome rejected when its queue key or session is lost', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const waiting = errorOf((await queue(etcd, name)).dequeue());
-    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1n);
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1);
     await etcd.delete(prefix(`__${name}/`));
     expect(await waiting).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
     const session = await Session.open(etcd);
     const ending = errorOf(new Queue(etcd, name).dequeue(session));
-    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1n);
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1);
     await session.close();
     expect((await ending).outcome).toBe('rejected');
   });
@@ -97,7 +97,7 @@ describe('Queue', () => {
     const dying = await Session.open(etcd);
     const dead = errorOf(new Queue(etcd, name).dequeue(dying));
     const next = (await queue(etcd, name)).dequeue();
-    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(2n);
+    await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(2);
     await dying.close();
     await dead;
     await (await queue(etcd, name)).enqueue('x');

@@ -46,7 +46,7 @@ faultRow('reply of the lock Txn lost', single, async (fixture, { seed }) => {
     recoveryMs.push(nextMs);
     await held.release();
     await session.close();
-    expect((await direct.range(prefix(`${name}/`))).count).toBe(0n);
+    expect((await direct.range(prefix(`${name}/`))).count).toBe(0);
   }
   return { faults: recoveryMs.length, recoveryMs };
 });

@@ -37,7 +37,7 @@ faultRow(
     // Each that succeeded is there once, and the one that was refused at most once.
     const { kvs } = await etcd.range(prefix(`big-${seed}/`), {
       keysOnly: true,
-      sort: { by: 'create', order: 'ascend' },
+      sort: { target: 'createRevision', order: 'asc' },
     });
     expect(kvs.map((kv) => kv.keyText()).filter((key) => key !== last())).toEqual(put);
     expect(kvs.filter(({ version }) => version !== 1n)).toEqual([]);

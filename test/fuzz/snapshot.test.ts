@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { EtcdError } from '../../src/errors/etcd-error.js';
-import { Snapshot } from '../../src/services/snapshot.js';
+import { Snapshot } from '../../src/services/maintenance.js';
 import { fromHex, fuzz, hex } from '../support/fuzz.js';
 
 interface Piece {

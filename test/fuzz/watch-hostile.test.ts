@@ -7,6 +7,7 @@ import { errorFromStatus } from '../../src/errors/status-error.js';
 import { ResponseHeader, type WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
+import { prefix } from '../../src/kv/keys.js';
 import { encodeRequest } from '../../src/transport/messages.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 import { Watch } from '../../src/watch/watch.js';
@@ -122,7 +123,7 @@ class Watching implements Play<Step> {
     switch (step.do) {
       case 'watch': {
         const bufferBytes = BUFFERS[step.buffer % BUFFERS.length];
-        const watch = new Watch(this.#watchStream, { prefix: '' }, { bufferBytes, progress: step.progress });
+        const watch = new Watch(this.#watchStream, prefix(''), { bufferBytes, progress: step.progress });
         this.#watches.push(watch);
         this.#await(watch.created());
         break;

@@ -4,6 +4,7 @@ import { Channel } from '../../src/channel/channel.js';
 import { Rpc } from '../../src/channel/rpc.js';
 import { ResponseHeader } from '../../src/gen/etcdserverpb/rpc.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
+import { prefix } from '../../src/kv/keys.js';
 import type { Transport } from '../../src/transport/transport.js';
 import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
@@ -17,7 +18,8 @@ import type { VirtualClock } from '../support/virtual-clock.js';
 // whenever what happens.
 
 const KEYS = ['a', 'b', 'c'] as const;
-const RANGES = ['a', 'b', { prefix: '' }] as const;
+/** A key, or undefined for every key. */
+const RANGES = ['a', 'b', undefined] as const;
 const BUFFERS = [1, 700, 40_000, 8 * 1024 * 1024] as const;
 /** A history of as many revisions takes several watches of the server, and not too long. */
 const LONGEST = 3_000n;
@@ -268,19 +270,19 @@ class Watching implements Play<Step> {
   #watch({ from, offset, range, buffer, progress }: Extract<Step, { do: 'watch' }>): void {
     const base = from === 'first' ? 2n : this.#store.revision;
     const start = from === 'now' ? 0n : base + BigInt(offset) > 0n ? base + BigInt(offset) : 1n;
-    const keys = RANGES[range % RANGES.length] as (typeof RANGES)[number];
+    const key = RANGES[range % RANGES.length];
     const bufferBytes = BUFFERS[buffer % BUFFERS.length];
     // What such a server says too early is handed on as it is.
     const isTrusted = !this.#kind.earlyProgress;
-    const given = new Uint8Array(Buffer.from(typeof keys === 'string' ? keys : keys.prefix));
-    const watch = new Watch(this.#watchStream, typeof keys === 'string' ? given : { prefix: given }, {
+    const given = new Uint8Array(Buffer.from(key ?? ''));
+    const watch = new Watch(this.#watchStream, key === undefined ? prefix(given) : given, {
       startRevision: start,
       bufferBytes,
       progress: progress && isTrusted,
     });
     // The caller uses its buffer for something else.
     given.fill(0x7e);
-    const isJudgedWatch = (key: string): boolean => typeof keys !== 'string' || keys === key;
+    const isJudgedWatch = (changed: string): boolean => key === undefined || key === changed;
     this.#watched.push(new JudgedWatch(watch, this.#store, isJudgedWatch, start));
   }
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { openByteStream } from '../../src/host/node.js';
-import type { Client } from '../../src/index.js';
+import { type Client, prefix } from '../../src/index.js';
 import {
   type DecodedFrame,
   FrameDecoder,
@@ -67,7 +67,7 @@ test('tapped reports all bytes of the connection in order', async () => {
   const etcd = openClient({ transport: http2(tapped(counted, (frame) => frames.push(frame))) });
   const name = unique();
   await Promise.all(Array.from({ length: 20 }, (_, index) => etcd.put(`${name}/${index}`, 'x'.repeat(index * 5_000))));
-  await etcd.range({ prefix: name });
+  await etcd.range(prefix(name));
   for (const direction of ['sent', 'received'] as const) {
     const reported = Buffer.concat(frames.filter((frame) => frame.direction === direction).map((frame) => frame.bytes));
     expect(reported.equals(Buffer.concat(bytes[direction]))).toBe(true);

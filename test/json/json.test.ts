@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { PutRequest, RangeRequest, ResponseHeader, TxnRequest, WatchRequest } from '../../src/gen/etcdserverpb/rpc.js';
-import { fromBase64, fromJson, toBase64, toJson } from '../../src/protobuf/json.js';
+import { fromBase64, fromJson, toJson } from '../../src/protobuf/json.js';
+import { toBase64 } from '../../src/runtime/bytes.js';
 import { codecOf, messageArbitrary, messageTypes, ours } from '../support/arbitraries.js';
 import { errorOf } from '../support/errors.js';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fromKey, keyRange, prefix } from '../../src/index.js';
-import { prefixEnd, resolveKeys } from '../../src/kv/key-range.js';
+import { prefixEnd, resolveKeys } from '../../src/kv/keys.js';
 import { compareBytes } from '../../src/runtime/bytes.js';
 import { errorOf } from '../support/errors.js';
 
@@ -9,18 +9,18 @@ const SEED = 33;
 const bytes = (...values: number[]): Uint8Array => new Uint8Array(values);
 const key = fc.uint8Array({ minLength: 1, maxLength: 6 });
 
-describe('the end of a prefix (S33)', () => {
-  test('is the prefix with its last byte below 0xff raised, cut after it', () => {
+describe('the end of a prefix', () => {
+  test('is the prefix up to its last byte below 0xff, with that byte incremented', () => {
     expect(prefixEnd(bytes(1, 2))).toEqual(bytes(1, 3));
     expect(prefixEnd(bytes(1, 0xff))).toEqual(bytes(2));
     expect(prefixEnd(bytes(1, 0xff, 0xff))).toEqual(bytes(2));
   });
 
-  test('of nothing but 0xff is no end', () => {
+  test('is "no end" when every byte is 0xff', () => {
     expect(prefixEnd(bytes(0xff, 0xff))).toEqual(bytes(0));
   });
 
-  test('bounds exactly the keys with that prefix', () => {
+  test('bounds exactly the keys that start with the prefix', () => {
     const near = fc.tuple(key, fc.uint8Array({ maxLength: 3 })).map(([a, b]) => bytes(...a, ...b));
     fc.assert(
       fc.property(key, fc.oneof(key, near), (start, candidate) => {
@@ -35,30 +35,31 @@ describe('the end of a prefix (S33)', () => {
   });
 });
 
-describe('keys as they go over the wire', () => {
-  test('one key has no end, the empty prefix is every key, fromKey has the end "\\0" (S33)', () => {
+describe('keys on the wire', () => {
+  test('have no end for a single key, and the end "\\0" for fromKey and for the empty prefix', () => {
     expect(resolveKeys('a', 'keys')).toEqual({ key: bytes(97), rangeEnd: bytes() });
     expect(resolveKeys(prefix(''), 'keys')).toEqual({ key: bytes(0), rangeEnd: bytes(0) });
     expect(resolveKeys(fromKey('a'), 'keys')).toEqual({ key: bytes(97), rangeEnd: bytes(0) });
     expect(resolveKeys(keyRange('a', 'b'), 'keys')).toEqual({ key: bytes(97), rangeEnd: bytes(98) });
   });
 
-  test.each([
-    ['an empty key', '', /^keys: got an empty key/],
-    ['an empty start of fromKey', fromKey(''), /^keys\.fromKey: got an empty key/],
-    [
-      'a prefix that is from a key on at once',
-      { ...prefix('a'), ...fromKey('b') },
-      /"prefix" and "fromKey"; allowed: .*one of them/,
-    ],
-    ['a range within a range', prefix(fromKey('a') as never), /^keys\.prefix: got an object/],
-    ['a start without an end', { start: 'a' }, /an object with "start"/],
-    ['an end before its start', keyRange('b', 'a'), /a start at or after its end/],
-    ['a number', 5, /got a number/],
-    ['nothing', undefined, /got a? ?undefined/],
-    ['a lone surrogate, which is no text', '\ud800', /lone surrogate/],
-  ])('%s is refused', async (_what, keys, message) => {
-    const error = await errorOf(() => resolveKeys(keys as never, 'keys'));
+  test.each<[string, () => unknown, RegExp]>([
+    ['an empty key', () => '', /^keys: got an empty key/],
+    ['fromKey of an empty key', () => fromKey(''), /^fromKey: got an empty key/],
+    ['keyRange from an empty key', () => keyRange('', 'a'), /^start: got an empty key/],
+    ['keyRange to an empty key', () => keyRange('a', ''), /^end: got an empty key/],
+    ['two ranges in one object', () => ({ ...prefix('a'), ...fromKey('b') }), /^keys: got an object \(Object\)/],
+    ['a prefix of a range', () => prefix(fromKey('a') as never), /^prefix: got an object \(KeyRange\)/],
+    ['an object in place of prefix()', () => ({ prefix: 'a' }), /^keys: got an object .*; allowed: a key, prefix\(/],
+    ['an object in place of keyRange()', () => ({ start: 'a', end: 'b' }), /^keys: got an object/],
+    ['an end before the start', () => keyRange('b', 'a'), /a start at or after its end/],
+    ['an end that equals the start', () => keyRange('a', 'a'), /a start at or after its end/],
+    ['a number', () => 5, /got a number/],
+    ['undefined', () => undefined, /got undefined/],
+    ['null', () => null, /got null/],
+    ['a string with a lone surrogate', () => '\ud800', /lone surrogate/],
+  ])('refuse %s', async (_what, keys, message) => {
+    const error = await errorOf(() => resolveKeys(keys() as never, 'keys'));
     expect(error).toMatchObject({ reason: 'InvalidInput', code: 'InvalidArgument', outcome: 'not-sent' });
     expect(error.message).toMatch(message);
   });

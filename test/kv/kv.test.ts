@@ -1,33 +1,28 @@
 import { describe, expect, test } from 'vitest';
 import {
+  EtcdError,
   fromKey,
+  type KeyValue,
   keyRange,
   op,
   prefix,
-  withCountOnly,
+  type RangeOptions,
   withFirstCreate,
   withFirstKey,
   withFirstRev,
-  withKeysOnly,
   withLastCreate,
   withLastKey,
   withLastRev,
-  withLimit,
   withMaxCreateRev,
-  withMaxModRev,
-  withMinCreateRev,
-  withMinModRev,
-  withRev,
-  withSerializable,
-  withSort,
 } from '../../src/index.js';
-import { rangeRequest } from '../../src/kv/requests.js';
+import { resolveKeys } from '../../src/kv/keys.js';
+import { deleteResult, rangeRequest, rangeResult } from '../../src/kv/requests.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-describe('one key', () => {
-  test('is put, read and deleted', async () => {
+describe('a key', () => {
+  test('can be put, read and deleted', async () => {
     const etcd = openClient();
     const key = unique();
     expect(await etcd.get(key)).toBeUndefined();
@@ -35,11 +30,11 @@ describe('one key', () => {
     const kv = await etcd.get(key);
     expect(kv).toMatchObject({ createRevision: header.revision, modRevision: header.revision, version: 1n, lease: 0n });
     expect([kv?.keyText(), kv?.text()]).toEqual([key, 'blue']);
-    expect(await etcd.delete(key, { prevKv: true })).toMatchObject({ deleted: 1n, prevKvs: [{ version: 1n }] });
-    expect(await etcd.delete(key)).toMatchObject({ deleted: 0n, prevKvs: [] });
+    expect(await etcd.delete(key, { prevKv: true })).toMatchObject({ deleted: 1, prevKvs: [{ version: 1n }] });
+    expect(await etcd.delete(key)).toMatchObject({ deleted: 0, prevKvs: [] });
   });
 
-  test('may hold any bytes, and JSON', async () => {
+  test('may consist of any bytes, and its value may be JSON', async () => {
     const etcd = openClient();
     const all = Uint8Array.from({ length: 256 }, (_, index) => index);
     const key = new Uint8Array([...new TextEncoder().encode(unique()), ...all]);
@@ -51,7 +46,7 @@ describe('one key', () => {
     expect((await etcd.get(key))?.json<{ a: number[] }>()).toEqual({ a: [1] });
   });
 
-  test('as of an older revision, and the one before a put', async () => {
+  test('can be read at an older revision, as it was before a put, and without its value', async () => {
     const etcd = openClient();
     const key = unique();
     const { header } = await etcd.put(key, 'old');
@@ -60,7 +55,7 @@ describe('one key', () => {
     expect((await etcd.get(key, { keysOnly: true }))?.value).toHaveLength(0);
   });
 
-  test('keeps its value or its lease when a put ignores it', async () => {
+  test('keeps its value when a put has ignoreValue, and its lease when a put has ignoreLease', async () => {
     const etcd = openClient();
     const key = unique();
     const { id } = await etcd.lease.grant({ ttl: 60 });
@@ -78,15 +73,53 @@ describe('one key', () => {
   });
 });
 
-describe('a range', () => {
-  test('is limited, sorted, filtered and counted', async () => {
+describe('a KeyValue', () => {
+  const stored = async (key: string | Uint8Array, value: string | Uint8Array): Promise<KeyValue> => {
+    const etcd = openClient();
+    await etcd.put(key, value);
+    return (await etcd.get(key)) as KeyValue;
+  };
+
+  test('becomes JSON with its integers as decimal strings', async () => {
+    const key = unique();
+    const kv = await stored(key, 'größer');
+    const { createRevision, modRevision } = kv;
+    expect(JSON.parse(JSON.stringify(kv))).toEqual({
+      key,
+      value: 'größer',
+      createRevision: `${createRevision}`,
+      modRevision: `${modRevision}`,
+      version: '1',
+      lease: '0',
+    });
+  });
+
+  test('becomes JSON with base64 for a key or a value that is not valid UTF-8', async () => {
+    const key = new Uint8Array([...new TextEncoder().encode(unique()), 0xff]);
+    const json = JSON.parse(JSON.stringify(await stored(key, new Uint8Array([0xc3, 0x28]))));
+    expect(json).toMatchObject({ keyBase64: Buffer.from(key).toString('base64'), valueBase64: 'wyg=' });
+    expect([json.key, json.value]).toEqual([undefined, undefined]);
+  });
+
+  test('rejects to parse a value that is not JSON without showing it', async () => {
+    const kv = await stored(unique(), 's3cret');
+    const error = await errorOf(() => kv.json());
+    expect(error).toBeInstanceOf(EtcdError);
+    expect(error).toMatchObject({ reason: 'InvalidJson', code: 'FailedPrecondition', outcome: 'not-sent' });
+    expect(error.cause).toBeInstanceOf(SyntaxError);
+    for (const { message } of [error, error.cause as SyntaxError]) expect(message).not.toMatch(/s3/);
+  });
+});
+
+describe('range', () => {
+  test('limits, sorts, filters and counts the keys', async () => {
     const etcd = openClient();
     const name = unique();
     const revisions: bigint[] = [];
     for (const letter of ['c', 'a', 'b']) revisions.push((await etcd.put(`${name}/${letter}`, letter)).header.revision);
     await etcd.put(`${name}/c`, 'c again');
     const keys = prefix(`${name}/`);
-    const letters = async (options: Parameters<typeof etcd.range>[1]): Promise<string> =>
+    const letters = async (options: RangeOptions): Promise<string> =>
       (await etcd.range(keys, options)).kvs.map((kv) => kv.keyText().at(-1)).join('');
     expect(await letters({})).toBe('abc');
     expect(await letters(withFirstKey())).toBe('a');
@@ -95,30 +128,30 @@ describe('a range', () => {
     expect(await letters(withLastCreate())).toBe('b');
     expect(await letters(withFirstRev())).toBe('a');
     expect(await letters(withLastRev())).toBe('c');
-    expect(await letters(withSort('create', 'descend'))).toBe('bac');
-    expect(await letters(withSort('value', 'descend'))).toBe('cba');
-    expect(await letters(withSort('version', 'descend'))).toMatch(/^c/);
+    expect(await letters({ sort: { target: 'createRevision', order: 'desc' } })).toBe('bac');
+    expect(await letters({ sort: { target: 'value', order: 'desc' } })).toBe('cba');
+    expect(await letters({ sort: { target: 'version', order: 'desc' } })).toMatch(/^c/);
     expect(await letters({ ...withLastCreate(), ...withMaxCreateRev(revisions[1] as bigint) })).toBe('a');
-    expect(await letters(withMinCreateRev(revisions[1] as bigint))).toBe('ab');
-    expect(await letters(withMaxModRev(revisions[1] as bigint))).toBe('a');
-    expect(await letters(withMinModRev(revisions[2] as bigint))).toBe('bc');
-    expect(await letters(withRev(revisions[1] as bigint))).toBe('ac');
-    expect(await letters({ ...withLimit(2), ...withSerializable() })).toBe('ab');
-    expect(await etcd.range(keys, withLimit(2))).toMatchObject({ more: true, count: 3n });
-    expect(await etcd.range(keys, withCountOnly())).toMatchObject({ kvs: [], count: 3n });
-    expect((await etcd.range(keys, withKeysOnly())).kvs.every((kv) => kv.value.length === 0)).toBe(true);
-    // S35: the count ignores the filters.
-    expect((await etcd.range(keys, withMinModRev(revisions[2] as bigint))).count).toBe(3n);
-    expect((await etcd.range(keyRange(`${name}/a`, `${name}/c`))).count).toBe(2n);
+    expect(await letters({ minCreateRevision: revisions[1] })).toBe('ab');
+    expect(await letters({ maxModRevision: revisions[1] })).toBe('a');
+    expect(await letters({ minModRevision: revisions[2] })).toBe('bc');
+    expect(await letters({ revision: revisions[1] })).toBe('ac');
+    expect(await letters({ limit: 2, serializable: true })).toBe('ab');
+    expect(await etcd.range(keys, { limit: 2 })).toMatchObject({ more: true, count: 3 });
+    expect(await etcd.range(keys, { countOnly: true })).toMatchObject({ kvs: [], count: 3 });
+    expect((await etcd.range(keys, { keysOnly: true })).kvs.every((kv) => kv.value.length === 0)).toBe(true);
+    // etcd counts the keys before it applies the bounds of revisions.
+    expect((await etcd.range(keys, { minModRevision: revisions[2] })).count).toBe(3);
+    expect((await etcd.range(keyRange(`${name}/a`, `${name}/c`))).count).toBe(2);
     expect((await etcd.range(fromKey(`${name}/b`), { limit: 2 })).kvs.map((kv) => kv.text())).toEqual(['b', 'c again']);
   });
 
-  test('sorted by ascending key is sent without a sort (S35)', () => {
-    const { sortOrder, sortTarget } = rangeRequest('a', withFirstKey());
+  test('sends no order for ascending keys, because etcd would sort all of them again', () => {
+    const { sortOrder, sortTarget } = rangeRequest(resolveKeys('a', 'keys'), withFirstKey());
     expect([sortOrder, sortTarget]).toEqual([undefined, undefined]);
   });
 
-  test('larger than gRPC libraries take by default comes whole', async () => {
+  test('returns a response that is larger than the default limit of gRPC libraries', async () => {
     const etcd = openClient();
     const name = unique();
     for (let index = 0; index < 6; index += 1) await etcd.put(`${name}/${index}`, 'x'.repeat(1_000_000));
@@ -126,8 +159,24 @@ describe('a range', () => {
   });
 });
 
-describe('a scan', () => {
-  test('gives every key at one revision, in order, whatever is written meanwhile', async () => {
+describe('a count of keys in a response', () => {
+  const count = (value: bigint) => ({ header: undefined, kvs: [], more: false, count: value });
+  const deleted = (value: bigint) => ({ header: undefined, prevKvs: [], deleted: value });
+
+  test('becomes a number when a number holds it exactly', () => {
+    const greatest = BigInt(Number.MAX_SAFE_INTEGER);
+    expect(rangeResult(count(greatest)).count).toBe(Number.MAX_SAFE_INTEGER);
+    expect(deleteResult(deleted(greatest)).deleted).toBe(Number.MAX_SAFE_INTEGER);
+  });
+
+  test.each([2n ** 53n, 2n ** 63n - 1n, -1n])('is a malformed message when it is %s', async (value) => {
+    for (const read of [() => rangeResult(count(value)), () => deleteResult(deleted(value))])
+      expect(await errorOf(read)).toMatchObject({ reason: 'MalformedMessage', outcome: 'unknown' });
+  });
+});
+
+describe('scan', () => {
+  test('yields every key at one revision, in order, while other keys are written', async () => {
     const etcd = openClient();
     const name = unique();
     for (let at = 0; at < 1_000; at += 100) {
@@ -145,7 +194,7 @@ describe('a scan', () => {
     expect(seen).toEqual(Array.from({ length: 1_000 }, (_, index) => `${String(index).padStart(4, '0')}old`));
   });
 
-  test('whose revision is compacted on the way ends with reason Compacted', async () => {
+  test('rejects with reason Compacted when its revision is compacted before the end', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const name = unique();
     for (let at = 0; at < 300; at += 100)
@@ -162,7 +211,7 @@ describe('a scan', () => {
   });
 });
 
-test('reads and compactions of revisions that are not there are typed errors', async () => {
+test('a read or a compaction at a compacted or future revision rejects with its own reason', async () => {
   const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
   const { header } = await etcd.put(unique(), 'x');
   expect(await errorOf(etcd.get('a', { revision: header.revision + 1_000n }))).toMatchObject({

@@ -9,12 +9,12 @@ import { ownEtcd } from '../support/own-etcd.js';
 const QUOTA_BYTES = 16 * 1024 * 1024;
 const AT_ONCE = 8;
 const VALUE_BYTES = 500_000;
-/** Servers on which no put is at the border just then: one in six. */
+/** About five of six servers show what the test waits for, so this many servers suffice. */
 const MAX_SERVERS = 8;
 
-// etcd looks at the quota before it proposes a write, and again when it applies it: it does so then, and refuses all the
-// same (quotaApplierV3 of its server).
-test('a put that the server refuses for want of space may be done: its outcome is unknown', async () => {
+// etcd checks the quota before it proposes a write, and again when it applies the write. In the second case it applies
+// the write and still answers with an error (quotaApplierV3 in its server).
+test('a put that the server refuses with NoSpace has the outcome unknown, because etcd may have applied it', async () => {
   for (let server = 0; server < MAX_SERVERS; server += 1) {
     const { endpoints, stop } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
     const etcd = openClient({ endpoints });
@@ -24,10 +24,10 @@ test('a put that the server refuses for want of space may be done: its outcome i
     if (kvs.some((kv) => refused.has(kv.keyText()))) return;
     await stop();
   }
-  expect.fail('no put was done that was refused');
+  expect.fail('no server applied a put that it refused');
 });
 
-test('what waits for its turn is refused for want of space, and has the turn once there is some', async () => {
+test('a lock, an election and a semaphore reject with NoSpace, and work again when the server has space', async () => {
   const { endpoints } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
   const etcd = openClient({ endpoints });
   const session = await Session.open(etcd);
@@ -44,7 +44,7 @@ test('what waits for its turn is refused for want of space, and has the turn onc
   expect((await mutex.lock()).valid()).toBe(true);
 });
 
-test('registered keys wait for space, and are there again then', async () => {
+test('a self-healing session puts its registered keys again when the server has space', async () => {
   const { endpoints } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
   const etcd = openClient({ endpoints });
   const healing = await SelfHealingSession.open(etcd);
@@ -53,7 +53,7 @@ test('registered keys wait for space, and are there again then', async () => {
   await fill((key) => etcd.put(key, randomBytes(VALUE_BYTES)));
   await etcd.lease.revoke(healing.leaseId);
   expect((await gaps.next()).value).toMatchObject({ type: 'lost' });
-  // Leases are refused too.
+  // etcd refuses leases as well.
   expect(await errorOf(etcd.lease.grant({ ttl: 10 }))).toMatchObject({ reason: 'NoSpace' });
   await free(etcd);
   expect((await gaps.next()).value).toMatchObject({ type: 'healed' });
@@ -67,7 +67,7 @@ async function free(etcd: Client): Promise<void> {
   for (const alarm of (await etcd.maintenance.alarms()).alarms) await etcd.maintenance.disarm(alarm);
 }
 
-/** Until some are refused: those, with what was said of them. */
+/** Puts keys until the server refuses some of them. Returns the refused keys with their errors. */
 async function fill(put: (key: string) => Promise<unknown>): Promise<Map<string, EtcdError>> {
   const refused = new Map<string, EtcdError>();
   for (let count = 0; refused.size === 0; count += AT_ONCE) {

@@ -9,12 +9,12 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-// Two servers that know nothing of each other stand for members of which one is behind, by as much as a test likes.
+// Two independent servers stand for two members of a cluster, one of which lags behind the other.
 
 const SERIALIZABLE = { serializable: true } as const;
 
-describe('serializable reads over a member that is behind', () => {
-  test('go back in time where nothing was said of order', async () => {
+describe('a serializable read', () => {
+  test('may return an older revision than an earlier read when orderedReads is off', async () => {
     const { ahead, behind } = await twoServers();
     const etcd = openClient({ endpoints: [behind.endpoint, ahead.endpoint], transport: anonymous });
     expect((await etcd.get('k', { ...SERIALIZABLE, endpoint: ahead.endpoint }))?.text()).toBe('new');
@@ -23,7 +23,7 @@ describe('serializable reads over a member that is behind', () => {
     expect(header.revision).toBeLessThan(ahead.revision);
   });
 
-  test('are put to the others, one of which has come as far', async () => {
+  test('is answered by another endpoint when the first one lags behind', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([behind.endpoint, ahead.endpoint], { transport });
@@ -36,7 +36,7 @@ describe('serializable reads over a member that is behind', () => {
     expect(asked(behind.endpoint)).toBeGreaterThan(5);
   });
 
-  test('are put to the others in good time, though one of them is dead', async () => {
+  test('is answered by another endpoint in time when one endpoint is down', async () => {
     const { ahead, behind, proxy } = await twoServers();
     const etcd = ordered([proxy.endpoint, behind.endpoint, ahead.endpoint]);
     expect((await etcd.get('k', SERIALIZABLE))?.text()).toBe('new');
@@ -44,7 +44,7 @@ describe('serializable reads over a member that is behind', () => {
     expect((await etcd.get('k', { ...SERIALIZABLE, timeoutMs: 3_000 }))?.text()).toBe('new');
   });
 
-  test('end with StaleRead where none of them has, when their time is up', async () => {
+  test('rejects with StaleRead at its time limit when every endpoint lags behind', async () => {
     const { ahead, behind, proxy } = await twoServers();
     const etcd = ordered([behind.endpoint, proxy.endpoint]);
     await etcd.get('k', { ...SERIALIZABLE, endpoint: proxy.endpoint });
@@ -55,7 +55,7 @@ describe('serializable reads over a member that is behind', () => {
     expect(error.message).toContain('timeoutMs = 300');
   });
 
-  test('are answered once it has caught up', async () => {
+  test('is answered when the endpoint that it names has caught up', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([ahead.endpoint, behind.endpoint], { transport });
@@ -68,7 +68,7 @@ describe('serializable reads over a member that is behind', () => {
     expect(header.revision).toBeGreaterThanOrEqual(ahead.revision);
   });
 
-  test('are answered once it has caught up, though another is dead', async () => {
+  test('is answered when a lagging endpoint has caught up while another one is down', async () => {
     const { ahead, behind, proxy } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([proxy.endpoint, behind.endpoint], { transport });
@@ -84,7 +84,7 @@ describe('serializable reads over a member that is behind', () => {
     ]);
   });
 
-  test('end with their signal while they wait for it to catch up', async () => {
+  test('rejects with Canceled when its signal aborts while the endpoint lags behind', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([ahead.endpoint, behind.endpoint], { transport });
@@ -96,7 +96,7 @@ describe('serializable reads over a member that is behind', () => {
     expect(await read).toMatchObject({ reason: 'Canceled', cause: { message: 'enough' } });
   });
 
-  test('that name it are put to no other', async () => {
+  test('is sent to no other endpoint when it names one', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([ahead.endpoint, behind.endpoint], { transport });
@@ -106,7 +106,7 @@ describe('serializable reads over a member that is behind', () => {
     expect(asked(ahead.endpoint)).toBe(1);
   });
 
-  test('in a transaction of nothing else are held to the same, and so are those in a namespace', async () => {
+  test('is ordered as well in a transaction that only reads, and in a namespace', async () => {
     const { ahead, behind } = await twoServers();
     const etcd = ordered([behind.endpoint, ahead.endpoint]);
     await etcd.get('k', { ...SERIALIZABLE, endpoint: ahead.endpoint });
@@ -120,7 +120,7 @@ describe('serializable reads over a member that is behind', () => {
     expect(await errorOf(inside.get('x', { ...SERIALIZABLE, ...named }))).toMatchObject({ reason: 'StaleRead' });
   });
 
-  test('are held to what was written before, too', async () => {
+  test('rejects with StaleRead when the endpoint lags behind an earlier write of the client', async () => {
     const { ahead, behind } = await twoServers();
     const etcd = ordered([ahead.endpoint, behind.endpoint]);
     const { header } = await etcd.put('k', 'newer');
@@ -130,7 +130,7 @@ describe('serializable reads over a member that is behind', () => {
   });
 });
 
-test('a read is not too old for what another heard while it was under way', async () => {
+test('a read may return an older revision than another read that completed while it was under way', async () => {
   const { ahead, behind } = await twoServers();
   let release = (): void => {};
   let answered = false;
@@ -155,12 +155,12 @@ test('a read is not too old for what another heard while it was under way', asyn
   const quick = await etcd.get('k', { ...SERIALIZABLE, endpoint: ahead.endpoint });
   release();
   expect([quick?.text(), (await slow)?.text()]).toEqual(['new', 'old']);
-  // Begun after it was heard, it is.
+  // A read that starts after the newer revision arrived may not.
   const late = etcd.get('k', { ...SERIALIZABLE, endpoint: behind.endpoint, timeoutMs: 200 });
   expect(await errorOf(late)).toMatchObject({ reason: 'StaleRead' });
 });
 
-test('many reads at once, of a server that is written to, are all answered at the first attempt', async () => {
+test('concurrent reads of a server under writes all succeed at the first attempt', async () => {
   const { ahead } = await twoServers();
   const { transport, asked } = counting();
   const etcd = ordered([ahead.endpoint], { transport });
@@ -184,7 +184,7 @@ test.each([
       etcd.txn({ if: [compare.version('n', '==', 0n)], then: [op.put('w', 'x')] }, { endpoint, timeoutMs: 500 }),
   ],
 ])(
-  '%s is sent once, whatever the revision of its answer: a restored cluster begins behind (S27)',
+  '%s is sent only once when its response has an older revision, as after a restore from a backup',
   async (_what, write) => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
@@ -197,12 +197,12 @@ test.each([
 
 interface Place {
   readonly endpoint: string;
-  /** Straight to it, with no order asked for. */
+  /** A client of this server alone, with orderedReads off. */
   readonly client: Client;
   readonly revision: bigint;
 }
 
-/** "k" is "new" on the one that is ahead, "old" on the other; the proxy stands before the one ahead. */
+/** The key "k" is "new" on the server that is ahead, and "old" on the other. The proxy leads to the one that is ahead. */
 async function twoServers(): Promise<{ ahead: Place; behind: Place; proxy: FaultProxy }> {
   const [first, second] = await Promise.all([ownEtcd(), ownEtcd()]);
   const place = async (endpoint: string, writes: readonly string[]): Promise<Place> => {
@@ -224,7 +224,7 @@ async function writeUpTo(client: Client, revision: bigint, value: string): Promi
   while ((await client.put('k', value)).header.revision < revision);
 }
 
-/** The real transport, but answers do not name their cluster: the two servers of these tests are members of two. */
+/** The real transport without the cluster id of the responses, because the two servers belong to two clusters. */
 const anonymous: TransportFactory = (endpoint, options) => {
   const inner = defaultTransport(endpoint, options);
   return {
@@ -238,7 +238,7 @@ const anonymous: TransportFactory = (endpoint, options) => {
   };
 };
 
-/** The real transport, with a count of the calls at each endpoint. */
+/** The real transport, which counts the calls to each endpoint. */
 function counting(): { transport: TransportFactory; asked: (endpoint: string) => number } {
   const counts = new Map<string, number>();
   const asked = (endpoint: string): number => counts.get(endpoint) ?? 0;

@@ -1,18 +1,7 @@
 import { describe, expect, inject, test } from 'vitest';
 import type { RangeRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import {
-  type Client,
-  type GetOptions,
-  type KeyValue,
-  keyRange,
-  op,
-  prefix,
-  type ScanOptions,
-  withCountOnly,
-  withLimit,
-  withSort,
-} from '../../src/index.js';
+import { type Client, type KeyValue, keyRange, op, prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -22,12 +11,12 @@ import { type Recording, recordingTransport } from '../support/recording-transpo
 const PAGE = methods.kv.range.path;
 const STREAM = methods.kv.rangeStream.path;
 
-/** Servers named by ETCD_ENDPOINTS do not say. */
+/** Undefined when ETCD_ENDPOINTS names the servers. */
 const version = inject('etcdVersion');
 const streams = version === undefined ? undefined : Number(version.split('.')[1]) >= 7;
 
 describe('a scan', () => {
-  test('reads a small range with one request, and its exact end without another', async () => {
+  test('reads a small range or an empty range with one request', async () => {
     const { etcd, sent } = recorded();
     const start = `${unique('scan')}/`;
     await fill(openClient(), start, 32, () => 'x');
@@ -36,7 +25,7 @@ describe('a scan', () => {
     expect(sent.map(({ path }) => path)).toEqual([PAGE, PAGE]);
   });
 
-  test('streams all beyond the first page where the server can, and pages otherwise, at one revision', async (context) => {
+  test('streams everything after the first page when the server can, and reads pages otherwise, at one revision', async (context) => {
     if (streams === undefined) return context.skip('the version of the server is not known');
     const { etcd, sent } = recorded();
     const [writer, start] = [openClient(), `${unique('scan')}/`];
@@ -53,14 +42,14 @@ describe('a scan', () => {
     expect(requests[1]?.revision).toBeGreaterThan(0n);
     const paths = sent.map(({ path }) => path);
     if (streams) expect(paths).toEqual([PAGE, STREAM]);
-    // It asks once whether the server streams, and never again.
+    // The client tries the stream once, and remembers that the server does not have it.
     else expect(paths).toEqual([PAGE, STREAM, PAGE, PAGE]);
     sent.length = 0;
     await names(etcd.scan(prefix(start)), start);
     expect(sent.map(({ path }) => path).includes(STREAM)).toBe(streams);
   });
 
-  test('reads as of a revision it is given', async () => {
+  test('reads at the revision of its options', async () => {
     const [etcd, start] = [openClient(), `${unique('scan')}/`];
     await fill(etcd, start, 100, () => 'old');
     const { revision } = (await etcd.put(`${start}0050`, 'of this revision')).header;
@@ -70,9 +59,8 @@ describe('a scan', () => {
     expect(values).toEqual(numbers(100).map((_, index) => (index === 50 ? 'of this revision' : 'old')));
   });
 
-  test('steps to the next possible key, not past it', async () => {
+  test('skips no key when every key is the smallest key after the previous one', async () => {
     const [etcd, start] = [openClient({ maxReceiveBytes: 1_000 }), `${unique('scan')}/`];
-    // Each is the first key there can be after the one before.
     const keys = Array.from({ length: 100 }, (_, index) => `${start}${'\0'.repeat(index)}`);
     await openClient().txn({ then: keys.map((key) => op.put(key, 'x')) });
     const seen: string[] = [];
@@ -80,7 +68,7 @@ describe('a scan', () => {
     expect(seen).toEqual(keys);
   });
 
-  test('leaves values out when asked', async () => {
+  test('leaves the values out with keysOnly', async () => {
     const [etcd, start] = [openClient(), `${unique('scan')}/`];
     await fill(etcd, start, 100, () => 'x');
     const kvs: KeyValue[] = [];
@@ -89,7 +77,7 @@ describe('a scan', () => {
     expect(kvs.every((kv) => kv.value.length === 0)).toBe(true);
   });
 
-  test('filters by revisions, by pages alone: etcd streams no such ranges', async () => {
+  test('reads pages instead of a stream when it has bounds of revisions, which etcd does not stream', async () => {
     const { etcd, sent } = recorded();
     const [writer, start] = [openClient(), `${unique('scan')}/`];
     await fill(writer, start, 200, () => 'x');
@@ -105,14 +93,14 @@ describe('a scan', () => {
 });
 
 describe('a scan with a small maxReceiveBytes', () => {
-  test('takes smaller pages, be the values light or heavy, and every key once', async () => {
+  test('requests smaller pages and yields every key once, with small and with large values', async () => {
     const start = `${unique('scan')}/`;
     await fill(openClient(), start, 300, (index) => 'x'.repeat(index % 50 < 10 ? 60_000 : 10));
     const etcd = openClient({ maxReceiveBytes: 100_000 });
     expect(await names(etcd.scan(prefix(start)), start)).toEqual(numbers(300));
   });
 
-  test('ends with an error at a value that is larger than that, after all before it', async () => {
+  test('rejects with ResponseTooLarge at a larger value, after every key before it', async () => {
     const start = `${unique('scan')}/`;
     await fill(openClient(), start, 100, (index) => 'x'.repeat(index === 70 ? 200_000 : 10));
     const etcd = openClient({ maxReceiveBytes: 100_000 });
@@ -126,10 +114,10 @@ describe('a scan with a small maxReceiveBytes', () => {
 });
 
 describe('a scan over a connection that breaks', () => {
-  test.each(['dropConnections', 'reset'] as const)('goes on after the last key (%s)', async (fault) => {
+  test.each(['dropConnections', 'reset'] as const)('continues after the last key (%s)', async (fault) => {
     const { direct, proxy } = await proxied();
     const start = `${unique('scan')}/`;
-    // More than lies in the buffers on the way: the break cuts through the rest.
+    // More data than the buffers of the proxy and of the client hold, so that the break cuts into the rest.
     await fill(direct, start, 1_000, () => 'x'.repeat(20_000));
     const { etcd, sent } = recorded([proxy.endpoint]);
     const seen: string[] = [];
@@ -141,7 +129,7 @@ describe('a scan over a connection that breaks', () => {
     if (streams) expect(sent.filter(({ path }) => path === STREAM).length).toBeGreaterThan(1);
   });
 
-  test('ends with Compacted where its revision went meanwhile (S6)', async () => {
+  test('rejects with Compacted when its revision is compacted meanwhile', async () => {
     const { etcd, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     await fill(direct, 'a/', 1_000, () => 'x'.repeat(20_000));
     const seen: string[] = [];
@@ -158,15 +146,15 @@ describe('a scan over a connection that breaks', () => {
   });
 });
 
-test('a scan of a revision that is compacted ends with Compacted at once', async () => {
+test('a scan at a compacted revision rejects with Compacted at its first key', async () => {
   const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
   const { revision } = (await etcd.put('a', 'x')).header;
   await etcd.compact((await etcd.put('a', 'y')).header.revision);
   expect(await errorOf(etcd.scan(prefix('a'), { revision }).next())).toMatchObject({ reason: 'Compacted' });
 });
 
-describe('a scan that is given up', () => {
-  test('by breaking out asks for no more, and cancels its stream', async () => {
+describe('a scan', () => {
+  test('sends no more requests and cancels its stream when the consumer breaks out of the loop', async () => {
     let cancelled = 0;
     const { transport, sent } = recordingTransport();
     const etcd = openClient({
@@ -190,7 +178,7 @@ describe('a scan that is given up', () => {
     expect(sent.length).toBeLessThan(5);
   });
 
-  test('by its signal ends with its reason', async () => {
+  test('rejects with the reason of its signal when the signal aborts', async () => {
     const [etcd, start, stop] = [openClient(), `${unique('scan')}/`, new AbortController()];
     await fill(etcd, start, 1_000, () => 'x'.repeat(5_000));
     const error = await errorOf(async () => {
@@ -224,15 +212,15 @@ async function names(kvs: AsyncIterable<KeyValue>, start: string): Promise<strin
 }
 
 test.each([
-  ['sort', withSort('key', 'descend')],
-  ['limit', withLimit(5)],
-  ['countOnly', withCountOnly()],
-])('a scan has no %s: it would not be every key in ascending order', async (name, option) => {
+  ['sort', { sort: { target: 'key', order: 'desc' } }],
+  ['limit', { limit: 5 }],
+  ['countOnly', { countOnly: true }],
+])('scan and get refuse the option %s, which only range has', async (name, option) => {
   const etcd = openClient();
-  const error = await errorOf(() => etcd.scan(prefix('a'), option as ScanOptions));
+  const error = await errorOf(() => etcd.scan(prefix('a'), option as never));
   expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   expect(error.message).toMatch(
     new RegExp(`^options: got the unknown option ${name} for scan; allowed: .*; range has this option$`),
   );
-  expect(await errorOf(etcd.get('a', withCountOnly() as GetOptions))).toMatchObject({ reason: 'InvalidInput' });
+  expect(await errorOf(etcd.get('a', option as never))).toMatchObject({ reason: 'InvalidInput' });
 });

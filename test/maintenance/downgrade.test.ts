@@ -5,17 +5,17 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-describe('a downgrade', () => {
-  test('by one minor version is allowed, enabled and called off; any other is refused (etcd 3.5)', async (context) => {
+describe('downgrade', () => {
+  test('validates, enables and cancels one minor version, and rejects any other (etcd 3.5)', async (context) => {
     const { etcd, minor } = await start();
     if (minor < 5) return context.skip('etcd 3.5 and later');
     const { maintenance } = etcd;
-    // The version of a cluster is settled some time after its start.
+    // A cluster agrees on its version some time after its start.
     await expect.poll(() => reasonOf(maintenance.downgrade('validate', `3.${minor - 1}`))).toBeUndefined();
     expect((await maintenance.downgrade('validate', `3.${minor - 1}`)).version).toMatch(`3.${minor}`);
     expect(await reasonOf(maintenance.downgrade('validate', `3.${minor - 2}`))).toBe('InvalidDowngradeTargetVersion');
     expect(await reasonOf(maintenance.downgrade('validate', 'three'))).toBe('WrongDowngradeVersionFormat');
-    // 3.5 does it, and then lets its own answer time out.
+    // etcd 3.5 applies the change, and then its own response times out.
     const answer = minor === 5 ? 'Timeout' : undefined;
     expect(await reasonOf(maintenance.downgrade('enable', `3.${minor - 1}`))).toBe(answer);
     expect(await reasonOf(maintenance.downgrade('validate', `3.${minor - 1}`))).toBe('DowngradeInProcess');
@@ -23,7 +23,7 @@ describe('a downgrade', () => {
     await expect.poll(() => reasonOf(maintenance.downgrade('validate', `3.${minor - 1}`))).toBeUndefined();
   });
 
-  test('is unknown to an older server, which says so', async (context) => {
+  test('rejects with Unimplemented on an older server', async (context) => {
     const { etcd, minor } = await start();
     if (minor >= 5) return context.skip('etcd 3.4');
     expect(await errorOf(etcd.maintenance.downgrade('validate', '3.3'))).toMatchObject({
@@ -32,7 +32,7 @@ describe('a downgrade', () => {
     });
   });
 
-  test('of another kind, or to no version, is refused before anything is sent', async () => {
+  test('refuses an unknown action and an empty version before it sends anything', async () => {
     const { transport, sent } = recordingTransport();
     const { maintenance } = openClient({ transport });
     expect(await reasonOf(maintenance.downgrade('start' as never, '3.5'))).toBe('InvalidInput');

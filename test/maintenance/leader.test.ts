@@ -5,7 +5,7 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 describe('moveLeader', () => {
-  test('finds the leader whatever the order of the endpoints, one of them dead', async () => {
+  test('finds the leader in any order of the endpoints, one of which is down', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const dead = 'http://127.0.0.1:1';
     for (let turn = 0; turn < endpoints.length; turn += 1) {
@@ -20,7 +20,7 @@ describe('moveLeader', () => {
     }
   });
 
-  test('says NotLeader where none of the endpoints, or not the one that is named, is the leader’s', async () => {
+  test('rejects with NotLeader when no endpoint, or not the named endpoint, is the leader’s', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const all = openClient({ endpoints });
     const { leader, follower } = await roles(all, endpoints);
@@ -35,7 +35,7 @@ describe('moveLeader', () => {
     expect((await all.maintenance.status(follower.endpoint)).leader).toBe(leader.id);
   });
 
-  test('to somebody who is no member is refused', async () => {
+  test('rejects a target that is not a member', async () => {
     const { endpoints } = await ownEtcd();
     const { maintenance } = openClient({ endpoints });
     expect(await errorOf(maintenance.moveLeader(1n))).toMatchObject({
@@ -51,7 +51,7 @@ interface Known {
   readonly endpoint: string;
 }
 
-/** The leader, and one that is not. */
+/** The leader, and one of the followers. */
 async function roles(etcd: Client, endpoints: readonly string[]): Promise<{ leader: Known; follower: Known }> {
   const known = await Promise.all(
     endpoints.map(async (endpoint) => {

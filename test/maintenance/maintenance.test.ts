@@ -5,10 +5,10 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-const NOBODY = 'http://127.0.0.1:1';
+const FOREIGN_ENDPOINT = 'http://127.0.0.1:1';
 
-describe('status (S31)', () => {
-  test('is of the member that is named: each answers for itself', async () => {
+describe('status', () => {
+  test('is the status of the named member', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const etcd = openClient({ endpoints });
     const { members } = await etcd.cluster.memberList();
@@ -23,10 +23,11 @@ describe('status (S31)', () => {
     }
   });
 
-  test('of a member that is down is not given by another', async (context) => {
+  test('rejects when the named member is down, although other members could answer', async (context) => {
     const { endpoints, processes } = await ownEtcd({ members: 3 });
     const [up, down] = endpoints as [string, string];
-    if (processes[1] === undefined) return context.skip('the servers are not ours to kill');
+    if (processes[1] === undefined)
+      return context.skip('the tests did not start the servers, so they cannot kill them');
     await processes[1].kill();
     const { maintenance } = openClient({ endpoints });
     expect(await errorOf(maintenance.status(down, { timeoutMs: 500 }))).toMatchObject({ outcome: 'not-sent' });
@@ -34,27 +35,27 @@ describe('status (S31)', () => {
   });
 });
 
-test('an endpoint that is none of the client’s is refused before anything is sent (S31)', async () => {
+test('maintenance refuses an endpoint that is not one of the client’s before it sends anything', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });
   const calls = [
-    maintenance.status(NOBODY),
-    maintenance.defragment(NOBODY),
-    maintenance.hash(NOBODY),
-    maintenance.hashKV(NOBODY),
-    maintenance.snapshot(NOBODY)[Symbol.asyncIterator]().next(),
-    maintenance.moveLeader(1n, { endpoint: NOBODY }),
+    maintenance.status(FOREIGN_ENDPOINT),
+    maintenance.defragment(FOREIGN_ENDPOINT),
+    maintenance.hash(FOREIGN_ENDPOINT),
+    maintenance.hashKV(FOREIGN_ENDPOINT),
+    maintenance.snapshot(FOREIGN_ENDPOINT)[Symbol.asyncIterator]().next(),
+    maintenance.moveLeader(1n, { endpoint: FOREIGN_ENDPOINT }),
   ];
   for (const call of calls) {
     const error = await errorOf(call);
     expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
-    expect(error.message).toContain(NOBODY);
+    expect(error.message).toContain(FOREIGN_ENDPOINT);
   }
   expect(sent).toEqual([]);
 });
 
-describe('a member out of space', () => {
-  test('says so, and writes again once it was compacted, defragmented and disarmed', async () => {
+describe('a member without space', () => {
+  test('raises an alarm, and accepts writes again after compact, defragment and disarm', async () => {
     const { endpoints } = await ownEtcd({ args: [`--quota-backend-bytes=${4 * 1024 * 1024}`] });
     const [endpoint] = endpoints as [string];
     const etcd = openClient({ endpoints });
@@ -82,7 +83,7 @@ describe('a member out of space', () => {
     expect((await etcd.get(key))?.text()).toBe('x');
   });
 
-  test('is not disarmed of an alarm that there is not', async () => {
+  test('keeps its alarm when disarm gets a malformed alarm', async () => {
     const { transport, sent } = recordingTransport();
     const { maintenance } = openClient({ transport });
     for (const bad of [
@@ -96,7 +97,7 @@ describe('a member out of space', () => {
   });
 });
 
-test('defragmentation gives back the space of what was deleted and compacted', async () => {
+test('defragment releases the space of deleted and compacted keys', async () => {
   const { endpoints } = await ownEtcd();
   const [endpoint] = endpoints as [string];
   const etcd = openClient({ endpoints });
@@ -112,8 +113,8 @@ test('defragmentation gives back the space of what was deleted and compacted', a
   expect(after.dbSize).toBeLessThan(1024n * 1024n);
 });
 
-describe('hashes', () => {
-  test('of the keys are the same on all members, and others at other revisions', async () => {
+describe('a hash', () => {
+  test('of the keys is the same on all members, and differs between revisions', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const etcd = openClient({ endpoints });
     const first = (await etcd.put('a', '1')).header.revision;
@@ -135,7 +136,7 @@ describe('hashes', () => {
     expect(await errorOf(etcd.maintenance.hashKV(endpoint, -1n))).toMatchObject({ reason: 'InvalidInput' });
   });
 
-  test('of the whole database change with it', async () => {
+  test('of the whole database changes with it', async () => {
     const { endpoints } = await ownEtcd();
     const [endpoint] = endpoints as [string];
     const etcd = openClient({ endpoints });
@@ -151,23 +152,23 @@ function everywhere<T>(etcd: Client, ask: (endpoint: string) => Promise<T>): Pro
   return Promise.all(etcd.endpoints.map(ask));
 }
 
-test('what concerns one member is refused where none is named', async () => {
+test('methods of one member refuse a missing endpoint', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });
-  const nowhere = undefined as never;
+  const missing = undefined as never;
   for (const call of [
-    () => maintenance.status(nowhere),
-    () => maintenance.defragment(nowhere),
-    () => maintenance.hash(nowhere),
-    () => maintenance.hashKV(nowhere),
-    async () => maintenance.snapshot(nowhere),
+    () => maintenance.status(missing),
+    () => maintenance.defragment(missing),
+    () => maintenance.hash(missing),
+    () => maintenance.hashKV(missing),
+    async () => maintenance.snapshot(missing),
   ]) {
     expect(await errorOf(call)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   }
   expect(sent).toEqual([]);
 });
 
-test('what waits as long as a member takes does not wait for one that is gone', async () => {
+test('methods without a time limit reject when the member is down', async () => {
   const { maintenance, endpoints } = openClient({ endpoints: ['http://127.0.0.1:1'] });
   const [endpoint] = endpoints as [string];
   const calls = [errorOf(maintenance.defragment(endpoint)), errorOf(maintenance.hashKV(endpoint))];

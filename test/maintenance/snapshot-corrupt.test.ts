@@ -15,7 +15,7 @@ const DATABASE = Uint8Array.from({ length: 512 * 8 }, (_, index) => index * 7);
 const DIGEST = Uint8Array.from(createHash('sha256').update(DATABASE).digest());
 const UNAVAILABLE = 14;
 
-/** As a member sends it: the digest is none of the bytes that remain. */
+/** The messages of a member. It does not count the digest among the remaining bytes. */
 const WHOLE: readonly Piece[] = [
   ...Array.from({ length: 4 }, (_, index) => ({
     blob: DATABASE.subarray(index * 1024, (index + 1) * 1024),
@@ -24,8 +24,8 @@ const WHOLE: readonly Piece[] = [
   { blob: DIGEST, remainingBytes: 0n },
 ];
 
-describe('a snapshot (S32)', () => {
-  test('that is whole is handed out to its last byte, however it is cut', async () => {
+describe('a snapshot', () => {
+  test('yields all bytes of a complete database, with any division into messages', async () => {
     expect(await received(await snapshotOf(WHOLE))).toEqual({
       bytes: concatBytes(DATABASE, DIGEST),
       reason: undefined,
@@ -39,17 +39,17 @@ describe('a snapshot (S32)', () => {
   });
 
   test.each<[what: string, pieces: readonly Piece[]]>([
-    ['of which a byte is another', changed(1, { blob: flipped(WHOLE[1]?.blob) })],
-    ['whose first byte is another', changed(0, { blob: flipped(WHOLE[0]?.blob) })],
-    ['whose digest is another', changed(4, { blob: flipped(DIGEST) })],
-    ['of which a piece is missing', WHOLE.filter((_, index) => index !== 2)],
-    ['of which a piece came twice', [...WHOLE.slice(0, 2), ...WHOLE.slice(1)]],
-    ['of which a piece is too short', changed(2, { blob: WHOLE[2]?.blob?.subarray(0, 512) })],
-    ['that ends early', WHOLE.slice(0, 2)],
-    ['that comes without a digest', WHOLE.slice(0, 4)],
-    ['whose digest is cut', changed(4, { blob: DIGEST.subarray(0, 31) })],
-    ['that is empty', []],
-  ])('%s is found out, and its last bytes are not handed out', async (_, pieces) => {
+    ['a changed byte', changed(1, { blob: flipped(WHOLE[1]?.blob) })],
+    ['a changed first byte', changed(0, { blob: flipped(WHOLE[0]?.blob) })],
+    ['a changed digest', changed(4, { blob: flipped(DIGEST) })],
+    ['a missing piece', WHOLE.filter((_, index) => index !== 2)],
+    ['a repeated piece', [...WHOLE.slice(0, 2), ...WHOLE.slice(1)]],
+    ['a shortened piece', changed(2, { blob: WHOLE[2]?.blob?.subarray(0, 512) })],
+    ['an early end', WHOLE.slice(0, 2)],
+    ['no digest', WHOLE.slice(0, 4)],
+    ['a shortened digest', changed(4, { blob: DIGEST.subarray(0, 31) })],
+    ['no bytes', []],
+  ])('with %s rejects with SnapshotCorrupt and withholds its last bytes', async (_, pieces) => {
     const sent = concatBytes(...pieces.map(({ blob }) => blob ?? new Uint8Array(0)));
     const { bytes, reason } = await received(await snapshotOf(pieces));
     expect(reason).toBe('SnapshotCorrupt');
@@ -57,7 +57,7 @@ describe('a snapshot (S32)', () => {
     expect(bytes).toEqual(sent.subarray(0, bytes.length));
   });
 
-  test('that breaks off ends with the error of the break, which has no last bytes either', async () => {
+  test('rejects with the error of its stream when the stream breaks, and withholds its last bytes', async () => {
     const snapshot = await snapshotFrom(async (stream) => {
       stream.send(WHOLE[0] as Piece);
       stream.fail(UNAVAILABLE, 'etcdserver: server stopped');
@@ -67,7 +67,7 @@ describe('a snapshot (S32)', () => {
     expect(bytes.length).toBeLessThanOrEqual(1024 - DIGEST.length);
   });
 
-  test('does not wait for the next piece beyond timeoutMs', async () => {
+  test('rejects with DeadlineExceeded when the next piece does not arrive within timeoutMs', async () => {
     const endpoint = await scriptedServer(
       scriptedAnswers(methods.maintenance.snapshot, async (stream) => stream.send(WHOLE[0] as Piece)),
     );
@@ -75,7 +75,7 @@ describe('a snapshot (S32)', () => {
     expect(await errorOf(snapshot.writeTo({ write: () => {} }))).toMatchObject({ reason: 'DeadlineExceeded' });
   });
 
-  test('is called off by breaking out of the loop', async () => {
+  test('cancels its stream when the consumer breaks out of the loop', async () => {
     let cancelled: Promise<void> | undefined;
     const snapshot = await snapshotFrom(async (stream) => {
       cancelled = stream.cancelled;
@@ -111,7 +111,7 @@ async function snapshotFrom(
   return openClient({ endpoints: [endpoint] }).maintenance.snapshot(endpoint);
 }
 
-/** What is handed out, and the reason of the end where it is not the proper one. */
+/** The bytes that the snapshot yields, and the reason of its error if it has one. */
 async function received(
   snapshot: Snapshot,
 ): Promise<{ readonly bytes: Uint8Array; readonly reason: string | undefined }> {

@@ -13,8 +13,8 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 const VALUE = randomBytes(256 * 1024);
 
-describe('a snapshot (S32)', () => {
-  test('goes into a file by a pipeline: the database, and the SHA-256 of it', async () => {
+describe('a snapshot', () => {
+  test('written to a file by a pipeline is the database followed by its SHA-256', async () => {
     const { etcd, endpoint } = await filled();
     const file = join(temporaryFolder(), 'snapshot.db');
     await pipeline(etcd.maintenance.snapshot(endpoint), createWriteStream(file));
@@ -25,7 +25,7 @@ describe('a snapshot (S32)', () => {
     expect(database.includes(VALUE.subarray(0, 1024))).toBe(true);
   });
 
-  test('goes to any sink, one piece after the other', async () => {
+  test('is written to any sink, one piece after the other', async () => {
     const { etcd, endpoint } = await filled();
     const chunks: Uint8Array[] = [];
     let writing = 0;
@@ -49,7 +49,7 @@ describe('a snapshot (S32)', () => {
     expect(concatBytes(...chunks)).toHaveLength(size);
   });
 
-  test('is what etcdctl restores a member from, if not a byte of it is another', async (context) => {
+  test('can be restored by etcdctl, unless one byte of it is changed', async (context) => {
     const version = (await versionsAtHand()).find((minor) => minor === '3.5' || minor === '3.4');
     const { etcd, endpoint, etcdctl } = await filled(version);
     if (version === undefined || etcdctl === undefined) return context.skip('no etcdctl with "snapshot restore"');
@@ -67,7 +67,7 @@ describe('a snapshot (S32)', () => {
   });
 });
 
-/** A server with some megabytes of data, so that a snapshot has many pieces. */
+/** Starts a server with some megabytes of data, so that a snapshot has many pieces. */
 async function filled(
   version?: '3.4' | '3.5',
 ): Promise<{ readonly etcd: Client; readonly endpoint: string; readonly etcdctl: string | undefined }> {

@@ -3,40 +3,40 @@ import type { methods } from '../../src/gen/methods.js';
 import { type Client, type ClientOptions, EtcdError } from '../../src/index.js';
 import type { EtcdCluster } from '../../src/testing/index.js';
 
-/** A cluster of its own, and what exercises have to do with it. */
+/** The cluster of a matrix, and clients of it. */
 export interface Context {
-  /** Asks the first member alone, so that an answer reflects what was called before. */
+  /** A client of the first member alone, so that each response reflects the calls before it. */
   readonly etcd: Client;
-  /** Every member. */
+  /** The endpoints of all members. */
   readonly endpoints: readonly string[];
   /** "major.minor.patch". */
   readonly version: string;
-  /** Undefined where the members are not processes of ours. */
+  /** Undefined when the tests did not start the members. */
   readonly cluster: EtcdCluster | undefined;
-  /** A client of other options, closed at the end. */
+  /** Opens a client with other options. It is closed at the end. */
   readonly open: (options: Partial<ClientOptions>) => Client;
 }
 
-/** Calls one RPC and asserts on its result. It leaves the cluster as it was, but for keys and revisions. */
+/** Calls one RPC and checks its result. Restores the state of the cluster, except for keys and revisions. */
 export interface Exercise {
-  /** The first version that has the RPC, "major.minor". */
+  /** The first version of etcd that has the RPC, "major.minor". */
   readonly since: string;
   readonly run: (context: Context) => Promise<void>;
 }
 
 type Service = keyof typeof methods;
-/** One exercise for each RPC of a service: one that is missing does not compile. */
+/** One exercise for each RPC of a service. The compiler finds a missing one. */
 export type ExercisesOf<S extends Service> = { readonly [Rpc in keyof (typeof methods)[S]]: Exercise };
 export type Exercises = { readonly [S in Service]: ExercisesOf<S> };
 
-/** What came of an exercise: the RPC works, or the server is too old for it and the refusal is the typed one. */
+/** The result of an exercise: the RPC works, or the server is too old and the client rejects with Unimplemented. */
 export type Verdict = 'ok' | 'Unimplemented';
 
 export function expectedVerdict({ since }: Exercise, version: string): Verdict {
   return isAtLeast(version, since) ? 'ok' : 'Unimplemented';
 }
 
-/** @throws Error where the server does other than its version has it. */
+/** @throws Error when the server does not behave as its version should. */
 export async function perform(exercise: Exercise, context: Context): Promise<Verdict> {
   if (expectedVerdict(exercise, context.version) === 'ok') {
     await exercise.run(context);
@@ -49,7 +49,7 @@ export async function perform(exercise: Exercise, context: Context): Promise<Ver
       return 'Unimplemented';
     throw error;
   }
-  throw new Error(`etcd ${context.version} has it, though it is said to have come with ${exercise.since}`);
+  throw new Error(`etcd ${context.version} has this RPC, but the exercise says that it exists since ${exercise.since}`);
 }
 
 function isAtLeast(version: string, since: string): boolean {
@@ -58,12 +58,12 @@ function isAtLeast(version: string, since: string): boolean {
   return major > sinceMajor || (major === sinceMajor && minor >= sinceMinor);
 }
 
-const PATIENCE_MS = 20_000;
+const EVENTUALLY_TIMEOUT_MS = 20_000;
 const POLL_MS = 50;
 
-/** Repeats what fails while a cluster settles, and throws the last failure when it does not. */
+/** Repeats an action that fails until it succeeds. Throws its last error after a time limit. */
 export async function eventually<T>(action: () => T | Promise<T>): Promise<T> {
-  const deadline = performance.now() + PATIENCE_MS;
+  const deadline = performance.now() + EVENTUALLY_TIMEOUT_MS;
   for (;;) {
     try {
       return await action();

@@ -11,7 +11,7 @@ import { watch } from './exercises/watch.js';
 /** One exercise for each RPC of the interface. */
 export const exercises: Exercises = { kv, watch, lease, cluster, maintenance, auth, lock, election };
 
-/** The same as a list, by "service.rpc". */
+/** All exercises, with their names as "service.rpc". */
 export const exerciseList: readonly (readonly [name: string, exercise: Exercise])[] = Object.entries(exercises).flatMap(
   ([service, table]) =>
     Object.entries(table as Readonly<Record<string, Exercise>>).map(

@@ -5,11 +5,11 @@ import type { Context } from './exercise.js';
 
 export interface Matrix {
   readonly context: Context;
-  /** Closes the clients and ends the cluster. */
+  /** Closes the clients and stops the cluster. */
   readonly close: () => Promise<void>;
 }
 
-/** A cluster of three of this version; of none, the servers that ETCD_ENDPOINTS names. */
+/** Starts a cluster of three members of this version. Without a version, uses the servers of ETCD_ENDPOINTS. */
 export async function openMatrix(version: Minor | undefined): Promise<Matrix> {
   const started = await startEtcd({ members: 3, version });
   const { endpoints } = started;

@@ -10,7 +10,7 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
 describe('a cached range', () => {
-  test('has the keys as of one revision, and then their changes', async () => {
+  test('contains the keys of one revision, and then their changes', async () => {
     const [etcd, name] = [openClient(), `${unique('cache')}/`];
     await etcd.txn({ then: ['c', 'a', 'b'].map((key) => op.put(name + key, `${key}1`)) });
     await using cached = await etcd.cachedRange(prefix(name));
@@ -29,7 +29,7 @@ describe('a cached range', () => {
     expect(cached.range(`${name}b`)).toEqual([]);
   });
 
-  test('has a write in it once its revision was waited for, each time', async () => {
+  test('contains a write after waitForRevision of its revision, in every round', async () => {
     const [etcd, key] = [openClient(), unique('cache')];
     await using cached = await etcd.cachedRange(key);
     for (let round = 0; round < 50; round += 1) {
@@ -39,7 +39,7 @@ describe('a cached range', () => {
     }
   });
 
-  test('comes to the revision of a write elsewhere too, though nothing happens in it', async () => {
+  test('reaches the revision of a write outside the range, although no key of the range changes', async () => {
     const etcd = openClient();
     await using cached = await etcd.cachedRange(unique('quiet'));
     for (let round = 0; round < 3; round += 1) {
@@ -50,7 +50,7 @@ describe('a cached range', () => {
     expect(cached.size).toBe(0);
   });
 
-  test('never shows half of a transaction', async () => {
+  test('never shows a part of a transaction', async () => {
     const [etcd, name] = [openClient(), `${unique('cache')}/`];
     const write = (value: string) => etcd.txn({ then: [op.put(`${name}a`, value), op.put(`${name}b`, value)] });
     await write('first');
@@ -78,7 +78,7 @@ describe('a cached range', () => {
     expect(seen.size).toBeGreaterThan(10);
   });
 
-  test('that is the whole store or ends nowhere holds what lies beyond every other range', async () => {
+  test('contains the last keys of the store when it is the whole store or has no end', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     await etcd.put('\xff', 'x');
     await using whole = await etcd.cachedRange(prefix(''));
@@ -91,7 +91,7 @@ describe('a cached range', () => {
     expect(await errorOf(() => rest.get('a'))).toMatchObject({ reason: 'InvalidInput' });
   });
 
-  test('refuses keys that it does not hold: they may well exist', async () => {
+  test('refuses keys outside its range, because they may exist in the store', async () => {
     const [etcd, name] = [openClient(), `${unique('cache')}/`];
     await using cached = await etcd.cachedRange(keyRange(`${name}b`, `${name}d`));
     await using single = await etcd.cachedRange(`${name}b`);
@@ -115,14 +115,14 @@ describe('a cached range', () => {
   });
 });
 
-test('a cached range cut off while history was compacted shows what it had, then all new keys at once (S6)', async () => {
+test('a cached range keeps its keys while its connection is cut, and replaces all of them at once after a compaction', async () => {
   const { etcd: through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
   for (let at = 0; at < 600; at += 100) {
     const names = Array.from({ length: 100 }, (_, index) => `a/${String(at + index).padStart(3, '0')}`);
     await direct.txn({ then: names.map((name) => op.put(name, 'x'.repeat(1_000))) });
   }
   await using cached = await through.cachedRange(prefix('a/'));
-  // Shows that the watch stands: a compaction would meet its creation otherwise.
+  // The event shows that the watch exists. Otherwise the compaction could come before its creation.
   await cached.waitForRevision((await direct.put('a/seen', 'x')).header.revision);
   expect(cached.size).toBe(601);
   proxy.blackhole();
@@ -148,29 +148,29 @@ test('a cached range cut off while history was compacted shows what it had, then
   expect(cached.size).toBe(303);
 });
 
-describe('waiting for a revision', () => {
+describe('waitForRevision', () => {
   test.each([
     ['a changed key', (etcd: Client, key: string) => etcd.put(key, 'new'), 'new'],
     ['a deletion', (etcd: Client, key: string) => etcd.delete(key), undefined],
-  ])('does not end before the event of %s is here, whatever the store says by then', async (_what, write, value) => {
+  ])('waits for the event of %s, whatever the state of the store is', async (_what, write, value) => {
     const [direct, key] = [openClient(), unique()];
     await direct.put(key, 'old');
-    const { transport, release, looks } = holdingEvents();
+    const { transport, release, reads } = holdingEvents();
     await using cached = await openClient({ transport }).cachedRange(key);
     const { header } = await write(direct, key);
     let arrived = false;
     const waiting = cached.waitForRevision(header.revision).then(() => {
       arrived = true;
     });
-    const before = looks();
-    await expect.poll(looks).toBeGreaterThan(before + 1);
+    const before = reads();
+    await expect.poll(reads).toBeGreaterThan(before + 1);
     expect([arrived, cached.get(key)?.text()]).toEqual([false, 'old']);
     release();
     await waiting;
     expect(cached.get(key)?.text()).toBe(value);
   });
 
-  test('that is far off ends with its time, or its signal', async () => {
+  test('rejects at its time limit, and when its signal aborts, while the revision is in the future', async () => {
     await using cached = await openClient().cachedRange(unique());
     const far = cached.revision + 1_000_000n;
     expect(await errorOf(cached.waitForRevision(far, { timeoutMs: 30 }))).toMatchObject({
@@ -185,7 +185,7 @@ describe('waiting for a revision', () => {
     await cached.waitForRevision(cached.revision);
   });
 
-  test('that is none is refused, as is a timeout that is none', async () => {
+  test('refuses a negative revision and a timeout of 0', async () => {
     await using cached = await openClient().cachedRange(unique());
     expect((await errorOf(cached.waitForRevision(-1n))).message).toMatch(/^revision: got -1n/);
     expect((await errorOf(cached.waitForRevision(1n, { timeoutMs: 0 }))).message).toMatch(
@@ -194,8 +194,8 @@ describe('waiting for a revision', () => {
   });
 });
 
-describe('a cached range is over', () => {
-  test('when it is closed: the server is told, waits end, and reads are refused rather than stale', async () => {
+describe('a cached range ends', () => {
+  test('when it is closed: it cancels the watch, rejects every wait, and throws on every read', async () => {
     const { transport, sent } = recordingTransport();
     const [etcd, key] = [openClient({ transport }), unique()];
     const cached = await etcd.cachedRange(key);
@@ -219,7 +219,7 @@ describe('a cached range is over', () => {
     expect(await errorOf(() => cached.get(key))).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('before it began, where its keys are bad input or no server answers in time', async () => {
+  test('before its first read when its keys are bad input, or when no server answers in time', async () => {
     expect(await errorOf(openClient().cachedRange(''))).toMatchObject({ reason: 'InvalidInput' });
     const dead = openClient({ endpoints: ['http://127.0.0.1:1'] });
     expect(await errorOf(dead.cachedRange('a', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
@@ -228,10 +228,13 @@ describe('a cached range is over', () => {
   });
 });
 
-/** The real transport, on which a watch is created and none of its events arrive until they are released. */
-function holdingEvents(): { transport: TransportFactory; release: () => void; looks: () => number } {
+/**
+ * The real transport, which creates a watch and holds its events back until `release`. `reads` counts the transactions,
+ * with which a cached range reads the state of the store.
+ */
+function holdingEvents(): { transport: TransportFactory; release: () => void; reads: () => number } {
   const held: (() => void)[] = [];
-  let [holding, looked] = [true, 0];
+  let [holding, count] = [true, 0];
   const transport: TransportFactory = (endpoint, options) => {
     const inner = defaultTransport(endpoint, options);
     const stream: typeof inner.stream = (call, handler) =>
@@ -245,7 +248,7 @@ function holdingEvents(): { transport: TransportFactory; release: () => void; lo
       });
     const unary: typeof inner.unary = async (call) => {
       const response = await inner.unary(call);
-      if (call.method.path === TXN) looked += 1;
+      if (call.method.path === TXN) count += 1;
       return response;
     };
     return { unary, stream, close: () => inner.close() };
@@ -254,7 +257,7 @@ function holdingEvents(): { transport: TransportFactory; release: () => void; lo
     holding = false;
     for (const deliver of held.splice(0)) deliver();
   };
-  return { transport, release, looks: () => looked };
+  return { transport, release, reads: () => count };
 }
 
 function shown(cached: CachedRange): string[] {

@@ -7,13 +7,13 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { Replica, rawEvents, stateAt, writeSome } from '../support/replica.js';
 
-/** Enough for some seconds of deletes. */
+/** So many keys that deleting them takes some seconds. */
 const KEYS = 6_000;
-/** Changes that a mirror has to tell before all keys are deleted: the deletes of several compactions. */
+/** Changes that the mirror has to deliver before all keys are deleted. Several compactions happen meanwhile. */
 const FOLLOWED = 300;
 
 describe('a mirror', () => {
-  test('gives all keys, and then each change once, while writers run before, meanwhile and after', async () => {
+  test('delivers all keys, and then each change once, while writers run before, during and after the reading', async () => {
     const [etcd, start] = [openClient(), `${unique('mirror')}/`];
     await fill(etcd, start, 200);
     await writeSome(etcd, start, 'before', 5);
@@ -30,8 +30,8 @@ describe('a mirror', () => {
     expect(replica.types[0]).toBe('keys');
   });
 
-  test('misses nothing that is written between the last key and the first change, and repeats nothing', async () => {
-    // Its own, so that every revision is one of these.
+  test('neither misses nor repeats a change between the last key and the first event', async () => {
+    // A server of its own, so that every revision is one of these writes.
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     await fill(etcd, 'a/', 100);
     const { header } = await etcd.put('a/x', 'the revision of the keys');
@@ -53,7 +53,7 @@ describe('a mirror', () => {
     ]);
   });
 
-  test('of an empty range is synced at once, with the state before a change when asked', async () => {
+  test('of an empty range is synced at once, and delivers the key before a change with prevKv', async () => {
     const [etcd, key] = [openClient(), unique()];
     const messages = iterate(etcd.mirror(key, { prevKv: true }));
     expect(await next(messages, 'keys')).toMatchObject({ kvs: [] });
@@ -67,7 +67,7 @@ describe('a mirror', () => {
 });
 
 describe('a mirror over a connection that breaks', () => {
-  test('goes on with the next change, with nothing read anew (S2)', async () => {
+  test('continues with the next change without reading the range again', async () => {
     const { etcd: through, direct, proxy } = await proxied();
     const start = `${unique('mirror')}/`;
     await fill(direct, start, 100);
@@ -85,7 +85,7 @@ describe('a mirror over a connection that breaks', () => {
     expect(replica.types).not.toContain('resync');
   });
 
-  test('reads its keys in spite of it', async () => {
+  test('completes the reading of its keys', async () => {
     const { etcd: through, direct, proxy } = await proxied();
     const start = `${unique('mirror')}/`;
     await fill(direct, start, 300, 'x'.repeat(10_000));
@@ -99,7 +99,7 @@ describe('a mirror over a connection that breaks', () => {
     expect(replica.state).toEqual(await stateAt(direct, prefix(start), replica.syncedAt));
   });
 
-  test('says so where history was compacted meanwhile, gives all keys anew, and goes on (S6)', async () => {
+  test('delivers a resync and all keys again when history was compacted meanwhile', async () => {
     const { etcd: through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     await fill(direct, 'a/', 50);
     const messages = iterate(through.mirror(prefix('a/')));
@@ -112,7 +112,7 @@ describe('a mirror over a connection that breaks', () => {
       }
     };
     await until('synced');
-    // Shows that the watch stands: until then a compaction would meet its creation.
+    // The event shows that the watch exists. Otherwise the compaction could come before its creation.
     await direct.put('a/seen', 'x');
     await until('events');
     proxy.blackhole();
@@ -138,10 +138,10 @@ describe('a mirror over a connection that breaks', () => {
 });
 
 describe('a mirror of a range whose history is compacted after every 50 deletes', () => {
-  test('follows the deletes while they go on, and ends with the keys that are left', async () => {
+  test('delivers the deletes while they go on, and ends with the remaining keys', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, writer, start] = [openClient({ endpoints }), openClient({ endpoints }), 'a/'];
-    // So large that its pages take longer than the time between two compactions.
+    // The range is so large that reading its pages takes longer than the time between two compactions.
     for (let at = 0; at < KEYS; at += 100)
       await writer.txn({
         then: Array.from({ length: 100 }, (_, index) => op.put(`${start}${at + index}`, 'x'.repeat(4_000))),
@@ -154,7 +154,7 @@ describe('a mirror of a range whose history is compacted after every 50 deletes'
       while (next < KEYS && followed < FOLLOWED) {
         const { header } = await writer.delete(`${start}${next++}`);
         deletes += 1;
-        // Another lane may have compacted a later revision by now.
+        // Another lane may already have compacted a later revision.
         if (deletes % 50 === 0) await writer.compact(header.revision).catch(() => {});
       }
     };
@@ -177,7 +177,7 @@ describe('a mirror of a range whose history is compacted after every 50 deletes'
 });
 
 describe('a mirror ends', () => {
-  test('when its consumer breaks out, and the server is told', async () => {
+  test('when its consumer breaks out of the loop, and cancels its watch', async () => {
     const { transport, sent } = recordingTransport();
     const [etcd, key] = [openClient({ transport }), unique()];
     for await (const { type } of etcd.mirror(key)) {
@@ -188,7 +188,7 @@ describe('a mirror ends', () => {
     expect(kinds).toEqual(['createRequest', 'cancelRequest']);
   });
 
-  test.each(['before it began', 'among its keys', 'among its changes'])('by its signal, %s', async (when) => {
+  test.each(['before its start', 'among its keys', 'among its changes'])('when its signal aborts %s', async (when) => {
     const [etcd, key, stop] = [openClient(), unique(), new AbortController()];
     const messages = iterate(etcd.mirror(key, { signal: stop.signal }));
     if (when === 'among its keys') await next(messages, 'keys');
@@ -197,7 +197,7 @@ describe('a mirror ends', () => {
       await etcd.put(key, 'x');
       await next(messages, 'events');
     }
-    const ended = when === 'before it began' ? undefined : errorOf(drained(messages));
+    const ended = when === 'before its start' ? undefined : errorOf(drained(messages));
     stop.abort(new Error('enough'));
     expect(await (ended ?? errorOf(messages.next()))).toMatchObject({
       reason: 'Canceled',
@@ -206,7 +206,7 @@ describe('a mirror ends', () => {
     expect(await messages.next()).toMatchObject({ done: true });
   });
 
-  test('by its signal without a word of a resync, though the reason may look like a passing failure', async () => {
+  test('when its signal aborts with an error that would otherwise cause a resync', async () => {
     const [etcd, key, stop] = [openClient(), unique(), new AbortController()];
     const messages = iterate(etcd.mirror(key, { signal: stop.signal }));
     await next(messages, 'synced');
@@ -224,14 +224,14 @@ describe('a mirror ends', () => {
     await following;
   });
 
-  test('at once where the keys are bad input, or the first reading fails', async () => {
+  test('at once when its keys are bad input, or when its first reading fails', async () => {
     expect(await errorOf(() => openClient().mirror(''))).toMatchObject({ reason: 'InvalidInput' });
     const dead = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 200 });
     expect(await errorOf(iterate(dead.mirror('a')).next())).toMatchObject({ reason: 'DeadlineExceeded' });
   });
 });
 
-/** The states at every revision and the list of events, against what the store says of its history. */
+/** Compares the state at every revision and the list of events with the history of the store. */
 async function checkAgainstStore(etcd: Client, start: string, replica: Replica): Promise<void> {
   for (const [revision, state] of replica.states) expect(state).toEqual(await stateAt(etcd, prefix(start), revision));
   expect(replica.states.size).toBeGreaterThan(50);
@@ -255,7 +255,7 @@ function iterate(mirror: Mirror): AsyncIterator<MirrorMessage> {
 
 type OfType<Type extends MirrorMessage['type']> = Extract<MirrorMessage, { type: Type }>;
 
-/** The next message, of this type if one is given: those before it are passed over. */
+/** The next message, or the next one of this type that satisfies `suits`. Skips the messages before it. */
 async function next<Type extends MirrorMessage['type']>(
   messages: AsyncIterator<MirrorMessage>,
   type?: Type,

@@ -14,7 +14,7 @@ export async function lock(etcd: Client, name: string, options: WaitOptions = {}
 }
 
 export async function queueLength(etcd: Client, name: string, length: number): Promise<void> {
-  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(BigInt(length));
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(length);
 }
 
 export async function proxied(

@@ -96,7 +96,7 @@ describe('a server on node:http2', () => {
       call.answer(range.response, { count: BigInt(calls) });
     });
     const etcd = openClient({ endpoints: [endpoint] });
-    for (let call = 1; call <= 50; call += 1) expect((await etcd.range('a')).count).toBe(BigInt(call));
+    for (let call = 1; call <= 50; call += 1) expect((await etcd.range('a')).count).toBe(call);
   });
 
   test('may send interim answers, pings and frames that nobody knows', async () => {

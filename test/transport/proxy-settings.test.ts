@@ -214,7 +214,9 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
 async function expectAll(direct: Client, prefixes: readonly string[], seen: readonly Collected[]): Promise<void> {
   for (const each of prefixes) await direct.put(`${each}last`, 'x');
   for (const [index, { events }] of seen.entries()) {
-    const { kvs } = await direct.range(prefix(prefixes[index] as string), { sort: { by: 'mod', order: 'ascend' } });
+    const { kvs } = await direct.range(prefix(prefixes[index] as string), {
+      sort: { target: 'modRevision', order: 'asc' },
+    });
     await expect.poll(() => events.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(kvs.length);
     expect(events).toEqual(kvs.map((kv) => kv.keyText()));
   }

@@ -260,7 +260,7 @@ describe('a certificate that changes', () => {
       seen.push(kv.keyText());
       if (kv.keyText() === `${pre}last`) break;
     }
-    const { kvs } = await steady.range(prefix(pre), { sort: { by: 'mod', order: 'ascend' } });
+    const { kvs } = await steady.range(prefix(pre), { sort: { target: 'modRevision', order: 'asc' } });
     expect(seen).toEqual(kvs.map((kv) => kv.keyText()));
     expect(seen).toHaveLength(8);
   });

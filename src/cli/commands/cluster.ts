@@ -127,7 +127,7 @@ async function save(context: Context, file: string): Promise<void> {
     const [endpoint = '', ...more] = client.endpoints;
     if (more.length > 0)
       throw new CliError(ExitCode.USAGE, `--endpoints: got ${more.length + 1}; allowed: one, whose database is saved`);
-    const bytes = await saveSnapshot(client, endpoint, file, call);
+    const bytes = await saveSnapshot(client, endpoint, file, { signal: call.signal, timeoutMs: call.timeoutMs });
     if (out.format === 'json') out.json({ file, bytes, endpoint });
     else out.line(`snapshot of ${endpoint} saved to ${file}: ${bytes} bytes`);
   });

@@ -12,7 +12,14 @@ import {
   TxnResponse,
 } from '../../gen/etcdserverpb/rpc.js';
 import { Event, EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
-import { keysOf, resolveKeys, type WireRange } from '../../kv/key-range.js';
+import {
+  keyRange,
+  fromKey as keysFrom,
+  keysOf,
+  prefix as keysWithPrefix,
+  resolveKeys,
+  type WireRange,
+} from '../../kv/keys.js';
 import type { Init } from '../../protobuf/codec.js';
 import { toJson } from '../../protobuf/json.js';
 import { NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
@@ -114,10 +121,9 @@ function rangeOf(key: string, end: string | undefined, { prefix, fromKey }: KeyF
   if ([end !== undefined, prefix, fromKey].filter(Boolean).length > 1)
     throw new CliError(ExitCode.USAGE, 'a range end, --prefix, --from-key: got several; allowed: one of them');
   // As in etcdctl, an empty key then stands for all keys.
-  if (key === '' && (prefix || fromKey)) return resolveKeys({ fromKey: '\0' }, 'key');
-  if (prefix) return resolveKeys({ prefix: key }, 'key');
-  if (fromKey) return resolveKeys({ fromKey: key }, 'key');
-  return resolveKeys(end === undefined ? key : { start: key, end }, 'key');
+  if (prefix || (key === '' && fromKey)) return keysWithPrefix(key);
+  if (fromKey) return keysFrom(key);
+  return resolveKeys(end === undefined ? key : keyRange(key, end), 'key');
 }
 
 async function get(context: Context, range: WireRange, flags: KeyFlags): Promise<void> {

@@ -1,6 +1,6 @@
 import { Client, type ClientOptions } from '../../client.js';
 import type { WireFrame, WireMessage } from '../../inspect/frames.js';
-import { prefix } from '../../kv/key-range.js';
+import { prefix } from '../../kv/keys.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { fieldsOf } from '../frames.js';

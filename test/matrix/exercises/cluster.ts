@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EtcdError, type Member } from '../../../src/index.js';
 import { type Context, type ExercisesOf, eventually } from '../exercise.js';
 
-/** Port 1 is nobody's: of this member the cluster only knows. A learner, so that its absence costs no quorum. */
+/** No server listens here, so the member never joins. It is a learner, so that the quorum does not need it. */
 const ABSENT = 'http://127.0.0.1:1';
 
 export const cluster: ExercisesOf<'cluster'> = {
@@ -79,7 +79,7 @@ async function withAbsentLearner<T>(context: Context, use: (member: Member) => P
   }
 }
 
-/** etcd takes no new member before the others were connected for five seconds. */
+/** etcd adds no member before the other members have been connected for five seconds. */
 async function addLearner({ etcd }: Context, peerUrl: string): ReturnType<typeof etcd.cluster.memberAdd> {
   return eventually(() => etcd.cluster.memberAdd([peerUrl], { learner: true }));
 }

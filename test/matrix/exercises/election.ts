@@ -55,7 +55,7 @@ export const election: ExercisesOf<'election'> = {
   },
 };
 
-/** As the leader of an election of its own, with the value "first". */
+/** Wins a new election with the value "first". */
 async function elected({ etcd }: Context, use: (name: string, leader: LeaderKey) => Promise<void>): Promise<void> {
   const [name, { id }] = [freshName('election'), await etcd.lease.grant({ ttl: 60 })];
   const { leader } = await etcd.electionService.campaign(name, id, 'first', { timeoutMs: 10_000 });

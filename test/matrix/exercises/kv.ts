@@ -10,7 +10,7 @@ export const kv: ExercisesOf<'kv'> = {
       await etcd.put(`${name}/a`, '1');
       await etcd.put(`${name}/b`, '2');
       const { kvs, count, more } = await etcd.range(prefix(`${name}/`), { limit: 1 });
-      assert.deepEqual([kvs.map((found) => found.text()), count, more], [['1'], 2n, true]);
+      assert.deepEqual([kvs.map((found) => found.text()), count, more], [['1'], 2, true]);
     },
   },
   rangeStream: {
@@ -45,8 +45,8 @@ export const kv: ExercisesOf<'kv'> = {
       await etcd.put(`${name}/a`, '1');
       await etcd.put(`${name}/b`, '2');
       const { deleted, prevKvs } = await etcd.delete(prefix(`${name}/`), { prevKv: true });
-      assert.deepEqual([deleted, prevKvs.map((found) => found.text())], [2n, ['1', '2']]);
-      assert.equal((await etcd.range(prefix(`${name}/`))).count, 0n);
+      assert.deepEqual([deleted, prevKvs.map((found) => found.text())], [2, ['1', '2']]);
+      assert.equal((await etcd.range(prefix(`${name}/`))).count, 0);
     },
   },
   txn: {

@@ -51,7 +51,7 @@ export const maintenance: ExercisesOf<'maintenance'> = {
       const all = open({ endpoints });
       const { revision } = (await etcd.put(freshName(), 'x')).header;
       const hashes = await Promise.all(
-        // A member that has not come as far yet refuses the revision.
+        // A member that lags behind rejects the revision.
         endpoints.map((endpoint) => eventually(() => all.maintenance.hashKV(endpoint, revision))),
       );
       const comparable = hashes.map(({ hash, compactRevision }) => `${hash} since ${compactRevision}`);
@@ -78,7 +78,7 @@ export const maintenance: ExercisesOf<'maintenance'> = {
       const [first] = endpoints as [string];
       const { leader } = await all.maintenance.status(first);
       const { members } = await all.cluster.memberList();
-      // The one member of a cluster can only hand leadership to itself.
+      // The only member of a cluster can transfer leadership only to itself.
       const target = members.find(({ id, isLearner }) => id !== leader && !isLearner)?.id ?? leader;
       await eventually(() => all.maintenance.moveLeader(target));
       for (const endpoint of endpoints) {
@@ -91,7 +91,7 @@ export const maintenance: ExercisesOf<'maintenance'> = {
     run: async ({ etcd, version }) => {
       const [major = 0, minor = 0] = version.split('.').map(Number);
       const target = `${major}.${minor - 1}`;
-      // The version of a cluster is settled only some time after its start.
+      // A cluster agrees on its version some time after its start.
       const answer = await eventually(() => etcd.maintenance.downgrade('validate', target));
       assert.equal(answer.version.split('.').slice(0, 2).join('.'), `${major}.${minor}`);
     },

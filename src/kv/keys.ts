@@ -1,0 +1,146 @@
+import { invalidInput } from '../errors/etcd-error.js';
+import { type BytesLike, compareBytes, concatBytes, describeType, NO_BYTES, toBytes } from '../runtime/bytes.js';
+
+/** A range as requests carry it. An empty `rangeEnd` means the single key `key`; "\0" means every key from `key` on. */
+export interface WireRange {
+  readonly key: Uint8Array;
+  readonly rangeEnd: Uint8Array;
+}
+
+/** Marks a `KeyRange`. The symbol is registered, because a program may load several copies of this package. */
+const KEY_RANGE: unique symbol = Symbol.for('etcdwire.KeyRange');
+
+/**
+ * A range of keys. `prefix`, `fromKey` and `keyRange` make one; nothing else does.
+ *
+ * `key` is the first key of the range. `rangeEnd` is the first key after the range, or "\0" when the range has no end:
+ * etcd's own notation.
+ */
+export class KeyRange {
+  readonly key: Uint8Array;
+  readonly rangeEnd: Uint8Array;
+
+  /** @internal */
+  constructor(key: Uint8Array, rangeEnd: Uint8Array) {
+    this.key = key;
+    this.rangeEnd = rangeEnd;
+  }
+
+  /** @hidden Part of the published types, because it keeps other objects from being a `KeyRange`. */
+  get [KEY_RANGE](): true {
+    return true;
+  }
+}
+
+/**
+ * A single key, or a range of keys made by `prefix`, `fromKey` or `keyRange`.
+ *
+ * @example
+ * await etcd.range('config/size'); // one key
+ * await etcd.range(prefix('config/')); // every key that starts with "config/"
+ * await etcd.range(fromKey('m')); // "m" and every key after it
+ * await etcd.range(keyRange('a', 'c')); // from "a" up to, but not including, "c"
+ */
+export type Keys = BytesLike | KeyRange;
+
+const NUL = new Uint8Array([0]);
+const ALLOWED = 'a key, prefix(bytes), fromKey(key) or keyRange(start, end)';
+
+/**
+ * Selects every key that starts with these bytes. The empty prefix selects every key of the store.
+ *
+ * @throws EtcdError, reason `InvalidInput`, when `bytes` is neither a well-formed string nor a `Uint8Array`.
+ *
+ * @example
+ * const { kvs } = await etcd.range(prefix('config/'));
+ */
+export function prefix(bytes: BytesLike): KeyRange {
+  const start = toBytes(bytes, 'prefix');
+  return start.length === 0 ? new KeyRange(NUL, NUL) : new KeyRange(start, prefixEnd(start));
+}
+
+/**
+ * Selects this key and every key after it, in byte order.
+ *
+ * @throws EtcdError, reason `InvalidInput`, when the key is empty or is not bytes.
+ *
+ * @example
+ * const { kvs } = await etcd.range(fromKey('user/m'), { limit: 100 });
+ */
+export function fromKey(key: BytesLike): KeyRange {
+  return new KeyRange(checkKey(key, 'fromKey'), NUL);
+}
+
+/**
+ * Selects the keys from `start` up to, but not including, `end`, in byte order. As in etcd's API, the end "\0" means no
+ * end.
+ *
+ * @throws EtcdError, reason `InvalidInput`, when a key is empty or is not bytes, or `start` is not before `end`.
+ *
+ * @example
+ * const { kvs } = await etcd.range(keyRange('user/a', 'user/n'));
+ */
+export function keyRange(start: BytesLike, end: BytesLike): KeyRange {
+  const range = new KeyRange(checkKey(start, 'start'), checkKey(end, 'end'));
+  if (!hasNoEnd(range) && compareBytes(range.key, range.rangeEnd) >= 0)
+    throw invalidInput('start', 'a start at or after its end', 'start < end in byte order, or end "\\0" for no end');
+  return range;
+}
+
+/** @throws EtcdError, reason `InvalidInput`, when `keys` is neither a key nor a `KeyRange`. */
+export function resolveKeys(keys: Keys, argument: string): WireRange {
+  if (typeof keys === 'string' || keys instanceof Uint8Array) return singleKey(checkKey(keys, argument));
+  if (keys?.[KEY_RANGE] !== true) throw invalidInput(argument, describeType(keys), ALLOWED);
+  return { key: keys.key, rangeEnd: keys.rangeEnd };
+}
+
+/** The range that contains this key alone. */
+export function singleKey(key: Uint8Array): WireRange {
+  return { key, rangeEnd: NO_BYTES };
+}
+
+/** Copies the keys, because the caller may overwrite its buffer. */
+export function ownKeys(keys: Keys): Keys {
+  return keysOf(resolveKeys(keys, 'keys'));
+}
+
+/** Converts a range of a message back to `Keys`. */
+export function keysOf({ key, rangeEnd }: WireRange): Keys {
+  return rangeEnd.length === 0 ? key : new KeyRange(key, rangeEnd);
+}
+
+/** @throws EtcdError, reason `InvalidInput`, when the key is empty, which etcd does not allow, or is not bytes. */
+export function checkKey(key: BytesLike, argument: string): Uint8Array {
+  const bytes = toBytes(key, argument);
+  if (bytes.length === 0) throw invalidInput(argument, 'an empty key', 'at least one byte; prefix("") is every key');
+  return bytes;
+}
+
+/** The first key after all keys that start with `bytes`; "\0", which means no end, when every byte is 0xff. */
+export function prefixEnd(bytes: Uint8Array): Uint8Array {
+  for (let index = bytes.length - 1; index >= 0; index -= 1) {
+    const byte = bytes[index] as number;
+    if (byte < 0xff) return concatBytes(bytes.subarray(0, index), new Uint8Array([byte + 1]));
+  }
+  return NUL;
+}
+
+/** The smallest key after `key`. */
+export function keyAfter(key: Uint8Array): Uint8Array {
+  return concatBytes(key, NUL);
+}
+
+/** The first key after the range, or undefined when the range has no end. */
+export function endOf(range: WireRange): Uint8Array | undefined {
+  if (range.rangeEnd.length === 0) return keyAfter(range.key);
+  return hasNoEnd(range) ? undefined : range.rangeEnd;
+}
+
+export function contains(range: WireRange, key: Uint8Array): boolean {
+  if (range.rangeEnd.length === 0) return compareBytes(range.key, key) === 0;
+  return compareBytes(range.key, key) <= 0 && (hasNoEnd(range) || compareBytes(key, range.rangeEnd) < 0);
+}
+
+function hasNoEnd({ rangeEnd }: WireRange): boolean {
+  return rangeEnd.length === 1 && rangeEnd[0] === 0;
+}
