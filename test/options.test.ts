@@ -119,12 +119,14 @@ const CALLS: Readonly<Record<string, Call>> = {
   'Mutex.lock': (options, { session }) => new Mutex(session, 'm').lock(options),
   'Mutex.tryLock': (options, { session }) => new Mutex(session, 'm').tryLock(options),
   'Held.txn': (options, subjects) => held(subjects, (lock) => lock.txn({}, options)),
-  'Held.unlock': (options, subjects) => held(subjects, (lock) => lock.release(options)),
+  'Held.release': (options, subjects) => held(subjects, (lock) => lock.release(options)),
   'RWMutex.readLock': (options, { session }) => new RWMutex(session, 'm').readLock(options),
   'RWMutex.lock': (options, { session }) => new RWMutex(session, 'm').lock(options),
   'RWMutex.tryReadLock': (options, { session }) => new RWMutex(session, 'm').tryReadLock(options),
   'RWMutex.tryLock': (options, { session }) => new RWMutex(session, 'm').tryLock(options),
   'ReentrantMutex.lock': (options, { session }) => new ReentrantMutex(session, 'm').lock('me', options),
+  'ReentrantMutex.tryLock': (options, { session }) => new ReentrantMutex(session, 'm').tryLock('me', options),
+  'ReentrantHeld.txn': (options, subjects) => heldByOwner(subjects, (hold) => hold.txn({}, options)),
   'Semaphore.acquire': (options, { session }) => new Semaphore(session, 's', 1).acquire(options),
   'Semaphore.tryAcquire': (options, { session }) => new Semaphore(session, 's', 1).tryAcquire(options),
   'Election.campaign': (options, { session }) => new Election(session, 'e').campaign('x', options),
@@ -181,6 +183,14 @@ const INTERNAL = new Set([
 async function held<T>({ session }: Subjects, use: (held: Awaited<ReturnType<Mutex['lock']>>) => Promise<T>) {
   const lock = await underTest.exit(() => new Mutex(session, unique()).lock());
   return use(lock).finally(() => underTest.exit(() => lock.release()));
+}
+
+async function heldByOwner<T>(
+  { session }: Subjects,
+  use: (hold: Awaited<ReturnType<ReentrantMutex['lock']>>) => Promise<T>,
+) {
+  const hold = await underTest.exit(() => new ReentrantMutex(session, unique()).lock('me'));
+  return use(hold).finally(() => underTest.exit(() => hold.release()));
 }
 
 async function leading<T>(
