@@ -5,14 +5,14 @@ import { pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 import { WallClock } from '../support/faults/wall-clock.js';
 
-// The holder of a lock is stopped between its look at the lock and its write, and goes on when another holds it (S14,
-// S16): what it still does, nobody may take from it.
+// The holder of a lock stops between its check of the lock and its write, and continues when another contender holds the
+// lock (S14, S16). No resource with fencing may accept the write of the former holder.
 
 const TTL = 2;
-/** Seconds: so long that no stall of a busy machine loses a session, for there nothing else may lose one. */
+/** Seconds. Long enough that no stall of a busy machine loses a session, because the row expects that none is lost. */
 const CLOCK_TTL = 5;
 const HOUR_MS = 3_600_000;
-/** Of the TTL. */
+/** How long the event loop is blocked, as a multiple of the TTL. */
 const FACTORS = [0.5, 1.2, 3] as const;
 const OFFSETS = [
   ['+1h', 1],
@@ -28,18 +28,18 @@ faultRow(
     const faults = pick([1, 2, 3], random);
     const stopped: bigint[] = [];
     while (stopped.length < faults) {
-      const { by, token } = await contenders.stopOne(random);
+      const { by, fault, token } = await contenders.stopOne(random);
       await contenders.next('write', (write) => BigInt(write.token) > BigInt(token));
-      const woken = contenders.next('woken', (each) => each.token === token);
-      const stale = contenders.next('write', (write) => write.token === token);
+      const resumed = contenders.next('resumed', (message) => message.fault === fault);
+      const staleWrite = contenders.next('write', (write) => write.token === token);
       by.kill('SIGCONT');
-      expect(await woken).toMatchObject({ valid: false, aborted: true });
-      await stale;
+      expect(await resumed).toMatchObject({ valid: false, aborted: true });
+      await staleWrite;
       stopped.push(BigInt(token));
     }
     expect(contenders.refusedTokens).toEqual(expect.arrayContaining(stopped));
-    const writes = await contenders.judge();
-    // Without fencing the same writes do harm: else nothing here was tried.
+    const writes = await contenders.verify();
+    // The resource without fencing accepted the same stale writes, so the faults did make some.
     expect(contenders.unfencedViolations).toBeGreaterThanOrEqual(faults);
     return { faults, puts: writes, further: { 'stale writes without fencing': contenders.unfencedViolations } };
   },
@@ -52,14 +52,12 @@ faultRow(
     using contenders = await Contenders.start(fixture, { name: `b-${seed}`, ttl: TTL });
     for (const factor of FACTORS) {
       await contenders.next('claim');
-      const woken = contenders.next('woken');
-      contenders.block(factor * TTL * 1_000);
-      // Shorter than the TTL may still be too long, where the last renewal was a while ago.
-      const { valid, aborted } = await woken;
+      // A block that is shorter than the TTL may still lose the lease, because the last renewal was some time before it.
+      const { valid, aborted } = await contenders.block(factor * TTL * 1_000);
       expect(valid).toBe(!aborted);
       if (factor > 1) expect({ valid, aborted }).toEqual({ valid: false, aborted: true });
     }
-    const writes = await contenders.judge();
+    const writes = await contenders.verify();
     return {
       faults: FACTORS.length,
       puts: writes,
@@ -78,7 +76,7 @@ faultRow('wall clock jumps by an hour', openWithClock, async ({ cluster, clock }
     const jumpedAt = performance.now();
     while (performance.now() - jumpedAt < 1.2 * CLOCK_TTL * 1_000) await contenders.next('claim');
   }
-  const writes = await contenders.judge();
+  const writes = await contenders.verify();
   expect(contenders.lostSessions).toEqual([]);
   return { faults: OFFSETS.length, puts: writes };
 });

@@ -5,28 +5,32 @@ import { type Claim, checkLock, GuardedResource } from '../../../src/testing/ind
 import { compiled } from '../compiled.js';
 import { whatHappened } from '../truth.js';
 import type { FaultyCluster } from './cluster.js';
-import type { ContenderMessage, MishapMessage } from './lock-contender.js';
+import type { ContenderMessage, FaultMessage } from './lock-contender.js';
 import { pick } from './rounds.js';
 
 const CONTENDERS = 3;
 const PROGRAM = compiled(new URL('./lock-contender.ts', import.meta.url));
 const MIN_CLAIMS = 10;
-/** A bound for hangs. */
+/** Ends a test that hangs. */
 const NEXT_TIMEOUT_MS = 60_000;
 
-export type Told<Type extends ContenderMessage['type']> = Extract<ContenderMessage, { readonly type: Type }> & {
+/** A message of one type, with the process that sent it. */
+export type MessageOf<Type extends ContenderMessage['type']> = Extract<ContenderMessage, { readonly type: Type }> & {
   readonly by: ChildProcess;
 };
 
 export interface ContendersOptions {
-  /** Under which the lock and what it protects lie. */
+  /** The prefix of the lock and of the key that it protects. */
   readonly name: string;
   /** Seconds. */
   readonly ttl: number;
   readonly environment?: NodeJS.ProcessEnv | undefined;
 }
 
-/** Processes that take a lock from each other, and write as its holder to a key and to two resources outside of etcd. */
+/**
+ * Processes that contend for one lock. The holder writes to a key in etcd and to two resources outside of etcd, one with
+ * fencing and one without.
+ */
 export class Contenders implements Disposable {
   readonly #cluster: FaultyCluster;
   readonly #name: string;
@@ -39,8 +43,10 @@ export class Contenders implements Disposable {
   readonly #refused: bigint[] = [];
   readonly #waiting = new Set<Waiting>();
   readonly #died: string[] = [];
+  /** The number of the newest fault. */
+  #faults = 0;
   #over = false;
-  /** Reasons for which sessions were lost. */
+  /** The reason of each session that was lost. */
   readonly lostSessions: string[] = [];
 
   private constructor(cluster: FaultyCluster, { name, ttl, environment }: ContendersOptions, fromRevision: bigint) {
@@ -51,7 +57,7 @@ export class Contenders implements Disposable {
       const args = [cluster.endpoints.join(','), this.#lock, this.#guarded, String(ttl)];
       const env = { ...process.env, ...environment };
       const child = fork(PROGRAM, args, { env });
-      child.on('message', (message: ContenderMessage) => this.#hear(child, `contender ${index}`, message));
+      child.on('message', (message: ContenderMessage) => this.#receive(child, `contender ${index}`, message));
       child.on('exit', (code, signal) => this.#ended(`contender ${index} ended: ${code ?? signal}`));
       return child;
     });
@@ -60,50 +66,58 @@ export class Contenders implements Disposable {
   static async start(cluster: FaultyCluster, options: ContendersOptions): Promise<Contenders> {
     await using etcd = new Client({ endpoints: cluster.endpoints });
     const contenders = new Contenders(cluster, options, (await etcd.range(options.name)).header.revision);
-    // Also where the test takes too long: one that is stopped would outlive it.
+    // This also covers a test that times out: a stopped process would outlive it.
     onTestFinished(() => contenders[Symbol.dispose]());
     return contenders;
   }
 
-  /** Stale writes that a resource without fencing took. */
+  /** How many stale writes the resource without fencing accepted. */
   get unfencedViolations(): number {
     return this.#unfenced.violations.length;
   }
 
-  /** Tokens with which a resource with fencing took no write. */
+  /** The tokens of the writes that the resource with fencing refused. */
   get refusedTokens(): readonly bigint[] {
     return this.#refused;
   }
 
-  /** The next of such a kind that any of them tells, or such a one of them. */
+  /** The next message of a type, from any contender, that `matches` accepts. */
   next<Type extends ContenderMessage['type']>(
     type: Type,
-    isMeant: (told: Told<Type>) => boolean = () => true,
-  ): Promise<Told<Type>> {
+    matches: (message: MessageOf<Type>) => boolean = () => true,
+  ): Promise<MessageOf<Type>> {
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = { type, isMeant, resolve, reject, timer: undefined };
-      const late = (): void => this.#settle(waiting, () => reject(new Error(`no '${type}' in ${NEXT_TIMEOUT_MS} ms`)));
+      const waiting: Waiting = { type, matches, resolve, reject, timer: undefined };
+      const late = (): void => this.#settle(waiting, () => reject(new Error(`no contender sent '${type}' within ${NEXT_TIMEOUT_MS} ms`)));
       waiting.timer = setTimeout(late, NEXT_TIMEOUT_MS);
       this.#waiting.add(waiting);
     });
   }
 
-  /** All of them block their event loop, each when it next holds the lock. */
-  block(blockMs: number): void {
-    for (const child of this.#children) tell(child, { blockMs });
+  /**
+   * Makes each contender block its event loop the next time that it holds the lock. Resolves with the first report of
+   * this very block: a contender may report an earlier block only now.
+   */
+  block(blockMs: number): Promise<MessageOf<'resumed'>> {
+    this.#faults += 1;
+    const fault = this.#faults;
+    for (const child of this.#children) send(child, { fault, blockMs });
+    return this.next('resumed', (message) => message.fault === fault);
   }
 
-  /** One of them stops while it holds the lock, until it gets a SIGCONT. */
-  stopOne(random: () => number): Promise<Told<'stops'>> {
-    tell(pick(this.#children, random), { stop: true });
-    return this.next('stops');
+  /** Makes one contender stop itself the next time that it holds the lock. It continues on SIGCONT. */
+  stopOne(random: () => number): Promise<MessageOf<'stopping'>> {
+    this.#faults += 1;
+    const fault = this.#faults;
+    send(pick(this.#children, random), { fault, stop: true });
+    return this.next('stopping', (message) => message.fault === fault);
   }
 
   /**
-   * Expects that no two of them took themselves for the holder, that the lock was granted in order, and that no stale
-   * write was accepted; gives how many writes there were.
+   * Ends the contenders. Expects that no two contenders held the lock at one time, that etcd granted the lock in the order
+   * of the queue, and that no stale write was accepted. Resolves with the number of writes.
    */
-  async judge(): Promise<number> {
+  async verify(): Promise<number> {
     while (this.#claims.length < MIN_CLAIMS) await this.next('claim');
     this[Symbol.dispose]();
     expect(this.#died).toEqual([]);
@@ -112,8 +126,8 @@ export class Contenders implements Disposable {
     await using etcd = new Client({ endpoints });
     await etcd.put(last, 'last');
     const truth = await whatHappened({ etcdctl, endpoints, prefix, last, fromRevision });
-    const line = truth.filter(({ key }) => key.startsWith(`${this.#lock}/`));
-    expect(checkLock(this.#claims, line)).toEqual([]);
+    const queueEvents = truth.filter(({ key }) => key.startsWith(`${this.#lock}/`));
+    expect(checkLock(this.#claims, queueEvents)).toEqual([]);
     expect(this.#refused).toEqual(
       this.#written.filter((token, at) => this.#written.slice(0, at).some((t) => t > token)),
     );
@@ -135,7 +149,7 @@ export class Contenders implements Disposable {
     return `${this.#name}/value`;
   }
 
-  #hear(by: ChildProcess, holder: string, message: ContenderMessage): void {
+  #receive(by: ChildProcess, holder: string, message: ContenderMessage): void {
     if (message.type === 'claim') this.#claims.push({ ...message.claim, holder, token: BigInt(message.claim.token) });
     if (message.type === 'session lost') this.lostSessions.push(message.reason);
     if (message.type === 'write') {
@@ -144,33 +158,34 @@ export class Contenders implements Disposable {
       if (!this.#fenced.write(holder, token)) this.#refused.push(token);
       this.#unfenced.write(holder, token);
     }
-    const told = { ...message, by } as never;
+    const received = { ...message, by } as never;
     for (const waiting of this.#waiting) {
-      if (waiting.type === message.type && waiting.isMeant(told)) this.#settle(waiting, () => waiting.resolve(told));
+      if (waiting.type === message.type && waiting.matches(received))
+        this.#settle(waiting, () => waiting.resolve(received));
     }
   }
 
-  #ended(what: string): void {
+  #ended(problem: string): void {
     if (this.#over) return;
-    this.#died.push(what);
-    for (const waiting of this.#waiting) this.#settle(waiting, () => waiting.reject(new Error(what)));
+    this.#died.push(problem);
+    for (const waiting of this.#waiting) this.#settle(waiting, () => waiting.reject(new Error(problem)));
   }
 
-  #settle(waiting: Waiting, tell: () => void): void {
+  #settle(waiting: Waiting, finish: () => void): void {
     clearTimeout(waiting.timer);
     this.#waiting.delete(waiting);
-    tell();
+    finish();
   }
 }
 
 interface Waiting {
   readonly type: string;
-  readonly isMeant: (told: never) => boolean;
-  readonly resolve: (told: never) => void;
+  readonly matches: (message: never) => boolean;
+  readonly resolve: (message: never) => void;
   readonly reject: (reason: Error) => void;
   timer: NodeJS.Timeout | undefined;
 }
 
-function tell(contender: ChildProcess, message: MishapMessage): void {
+function send(contender: ChildProcess, message: FaultMessage): void {
   contender.send(message);
 }

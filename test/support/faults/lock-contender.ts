@@ -3,31 +3,40 @@ import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, EtcdError, op } from '../../../src/index.js';
 import type { Claim } from '../../../src/testing/index.js';
 
-/** What a contender tells its parent. */
+/** A message from a contender to its parent. `fault` is the number that the parent gave the fault. */
 export type ContenderMessage =
   | { readonly type: 'held'; readonly token: string; readonly wallMs: number }
-  /** It stops now, between its look at the lock and its write, until it gets a SIGCONT. */
-  | { readonly type: 'stops'; readonly token: string }
-  /** A write to something outside of etcd, made as the holder. */
+  /** The process stops itself next, after it found the lock valid and before it writes. It waits for SIGCONT. */
+  | { readonly type: 'stopping'; readonly fault: number; readonly token: string }
+  /** The holder writes to a resource outside of etcd. */
   | { readonly type: 'write'; readonly token: string }
-  /** What a holder sees of itself in the turn in which its event loop goes on. */
-  | { readonly type: 'woken'; readonly token: string; readonly valid: boolean; readonly aborted: boolean }
+  /** What the holder reads from its lock right after the fault, before the event loop turns. */
+  | {
+      readonly type: 'resumed';
+      readonly fault: number;
+      readonly token: string;
+      readonly valid: boolean;
+      readonly aborted: boolean;
+    }
   | { readonly type: 'claim'; readonly claim: Omit<Claim, 'token' | 'holder'> & { readonly token: string } }
   | { readonly type: 'session lost'; readonly reason: string };
 
-/** What its parent tells a contender: what is to befall it the next time that it holds the lock. */
-export type MishapMessage = { readonly blockMs: number } | { readonly stop: true };
+/**
+ * A message from the parent: the fault that hits the contender the next time that it holds the lock. A newer fault
+ * replaces one that has not happened yet.
+ */
+export type FaultMessage = { readonly fault: number } & ({ readonly blockMs: number } | { readonly stop: true });
 
-/** Between a look at the lock and the write that it is to protect. */
+/** How long the holder works between its check of the lock and the write that the lock protects. */
 const WORK_MS = 40;
 
-// A contender in a process of its own, which can be paused: it takes the lock again and again.
+// A contender in a process of its own, which the parent can pause. It takes the lock again and again:
 //   tsx lock-contender.ts <endpoints> <lock> <guarded key> <ttl>
 
 const [endpoints = '', name = '', guarded = '', ttl = ''] = process.argv.slice(2);
-let mishap: MishapMessage | undefined;
-process.on('message', (message: MishapMessage) => {
-  mishap = message;
+let nextFault: FaultMessage | undefined;
+process.on('message', (message: FaultMessage) => {
+  nextFault = message;
 });
 process.on('disconnect', () => process.exit());
 await using client = new Client({ endpoints: endpoints.split(',') });
@@ -37,7 +46,7 @@ for (;;) {
     await using session = await Session.open(client, { ttl: Number(ttl) });
     const mutex = new Mutex(session, name);
     while (session.signal.aborted === false) await cycle(mutex);
-    tell({ type: 'session lost', reason: (session.signal.reason as EtcdError).reason });
+    send({ type: 'session lost', reason: (session.signal.reason as EtcdError).reason });
   } catch (error) {
     if (!(error instanceof EtcdError)) throw error;
   }
@@ -48,40 +57,42 @@ async function cycle(mutex: Mutex): Promise<void> {
   const token = String(held.token);
   let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
   const holds = (): boolean => {
-    // Read first: it was held at this time if it is so afterwards.
+    // Read the clock first: if the lock is valid afterwards, it was valid at this time.
     const nowMs = sharedClockMs();
     if (!held.valid()) return false;
     claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };
     return true;
   };
   try {
-    tell({ type: 'held', token, wallMs: Date.now() });
+    send({ type: 'held', token, wallMs: Date.now() });
     if (holds()) {
-      const befalls = mishap;
-      mishap = undefined;
-      work(befalls !== undefined && 'blockMs' in befalls ? befalls.blockMs : WORK_MS);
-      if (befalls !== undefined && 'stop' in befalls) stop(token);
-      if (befalls !== undefined) tell({ type: 'woken', token, aborted: held.signal.aborted, valid: held.valid() });
-      tell({ type: 'write', token });
+      const fault = nextFault;
+      nextFault = undefined;
+      blockEventLoop(fault !== undefined && 'blockMs' in fault ? fault.blockMs : WORK_MS);
+      if (fault !== undefined) {
+        if ('stop' in fault) stop(fault.fault, token);
+        send({ type: 'resumed', fault: fault.fault, token, aborted: held.signal.aborted, valid: held.valid() });
+      }
+      send({ type: 'write', token });
       await held.txn({ then: [op.put(guarded, token)] });
     }
     holds();
   } finally {
-    if (claim !== undefined) tell({ type: 'claim', claim: { token, ...claim } });
+    if (claim !== undefined) send({ type: 'claim', claim: { token, ...claim } });
     await held.release();
   }
 }
 
-/** Without a turn of the event loop, so that nothing of the loss of a lock is heard meanwhile. */
-function work(ms: number): void {
+/** Blocks the event loop, so that the client cannot process the loss of its lock in the meantime. */
+function blockEventLoop(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-function stop(token: string): void {
-  tell({ type: 'stops', token });
+function stop(fault: number, token: string): void {
+  send({ type: 'stopping', fault, token });
   process.kill(process.pid, 'SIGSTOP');
 }
 
-function tell(message: ContenderMessage): void {
+function send(message: ContenderMessage): void {
   process.send?.(message);
 }

@@ -49,11 +49,11 @@ export class LockLoad implements AsyncDisposable {
     return new LockLoad(target, options, (await etcd.range(options.name, { timeoutMs: 30_000 })).header.revision);
   }
 
-  /** Until one more hold of it is over. */
+  /** Resolves when a contender has taken the lock after this call and has released it. */
   async heldAgain(): Promise<void> {
-    const before = this.#claims.length;
+    const sinceMs = sharedClockMs();
     const deadline = performance.now() + HELD_AGAIN_MS;
-    while (this.#claims.length === before) {
+    while (!this.#claims.some(({ fromMs }) => fromMs >= sinceMs)) {
       if (performance.now() > deadline) throw new Error(`the lock was not taken within ${HELD_AGAIN_MS} ms`);
       await pause(HOLD_MS);
     }
