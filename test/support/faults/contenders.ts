@@ -88,7 +88,8 @@ export class Contenders implements Disposable {
   ): Promise<MessageOf<Type>> {
     return new Promise((resolve, reject) => {
       const waiting: Waiting = { type, matches, resolve, reject, timer: undefined };
-      const late = (): void => this.#settle(waiting, () => reject(new Error(`no contender sent '${type}' within ${NEXT_TIMEOUT_MS} ms`)));
+      const late = (): void =>
+        this.#settle(waiting, () => reject(new Error(`no contender sent '${type}' within ${NEXT_TIMEOUT_MS} ms`)));
       waiting.timer = setTimeout(late, NEXT_TIMEOUT_MS);
       this.#waiting.add(waiting);
     });
