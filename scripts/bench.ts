@@ -1,24 +1,32 @@
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { type Arguments, readArguments, USAGE } from './bench/arguments.js';
-import { Bench } from './bench/bench.js';
-import { install } from './bench/install.js';
-import { Interrupted, interruption } from './bench/interruption.js';
-import { startProgress } from './bench/progress.js';
-import { writePlots } from './bench/report/plots.js';
-import { reportOn } from './bench/report/table.js';
-import { verdictsOn } from './bench/report/targets.js';
-import type { Results } from './bench/results.js';
-import { runWorkloads, stepsOf } from './bench/run.js';
-import { allWorkloads } from './bench/workloads/all-workloads.js';
-import { nameOf, type Workload } from './bench/workloads/workload.js';
+import { writePlots } from './bench/plots.js';
+import { Bench, install } from './bench/processes.js';
+import { reportOn, verdictsOn } from './bench/report.js';
+import { type Arguments, readArguments, type Settings, USAGE } from './bench/settings.js';
+import { nameOf, type Results, runWorkloads, startProgress, type Workload } from './bench/workload.js';
+import { callWorkloads, handOffWorkloads, hookWorkloads, leaseAndLockWorkloads } from './bench/workloads/calls.js';
+import { coldStartWorkloads, memoryWorkloads } from './bench/workloads/start-and-memory.js';
+import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches-and-scans.js';
 import { startEtcd } from './etcd.js';
 
-// etcdwire beside npm's etcd3 and bare grpc-js, in turns, on one member of etcd. Servers of ETCD_ENDPOINTS must be
-// nobody else's: their history is compacted.
+// Measures etcdwire, the npm package etcd3 and bare grpc-js in turns on one etcd member. Servers in ETCD_ENDPOINTS must
+// have no other users, because the benchmark compacts their history.
 
 /** More than a run writes between two compactions. */
 const QUOTA_BYTES = 8 * 2 ** 30;
+
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
+type Signal = keyof typeof EXIT_CODES;
+
+class Interrupted extends Error {
+  readonly exitCode: number;
+
+  constructor(signal: Signal) {
+    super(signal);
+    this.exitCode = EXIT_CODES[signal];
+  }
+}
 
 async function main(): Promise<number> {
   let given: Arguments;
@@ -27,10 +35,15 @@ async function main(): Promise<number> {
     given = readArguments(process.argv.slice(2));
     const { settings, only } = given;
     workloads = allWorkloads(settings).filter((workload) => only.test(nameOf(workload)));
-    if (workloads.length === 0) throw new Error(`--only: got "${only.source}"; no workload is called that`);
+    if (workloads.length === 0) throw new Error(`--only: got "${only.source}"; no workload has a name that matches`);
   } catch (error) {
     process.stderr.write(`${(error as Error).message.split('\n')[0]} (${USAGE})\n`);
     return 2;
+  }
+  if (given.help) {
+    const names = workloads.map((workload) => `  ${nameOf(workload)}\n`);
+    process.stdout.write(`${USAGE}\n\n--only matches these names:\n${names.join('')}`);
+    return 0;
   }
   const results = await measure(given, workloads);
   const { outcomes } = results;
@@ -41,10 +54,24 @@ async function main(): Promise<number> {
   if (given.json !== undefined && given.json !== '-') writeFileSync(given.json, json);
   if (given.svg !== undefined) await writePlots(given.svg, outcomes);
   const failed = outcomes.some(({ failure }) => failure !== undefined);
-  return failed || (given.assert && !verdicts.every(({ holds }) => holds)) ? 1 : 0;
+  return failed || (given.assert && !verdicts.every(({ met }) => met)) ? 1 : 0;
 }
 
-/** @throws Interrupted */
+/** Workloads that need a small store come before those that fill it. */
+function allWorkloads(settings: Settings): Workload[] {
+  return [
+    ...coldStartWorkloads(settings),
+    ...callWorkloads(settings),
+    ...hookWorkloads(settings),
+    ...leaseAndLockWorkloads(settings),
+    ...handOffWorkloads(settings),
+    ...liveEventWorkloads(settings),
+    ...manyKeysWorkloads(settings),
+    ...memoryWorkloads(settings),
+  ];
+}
+
+/** @throws Interrupted when a signal asks the process to end. */
 async function measure({ settings }: Arguments, workloads: readonly Workload[]): Promise<Results> {
   const cleanups: (() => void | Promise<void>)[] = [];
   const work = async (): Promise<Results> => {
@@ -54,7 +81,7 @@ async function measure({ settings }: Arguments, workloads: readonly Workload[]):
     cleanups.push(() => etcd.stop());
     const bench = new Bench(settings, etcd.endpoints[0] as string, installation);
     cleanups.push(() => bench.close());
-    const progress = startProgress(stepsOf(workloads));
+    const progress = startProgress(workloads);
     cleanups.push(() => progress.stop());
     const about = { etcd: etcd.version, node: process.version, cpu: cpus()[0]?.model, cpus: cpus().length };
     const date = new Date().toISOString();
@@ -67,10 +94,18 @@ async function measure({ settings }: Arguments, workloads: readonly Workload[]):
   }
 }
 
+function interruption(): Promise<never> {
+  return new Promise((_, reject) => {
+    for (const signal of Object.keys(EXIT_CODES) as Signal[]) {
+      process.once(signal, () => reject(new Interrupted(signal)));
+    }
+  });
+}
+
 try {
   process.exitCode = await main();
 } catch (error) {
   if (!(error instanceof Interrupted)) process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
-  // What was interrupted may still be at it.
+  // Exit at once, because an interrupted measurement may still run.
   process.exit(error instanceof Interrupted ? error.exitCode : 1);
 }

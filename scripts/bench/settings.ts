@@ -1,32 +1,34 @@
-/** How much of everything is done. */
+import { parseArgs } from 'node:util';
+
+/** How much a run measures. */
 export interface Settings {
-  /** Too little for numbers that are to be relied on. */
+  /** The run does too little for reliable numbers. */
   readonly quick: boolean;
   readonly rounds: number;
-  /** Of each contender in each round, where a workload goes by time. */
+  /** How long each client runs in each round of a workload that is limited by time. */
   readonly seconds: number;
-  /** Of each workload, all contenders at once, before its first round. */
+  /** How long all clients run at once before the first round of a workload. */
   readonly warmUpSeconds: number;
-  /** Before the first calls of a run: Node.js compiles what is called often while it runs. */
+  /** Before the first calls of a run. Node.js compiles frequently called functions only after some time. */
   readonly firstWarmUp: { readonly inFlight: number; readonly seconds: number };
-  /** Calls under way at a time, by length of the values in bytes. */
+  /** Numbers of concurrent calls, by length of the values in bytes. */
   readonly inFlight: Readonly<Record<100 | 100_000, readonly number[]>>;
-  /** Of one way of handing a lock on in one round; the slower way needs 100 ms for one. */
+  /** How long one way of waiting hands a lock on in one round. The slower way needs 100 ms for each hand-off. */
   readonly handOffSeconds: number;
-  /** Hand on a lock beside somebody who writes, too. */
+  /** Also measures hand-offs while another client writes. */
   readonly otherWrites: boolean;
-  /** Keys to scan, and events to catch up on. */
+  /** Number of keys to scan and of events to catch up on. */
   readonly manyKeys: number;
-  /** Events to catch up on that have a revision each. */
+  /** Number of events to catch up on that each have a revision of their own. */
   readonly singlePuts: number;
-  /** Events that watchers see live in one round. */
+  /** Number of events that watchers receive live in one round. */
   readonly liveEvents: number;
   readonly coldStarts: number;
-  /** After which memory is looked at. */
+  /** Number of calls before memory is measured. */
   readonly memoryCalls: number;
 }
 
-export const WHOLE: Settings = {
+const FULL: Settings = {
   quick: false,
   rounds: 5,
   seconds: 0.4,
@@ -42,8 +44,8 @@ export const WHOLE: Settings = {
   memoryCalls: 1_000_000,
 };
 
-/** Enough to see that everything runs, and roughly how: in less than a minute. */
-export const QUICK: Settings = {
+/** Runs every workload in less than a minute and gives rough numbers. */
+const QUICK: Settings = {
   quick: true,
   rounds: 2,
   seconds: 0.1,
@@ -58,3 +60,69 @@ export const QUICK: Settings = {
   coldStarts: 4,
   memoryCalls: 10_000,
 };
+
+export interface Arguments {
+  readonly help: boolean;
+  readonly settings: Settings;
+  /** Selects workloads by name. */
+  readonly only: RegExp;
+  /** The file for the numbers. '-' writes them to stdout instead of the tables. */
+  readonly json: string | undefined;
+  /** The folder for plots. */
+  readonly svg: string | undefined;
+  /** The run fails if it misses a target. */
+  readonly assert: boolean;
+}
+
+export const USAGE =
+  'npm run bench -- [--quick] [--rounds N] [--seconds S] [--only REGEX] [--json [FILE]] [--svg DIR] [--assert]';
+
+/** @throws Error whose message names the wrong argument in one line. */
+export function readArguments(argv: readonly string[]): Arguments {
+  const { values } = parseArgs({
+    args: argv.flatMap((argument, index) =>
+      argument === '--json' && (argv[index + 1] ?? '--').startsWith('--') ? ['--json', '-'] : [argument],
+    ),
+    options: {
+      help: { type: 'boolean', default: false },
+      quick: { type: 'boolean', default: false },
+      rounds: { type: 'string' },
+      seconds: { type: 'string' },
+      only: { type: 'string', default: '' },
+      json: { type: 'string' },
+      svg: { type: 'string' },
+      assert: { type: 'boolean', default: false },
+    },
+  });
+  const settings = values.quick ? QUICK : FULL;
+  const rounds = positive('--rounds', values.rounds);
+  if (rounds !== undefined && !Number.isInteger(rounds))
+    throw new Error(`--rounds: got ${rounds}; allowed: whole numbers`);
+  return {
+    help: values.help,
+    settings: {
+      ...settings,
+      rounds: rounds ?? settings.rounds,
+      seconds: positive('--seconds', values.seconds) ?? settings.seconds,
+    },
+    only: expression(values.only),
+    json: values.json,
+    svg: values.svg,
+    assert: values.assert,
+  };
+}
+
+function positive(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (!(value > 0 && Number.isFinite(value))) throw new Error(`${name}: got "${text}"; allowed: numbers above 0`);
+  return value;
+}
+
+function expression(text: string): RegExp {
+  try {
+    return new RegExp(text, 'i');
+  } catch {
+    throw new Error(`--only: got "${text}"; allowed: regular expressions`);
+  }
+}

@@ -1,13 +1,13 @@
 import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, compare, op, prefix, withFirstCreate, withLastCreate, withMaxCreateRev } from '../../../src/index.js';
-import type { Sample } from '../sample.js';
-import { Stopwatch } from './stopwatch.js';
+import type { Sample } from '../metrics.js';
+import { Stopwatch } from './tasks.js';
 
-/** Takes the lock of one locker, and gives what releases it. */
-type Locker = () => Promise<() => Promise<unknown>>;
+/** Takes the lock for one contender. Resolves with a function that releases it. */
+type TakeLock = () => Promise<() => Promise<unknown>>;
 
-/** A way of waiting for a lock, made for one session. */
-type Way = (session: Session, name: string) => Locker;
+/** A way of waiting for a lock, for one session. */
+type Way = (session: Session, name: string) => TakeLock;
 
 const etcdwireWay: Way = (session, name) => {
   const mutex = new Mutex(session, name);
@@ -18,8 +18,8 @@ const etcdwireWay: Way = (session, name) => {
 };
 
 /**
- * The wait of Go's `concurrency.Mutex`: watch the predecessor from the revision at which it was read. The server counts
- * such a watch as one that has to catch up, and serves those every 100 ms.
+ * Waits like Go's `concurrency.Mutex`, which watches the predecessor from the revision at which it read it. The server
+ * treats such a watch as one that has to catch up, and serves those every 100 ms.
  */
 const goWay: Way = ({ client, leaseId }, name) => {
   const key = `${name}/${leaseId.toString(16)}`;
@@ -31,7 +31,7 @@ const goWay: Way = ({ client, leaseId }, name) => {
       then: [op.put(key, '', { lease: leaseId }), op.range(queue, withFirstCreate())],
       else: [op.get(key), op.range(queue, withFirstCreate())],
     });
-    if (!entered.succeeded) throw new Error('the key was still there');
+    if (!entered.succeeded) throw new Error('the queue key still exists');
     const own = entered.header.revision;
     if (entered.responses[1].kvs[0]?.createRevision === own) return unlock;
     for (;;) {
@@ -49,20 +49,20 @@ const WAYS = { etcdwire: etcdwireWay, go: goWay } as const;
 
 export interface HandOffs {
   readonly way: keyof typeof WAYS;
-  /** Each with a client and a session of its own. */
-  readonly lockers: number;
-  /** Whether somebody else writes to the store all the while. */
+  /** Each contender has a client and a session of its own. */
+  readonly contenders: number;
+  /** Whether another client writes to the store during the measurement. */
   readonly otherWrites: boolean;
   readonly seconds: number;
 }
 
-/** Lockers that take one lock in turns for a while; counts how often it is taken. */
+/** Has contenders take one lock in turn for a while, and counts how often it is taken. */
 export async function measureHandOffs(
   endpoints: readonly string[],
-  { way, lockers, otherWrites, seconds }: HandOffs,
+  { way, contenders, otherWrites, seconds }: HandOffs,
 ): Promise<Sample> {
   const name = `bench/hand-offs/${Math.random().toString(36).slice(2)}`;
-  const clients = Array.from({ length: lockers }, () => new Client({ endpoints }));
+  const clients = Array.from({ length: contenders }, () => new Client({ endpoints }));
   const sessions = await Promise.all(clients.map((client) => Session.open(client, { ttl: 30 })));
   const writer = new Client({ endpoints });
   let over = false;
@@ -76,11 +76,11 @@ export async function measureHandOffs(
   }, seconds * 1_000);
   await Promise.all(
     sessions.map(async (session) => {
-      const lock = WAYS[way](session, name);
+      const takeLock = WAYS[way](session, name);
       while (!over) {
-        const asked = performance.now();
-        const unlock = await lock();
-        stopwatch.lap(performance.now() - asked);
+        const startedAt = performance.now();
+        const unlock = await takeLock();
+        stopwatch.lap(performance.now() - startedAt);
         count += 1;
         await unlock();
       }

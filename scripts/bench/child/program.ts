@@ -1,38 +1,42 @@
-import { type ContenderName, openContender } from '../contenders/open-contender.js';
-import type { Sample } from '../sample.js';
-import { type Calls, measureCalls } from './calls.js';
-import { footprint } from './footprint.js';
-import { LiveEvents, writeEvents } from './live-events.js';
-import type { Answer, Task } from './task.js';
-import { callsOf } from './work.js';
+import type { BenchClient, ClientName } from '../clients/bench-client.js';
+import type { Sample } from '../metrics.js';
+import {
+  type Answer,
+  type Calls,
+  callsOf,
+  footprint,
+  LiveEvents,
+  measureCalls,
+  type Task,
+  writeEvents,
+} from './tasks.js';
 
-// One client in a process of its own, which does what its parent tells it, and nothing meanwhile:
-// program.mjs <contender> <endpoint>
+// Runs one client in a process of its own and performs the tasks that the parent process sends: program.mjs CLIENT ENDPOINT
 
-const [name, endpoint] = process.argv.slice(2) as [ContenderName, string];
-const contender = await openContender(name, endpoint);
-const liveEvents = new LiveEvents(contender);
-/** By work, so that leases and sessions are opened before anything is measured. */
-const known = new Map<string, Promise<Calls>>();
+const [name, endpoint] = process.argv.slice(2) as [ClientName, string];
+const client = await openClient();
+const liveEvents = new LiveEvents(client);
+/** The calls of each kind of work, so that leases and sessions are opened before the measurement. */
+const callsByWork = new Map<string, Promise<Calls>>();
 
 process.on('disconnect', () => process.exit());
 process.on('message', (task: Task) => {
   perform(task).then(
-    (sample) => answer({ sample }),
-    (error: unknown) => answer({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
+    (sample) => send({ sample }),
+    (error: unknown) => send({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
   );
 });
 
-function answer(message: Answer): void {
-  process.send?.(message);
+function send(answer: Answer): void {
+  process.send?.(answer);
 }
 
 async function perform(task: Task): Promise<Sample> {
   switch (task.kind) {
     case 'calls': {
       const key = Object.values(task.work).join();
-      const calls = known.get(key) ?? callsOf(task.work, contender);
-      known.set(key, calls);
+      const calls = callsByWork.get(key) ?? callsOf(task.work, client);
+      callsByWork.set(key, calls);
       return measureCalls(await calls, task.limits);
     }
     case 'open-watchers':
@@ -47,11 +51,30 @@ async function perform(task: Task): Promise<Sample> {
     case 'await-events':
       return liveEvents.measured();
     case 'write-events':
-      await writeEvents(contender, task.prefix, task.events, task.keys);
+      await writeEvents(client, task.prefix, task.events, task.keys);
       return {};
     case 'footprint':
       return footprint();
     case 'hand-offs':
       return (await import('./hand-offs.js')).measureHandOffs([endpoint], task.handOffs);
+  }
+}
+
+/** Loads the code of this client and of no other. */
+async function openClient(): Promise<BenchClient> {
+  switch (name) {
+    case 'etcdwire':
+      return (await import('../clients/etcdwire.js')).openEtcdwire({ endpoints: [endpoint] });
+    case 'etcdwire over grpc-js': {
+      const { openEtcdwire } = await import('../clients/etcdwire.js');
+      const { grpcJs } = await import('../../../src/grpc-js.js');
+      return openEtcdwire({ endpoints: [endpoint], transport: grpcJs });
+    }
+    case 'etcd3':
+      return (await import('../clients/etcd3.js')).openEtcd3(endpoint);
+    case 'bare grpc-js':
+      return (await import('../clients/bare-grpc-js.js')).openBareGrpcJs(endpoint);
+    default:
+      return (await import('../clients/hooks.js')).openHooked(name, endpoint);
   }
 }

@@ -1,16 +1,15 @@
-import type { Bench } from '../bench.js';
-import { calledKeys } from '../child/keys.js';
-import type { Work } from '../child/task.js';
-import { CONTENDERS, type ContenderName } from '../contenders/open-contender.js';
+import type { HandOffs } from '../child/hand-offs.js';
+import { calledKeys, type Work } from '../child/tasks.js';
+import { CLIENTS, type ClientName, HOOKED, type HookedName } from '../clients/bench-client.js';
+import type { Bench } from '../processes.js';
 import type { Settings } from '../settings.js';
-import type { Workload } from './workload.js';
+import type { Workload } from '../workload.js';
 
 const KINDS = ['get', 'put', 'txn'] as const;
-export type CallKind = (typeof KINDS)[number];
+type CallKind = (typeof KINDS)[number];
 
 const SIZES = { 100: '100-byte', 100000: '100-kB' } as const;
-/** In bytes. */
-export type ValueBytes = keyof typeof SIZES;
+type ValueBytes = keyof typeof SIZES;
 
 export function callGroup(kind: CallKind, valueBytes: ValueBytes): string {
   return `${kind} of ${SIZES[valueBytes]} values`;
@@ -20,7 +19,7 @@ export function inFlightVariant(inFlight: number): string {
   return `${inFlight} in flight`;
 }
 
-/** Gets, puts and transactions at different numbers in flight and with different values. */
+/** Gets, puts and transactions, with different numbers of concurrent calls and different sizes of values. */
 export function callWorkloads(settings: Settings): Workload[] {
   return ([100, 100_000] as const).flatMap((valueBytes) =>
     KINDS.flatMap((kind) =>
@@ -34,36 +33,130 @@ function callWorkload(
   valueBytes: ValueBytes,
   inFlight: number,
   settings: Settings,
-): Workload<ContenderName> {
+): Workload<ClientName> {
   const work: Work = { kind, valueBytes };
   return {
     group: callGroup(kind, valueBytes),
     variant: inFlightVariant(inFlight),
-    contenders: CONTENDERS,
+    competitors: CLIENTS,
     rounds: settings.rounds,
     prepare: async (bench) => {
       await putValues(bench, valueBytes);
       const { warmUpSeconds, firstWarmUp } = settings;
-      if (bench.once('warm-up')) await bench.performAll(CONTENDERS, { kind: 'calls', work, limits: firstWarmUp });
-      await bench.performAll(CONTENDERS, { kind: 'calls', work, limits: { inFlight, seconds: warmUpSeconds } });
+      if (bench.once('warm-up')) await bench.performAll(CLIENTS, { kind: 'calls', work, limits: firstWarmUp });
+      await bench.performAll(CLIENTS, { kind: 'calls', work, limits: { inFlight, seconds: warmUpSeconds } });
     },
-    measure: (bench, contender) =>
-      bench.perform(contender, { kind: 'calls', work, limits: { inFlight, seconds: settings.seconds } }),
+    measure: (bench, client) =>
+      bench.perform(client, { kind: 'calls', work, limits: { inFlight, seconds: settings.seconds } }),
     afterRound: async (bench) => {
-      if (kind !== 'get') await forgetHistory(bench);
+      if (kind !== 'get') await compactHistory(bench);
     },
   };
 }
 
-/** The keys that gets read and transactions ask for. */
+/** Puts the keys that gets and transactions use. */
 export async function putValues(bench: Bench, valueBytes: ValueBytes): Promise<void> {
   if (!bench.once(`values of ${valueBytes} bytes`)) return;
   const value = Buffer.alloc(valueBytes, 'v');
   for (const key of calledKeys(valueBytes)) await bench.client.put(key, value);
 }
 
-/** Keeps the store small: it holds each value that was ever put until it is compacted. */
-async function forgetHistory({ client }: Bench): Promise<void> {
+/** Keeps the store small, because it holds every past value until a compaction. */
+async function compactHistory({ client }: Bench): Promise<void> {
   const { header } = await client.range('bench/', { countOnly: true });
   await client.compact(header.revision, { physical: true });
+}
+
+export const HOOKS_GROUP = 'gets with hooks';
+
+const HOOKED_VALUE_BYTES = 100;
+/** More rounds than for other workloads, because the differences are small. */
+const HOOKED_ROUNDS_FACTOR = 3;
+
+/** The cost of hooks that nobody uses, and the cost of using them. */
+export function hookWorkloads({ inFlight, rounds, seconds, warmUpSeconds, firstWarmUp }: Settings): Workload[] {
+  const work: Work = { kind: 'get', valueBytes: HOOKED_VALUE_BYTES };
+  return inFlight[HOOKED_VALUE_BYTES].map(
+    (calls): Workload<HookedName> => ({
+      group: HOOKS_GROUP,
+      variant: inFlightVariant(calls),
+      competitors: HOOKED,
+      rounds: rounds * HOOKED_ROUNDS_FACTOR,
+      prepare: async (bench) => {
+        await putValues(bench, HOOKED_VALUE_BYTES);
+        if (bench.once('warm-up of hooks'))
+          await bench.performAll(HOOKED, { kind: 'calls', work, limits: firstWarmUp });
+        await bench.performAll(HOOKED, { kind: 'calls', work, limits: { inFlight: calls, seconds: warmUpSeconds } });
+      },
+      measure: (bench, client) => bench.perform(client, { kind: 'calls', work, limits: { inFlight: calls, seconds } }),
+    }),
+  );
+}
+
+export const LEASES_AND_LOCKS_GROUP = 'leases and locks';
+
+const KEEPALIVES_IN_FLIGHT = 16;
+const WITH_LOCKS = ['etcdwire', 'etcdwire over grpc-js', 'etcd3'] as const;
+
+/** Keepalives of a lease, and locks without other contenders. */
+export function leaseAndLockWorkloads(settings: Settings): Workload[] {
+  return [
+    leaseOrLock(`keepalive, ${KEEPALIVES_IN_FLIGHT} in flight`, 'lease', KEEPALIVES_IN_FLIGHT, CLIENTS, settings),
+    leaseOrLock('uncontended lock cycle', 'lock', 1, WITH_LOCKS, settings),
+  ];
+}
+
+function leaseOrLock(
+  variant: string,
+  kind: 'lease' | 'lock',
+  inFlight: number,
+  clients: readonly ClientName[],
+  { rounds, seconds, warmUpSeconds }: Settings,
+): Workload<ClientName> {
+  const work: Work = { kind };
+  return {
+    group: LEASES_AND_LOCKS_GROUP,
+    variant,
+    competitors: clients,
+    rounds,
+    prepare: (bench) =>
+      bench.performAll(clients, { kind: 'calls', work, limits: { inFlight, seconds: warmUpSeconds } }),
+    measure: (bench, client) => bench.perform(client, { kind: 'calls', work, limits: { inFlight, seconds } }),
+  };
+}
+
+export const HAND_OFFS_GROUP = 'hand-offs of a contended lock';
+export const CONTENDERS = [2, 10, 50] as const;
+
+/** Ways of waiting for a lock, by the names that the report shows. */
+const WAYS = { etcdwire: 'etcdwire', "wait of Go's client": 'go' } as const;
+
+export function contendersVariant(contenders: number): string {
+  return `${contenders} contenders`;
+}
+
+/** A lock that contenders in one process hand on, with two ways of waiting. */
+export function handOffWorkloads(settings: Settings): Workload[] {
+  const quiet = CONTENDERS.map((contenders) =>
+    handOffs(contendersVariant(contenders), { contenders, otherWrites: false }, settings),
+  );
+  if (!settings.otherWrites) return quiet;
+  return [...quiet, handOffs('10 contenders, with other writes', { contenders: 10, otherWrites: true }, settings)];
+}
+
+function handOffs(
+  variant: string,
+  options: Pick<HandOffs, 'contenders' | 'otherWrites'>,
+  { rounds, handOffSeconds: seconds }: Settings,
+): Workload<keyof typeof WAYS> {
+  const measure: Workload<keyof typeof WAYS>['measure'] = (bench, way) =>
+    bench.perform('etcdwire', { kind: 'hand-offs', handOffs: { way: WAYS[way], seconds, ...options } });
+  return {
+    group: HAND_OFFS_GROUP,
+    variant,
+    competitors: Object.keys(WAYS) as (keyof typeof WAYS)[],
+    rounds,
+    prepare: (bench) => measure(bench, 'etcdwire'),
+    measure,
+  };
 }

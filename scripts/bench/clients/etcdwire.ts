@@ -1,12 +1,12 @@
 import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, type ClientOptions, compare, type Keyspace, op, prefix } from '../../../src/index.js';
-import { type Contender, LEASE_TTL } from './contender.js';
+import { type BenchClient, LEASE_TTL } from './bench-client.js';
 
-export function openEtcdwire(options: ClientOptions): Contender {
-  return contenderOf(new Client(options));
+export function openEtcdwire(options: ClientOptions): BenchClient {
+  return benchClientOf(new Client(options));
 }
 
-export function contenderOf(client: Keyspace): Contender {
+export function benchClientOf(client: Keyspace): BenchClient {
   return {
     get: async (key) => (await client.get(key))?.value.length ?? 0,
     put: (key, value) => client.put(key, value),

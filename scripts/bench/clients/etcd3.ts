@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { Etcd3 } from 'etcd3';
-import { type Contender, LEASE_TTL, UNLIMITED_RESPONSES } from './contender.js';
+import { type BenchClient, LEASE_TTL, UNLIMITED_RESPONSES } from './bench-client.js';
 
-export function openEtcd3(endpoint: string): Contender {
+export function openEtcd3(endpoint: string): BenchClient {
   const client = new Etcd3({ hosts: endpoint, grpcOptions: UNLIMITED_RESPONSES });
   return {
     get: async (key) => (await client.get(key).buffer())?.length ?? 0,
@@ -20,7 +20,7 @@ export function openEtcd3(endpoint: string): Contender {
       if ('key' in watched) builder.key(watched.key);
       else builder.prefix(watched.prefix);
       if (startRevision !== undefined) builder.startRevision(String(startRevision));
-      // `create()` gives the watcher too late for events that come at once.
+      // `create()` resolves with the watcher too late to receive the first events.
       const watcher = builder.watcher();
       watcher.on('put', ({ value }) => onEvent(value));
       await once(watcher, 'connected');

@@ -2,19 +2,17 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
-import { METRICS, type Metric } from '../sample.js';
-import { spreadOf } from '../statistics.js';
-import { callGroup, inFlightVariant } from '../workloads/calls.js';
-import { COLD_START_GROUP } from '../workloads/cold-start.js';
-import { HAND_OFFS_GROUP, LOCKERS, lockersVariant } from '../workloads/hand-offs.js';
-import type { Outcome } from '../workloads/workload.js';
+import { METRICS, type Metric, spreadOf } from './metrics.js';
+import type { Outcome } from './workload.js';
+import { CONTENDERS, callGroup, contendersVariant, HAND_OFFS_GROUP, inFlightVariant } from './workloads/calls.js';
+import { COLD_START_GROUP } from './workloads/start-and-memory.js';
 
 interface Plot {
   readonly file: string;
   readonly title: string;
   readonly group: string;
   readonly metric: Metric;
-  /** Those to show, in their order; default all. */
+  /** The variants to show, in this order. Default: all. */
   readonly variants?: string[];
 }
 
@@ -22,7 +20,7 @@ const CALLS_IN_FLIGHT = [1, 16, 128, 512].map(inFlightVariant);
 const PLOTS: readonly Plot[] = [
   {
     file: 'get-rate',
-    title: 'Gets a second, values of 100 bytes',
+    title: 'Gets per second, values of 100 bytes',
     group: callGroup('get', 100),
     metric: 'rate',
     variants: CALLS_IN_FLIGHT,
@@ -36,22 +34,22 @@ const PLOTS: readonly Plot[] = [
   },
   {
     file: 'put-rate',
-    title: 'Puts a second, values of 100 bytes',
+    title: 'Puts per second, values of 100 bytes',
     group: callGroup('put', 100),
     metric: 'rate',
     variants: CALLS_IN_FLIGHT,
   },
   {
     file: 'hand-offs',
-    title: 'Hand-offs of a lock a second',
+    title: 'Hand-offs of a lock per second',
     group: HAND_OFFS_GROUP,
     metric: 'rate',
-    variants: LOCKERS.map(lockersVariant),
+    variants: CONTENDERS.map(contendersVariant),
   },
-  { file: 'cold-start', title: 'Cold start less an empty Node, ms', group: COLD_START_GROUP, metric: 'netStartMs' },
+  { file: 'cold-start', title: 'Cold start without Node.js itself, ms', group: COLD_START_GROUP, metric: 'netStartMs' },
 ];
 
-/** Readable on white and on black, for the background is that of the page. */
+/** Readable on white and on black, because the plots have no background of their own. */
 const INK = '#768390';
 const WHISKER = '#59636e';
 const COLORS: Readonly<Record<string, string>> = {
@@ -59,19 +57,19 @@ const COLORS: Readonly<Record<string, string>> = {
   'etcdwire over grpc-js': '#8256d0',
   etcd3: '#d4772c',
   'bare grpc-js': '#afb8c1',
-  'the way Go waits': '#2da44e',
+  "wait of Go's client": '#2da44e',
 };
 
 interface Bar {
   readonly variant: string;
-  readonly contender: string;
+  readonly competitor: string;
   readonly median: number;
   readonly min: number;
   readonly max: number;
   readonly label: string;
 }
 
-/** Writes those plots for which there are numbers. */
+/** Writes the plots of the workloads that the run measured. */
 export async function writePlots(folder: string, outcomes: readonly Outcome[]): Promise<void> {
   mkdirSync(folder, { recursive: true });
   for (const plot of PLOTS) {
@@ -85,19 +83,19 @@ export async function writePlots(folder: string, outcomes: readonly Outcome[]): 
 
 function barsOf({ group, metric, variants }: Plot, outcomes: readonly Outcome[]): Bar[] {
   return outcomes.flatMap((outcome) => {
-    const { variant, contender, samples } = outcome;
+    const { variant, competitor, samples } = outcome;
     const spread = spreadOf(samples, metric);
     if (outcome.group !== group || spread === undefined || variants?.includes(variant) === false) return [];
     const digits = spread.median < 10 ? METRICS[metric].digits : 0;
     return [
-      { variant, contender, ...spread, label: spread.median.toLocaleString('en', { maximumFractionDigits: digits }) },
+      { variant, competitor, ...spread, label: spread.median.toLocaleString('en', { maximumFractionDigits: digits }) },
     ];
   });
 }
 
-/** For each variant its bars, with a line from the least to the most. */
+/** Bars for each variant, with a line from the minimum to the maximum. */
 function specOf({ title, variants }: Plot, bars: readonly Bar[]): TopLevelSpec {
-  const contenders = [...new Set(bars.map(({ contender }) => contender))];
+  const competitors = [...new Set(bars.map(({ competitor }) => competitor))];
   const one = new Set(bars.map(({ variant }) => variant)).size === 1;
   return {
     title: { text: title, anchor: 'start', offset: 12 },
@@ -113,16 +111,16 @@ function specOf({ title, variants }: Plot, bars: readonly Bar[]): TopLevelSpec {
     spec: {
       width: 520,
       height: { step: 20 },
-      encoding: { y: { field: 'contender', type: 'nominal', sort: contenders, axis: { title: null, ticks: false } } },
+      encoding: { y: { field: 'competitor', type: 'nominal', sort: competitors, axis: { title: null, ticks: false } } },
       layer: [
         {
           mark: { type: 'bar', height: 14, cornerRadiusEnd: 2 },
           encoding: {
             x: { field: 'median', type: 'quantitative', axis: { title: null, tickCount: 5 } },
             color: {
-              field: 'contender',
+              field: 'competitor',
               type: 'nominal',
-              scale: { domain: contenders, range: contenders.map((contender) => COLORS[contender] ?? INK) },
+              scale: { domain: competitors, range: competitors.map((competitor) => COLORS[competitor] ?? INK) },
               legend: null,
             },
           },

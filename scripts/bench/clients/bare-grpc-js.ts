@@ -9,10 +9,10 @@ import {
 import { methods } from '../../../src/gen/methods.js';
 import { type Codec, decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
-import { type Contender, LEASE_TTL, type OnEvent, UNLIMITED_RESPONSES } from './contender.js';
+import { type BenchClient, LEASE_TTL, type OnEvent, UNLIMITED_RESPONSES } from './bench-client.js';
 
-/** grpc-js and the generated codecs alone: what a client over grpc-js cannot be faster than. */
-export function openBareGrpcJs(endpoint: string): Contender {
+/** grpc-js with the generated codecs and nothing else. No client over grpc-js can be faster. */
+export function openBareGrpcJs(endpoint: string): BenchClient {
   const client = new Client(new URL(endpoint).host, credentials.createInsecure(), UNLIMITED_RESPONSES);
   const call = <Request, Response>(method: Method<Request, Response>, request: Init<Request>): Promise<Response> =>
     new Promise((resolve, reject) => {
@@ -68,7 +68,7 @@ export function openBareGrpcJs(endpoint: string): Contender {
   };
 }
 
-/** All watches over one stream. The server answers creations in their order. */
+/** All watches on one stream. The server confirms creations in the order of the requests. */
 class Watches {
   readonly #stream: ClientDuplexStream<Init<WatchRequest>, WatchResponse>;
   readonly #creating: ((watchId: bigint) => void)[] = [];

@@ -1,0 +1,245 @@
+import { createHistogram } from 'node:perf_hooks';
+import { sharedClockMs } from '../../shared-clock.js';
+import type { BenchClient } from '../clients/bench-client.js';
+import type { Sample } from '../metrics.js';
+import type { HandOffs } from './hand-offs.js';
+
+/** One kind of call, which a task repeats. */
+export type Work =
+  | { readonly kind: 'get' | 'put' | 'txn'; readonly valueBytes: number }
+  | { readonly kind: 'scan'; readonly prefix: string; readonly keys: number }
+  | { readonly kind: 'catch-up'; readonly prefix: string; readonly startRevision: bigint; readonly events: number }
+  | { readonly kind: 'lease' | 'lock' };
+
+/** A message to the process of a client. */
+export type Task =
+  | { readonly kind: 'calls'; readonly work: Work; readonly limits: Limits }
+  /** Opens one watcher of all keys with the prefix, or, for several watchers, one for each key. */
+  | { readonly kind: 'open-watchers'; readonly prefix: string; readonly watchers: number }
+  | { readonly kind: 'close-watchers' }
+  /** Starts to measure the events of the watchers. */
+  | { readonly kind: 'expect-events'; readonly events: number }
+  /** The answer follows once the watchers have received all expected events. */
+  | { readonly kind: 'await-events' }
+  /** Writes keys, so that watchers in another process receive events. */
+  | { readonly kind: 'write-events'; readonly prefix: string; readonly events: number; readonly keys: number }
+  | { readonly kind: 'footprint' }
+  | { readonly kind: 'hand-offs'; readonly handOffs: HandOffs };
+
+/** The answer of the process to one task. */
+export type Answer = { readonly sample: Sample } | { readonly error: string };
+
+/** Number of keys that calls use in turn. It is constant, so that the store does not grow with the number of calls. */
+const CALLED_KEYS = 128;
+
+/** The keys of calls with values of one size. */
+export function calledKeys(valueBytes: number): string[] {
+  return Array.from({ length: CALLED_KEYS }, (_, index) => `bench/called/${valueBytes}/${index}`);
+}
+
+const NS_PER_MS = 1e6;
+/** The 99th percentile of fewer values says nothing. */
+const MIN_LAPS_FOR_P99 = 100;
+
+/** Measures rate, CPU time and latencies from its construction on. */
+export class Stopwatch {
+  readonly #latencies = createHistogram();
+  readonly #startMs = performance.now();
+  readonly #startCpu = process.cpuUsage();
+
+  /** Records the duration of one operation. This takes about 30 ns. */
+  lap(ms: number): void {
+    this.#latencies.record(Math.max(1, Math.round(ms * NS_PER_MS)));
+  }
+
+  /** The sample for this number of operations, from the start until now. */
+  sample(operations: number): Sample {
+    const elapsedMs = performance.now() - this.#startMs;
+    const { user, system } = process.cpuUsage(this.#startCpu);
+    const rates = { rate: (operations / elapsedMs) * 1_000, cpuUs: (user + system) / operations };
+    if (this.#latencies.count === 0) return rates;
+    const p50Ms = this.#latencies.percentile(50) / NS_PER_MS;
+    if (this.#latencies.count < MIN_LAPS_FOR_P99) return { ...rates, p50Ms };
+    return { ...rates, p50Ms, p99Ms: this.#latencies.percentile(99) / NS_PER_MS };
+  }
+}
+
+export interface Calls {
+  /** Makes one call. `index` counts from 0. */
+  readonly call: (index: number) => Promise<unknown>;
+  /** One call may read thousands of keys, which count as one operation each. */
+  readonly operationsPerCall: number;
+}
+
+export interface Limits {
+  /** Number of concurrent calls. */
+  readonly inFlight: number;
+  /** Default: no limit. */
+  readonly seconds?: number | undefined;
+  /** Default: no limit. */
+  readonly calls?: number | undefined;
+}
+
+/** Keeps `inFlight` calls running until a limit is reached: each response is followed by the next call. */
+export async function measureCalls({ call, operationsPerCall }: Calls, limits: Limits): Promise<Sample> {
+  const { inFlight, seconds = Number.POSITIVE_INFINITY, calls = Number.POSITIVE_INFINITY } = limits;
+  let made = 0;
+  const stopwatch = new Stopwatch();
+  const deadline = performance.now() + seconds * 1_000;
+  const loop = async (): Promise<void> => {
+    let startedAt = performance.now();
+    while (startedAt < deadline && made < calls) {
+      await call(made++);
+      const endedAt = performance.now();
+      stopwatch.lap(endedAt - startedAt);
+      startedAt = endedAt;
+    }
+  };
+  await Promise.all(Array.from({ length: inFlight }, loop));
+  return stopwatch.sample(made * operationsPerCall);
+}
+
+/** Prepares calls of one kind. Each call checks its result. */
+export async function callsOf(work: Work, client: BenchClient): Promise<Calls> {
+  switch (work.kind) {
+    case 'get':
+    case 'put':
+    case 'txn':
+      return { call: keyCall(work.kind, work.valueBytes, client), operationsPerCall: 1 };
+    case 'scan': {
+      const call = async (): Promise<void> => check(await client.scan(work.prefix), work.keys);
+      return { call, operationsPerCall: work.keys };
+    }
+    case 'catch-up':
+      return { call: () => catchUp(work, client), operationsPerCall: work.events };
+    case 'lease':
+      return { call: await client.lease(), operationsPerCall: 1 };
+    case 'lock': {
+      const cycle = await client.lock?.(`bench/lock/${process.pid}`);
+      if (cycle === undefined) throw new Error('this client has no locks');
+      return { call: cycle, operationsPerCall: 1 };
+    }
+  }
+}
+
+function keyCall(kind: 'get' | 'put' | 'txn', valueBytes: number, client: BenchClient): Calls['call'] {
+  const keys = calledKeys(valueBytes);
+  const value = Buffer.alloc(valueBytes, 'v');
+  const keyAt = (index: number): string => keys[index % keys.length] as string;
+  if (kind === 'put') return (index) => client.put(keyAt(index), value);
+  if (kind === 'txn') return async (index) => check(await client.txn(keyAt(index), value), true);
+  return async (index) => check(await client.get(keyAt(index)), valueBytes);
+}
+
+/** Creates a watch that starts at a past revision, and waits for all events up to the present. */
+async function catchUp(work: Extract<Work, { kind: 'catch-up' }>, client: BenchClient): Promise<void> {
+  const { prefix, startRevision, events } = work;
+  let seen = 0;
+  let done = (): void => {};
+  const all = new Promise<void>((resolve) => {
+    done = resolve;
+  });
+  const onEvent = (): void => {
+    seen += 1;
+    if (seen === events) done();
+  };
+  const close = await client.watch({ prefix }, onEvent, startRevision);
+  await all;
+  await close();
+  check(seen, events);
+}
+
+function check<T>(got: T, expected: T): void {
+  if (got !== expected) throw new Error(`wrong result: got ${got}, expected ${expected}`);
+}
+
+/** Length of the watched values in bytes. The first eight bytes hold the time of the put. */
+const EVENT_VALUE_BYTES = 100;
+const WRITES_IN_FLIGHT = 64;
+/** The latency of one event in eight is measured, because reading the clock takes time. */
+const EVENTS_PER_LAP = 8;
+
+interface Measurement {
+  readonly expected: number;
+  readonly stopwatch: Stopwatch;
+  readonly finish: (sample: Sample) => void;
+  seen: number;
+}
+
+/** The watchers of one process and the measurement of their events. */
+export class LiveEvents {
+  readonly #client: BenchClient;
+  #closers: (() => Promise<unknown>)[] = [];
+  #measurement: Measurement | undefined;
+  #measured: Promise<Sample> | undefined;
+
+  constructor(client: BenchClient) {
+    this.#client = client;
+  }
+
+  async open(prefix: string, watchers: number): Promise<void> {
+    const onEvent = (value: Uint8Array): void => this.#receive(value);
+    const ranges =
+      watchers === 1
+        ? [{ prefix }]
+        : Array.from({ length: watchers }, (_, index) => ({ key: watchedKey(prefix, index) }));
+    this.#closers = await Promise.all(ranges.map((range) => this.#client.watch(range, onEvent)));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#closers.splice(0).map((close) => close()));
+  }
+
+  expect(expected: number): void {
+    this.#measured = new Promise((finish) => {
+      this.#measurement = { expected, stopwatch: new Stopwatch(), finish, seen: 0 };
+    });
+  }
+
+  /** Resolves once the watchers have received all expected events. */
+  measured(): Promise<Sample> {
+    return this.#measured ?? Promise.reject(new Error('no events are expected'));
+  }
+
+  #receive(value: Uint8Array): void {
+    const measurement = this.#measurement;
+    if (measurement === undefined) return;
+    if (measurement.seen % EVENTS_PER_LAP === 0) {
+      measurement.stopwatch.lap(sharedClockMs() - new DataView(value.buffer, value.byteOffset).getFloat64(0));
+    }
+    measurement.seen += 1;
+    if (measurement.seen === measurement.expected) measurement.finish(measurement.stopwatch.sample(measurement.seen));
+  }
+}
+
+/** Makes single puts to the keys of all watchers in turn. */
+export async function writeEvents(client: BenchClient, prefix: string, events: number, keys: number): Promise<void> {
+  let made = 0;
+  const loop = async (): Promise<void> => {
+    while (made < events) {
+      const key = watchedKey(prefix, made++ % keys);
+      const value = Buffer.alloc(EVENT_VALUE_BYTES);
+      value.writeDoubleBE(sharedClockMs());
+      await client.put(key, value);
+    }
+  };
+  await Promise.all(Array.from({ length: WRITES_IN_FLIGHT }, loop));
+}
+
+function watchedKey(prefix: string, index: number): string {
+  return `${prefix}${index}`;
+}
+
+const BYTES_PER_KB = 1_000;
+/** A second collection may free objects that the first one only made unreachable. */
+const COLLECTIONS = 3;
+
+/** The memory of this process after garbage collections. Node.js must run with --expose-gc. */
+export async function footprint(): Promise<Sample> {
+  for (let pass = 0; pass < COLLECTIONS; pass += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    globalThis.gc?.();
+  }
+  const { heapUsed, external, rss } = process.memoryUsage();
+  return { heapKb: (heapUsed + external) / BYTES_PER_KB, rssKb: rss / BYTES_PER_KB };
+}

@@ -1,0 +1,40 @@
+/** The range of a watch: one key, or all keys with a prefix. */
+type Watched = { readonly key: string } | { readonly prefix: string };
+
+/** Called with the value of each event. */
+export type OnEvent = (value: Uint8Array) => void;
+
+/**
+ * A client as the benchmark uses it. Each method makes the call that an experienced user of the client would write, and
+ * reads from the result what such a program would read. A method is missing where the client has no such feature.
+ */
+export interface BenchClient {
+  /** Resolves with the length of the value in bytes. */
+  get(key: string): Promise<number>;
+  put(key: string, value: Buffer): Promise<unknown>;
+  /** Puts the value if the key exists. Resolves with true if it did. */
+  txn(key: string, value: Buffer): Promise<boolean>;
+  /** Reads all keys with the prefix, with their values. Resolves with their number. */
+  scan(prefix: string): Promise<number>;
+  /** Resolves once the server has created the watch, with a function that cancels it. Reports events of puts only. */
+  watch(watched: Watched, onEvent: OnEvent, startRevision?: bigint): Promise<() => Promise<unknown>>;
+  /** Grants a lease. Resolves with a function that renews it once. */
+  lease(): Promise<() => Promise<unknown>>;
+  /** Resolves with a function that takes the lock, for which nobody else waits, and releases it. */
+  lock?(name: string): Promise<() => Promise<unknown>>;
+}
+
+/** An option of grpc-js. Its default limit of 4 MB is less than the response of a get of 100,000 keys. */
+export const UNLIMITED_RESPONSES = { 'grpc.max_receive_message_length': -1 } as const;
+
+/** Seconds. The lease must not expire during a run, because nothing renews it. */
+export const LEASE_TTL = 600;
+
+/** The clients, by the names that the report shows. */
+export const CLIENTS = ['etcdwire', 'etcdwire over grpc-js', 'etcd3', 'bare grpc-js'] as const;
+
+/** Variants of etcdwire, built from the same sources, that differ in their hooks. */
+export const HOOKED = ['without hooks', 'hooks unused', 'an interceptor', 'a subscriber'] as const;
+export type HookedName = (typeof HOOKED)[number];
+
+export type ClientName = (typeof CLIENTS)[number] | HookedName;

@@ -1,2 +1,0 @@
-// What Node.js itself needs to start and to end.
-process.exit();

@@ -1,0 +1,42 @@
+/** What a run can measure: the heading of each metric and how many digits the report shows. */
+export const METRICS = {
+  /** Operations per second. */
+  rate: { heading: 'rate /s', digits: 0 },
+  /** User and system time of the client's process, in microseconds per operation. */
+  cpuUs: { heading: 'CPU µs/op', digits: 1 },
+  p50Ms: { heading: 'p50 ms', digits: 2 },
+  p99Ms: { heading: 'p99 ms', digits: 2 },
+  /** From the start of a process to its exit after the first response. */
+  startMs: { heading: 'total ms', digits: 0 },
+  /** `startMs` minus the time that Node.js needs for an empty program. */
+  netStartMs: { heading: 'without Node.js ms', digits: 0 },
+  /** The JavaScript heap and the memory outside of it that belongs to it, after a garbage collection. */
+  heapKb: { heading: 'heap kB', digits: 1 },
+  rssKb: { heading: 'resident kB', digits: 1 },
+  heapGrowthKb: { heading: 'heap growth kB', digits: 1 },
+  rssGrowthKb: { heading: 'resident growth kB', digits: 1 },
+} as const;
+export type Metric = keyof typeof METRICS;
+
+/** The result of one competitor in one round of one workload. */
+export type Sample = Readonly<Partial<Record<Metric, number>>>;
+
+/** The summary of one metric over several rounds. */
+interface Spread {
+  readonly median: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+/** Returns undefined if no sample has the metric. */
+export function spreadOf(samples: readonly Sample[], metric: Metric): Spread | undefined {
+  const values = samples
+    .map((sample) => sample[metric])
+    .filter((value) => value !== undefined)
+    .sort((a, b) => a - b);
+  const [min] = values;
+  const max = values.at(-1);
+  if (min === undefined || max === undefined) return undefined;
+  const middle = values.slice(Math.ceil(values.length / 2) - 1, Math.floor(values.length / 2) + 1);
+  return { median: middle.reduce((sum, value) => sum + value, 0) / middle.length, min, max };
+}

@@ -1,0 +1,196 @@
+import { METRICS, type Metric, type Sample, spreadOf } from './metrics.js';
+import type { Outcome, Results, Workload } from './workload.js';
+import { callGroup, HAND_OFFS_GROUP, HOOKS_GROUP, inFlightVariant, LEASES_AND_LOCKS_GROUP } from './workloads/calls.js';
+import { COLD_START_GROUP, COLD_START_VARIANT, MEMORY_GROUP } from './workloads/start-and-memory.js';
+import {
+  CATCH_UP_VARIANT,
+  LIVE_EVENTS_GROUP,
+  MANY_KEYS_GROUP,
+  ONE_WATCHER_VARIANT,
+  SCAN_VARIANT,
+} from './workloads/watches-and-scans.js';
+
+/** What a reader needs to know about the table of each group. */
+const NOTES: Readonly<Record<string, string>> = {
+  [COLD_START_GROUP]:
+    'The time from the start of a process that imports the client and makes one get until the process exits right after ' +
+    'the response. Each round starts every program once.',
+  [LEASES_AND_LOCKS_GROUP]:
+    'A keepalive is one renewal with `keepAliveOnce` (etcd3: `keepaliveOnce`), on a stream of its own with every client. ' +
+    'A lock cycle takes a lock and releases it. etcdwire uses an open session. etcd3 grants a lease for each lock, because ' +
+    'it has no other way. Bare grpc-js has no locks.',
+  [HAND_OFFS_GROUP]:
+    'All contenders run in one process, each with a client and a session of its own. The percentiles are of the time that ' +
+    'a contender waits for the lock. etcd3 is missing because its lock does not wait.',
+  [HOOKS_GROUP]:
+    'etcdwire only, in three times as many rounds. "Without hooks" is a client built from the same sources without ' +
+    'interceptors and diagnostics channels. "Hooks unused" is the client as published. The interceptor passes each call ' +
+    'on. The subscriber listens to `etcdwire:call:start` and `etcdwire:call:end` and does nothing.',
+  [LIVE_EVENTS_GROUP]:
+    'Each event is one put of 100 bytes. etcdwire makes the puts in another process, 64 at a time. CPU is that of the ' +
+    'watching process. The percentiles are of the time from before the put until after its event. The rate is that of ' +
+    'the puts, as long as the client keeps up.',
+  [MANY_KEYS_GROUP]:
+    'An operation is a key or an event of 100 bytes. The percentiles are of the whole scan or watch. etcd3 and bare ' +
+    'grpc-js read all keys with one response, for which the limit of 4 MB of grpc-js is lifted. The server starts to ' +
+    'send past events up to 100 ms after a watch is created, and then sends 1,000 revisions of a watch every 100 ms.',
+  [MEMORY_GROUP]:
+    'Measured after garbage collection. "heap" includes buffers outside of the JavaScript heap. Each client runs in a new ' +
+    'process, and growth is counted after its first 1,000 gets. For the rows per watcher, growth is divided by the number ' +
+    'of watchers; the other columns are of the whole process.',
+};
+
+/** By how much etcdwire should be better than the npm package etcd3. */
+interface Target {
+  readonly what: string;
+  readonly workload: Pick<Workload, 'group' | 'variant'>;
+  readonly metric: Metric;
+  /** For a rate: at least this multiple. For any other metric: at most this fraction. */
+  readonly factor: number;
+}
+
+const gets = (inFlight: number): Target['workload'] => ({
+  group: callGroup('get', 100),
+  variant: inFlightVariant(inFlight),
+});
+const puts = (inFlight: number): Target['workload'] => ({
+  group: callGroup('put', 100),
+  variant: inFlightVariant(inFlight),
+});
+
+const TARGETS: readonly Target[] = [
+  { what: 'gets per second, 128 in flight', workload: gets(128), metric: 'rate', factor: 5 },
+  { what: 'CPU per get, 128 in flight', workload: gets(128), metric: 'cpuUs', factor: 1 / 8 },
+  { what: 'puts per second, 128 in flight', workload: puts(128), metric: 'rate', factor: 3.5 },
+  { what: 'puts per second, 512 in flight', workload: puts(512), metric: 'rate', factor: 5 },
+  { what: 'gets per second, 1 in flight', workload: gets(1), metric: 'rate', factor: 1.8 },
+  {
+    what: 'events per second of a watch in the past',
+    workload: { group: MANY_KEYS_GROUP, variant: CATCH_UP_VARIANT },
+    metric: 'rate',
+    factor: 3,
+  },
+  {
+    what: 'keys per second of a scan',
+    workload: { group: MANY_KEYS_GROUP, variant: SCAN_VARIANT },
+    metric: 'rate',
+    factor: 3,
+  },
+  {
+    what: 'CPU per live watch event',
+    workload: { group: LIVE_EVENTS_GROUP, variant: ONE_WATCHER_VARIANT },
+    metric: 'cpuUs',
+    factor: 1 / 3,
+  },
+  {
+    what: 'cold start without Node.js itself',
+    workload: { group: COLD_START_GROUP, variant: COLD_START_VARIANT },
+    metric: 'netStartMs',
+    factor: 1 / 5,
+  },
+];
+
+export interface Verdict {
+  readonly what: string;
+  readonly metric: Metric;
+  readonly factor: number;
+  /** The median of etcdwire divided by the median of etcd3. */
+  readonly ratio: number;
+  readonly met: boolean;
+}
+
+/** Compares the results with the targets. Leaves out targets that the run did not measure for both clients. */
+export function verdictsOn(outcomes: readonly Outcome[]): Verdict[] {
+  return TARGETS.flatMap(({ what, workload: { group, variant }, metric, factor }) => {
+    const medianOf = (client: string): number | undefined => {
+      const outcome = outcomes.find(
+        (candidate) => candidate.group === group && candidate.variant === variant && candidate.competitor === client,
+      );
+      return spreadOf(outcome?.samples ?? [], metric)?.median;
+    };
+    const [etcdwire, etcd3] = [medianOf('etcdwire'), medianOf('etcd3')];
+    if (etcdwire === undefined || etcd3 === undefined) return [];
+    const ratio = etcdwire / etcd3;
+    return [{ what, metric, factor, ratio, met: metric === 'rate' ? ratio >= factor : ratio <= factor }];
+  });
+}
+
+/** The whole report in Markdown. */
+export function reportOn(
+  results: Results,
+  verdicts: readonly Verdict[],
+  { colors }: { readonly colors: boolean },
+): string {
+  const { etcd, node, cpu, cpus, date, settings, outcomes } = results;
+  const about =
+    `etcd ${etcd ?? 'of ETCD_ENDPOINTS'}, one member; Node.js ${node}; ${cpus} × ${cpu ?? 'CPU'}; ${date.slice(0, 10)}. ` +
+    `Each cell is the median of ${settings.rounds} rounds of ${settings.seconds} s, followed by the minimum and the maximum.`;
+  const caution = settings.quick ? ['This was a quick run. Its numbers are not reliable.', ''] : [];
+  const targets = verdicts.length === 0 ? [] : [targetTable(verdicts, colors)];
+  return [about, '', ...caution, groupTables(outcomes), ...targets].join('\n');
+}
+
+function groupTables(outcomes: readonly Outcome[]): string {
+  const groups = [...new Set(outcomes.map(({ group }) => group))];
+  return groups
+    .map((group) =>
+      groupTable(
+        group,
+        outcomes.filter((outcome) => outcome.group === group),
+      ),
+    )
+    .join('\n');
+}
+
+function groupTable(group: string, outcomes: readonly Outcome[]): string {
+  const metrics = (Object.keys(METRICS) as Metric[]).filter((metric) =>
+    outcomes.some(({ samples }) => samples.some((sample) => sample[metric] !== undefined)),
+  );
+  const rows = outcomes.map(({ variant, competitor, samples, failure }) => [
+    variant,
+    competitor,
+    ...(failure === undefined ? metrics.map((metric) => cell(samples, metric)) : [`failed: ${failure.split('\n')[0]}`]),
+  ]);
+  const note = NOTES[group];
+  return [
+    `### ${group}`,
+    '',
+    ...markdown(['', 'client', ...metrics.map((metric) => METRICS[metric].heading)], rows),
+    ...(note === undefined ? [] : ['', note]),
+    '',
+  ].join('\n');
+}
+
+function cell(samples: readonly Sample[], metric: Metric): string {
+  const spread = spreadOf(samples, metric);
+  if (spread === undefined) return '';
+  const [median, min, max] = [spread.median, spread.min, spread.max].map((value) =>
+    text(value, METRICS[metric].digits),
+  );
+  return samples.length === 1 ? `${median}` : `${median} (${min}–${max})`;
+}
+
+/** The table of targets and measured ratios. */
+function targetTable(verdicts: readonly Verdict[], colors: boolean): string {
+  const rows = verdicts.map(({ what, metric, factor, ratio, met }) => [
+    what,
+    metric === 'rate' ? `at least ${factor} ×` : `at most 1/${text(1 / factor, 0)}`,
+    metric === 'rate' ? `${text(ratio, 2)} ×` : `1/${text(1 / ratio, 2)}`,
+    colors ? `\x1b[${met ? 32 : 31}m${verdictText(met)}\x1b[39m` : verdictText(met),
+  ]);
+  return ['### etcdwire compared with etcd3', '', ...markdown(['', 'target', 'measured', ''], rows), ''].join('\n');
+}
+
+function verdictText(met: boolean): string {
+  return met ? 'met' : 'missed';
+}
+
+function text(value: number, digits: number): string {
+  return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** The first two columns are text, and the others are numbers. */
+function markdown(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(headings), `|---|---|${'---:|'.repeat(headings.length - 2)}`, ...rows.map(line)];
+}

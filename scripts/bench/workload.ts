@@ -1,0 +1,152 @@
+import { Presets, SingleBar } from 'cli-progress';
+import type { Sample } from './metrics.js';
+import type { Bench } from './processes.js';
+import type { Settings } from './settings.js';
+
+/** One measurement, with every competitor that takes part in it: a client, or one variant of a client. */
+export interface Workload<Competitor extends string = string> {
+  /** The table of the report that shows the workload. */
+  readonly group: string;
+  /** The name of the workload within its group. */
+  readonly variant: string;
+  readonly competitors: readonly Competitor[];
+  readonly rounds: number;
+  /** All competitors run at once in each round, because they do not disturb each other. Default: one after the other. */
+  readonly concurrent?: boolean;
+  /** Writes the data and warms all competitors up. */
+  prepare?(bench: Bench): Promise<unknown>;
+  measure(bench: Bench, competitor: Competitor): Promise<Sample>;
+  afterRound?(bench: Bench): Promise<unknown>;
+  finish?(bench: Bench): Promise<unknown>;
+  /** Adds metrics that follow from the samples of all rounds together. */
+  conclude?(outcomes: readonly Outcome[]): Outcome[];
+}
+
+/** The result of one competitor in one workload. */
+export interface Outcome extends Pick<Workload, 'group' | 'variant'> {
+  readonly competitor: string;
+  /** One sample for each round, in order. */
+  readonly samples: readonly Sample[];
+  /** Why samples are missing. */
+  readonly failure?: string;
+}
+
+/** The result of a run and the machine that it ran on. */
+export interface Results {
+  /** The version of etcd. Undefined for a server that ETCD_ENDPOINTS names. */
+  readonly etcd: string | undefined;
+  readonly node: string;
+  /** The model of the machine's processors. */
+  readonly cpu: string | undefined;
+  readonly cpus: number;
+  /** When the run started. */
+  readonly date: string;
+  readonly settings: Settings;
+  readonly outcomes: readonly Outcome[];
+}
+
+export function nameOf({ group, variant }: Pick<Workload, 'group' | 'variant'>): string {
+  return `${group}, ${variant}`;
+}
+
+/**
+ * Runs workloads one after the other. The competitors take turns in each round, and each round starts with another
+ * competitor. A competitor that fails drops out of the workload; the others continue.
+ */
+export async function runWorkloads(
+  bench: Bench,
+  workloads: readonly Workload[],
+  progress: Progress,
+): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (const workload of workloads) outcomes.push(...(await runWorkload(bench, workload, progress)));
+  return outcomes;
+}
+
+async function runWorkload(bench: Bench, workload: Workload, progress: Progress): Promise<Outcome[]> {
+  const { group, variant, competitors, rounds, concurrent = false, conclude = (outcomes) => [...outcomes] } = workload;
+  const name = nameOf(workload);
+  const samples = new Map<string, Sample[]>(competitors.map((competitor) => [competitor, []]));
+  const failures = new Map<string, string>();
+  const measure = async (competitor: string, round: number): Promise<void> => {
+    if (!failures.has(competitor)) {
+      progress.at(name, round, rounds, concurrent ? undefined : competitor);
+      try {
+        samples.get(competitor)?.push(await workload.measure(bench, competitor));
+      } catch (error) {
+        failures.set(competitor, messageOf(error));
+      }
+    }
+    progress.step();
+  };
+  progress.at(name, 0, rounds, undefined);
+  try {
+    await workload.prepare?.(bench);
+  } catch (error) {
+    for (const competitor of competitors) failures.set(competitor, messageOf(error));
+  }
+  for (let round = 1; round <= rounds; round += 1) {
+    const first = (round - 1) % competitors.length;
+    const order = [...competitors.slice(first), ...competitors.slice(0, first)];
+    if (concurrent) await Promise.all(order.map((competitor) => measure(competitor, round)));
+    else for (const competitor of order) await measure(competitor, round);
+    await workload.afterRound?.(bench);
+  }
+  await workload.finish?.(bench);
+  return conclude(
+    competitors.map((competitor) => {
+      const failure = failures.get(competitor);
+      const outcome = { group, variant, competitor, samples: samples.get(competitor) ?? [] };
+      return failure === undefined ? outcome : { ...outcome, failure };
+    }),
+  );
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Shows the progress of a run on stderr. */
+export interface Progress {
+  /** Round 0 is the preparation. */
+  at(workload: string, round: number, rounds: number, competitor: string | undefined): void;
+  step(): void;
+  stop(): void;
+}
+
+/** Shows a bar on a terminal and otherwise prints one line for each round. */
+export function startProgress(workloads: readonly Workload[]): Progress {
+  const steps = workloads.reduce((sum, { competitors, rounds }) => sum + competitors.length * rounds, 0);
+  return process.stderr.isTTY ? progressBar(steps) : progressLines();
+}
+
+function progressBar(steps: number): Progress {
+  const format = '{bar} {percentage}% {duration_formatted}  {what}';
+  // Two frames a second, because drawing takes time on the machine that is measured.
+  const options = { format, fps: 2, hideCursor: true, clearOnComplete: true, stream: process.stderr };
+  const bar = new SingleBar(options, Presets.shades_classic);
+  bar.start(steps, 0, { what: '' });
+  return {
+    at: (workload, round, rounds, competitor) =>
+      bar.update({ what: [workload, roundText(round, rounds), competitor].filter(Boolean).join(', ') }),
+    step: () => bar.increment(),
+    stop: () => bar.stop(),
+  };
+}
+
+function progressLines(): Progress {
+  let last = '';
+  return {
+    at: (workload, round, rounds) => {
+      const line = `${workload}, ${roundText(round, rounds)}`;
+      if (line !== last) process.stderr.write(`${line}\n`);
+      last = line;
+    },
+    step: () => {},
+    stop: () => {},
+  };
+}
+
+function roundText(round: number, rounds: number): string {
+  return round === 0 ? 'preparation' : `round ${round} of ${rounds}`;
+}

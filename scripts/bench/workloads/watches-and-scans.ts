@@ -1,0 +1,132 @@
+import { op } from '../../../src/index.js';
+import type { Task, Work } from '../child/tasks.js';
+import { CLIENTS, type ClientName } from '../clients/bench-client.js';
+import type { Bench } from '../processes.js';
+import type { Settings } from '../settings.js';
+import type { Workload } from '../workload.js';
+
+export const LIVE_EVENTS_GROUP = 'live watch events';
+export const ONE_WATCHER_VARIANT = '1 watcher';
+
+/** Number of keys that the writer puts. With many watchers each watches one of them. */
+const WATCHED_KEYS = 1_000;
+
+/** Watches while another process, the same one for all clients, puts keys. */
+export function liveEventWorkloads(settings: Settings): Workload[] {
+  return [
+    liveEvents(ONE_WATCHER_VARIANT, 1, settings),
+    liveEvents(`${WATCHED_KEYS.toLocaleString('en')} watchers on one stream`, WATCHED_KEYS, settings),
+  ];
+}
+
+function liveEvents(variant: string, watchers: number, { rounds, liveEvents: events }: Settings): Workload<ClientName> {
+  /** Each client has its own prefix, because the watches of all clients stay open between rounds. */
+  const prefixOf = (client: ClientName): string => `bench/watched/${watchers}/${client}/`;
+  const measure: Workload<ClientName>['measure'] = async (bench, client) => {
+    await bench.perform(client, { kind: 'expect-events', events });
+    const seen = bench.perform(client, { kind: 'await-events' });
+    const prefix = prefixOf(client);
+    await Promise.all([seen, bench.perform('writer', { kind: 'write-events', prefix, events, keys: WATCHED_KEYS })]);
+    return seen;
+  };
+  return {
+    group: LIVE_EVENTS_GROUP,
+    variant,
+    competitors: CLIENTS,
+    rounds,
+    prepare: async (bench) => {
+      for (const client of CLIENTS) {
+        await bench.perform(client, { kind: 'open-watchers', prefix: prefixOf(client), watchers });
+        await measure(bench, client);
+      }
+    },
+    measure,
+    finish: (bench) => bench.performAll(CLIENTS, { kind: 'close-watchers' }),
+  };
+}
+
+const PREFIX = 'bench/many/';
+const VALUE = Buffer.alloc(100, 'v');
+const PUTS_PER_TXN = 100;
+/** Single puts go to the same keys again and again. */
+const SINGLE_PREFIX = 'bench/single/';
+const SINGLE_KEYS = 1_000;
+const PUTS_IN_FLIGHT = 512;
+/** A client that reads past events on one watch needs 14 s for 100,000 of them. */
+const MAX_SINGLE_ROUNDS = 3;
+
+export const MANY_KEYS_GROUP = 'scans and past events';
+export const SCAN_VARIANT = 'scan, keys';
+export const CATCH_UP_VARIANT = 'watch in the past, events of single puts';
+const BATCH_CATCH_UP_VARIANT = `watch in the past, events of transactions of ${PUTS_PER_TXN} puts`;
+
+/** Reads many keys in one scan, and the events that created them from a watch that starts in the past. */
+export function manyKeysWorkloads(settings: Settings): Workload[] {
+  const { manyKeys: keys, singlePuts } = settings;
+  const startRevisions = { many: 0n, single: 0n };
+  const putKeys = async (bench: Bench): Promise<void> => {
+    if (bench.once('many keys')) startRevisions.many = await putInTransactions(bench, keys);
+  };
+  const putSingly = async (bench: Bench): Promise<void> => {
+    startRevisions.single = await putOneByOne(bench, singlePuts);
+  };
+  return [
+    singleCall(SCAN_VARIANT, settings.rounds, putKeys, () => ({ kind: 'scan', prefix: PREFIX, keys })),
+    singleCall(BATCH_CATCH_UP_VARIANT, settings.rounds, putKeys, () => ({
+      kind: 'catch-up',
+      prefix: PREFIX,
+      startRevision: startRevisions.many,
+      events: keys,
+    })),
+    singleCall(CATCH_UP_VARIANT, Math.min(settings.rounds, MAX_SINGLE_ROUNDS), putSingly, () => ({
+      kind: 'catch-up',
+      prefix: SINGLE_PREFIX,
+      startRevision: startRevisions.single,
+      events: singlePuts,
+    })),
+  ];
+}
+
+function singleCall(
+  variant: string,
+  rounds: number,
+  putKeys: (bench: Bench) => Promise<void>,
+  work: () => Work,
+): Workload<ClientName> {
+  const once = (): Task => ({ kind: 'calls', work: work(), limits: { inFlight: 1, calls: 1 } });
+  return {
+    group: MANY_KEYS_GROUP,
+    variant,
+    competitors: CLIENTS,
+    rounds,
+    prepare: async (bench) => {
+      await putKeys(bench);
+      await bench.performAll(CLIENTS, once());
+    },
+    measure: (bench, client) => bench.perform(client, once()),
+  };
+}
+
+/** Resolves with the revision of the first put. */
+async function putOneByOne({ client }: Bench, puts: number): Promise<bigint> {
+  const first = await client.put(`${SINGLE_PREFIX}0`, VALUE);
+  let made = 1;
+  const loop = async (): Promise<void> => {
+    while (made < puts) await client.put(`${SINGLE_PREFIX}${made++ % SINGLE_KEYS}`, VALUE);
+  };
+  await Promise.all(Array.from({ length: PUTS_IN_FLIGHT }, loop));
+  return first.header.revision;
+}
+
+/** Resolves with the revision of the first transaction. */
+async function putInTransactions({ client }: Bench, keys: number): Promise<bigint> {
+  let first = 0n;
+  for (let start = 0; start < keys; start += PUTS_PER_TXN) {
+    const puts = Array.from({ length: Math.min(PUTS_PER_TXN, keys - start) }, (_, index) =>
+      op.put(`${PREFIX}${String(start + index).padStart(8, '0')}`, VALUE),
+    );
+    const { header } = await client.txn({ then: puts });
+    first ||= header.revision;
+  }
+  return first;
+}
