@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { chromium } from 'playwright-core';
 
-/** Debian's, and those of other systems. */
+/** The paths of Chromium on Debian and other systems. */
 const CHROMIUMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-/** What would look for the makers of the browser. */
-const QUIET = [
+/** Options that stop the browser from contacting its vendor. */
+const OFFLINE = [
   '--disable-quic',
   '--no-first-run',
   '--disable-background-networking',
@@ -14,12 +14,12 @@ const QUIET = [
 
 export type Browser = Awaited<ReturnType<typeof chromium.launch>>;
 
-/** Undefined where there is none on this machine. */
+/** The path of CHROMIUM_BIN or of an installed Chromium, or undefined. */
 export function findChromium(): string | undefined {
   return [process.env.CHROMIUM_BIN, ...CHROMIUMS].find((file) => file !== undefined && existsSync(file));
 }
 
-/** Headless, and without a word to anybody but the pages that it is sent to. */
+/** Starts a headless Chromium that contacts only the pages that it opens. */
 export function launchChromium(executablePath: string): Promise<Browser> {
-  return chromium.launch({ executablePath, args: [...QUIET, '--no-sandbox', '--disable-gpu'] });
+  return chromium.launch({ executablePath, args: [...OFFLINE, '--no-sandbox', '--disable-gpu'] });
 }

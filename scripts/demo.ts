@@ -1,18 +1,21 @@
 import { type Client, prefix } from '../src/index.js';
-import { checkLedger } from './demo/check-ledger.js';
-import { openClient } from './demo/open-client.js';
-import { LEDGER, type LedgerEntry, LOCK, type WorkerEvent } from './demo/story.js';
+import { LEDGER, type LedgerEntry, LOCK, openClient, type WorkerEvent } from './demo/shared.js';
 import { Timeline } from './demo/timeline.js';
 import { WorkerProcess } from './demo/worker-process.js';
 import { startEtcd } from './etcd.js';
 
-// Three processes take a fair lock on a real etcd. The first is paused while it holds the lock, the second is killed
-// while it holds it; the third does the work, and the first, woken up, is refused.
+// Three processes queue for a lock on a real etcd. The script pauses the first one and kills the second one while they
+// hold the lock. The third one does its work. Then the first one resumes, and etcd refuses its write.
 
-/** Seconds; the least that etcd grants with its default election timeout. */
+const USAGE = `npm run demo
+
+Shows that a lock stays safe while its holders are paused and killed. ETCDWIRE_TRANSPORT=http2|grpc-js chooses the transport.
+`;
+
+/** Seconds. The shortest TTL that etcd grants with its default election timeout. */
 const TTL = 2;
 
-/** Workers by the key that stands for them in the queue, in the order in which they queued. */
+/** The workers by their queue keys, in the order in which they queued. */
 const queue = new Map<string, string>();
 const timeline = new Timeline();
 
@@ -21,37 +24,37 @@ async function main(): Promise<number> {
   const etcd = await startEtcd({ prefer: 'quick' });
   const client = openClient(etcd.endpoints);
   try {
-    timeline.line('etcd', `${etcd.version ?? ''} serves at ${etcd.endpoints.join(', ')}`);
+    timeline.line('etcd', `${etcd.version ?? ''} listens on ${etcd.endpoints.join(', ')}`);
     await client.delete(prefix(LEDGER));
     void follow(client);
-    const refused = await play(client, etcd.endpoints);
-    return await verdict(client, refused);
+    const lastWrite = await play(client, etcd.endpoints);
+    return await verdict(client, lastWrite);
   } finally {
     await client.close();
     await etcd.stop();
   }
 }
 
-/** The story. Gives what came of the write that the woken worker tried. */
+/** Runs the scenario. Resolves with the result of the write that the resumed worker tried. */
 async function play(client: Client, endpoints: readonly string[]): Promise<WorkerEvent> {
   const a = await enter(client, endpoints, 'A', 99);
   const b = await enter(client, endpoints, 'B', 99);
   const c = await enter(client, endpoints, 'C', 4);
-  await a.told('wrote', ({ entry }) => entry === 3);
+  await a.event('wrote', ({ entry }) => entry === 3);
   a.signal('SIGSTOP');
-  timeline.line('director', `pauses A while it holds the lock (SIGSTOP); its lease has ${TTL} s to live`);
-  await b.told('wrote', ({ entry }) => entry === 3);
+  timeline.line('script', `pauses A while it holds the lock (SIGSTOP); the lease of A expires after ${TTL} s`);
+  await b.event('wrote', ({ entry }) => entry === 3);
   b.signal('SIGKILL');
-  timeline.line('director', 'kills B while it holds the lock (SIGKILL)');
-  await c.told('wrote', ({ entry }) => entry === 2);
+  timeline.line('script', 'kills B while it holds the lock (SIGKILL)');
+  await c.event('wrote', ({ entry }) => entry === 2);
   a.signal('SIGCONT');
-  timeline.line('director', 'wakes A, which thinks that it holds the lock (SIGCONT)');
-  const attempt = await Promise.race([a.told('refused'), a.told('wrote stale')]);
-  await c.told('released');
+  timeline.line('script', 'resumes A, which last knew that it holds the lock (SIGCONT)');
+  const attempt = await Promise.race([a.event('refused'), a.event('wrote stale')]);
+  await c.event('released');
   return attempt;
 }
 
-/** Starts a worker and waits until it is in the queue, so that the queue's order is that of the story. */
+/** Starts a worker and waits until it has queued, so that the workers queue in a fixed order. */
 async function enter(
   client: Client,
   endpoints: readonly string[],
@@ -66,13 +69,13 @@ async function enter(
   });
   for await (const { kv } of queued) {
     queue.set(kv.keyText(), name);
-    timeline.line(name, `queues, process ${worker.pid}, number ${queue.size} in line`, kv.createRevision);
+    timeline.line(name, `queues as number ${queue.size}, process ${worker.pid}`, kv.createRevision);
     break;
   }
   return worker;
 }
 
-/** Shows the ledger as it grows, and the places in the queue as they fall vacant. */
+/** Prints the entries of the ledger and the deletions of queue keys as they happen. */
 async function follow(client: Client): Promise<void> {
   await Promise.all([
     (async () => {
@@ -83,10 +86,10 @@ async function follow(client: Client): Promise<void> {
     })(),
     (async () => {
       for await (const { kv } of client.watch(prefix(`${LOCK}/`), { filters: ['noPut'] })) {
-        timeline.line('etcd', `${queue.get(kv.keyText())} is out of the queue`, kv.modRevision);
+        timeline.line('etcd', `deletes the queue key of ${queue.get(kv.keyText())}`, kv.modRevision);
       }
     })(),
-  ]).catch(() => {}); // The client is closed when the story ends.
+  ]).catch(() => {}); // The watches fail when the client closes at the end.
 }
 
 function describe(event: WorkerEvent): string | undefined {
@@ -96,11 +99,11 @@ function describe(event: WorkerEvent): string | undefined {
     case 'wrote':
       return undefined;
     case 'released':
-      return 'is done and releases the lock';
+      return 'has finished and releases the lock';
     case 'lost':
-      return `is told: ${event.why}`;
+      return `learns that it lost the lock: ${event.why}`;
     case 'refused':
-      return 'tries to write all the same, and etcd refuses: the token is not the holder’s';
+      return 'tries to write anyway; etcd refuses, because the fencing token is not that of the holder';
     case 'wrote stale':
       return 'WROTE WITHOUT HOLDING THE LOCK';
   }
@@ -110,16 +113,40 @@ async function verdict(client: Client, attempt: WorkerEvent): Promise<number> {
   const { kvs } = await client.range(prefix(LEDGER));
   const entries = kvs.map((kv) => ({ ...kv.json<LedgerEntry>(), revision: kv.modRevision }));
   const problems = checkLedger(entries, [...queue.values()]);
-  if (attempt.type !== 'refused') problems.push('the paused worker wrote after it had lost the lock');
-  timeline.title(problems.length === 0 ? 'The ledger is right' : 'The ledger is WRONG');
+  if (attempt.type !== 'refused') problems.push('the paused worker wrote after it lost the lock');
+  timeline.title(problems.length === 0 ? 'The ledger is correct' : 'The ledger is WRONG');
   for (const worker of queue.values()) {
     const own = entries.filter((entry) => entry.worker === worker);
     timeline.plain(`${worker}: token ${own[0]?.token}, entries ${own.map(({ entry }) => entry).join(' ')}`);
   }
   for (const problem of problems) timeline.plain(problem);
   if (problems.length === 0)
-    timeline.plain('Order of the ledger = order of the queue; tokens only grow; no stale write.');
+    timeline.plain('The workers wrote in the order of the queue. Fencing tokens only grew. No stale write succeeded.');
   return problems.length === 0 ? 0 : 1;
 }
 
-process.exitCode = await main();
+/** Returns the problems of the ledger, given the order in which the workers queued. */
+function checkLedger(
+  entries: readonly (LedgerEntry & { readonly revision: bigint })[],
+  queue: readonly string[],
+): string[] {
+  const problems: string[] = [];
+  const written = [...entries].sort((x, y) => (x.revision < y.revision ? -1 : 1));
+  const order = written.map(({ worker }) => worker).filter((worker, index, all) => worker !== all[index - 1]);
+  if (order.join() !== queue.join())
+    problems.push(`the workers wrote in the order ${order.join()}, but they queued in the order ${queue.join()}`);
+  written.forEach((entry, index) => {
+    const before = written[index - 1];
+    if (before !== undefined && BigInt(entry.token) < BigInt(before.token)) {
+      problems.push(
+        `stale write: ${entry.worker} with token ${entry.token} after ${before.worker} with ${before.token}`,
+      );
+    }
+    const expected = before?.worker === entry.worker ? before.entry + 1 : 1;
+    if (entry.entry !== expected) problems.push(`${entry.worker} wrote entry ${entry.entry} instead of ${expected}`);
+  });
+  return problems;
+}
+
+if (process.argv.includes('--help')) process.stdout.write(USAGE);
+else process.exitCode = await main();

@@ -11,17 +11,16 @@ import type { EtcdMember } from '../src/testing/index.js';
 import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 
-// Measures which locks etcd takes from their holders after a leader was paused for longer than the TTL and resumed:
-//   npx tsx scripts/faults-resumed-leader.ts [--runs 3] [--locks 50] [--ttl 10] [--pause 12] [--first leader|follower]
-// Each run holds the locks with this client, and then with Go's clientv3, each time on new servers. ETCD_VERSION chooses
-// them. `--first` says at which member the clients are when the leader is paused.
+// Measures which locks etcd takes from their holders after a leader was paused for longer than the TTL and resumed. Each
+// run holds the locks with this client and then with Go's clientv3, each time on new servers.
 
 const USAGE =
-  'npx tsx scripts/faults-resumed-leader.ts [--runs N] [--locks N] [--ttl S] [--pause S] [--first leader|follower]\n';
+  'npx tsx scripts/faults-resumed-leader.ts [--runs N] [--locks N] [--ttl S] [--pause S] [--first leader|follower]\n' +
+  '--first is the member to which the clients connect first. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the version of etcd.\n';
 const GO_SOURCE = fileURLToPath(new URL('../test/support/faults/go', import.meta.url));
-/** Within which a resumed leader revokes: etcd gives up its first requests after 7 s, and makes the others then. */
+/** A resumed leader revokes leases in this time. Its first requests fail after 7 s, and it retries them then. */
 const AFTERWARDS_MS = 12_000;
-/** From the last lock to the pause, in which each lease is renewed at least once. */
+/** The time from the last lock to the pause. The client renews each lease at least once in this time. */
 const BEFORE_MS = 4_000;
 
 interface Settings {
@@ -32,11 +31,11 @@ interface Settings {
   readonly first: string;
 }
 
-/** One keepalive response, or the loss of a session, as the holder sees it. */
-interface Told {
+/** What a holder observed: a keepalive response, the loss of a session, or that it holds all locks. */
+interface Observation {
   readonly type: 'ack' | 'lost' | 'held';
   readonly unixMs: number;
-  /** In hexadecimal, as in the key of a lock. */
+  /** In hexadecimal, as in the queue key of a lock. */
   readonly lease?: string;
   readonly ttl?: number;
   readonly member?: string;
@@ -44,8 +43,8 @@ interface Told {
 }
 
 interface Holder extends AsyncDisposable {
-  /** Grows as the holder goes on. */
-  readonly told: readonly Told[];
+  /** The observations so far. */
+  readonly observed: readonly Observation[];
 }
 
 type OpenHolder = (endpoints: readonly string[], name: string, settings: Settings) => Promise<Holder>;
@@ -53,15 +52,12 @@ type OpenHolder = (endpoints: readonly string[], name: string, settings: Setting
 const settings = readSettings();
 const go = await goProgram(GO_SOURCE);
 if ('missing' in go) process.stderr.write(`without Go's clientv3: ${go.missing}\n`);
-const holders: (readonly [string, OpenHolder])[] = [['etcdwire', holdWithOurs]];
+const holders: (readonly [string, OpenHolder])[] = [['etcdwire', holdWithEtcdwire]];
 if ('path' in go) holders.push(["Go's clientv3", (...args) => holdWithGo(go.path, ...args)]);
 const HEADS = [
-  ...['servers', 'client', 'keys deleted', 'after SIGCONT', 'renewals acknowledged meanwhile, by the new leader'],
-  ...[
-    'of deleted ones, last before',
-    'by the paused leader, after SIGCONT',
-    'holder told after deletion, median (longest)',
-  ],
+  ...['servers', 'client', 'keys deleted', 'time of the deletions after SIGCONT'],
+  ...['renewals acknowledged by the new leader', 'time from the last renewal of a lease to its deletion'],
+  ...['renewals acknowledged by the former leader', 'time until the holder learned of the deletion, median (longest)'],
 ];
 process.stdout.write(`| ${HEADS.join(' | ')} |\n| ${HEADS.map(() => '---').join(' | ')} |\n`);
 for (let run = 0; run < settings.runs; run += 1) {
@@ -71,7 +67,7 @@ for (let run = 0; run < settings.runs; run += 1) {
 async function measure(client: string, open: OpenHolder, { locks, pauseMs, ...rest }: Settings): Promise<string> {
   const etcd = await startEtcd({ members: 3 });
   const cluster = etcd.cluster;
-  if (cluster === undefined) throw new Error('the servers are not processes of ours: there is none to be paused');
+  if (cluster === undefined) throw new Error('this measurement needs members that it can start as processes');
   try {
     const leader = await cluster.leader();
     const others = cluster.members.filter((member) => member !== leader);
@@ -87,17 +83,17 @@ async function measure(client: string, open: OpenHolder, { locks, pauseMs, ...re
     const resumedAt = Date.now();
     leader.resume();
     await pause(AFTERWARDS_MS);
-    const acks = holder.told.filter(({ type, ttl = 0 }) => type === 'ack' && ttl > 0);
+    const acks = holder.observed.filter(({ type, ttl = 0 }) => type === 'ack' && ttl > 0);
     const newAcks = acks.filter(({ unixMs, member }) => member !== leaderId && unixMs > pausedAt && unixMs < resumedAt);
     const newTerm = Math.max(...newAcks.map(({ term = 0 }) => term));
     const staleAcks = acks.filter(({ unixMs, term = 0 }) => unixMs >= resumedAt && term < newTerm);
     const sinceAck: number[] = [];
-    const toldAfter: number[] = [];
+    const learnedAfter: number[] = [];
     for (const [lease, deletedAt] of deletions) {
       const before = acks.filter((ack) => ack.lease === lease && ack.unixMs <= deletedAt).map(({ unixMs }) => unixMs);
       sinceAck.push(deletedAt - Math.max(...before));
-      const lost = holder.told.find((each) => each.type === 'lost' && each.lease === lease);
-      toldAfter.push(lost === undefined ? Number.POSITIVE_INFINITY : Math.max(0, lost.unixMs - deletedAt));
+      const lost = holder.observed.find((each) => each.type === 'lost' && each.lease === lease);
+      learnedAfter.push(lost === undefined ? Number.POSITIVE_INFINITY : Math.max(0, lost.unixMs - deletedAt));
     }
     const since = [...deletions.values()].map((at) => at - resumedAt);
     const cells = [
@@ -108,7 +104,7 @@ async function measure(client: string, open: OpenHolder, { locks, pauseMs, ...re
       `${newAcks.length}`,
       sinceAck.length === 0 ? '' : `${Math.min(...sinceAck)} to ${Math.max(...sinceAck)} ms`,
       `${staleAcks.length}`,
-      toldAfter.length === 0 ? '' : `${median(toldAfter)} ms (${Math.max(...toldAfter)} ms)`,
+      learnedAfter.length === 0 ? '' : `${median(learnedAfter)} ms (${Math.max(...learnedAfter)} ms)`,
     ];
     return `| ${cells.join(' | ')} |`;
   } finally {
@@ -116,7 +112,7 @@ async function measure(client: string, open: OpenHolder, { locks, pauseMs, ...re
   }
 }
 
-/** When the key of each lock was deleted, by its lease, as another member tells. */
+/** Watches another member and notes when the queue key of each lock is deleted, by lease. */
 async function deletionsOf(client: Client, name: string): Promise<ReadonlyMap<string, number>> {
   const deletions = new Map<string, number>();
   const watch = client.watch(prefix(name));
@@ -129,29 +125,29 @@ async function deletionsOf(client: Client, name: string): Promise<ReadonlyMap<st
   return deletions;
 }
 
-async function holdWithOurs(endpoints: readonly string[], name: string, { locks, ttl }: Settings): Promise<Holder> {
-  const told: Told[] = [];
-  const client = new Client({ endpoints: [...endpoints], interceptors: [tellingAcks(told)] });
+async function holdWithEtcdwire(endpoints: readonly string[], name: string, { locks, ttl }: Settings): Promise<Holder> {
+  const observed: Observation[] = [];
+  const client = new Client({ endpoints: [...endpoints], interceptors: [noteAcks(observed)] });
   for (let index = 0; index < locks; index += 1) {
     const session = await Session.open(client, { ttl });
     const held = await new Mutex(session, `${name}${index}`).lock();
     const lease = session.leaseId.toString(16);
-    held.signal.addEventListener('abort', () => told.push({ type: 'lost', unixMs: Date.now(), lease }));
+    held.signal.addEventListener('abort', () => observed.push({ type: 'lost', unixMs: Date.now(), lease }));
   }
-  return { told, [Symbol.asyncDispose]: () => client.close() };
+  return { observed, [Symbol.asyncDispose]: () => client.close() };
 }
 
-function tellingAcks(told: Told[]): Interceptor {
-  const tell = ({ header, id, ttl }: LeaseKeepAliveResponse): void => {
+function noteAcks(observed: Observation[]): Interceptor {
+  const note = ({ header, id, ttl }: LeaseKeepAliveResponse): void => {
     const [member, term] = [header?.memberId.toString(16) ?? '', Number(header?.raftTerm)];
-    told.push({ type: 'ack', unixMs: Date.now(), lease: id.toString(16), ttl: Number(ttl), member, term });
+    observed.push({ type: 'ack', unixMs: Date.now(), lease: id.toString(16), ttl: Number(ttl), member, term });
   };
   return {
     stream: (call, handler, next) => {
       if (!call.method.path.endsWith('/LeaseKeepAlive')) return next(call, handler);
       return next(call, {
         message: (message) => {
-          tell(message as LeaseKeepAliveResponse);
+          note(message as LeaseKeepAliveResponse);
           handler.message(message);
         },
         end: (error) => handler.end(error),
@@ -169,18 +165,18 @@ async function holdWithGo(
 ): Promise<Holder> {
   const args = ['locks', endpoints.map((endpoint) => new URL(endpoint).host).join(','), name, `${locks}`, `${ttl}`];
   const child: ChildProcess = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  const told: Told[] = [];
+  const observed: Observation[] = [];
   const held = new Promise<void>((resolve, reject) => {
     child.once('exit', () => reject(new Error('the Go program ended')));
     createInterface({ input: child.stdout as Readable }).on('line', (line) => {
-      const each = JSON.parse(line) as Told;
-      told.push(each);
-      if (each.type === 'held') resolve();
+      const observation = JSON.parse(line) as Observation;
+      observed.push(observation);
+      if (observation.type === 'held') resolve();
     });
   });
   await held;
   return {
-    told,
+    observed,
     [Symbol.asyncDispose]: async () => {
       child.kill('SIGKILL');
     },
@@ -205,8 +201,13 @@ function readSettings(): Settings {
         ttl: { type: 'string', default: '10' },
         pause: { type: 'string', default: '12' },
         first: { type: 'string', default: 'follower' },
+        help: { type: 'boolean', default: false },
       },
     });
+    if (values.help) {
+      process.stdout.write(USAGE);
+      process.exit(0);
+    }
     for (const name of ['runs', 'locks', 'ttl', 'pause'] as const) {
       if (!/^[1-9]\d*$/.test(values[name]))
         throw new Error(`--${name}: got "${values[name]}"; allowed: whole numbers above 0`);

@@ -5,35 +5,37 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Mutex, Session } from '../src/concurrency/index.js';
-import { Client, EtcdError } from '../src/index.js';
+import { Client } from '../src/index.js';
 import type { EtcdCluster } from '../src/testing/index.js';
 import { moveLeader, pauseLeader, replaceMember, restartEach } from '../test/support/faults/cluster-faults.js';
+import { ignoringEtcdErrors } from '../test/support/faults/recovery.js';
 import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 
-// Measures for how long puts, gets and locks are interrupted while a cluster of three changes, with this client and with
-// Go's clientv3 at the same time:
-//   npx tsx scripts/faults-unavailability.ts [--rounds 5]
-// Each call is made again and again with a limit of 5 s; the figure is the longest time between two successes. Without a
-// Go toolchain the columns of Go's clientv3 say so. ETCD_VERSION chooses the servers.
+// Measures how long a cluster of three that changes interrupts puts, gets and locks, with this client and with Go's
+// clientv3 at the same time. Each call has a time limit of 5 s and is repeated all the time. The figure is the longest time
+// between two successes.
 
-const USAGE = 'npx tsx scripts/faults-unavailability.ts [--rounds N]\n';
+const USAGE =
+  'npx tsx scripts/faults-unavailability.ts [--rounds N]\n' +
+  "The columns of Go's clientv3 need a Go toolchain. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the version of etcd.\n";
 const GO_SOURCE = fileURLToPath(new URL('../test/support/faults/go', import.meta.url));
 const CALL_TIMEOUT_MS = 5_000;
-/** Between two calls of a kind. */
-const BETWEEN_MS = 5;
-/** Seconds, and a pause that is longer. */
+/** The pause between two calls of a kind. */
+const PAUSE_MS = 5;
+/** Seconds. */
 const TTL = 3;
-const PAUSED_MS = 5_000;
+/** Longer than the TTL. */
+const LEADER_PAUSED_MS = 5_000;
 const SYNC_INTERVAL_MS = 500;
-/** Before each fault. */
+/** The time before each fault. */
 const CALM_MS = 2_000;
-/** After each fault, so that a call which got no answer has ended, and another has succeeded. */
+/** The time after each fault. A call without a response fails in this time, and the next one succeeds. */
 const AFTERWARDS_MS = CALL_TIMEOUT_MS + 2_000;
 const KINDS = ['put', 'get', 'lock'] as const;
 
 type Kind = (typeof KINDS)[number];
-/** Longest time between two successes, in milliseconds. */
+/** The longest time between two successes of each kind, in milliseconds. */
 type Gaps = Readonly<Record<Kind, number>>;
 
 interface Load extends AsyncDisposable {
@@ -46,21 +48,22 @@ const FAULTS: readonly (readonly [string, (cluster: EtcdCluster) => Promise<unkn
   ['leader moved three times', moveLeader],
   ['a member added, and the leader removed', (cluster) => replaceMember(cluster, 'leader')],
   ['a member added, and a follower removed', (cluster) => replaceMember(cluster, 'follower')],
-  [`leader paused for ${PAUSED_MS / 1_000} s`, (cluster) => pauseLeader(cluster, PAUSED_MS)],
+  [`leader paused for ${LEADER_PAUSED_MS / 1_000} s`, (cluster) => pauseLeader(cluster, LEADER_PAUSED_MS)],
 ];
 
+const rounds = readRounds();
 const go = await goProgram(GO_SOURCE);
 let servers = '';
 
-/** One fault on new servers, under the loads of both clients. */
+/** Makes one fault on new servers, under the loads of both clients. */
 async function measure(
   makeFault: (cluster: EtcdCluster) => Promise<unknown>,
 ): Promise<{ readonly ours: Gaps; readonly theirs: Gaps | undefined }> {
   const { cluster, version, stop } = await startEtcd({ members: 3 });
-  if (cluster === undefined) throw new Error('the servers are not processes of ours: no fault can be made');
+  if (cluster === undefined) throw new Error('this measurement needs members that it can start as processes');
   servers = `etcd ${version}`;
   try {
-    await using ours = new OurLoad(cluster.endpoints);
+    await using ours = new EtcdwireLoad(cluster.endpoints);
     await using theirs = 'path' in go ? new GoLoad(go.path, cluster.endpoints) : undefined;
     await pause(CALM_MS);
     await Promise.all([ours.reset(), theirs?.reset()]);
@@ -72,7 +75,7 @@ async function measure(
   }
 }
 
-class OurLoad implements Load {
+class EtcdwireLoad implements Load {
   readonly #client: Client;
   readonly #over = new AbortController();
   readonly #last: Record<Kind, number> = { put: 0, get: 0, lock: 0 };
@@ -88,7 +91,7 @@ class OurLoad implements Load {
     this.#loops = Promise.all([
       this.#repeat('put', () => this.#client.put('ours/put', 'x')),
       this.#repeat('get', () => this.#client.get('ours/get')),
-      this.#lockAgainAndAgain(),
+      this.#repeatLock(),
     ]);
     this.#loops.catch(() => {});
   }
@@ -100,7 +103,7 @@ class OurLoad implements Load {
     }
   }
 
-  /** With the gaps that are not over yet. */
+  /** Includes the time since the last success. */
   async report(): Promise<Gaps> {
     const most = (kind: Kind): number => Math.max(this.#most[kind], performance.now() - this.#last[kind]);
     return { put: most('put'), get: most('get'), lock: most('lock') };
@@ -120,26 +123,26 @@ class OurLoad implements Load {
 
   async #repeat(kind: Kind, call: () => Promise<unknown>): Promise<void> {
     while (!this.#over.signal.aborted) {
-      await ignoringEtcd(async () => {
+      await ignoringEtcdErrors(async () => {
         await call();
         this.#succeeded(kind);
       });
-      await pause(BETWEEN_MS);
+      await pause(PAUSE_MS);
     }
   }
 
-  async #lockAgainAndAgain(): Promise<void> {
+  async #repeatLock(): Promise<void> {
     while (!this.#over.signal.aborted) {
-      await ignoringEtcd(async () => {
+      await ignoringEtcdErrors(async () => {
         await using session = await Session.open(this.#client, { ttl: TTL });
         const mutex = new Mutex(session, 'ours/lock');
         while (!session.signal.aborted && !this.#over.signal.aborted) {
-          await ignoringEtcd(async () => {
+          await ignoringEtcdErrors(async () => {
             const held = await mutex.lock({ maxWaitMs: CALL_TIMEOUT_MS });
             this.#succeeded('lock');
             await held.release();
           });
-          await pause(BETWEEN_MS);
+          await pause(PAUSE_MS);
         }
       });
     }
@@ -174,14 +177,6 @@ class GoLoad implements Load {
   }
 }
 
-async function ignoringEtcd(act: () => Promise<unknown>): Promise<void> {
-  try {
-    await act();
-  } catch (error) {
-    if (!(error instanceof EtcdError)) throw error;
-  }
-}
-
 function cells(all: readonly Gaps[]): string[] {
   if (all.length === 0) return KINDS.map(() => 'no Go toolchain');
   return KINDS.map((kind) => {
@@ -202,7 +197,13 @@ function seconds(ms = Number.NaN): string {
 
 function readRounds(): number {
   try {
-    const { values } = parseArgs({ options: { rounds: { type: 'string', default: '5' } } });
+    const { values } = parseArgs({
+      options: { rounds: { type: 'string', default: '5' }, help: { type: 'boolean', default: false } },
+    });
+    if (values.help) {
+      process.stdout.write(USAGE);
+      process.exit(0);
+    }
     if (!/^[1-9]\d*$/.test(values.rounds))
       throw new Error(`--rounds: got "${values.rounds}"; allowed: whole numbers above 0`);
     return Number(values.rounds);
@@ -213,7 +214,6 @@ function readRounds(): number {
 }
 
 async function main(): Promise<void> {
-  const rounds = readRounds();
   const measured = new Map<string, { ours: Gaps[]; theirs: Gaps[] }>();
   for (let round = 0; round < rounds; round += 1) {
     for (const [what, makeFault] of FAULTS) {

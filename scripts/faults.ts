@@ -3,38 +3,36 @@ import { parseArgs } from 'node:util';
 import { startVitest } from 'vitest/node';
 import { findEtcd } from './etcd/find.js';
 import { describeSource } from './etcd.js';
-import { FaultsReporter } from './faults/reporter.js';
-import type { FaultsRun, RoundResult } from './faults/round-result.js';
-import { faultsTable, serversTable } from './faults/table.js';
+import { FaultsReporter, type FaultsRun, faultsTable, type RoundResult, serversTable } from './faults/report.js';
 
-// The catalogue of faults, as a table of rows, rounds and results on stdout; how far it is, on stderr. Given files that
-// earlier runs have written, the table of all of them.
+// Runs the catalogue of faults and prints a table of its rows and results. Given files that earlier runs have written with
+// --json, it prints the table of all those runs instead.
 const USAGE =
   'npm run test:faults -- [--rounds N] [--seed S] [--only REGEX] [--transport http2|grpc-js] [--workers N]\n' +
   '                        [--json FILE]\n' +
   'npm run test:faults -- FILE...\n' +
-  'A round that failed is made again with its seed. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the servers.\n';
+  'To repeat a failed round, give its seed. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the version of etcd.\n';
 
 const { files, ...options } = readArguments();
 const runs = files.length === 0 ? [await run(options)] : files.map(read);
 const results = runs.flatMap((each) => each.results);
 process.stdout.write(`${serversTable(runs)}\n${faultsTable(results)}`);
 const has = (wanted: RoundResult['state']): boolean => results.some(({ state }) => state === wanted);
-if (!has('passed')) process.stderr.write('FAILED: no round was passed\n');
+if (!has('passed')) process.stderr.write('FAILED: no round passed\n');
 if (!has('passed') || has('failed')) process.exitCode = 1;
 
 async function run({ rounds, seed, only, transport, workers, json }: Omit<Arguments, 'files'>): Promise<FaultsRun> {
-  // How the tests, in processes of their own, hear of it.
+  // The tests run in other processes, which inherit these variables.
   process.env.FAULT_ROUNDS = rounds;
   if (seed !== undefined) process.env.FAULT_SEED = seed;
   if (transport !== undefined) process.env.ETCDWIRE_TRANSPORT = transport;
   const etcd = describeSource(await findEtcd({ prefer: 'exact' }));
   process.stderr.write(`${etcd}\n`);
-  const done = (): FaultsRun => ({ etcd, results: reporter.results });
+  const current = (): FaultsRun => ({ etcd, results: reporter.results });
   const write = (): void => {
-    if (json !== undefined) writeFileSync(json, `${JSON.stringify(done(), null, 2)}\n`);
+    if (json !== undefined) writeFileSync(json, `${JSON.stringify(current(), null, 2)}\n`);
   };
-  // After each, for a run of hours may be ended.
+  // Write the file after each round, because a run may take hours and be ended early.
   const reporter = new FaultsReporter(write);
   const maxWorkers = Number(workers);
   const filter = only === undefined ? {} : { testNamePattern: only };
@@ -46,7 +44,7 @@ async function run({ rounds, seed, only, transport, workers, json }: Omit<Argume
   });
   await vitest.close();
   process.exitCode = reporter.broken > 0 ? 1 : 0;
-  return done();
+  return current();
 }
 
 function read(file: string): FaultsRun {
@@ -74,8 +72,13 @@ function readArguments(): Arguments {
         transport: { type: 'string' },
         workers: { type: 'string', default: '2' },
         json: { type: 'string' },
+        help: { type: 'boolean', default: false },
       },
     });
+    if (values.help) {
+      process.stdout.write(USAGE);
+      process.exit(0);
+    }
     for (const name of ['rounds', 'seed', 'workers'] as const) {
       const value = values[name];
       if (value !== undefined && !/^[1-9]\d*$/.test(value))

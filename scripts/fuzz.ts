@@ -4,20 +4,29 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-// Feeds the targets of test/fuzz/ with inputs of ever new seeds, one target after the other. What fails is written into
-// the corpus of its target, as small as it could be made.
-//   npm run test:fuzz -- [--minutes N] [--target REGEX]
+// Runs the fuzz targets in test/fuzz/ one after the other, with new seeds until the time is over. An input that fails is
+// minimized and written to the corpus of its target.
 
+const USAGE = `npm run test:fuzz -- [--minutes N] [--target REGEX]
+
+--minutes is the time for all targets together, 10 by default. --target selects files in test/fuzz/ by name.
+`;
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const { values } = parseArgs({
-  options: { minutes: { type: 'string', default: '10' }, target: { type: 'string', default: '' } },
+  options: {
+    minutes: { type: 'string', default: '10' },
+    target: { type: 'string', default: '' },
+    help: { type: 'boolean', default: false },
+  },
 });
 const minutes = Number(values.minutes);
 const wanted = new RegExp(values.target);
 const files = readdirSync(join(root, 'test/fuzz')).filter((file) => file.endsWith('.test.ts') && wanted.test(file));
 
-if (!(minutes > 0) || files.length === 0) {
-  process.stderr.write('--minutes takes a number above 0, --target what the name of a file in test/fuzz/ matches\n');
+if (values.help) {
+  process.stdout.write(USAGE);
+} else if (!(minutes > 0) || files.length === 0) {
+  process.stderr.write(`--minutes must be a number above 0, and --target must match a file in test/fuzz/\n${USAGE}`);
   process.exitCode = 2;
 } else {
   const tests = files.map((file) => `test/fuzz/${file}`);

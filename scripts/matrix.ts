@@ -5,10 +5,18 @@ import { openMatrix } from '../test/matrix/open-matrix.js';
 import { findEtcd } from './etcd/find.js';
 import { MINORS, type Minor, wantedVersion } from './etcd/versions.js';
 
-// Every RPC against every version that is to be had, or against the servers of ETCD_ENDPOINTS, which must be nobody
-// else's: authentication goes on and off, and history is compacted. matrix.ts [--json]
+// Calls every RPC on every supported version of etcd that is available, or on the servers in ETCD_ENDPOINTS. Those must
+// have no other users, because the calls turn authentication on and off and compact the history.
 
-const { values } = parseArgs({ options: { json: { type: 'boolean', default: false } } });
+const USAGE = `npm run test:matrix -- [--json]\n\nETCD_VERSION=${MINORS.join('|')} tests this version only.\n`;
+
+const { values } = parseArgs({
+  options: { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } },
+});
+if (values.help) {
+  process.stdout.write(USAGE);
+  process.exit(0);
+}
 
 interface Result {
   readonly verdict: Verdict | 'FAILED';
@@ -16,11 +24,11 @@ interface Result {
 }
 
 interface Column {
-  /** As it runs, or as it was asked for. */
+  /** The version of the running server, or the requested version. */
   readonly version: string;
-  /** Why it is not to be had. */
+  /** Why the version is not available. */
   readonly missing?: string;
-  /** By "service.rpc". */
+  /** Results by "service.rpc". */
   readonly results: Readonly<Record<string, Result>>;
 }
 
@@ -36,13 +44,13 @@ process.stdout.write(values.json ? `${JSON.stringify(columns, null, 2)}\n` : tab
 if (failures.length > 0 || present.length === 0) process.exitCode = 1;
 
 async function column(version: Minor | undefined): Promise<Column> {
-  const name = version === undefined ? 'the servers of ETCD_ENDPOINTS' : `etcd ${version}`;
-  const say = (what: string): void => void process.stderr.write(`${name}: ${what}\n`);
-  say('getting it …');
+  const name = version === undefined ? 'the servers in ETCD_ENDPOINTS' : `etcd ${version}`;
+  const report = (progress: string): void => void process.stderr.write(`${name}: ${progress}\n`);
+  report('looking for a server …');
   try {
     await findEtcd({ prefer: 'exact', version });
   } catch (error) {
-    say('not to be had');
+    report('not available');
     return { version: String(version), missing: messageOf(error), results: {} };
   }
   const { context, close } = await openMatrix(version);
@@ -51,7 +59,7 @@ async function column(version: Minor | undefined): Promise<Column> {
     for (const [index, [rpc, exercise]] of exerciseList.entries()) {
       const result = await resultOf(exercise, context);
       results[rpc] = result;
-      say(`${index + 1} of ${exerciseList.length}: ${rpc} ${result.verdict}`);
+      report(`${index + 1} of ${exerciseList.length}: ${rpc} ${result.verdict}`);
     }
     return { version: context.version, results };
   } finally {
@@ -73,7 +81,7 @@ function messageOf(error: unknown): string {
 
 function table(): string {
   const missing = columns.flatMap(({ version, missing: why }) =>
-    why === undefined ? [] : ['', `etcd ${version} is not to be had: ${why}`],
+    why === undefined ? [] : ['', `etcd ${version} is not available: ${why}`],
   );
   return [
     `| ${['RPC', ...present.map(({ version }) => version)].join(' | ')} |`,

@@ -5,13 +5,13 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MUTATIONS, type Mutation } from './mutate/mutations.js';
 
-// Makes known mistakes one by one in a copy of the tree, and shows which test sees each. Fails where none does.
-//   npm run test:mutations -- [REGEX of the mistakes to make]
+// Makes known mistakes one by one in a copy of the tree and prints the test that detects each. Fails if no test does.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const USAGE = 'npm run test:mutations -- [REGEX]\n\nREGEX selects mistakes by their descriptions.\n';
 const RUN_TIMEOUT_MS = 600_000;
 
-/** The name of the first test that failed, or why there is no telling. */
+/** `failed` is the name of the first test that failed. `broken` is the reason why the tests could not run. */
 type Outcome = 'passed' | { readonly failed: string } | { readonly broken: string };
 
 interface JsonReport {
@@ -23,30 +23,31 @@ interface JsonReport {
 }
 
 function main(): void {
+  if (process.argv.includes('--help')) return void process.stdout.write(USAGE);
   const wanted = new RegExp(process.argv[2] ?? '', 'i');
   const mutations = MUTATIONS.filter(({ mistake }) => wanted.test(mistake));
   const folder = mkdtempSync(join(tmpdir(), 'etcdwire-mutate-'));
   try {
     copyTree(folder);
-    console.log('| mistake | seen by |\n|---|---|');
+    console.log('| mistake | detected by |\n|---|---|');
     const withoutMistake = new Map<string, Outcome>();
     for (const [index, mutation] of mutations.entries()) {
       process.stderr.write(`${index + 1} of ${mutations.length}: ${mutation.mistake}\n`);
       const key = mutation.tests.join(' ');
-      // What fails anyway sees nothing.
+      // Tests that fail without the mistake cannot detect it.
       const before = withoutMistake.get(key) ?? run(folder, mutation.tests);
       withoutMistake.set(key, before);
       const outcome = before === 'passed' ? withMistake(folder, mutation) : before;
-      const isSeen = before === 'passed' && typeof outcome === 'object' && 'failed' in outcome;
-      console.log(`| ${mutation.mistake} | ${isSeen ? outcome.failed : problemOf(before, outcome)} |`);
-      if (!isSeen) process.exitCode = 1;
+      const isDetected = before === 'passed' && typeof outcome === 'object' && 'failed' in outcome;
+      console.log(`| ${mutation.mistake} | ${isDetected ? outcome.failed : problemOf(before, outcome)} |`);
+      if (!isDetected) process.exitCode = 1;
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** What git knows of, as it is now. */
+/** Copies all files that git does not ignore, with their uncommitted changes. */
 function copyTree(folder: string): void {
   const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root });
   spawnSync('tar', ['-cf', join(folder, 'tree.tar'), '--null', '-T', '-'], { cwd: root, input: files });
@@ -57,7 +58,7 @@ function copyTree(folder: string): void {
 function withMistake(folder: string, { file, find, replace, tests }: Mutation): Outcome {
   const path = join(folder, file);
   const code = readFileSync(path, 'utf8');
-  if (code.split(find).length !== 2) throw new Error(`${file}: "${find}" does not stand there exactly once`);
+  if (code.split(find).length !== 2) throw new Error(`${file} must contain "${find}" exactly once`);
   writeFileSync(
     path,
     code.replace(find, () => replace),
@@ -77,22 +78,22 @@ function run(folder: string, tests: readonly string[]): Outcome {
   const options = { cwd: folder, timeout: RUN_TIMEOUT_MS, stdio: 'ignore' } as const;
   const { error, signal } = spawnSync(process.execPath, [vitest, ...args, ...tests], options);
   if (error !== undefined) return { broken: error.message };
-  if (signal !== null) return { broken: `the tests were ended by ${signal}` };
-  if (!existsSync(report)) return { broken: 'the tests left no report' };
+  if (signal !== null) return { broken: `the tests were killed by ${signal}` };
+  if (!existsSync(report)) return { broken: 'the tests wrote no report' };
   const { testResults } = JSON.parse(readFileSync(report, 'utf8')) as JsonReport;
   const results = testResults.flatMap(({ assertionResults }) => assertionResults);
   const failed = results.find(({ status }) => status === 'failed');
   if (failed !== undefined) return { failed: failed.fullName.trim() };
-  // A file that cannot be loaded has no tests to fail.
+  // A test file that cannot be loaded fails without a failed test.
   const [unloaded] = testResults.filter(({ status }) => status === 'failed');
-  if (unloaded !== undefined) return { broken: `${relative(folder, unloaded.name)} fails as a whole` };
-  return results.some(({ status }) => status === 'passed') ? 'passed' : { broken: 'no test was run' };
+  if (unloaded !== undefined) return { broken: `${relative(folder, unloaded.name)} cannot be loaded` };
+  return results.some(({ status }) => status === 'passed') ? 'passed' : { broken: 'no test ran' };
 }
 
 function problemOf(before: Outcome, outcome: Outcome): string {
   if (outcome === 'passed') return 'NOTHING';
   const problem = 'failed' in outcome ? outcome.failed : outcome.broken;
-  return before === 'passed' ? `NOTHING: ${problem}` : `NOTHING: RED WITHOUT IT: ${problem}`;
+  return before === 'passed' ? `NOTHING: ${problem}` : `NOTHING: the tests also fail without the mistake: ${problem}`;
 }
 
 main();

@@ -1,4 +1,4 @@
-/** Of the clock that all processes of a machine share, and that no pause stops. */
+/** The time in milliseconds of a clock that all processes on a machine share. The clock also runs while a process is paused. */
 export function sharedClockMs(): number {
   const [seconds, nanoseconds] = process.hrtime();
   return seconds * 1e3 + nanoseconds / 1e6;

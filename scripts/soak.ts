@@ -3,34 +3,36 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Violation } from '../src/testing/index.js';
 import { FaultyCluster } from '../test/support/faults/cluster.js';
-import { FAULTS } from '../test/support/faults/nemesis.js';
+import { RANDOM_FAULTS } from '../test/support/faults/cluster-faults.js';
 import { between, pick, randomNumbers } from '../test/support/faults/rounds.js';
-import { judgeHeap } from './soak/heap.js';
-import { type SoakSample, writeSoakPlot } from './soak/plot.js';
+import { judgeHeap, type SoakSample } from './soak/heap.js';
+import { writeSoakPlot } from './soak/plot.js';
 import type { WorkerAnswer, WorkerRequest } from './soak/worker.js';
 
-// All faults mixed, for as long as it is told: clients read, write, watch and lock through them, in episodes of which each
-// is judged, and between which memory and open handles are counted.
+// A soak test: clients read, write, watch and lock while all kinds of faults happen at random. The test runs in episodes.
+// After each episode it compares what the clients saw with the history of etcd, and counts memory and open handles.
 const USAGE = 'npm run test:soak -- [--minutes N] [--seed S] [--svg FILE] [--json]\n';
 
-/** Judging takes the longer the more happened. */
+/** More faults in one episode would make its verification too slow. */
 const FAULTS_PER_EPISODE = 6;
-const CALM_MS = 500;
-const HEALED_EACH = 0.7;
+/** The longest time between two faults. */
+const MAX_CALM_MS = 500;
+/** The share of faults that are healed before the next one starts. The others overlap with it. */
+const HEALED_SHARE = 0.7;
 /**
- * V8 compiles, and takes memory for it, as long as it finds something to make faster, for an hour and longer. Interpreted
- * code leaves what the clients themselves keep.
+ * Turns off V8's compilers, which allocate memory for optimized code for an hour and longer. What is left is the memory
+ * of the clients themselves.
  */
 const INTERPRETED = ['--no-opt', '--no-sparkplug'];
 
 const { minutes, seed, svg, json } = readArguments();
 const random = randomNumbers(seed);
 const cluster = await FaultyCluster.start({ peerProxies: true });
-if (cluster === undefined) throw new Error('the servers are not ours, or etcdctl is missing');
+if (cluster === undefined) throw new Error('a soak test needs members that it can start as processes, and etcdctl');
 const worker = fork(new URL('./soak/worker.ts', import.meta.url), { execArgv: [...INTERPRETED, '--import', 'tsx'] });
-// Also between two questions, when nobody waits for an answer.
+// The process may also die between two requests.
 const died = new Promise<never>((_, reject) => {
-  worker.once('exit', (code, signal) => reject(new Error(`the clients ended: ${code ?? signal}`)));
+  worker.once('exit', (code, signal) => reject(new Error(`the process of the clients ended: ${code ?? signal}`)));
 });
 died.catch(() => {});
 worker.on('error', () => {});
@@ -40,7 +42,7 @@ const startedAt = performance.now();
 const minute = (): number => (performance.now() - startedAt) / 60_000;
 let [faults, puts, holds] = [0, 0, 0];
 
-const problems = await soak(cluster).catch((error: unknown) => [textOf(error)]);
+const problems = await soak(cluster).catch((error: unknown) => [messageOf(error)]);
 worker.kill('SIGKILL');
 await cluster.close();
 if (svg !== undefined) await writeSoakPlot(svg, samples);
@@ -54,14 +56,14 @@ const result = { seed, minutes, faults, events, puts, holds, slopeMiBPerMinute, 
 process.stdout.write(json ? `${JSON.stringify({ ...result, samples })}\n` : text());
 if (problems.length > 0) process.exitCode = 1;
 
-/** Episodes until the time is over; what is wrong with the clients' process then. */
+/** Runs episodes until the time is over. Resolves with the problems that the process of the clients has at the end. */
 async function soak(through: FaultyCluster): Promise<string[]> {
   while (minute() < minutes) {
-    const judged = await episode(through);
-    violations.push(...judged.violations);
-    puts += judged.puts;
-    holds += judged.holds;
-    const soFar = (samples.at(-1)?.events ?? 0) + judged.events;
+    const found = await episode(through);
+    violations.push(...found.violations);
+    puts += found.puts;
+    holds += found.holds;
+    const soFar = (samples.at(-1)?.events ?? 0) + found.events;
     const { sample } = await ask({ type: 'sample' }, 'sampled');
     samples.push({ ...sample, minute: minute(), events: soFar });
     const { heapMiB, handles } = sample;
@@ -77,24 +79,23 @@ async function soak(through: FaultyCluster): Promise<string[]> {
   ];
 }
 
-async function episode(through: FaultyCluster): Promise<Extract<WorkerAnswer, { readonly type: 'judged' }>> {
+async function episode(through: FaultyCluster): Promise<Extract<WorkerAnswer, { readonly type: 'verified' }>> {
   const { etcdctl, version, endpoints, proxied } = through;
   const target = { etcdctl, version, endpoints, proxied };
   const [name, loadSeed] = [`soak-${samples.length}`, Math.floor(random() * 2 ** 31)];
   await ask({ type: 'load', target, name, seed: loadSeed }, 'loaded');
-  const block = (ms: number): void => tell({ type: 'block', ms });
+  const block = (ms: number): void => send({ type: 'block', ms });
   for (let made = 0; made < FAULTS_PER_EPISODE; made += 1) {
-    await pause(between(0, CALM_MS, random));
-    await pick(FAULTS, random).make({ cluster: through, block }, random);
+    await pause(between(0, MAX_CALM_MS, random));
+    await pick(RANDOM_FAULTS, random).make({ cluster: through, block }, random);
     faults += 1;
-    // Some come while others last.
-    if (random() < HEALED_EACH) await through.heal();
+    if (random() < HEALED_SHARE) await through.heal();
   }
   await through.heal();
-  return ask({ type: 'judge' }, 'judged');
+  return ask({ type: 'verify' }, 'verified');
 }
 
-function tell(request: WorkerRequest): void {
+function send(request: WorkerRequest): void {
   worker.send(request);
 }
 
@@ -105,10 +106,10 @@ function ask<Type extends WorkerAnswer['type']>(
   const answered = new Promise<Extract<WorkerAnswer, { readonly type: Type }>>((resolve, reject) => {
     worker.once('message', (answer: WorkerAnswer) => {
       if (answer.type === type) resolve(answer as Extract<WorkerAnswer, { readonly type: Type }>);
-      else if (answer.type === 'failed') reject(new Error(`the clients failed: ${answer.problem}`));
-      else reject(new Error(`asked for "${type}", got "${answer.type}"`));
+      else if (answer.type === 'failed') reject(new Error(`the process of the clients failed: ${answer.problem}`));
+      else reject(new Error(`expected the answer "${type}", got "${answer.type}"`));
     });
-    tell(request);
+    send(request);
   });
   return Promise.race([answered, died]);
 }
@@ -116,14 +117,14 @@ function ask<Type extends WorkerAnswer['type']>(
 function text(): string {
   return [
     `seed ${seed}, ${minutes} min: ${faults} faults, ${events.toLocaleString('en')} events compared, ` +
-      `${puts.toLocaleString('en')} puts judged, ${holds.toLocaleString('en')} holds of a lock`,
+      `${puts.toLocaleString('en')} puts verified, ${holds.toLocaleString('en')} holds of a lock`,
     heap.text,
-    problems.length === 0 ? 'no violation, no unhandled rejection, nothing open after close()' : problems.join('\n'),
+    problems.length === 0 ? 'no violation, no unhandled rejection, no open handle after close()' : problems.join('\n'),
     '',
   ].join('\n');
 }
 
-function textOf(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
@@ -135,15 +136,20 @@ function readArguments(): { minutes: number; seed: number; svg: string | undefin
         seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
         svg: { type: 'string' },
         json: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
       },
     });
+    if (values.help) {
+      process.stdout.write(USAGE);
+      process.exit(0);
+    }
     const [given, seeded] = [Number(values.minutes), Number(values.seed)];
     if (!(given > 0 && Number.isFinite(given)))
       throw new Error(`--minutes: got "${values.minutes}"; allowed: numbers above 0`);
     if (!Number.isInteger(seeded)) throw new Error(`--seed: got "${values.seed}"; allowed: whole numbers`);
     return { minutes: given, seed: seeded, svg: values.svg, json: values.json };
   } catch (error) {
-    process.stderr.write(`${textOf(error)}\n${USAGE}`);
+    process.stderr.write(`${messageOf(error)}\n${USAGE}`);
     process.exit(2);
   }
 }

@@ -1,7 +1,7 @@
 const COLOURS = ['\u001b[36m', '\u001b[33m', '\u001b[35m', '\u001b[32m'] as const;
 const [BOLD, DIM, RESET] = ['\u001b[1m', '\u001b[2m', '\u001b[0m'] as const;
 
-/** Prints what happens, when, and at which revision of the store. Colours only on a terminal. */
+/** Prints events with their time and their revision in etcd. Uses colours only on a terminal. */
 export class Timeline {
   readonly #start = performance.now();
   readonly #actors: string[] = [];

@@ -1,14 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { WorkerEvent } from './story.js';
+import type { WorkerEvent } from './shared.js';
 
-/** A worker as its director sees it. */
+/** The process of a worker, and the events that it reported. */
 export class WorkerProcess {
   readonly name: string;
   readonly #child: ChildProcess;
   readonly #events: WorkerEvent[] = [];
-  readonly #lookers = new Set<() => void>();
+  readonly #waiting = new Set<() => void>();
   #ended = false;
 
   constructor(name: string, args: readonly string[], report: (event: WorkerEvent) => void) {
@@ -22,11 +22,11 @@ export class WorkerProcess {
       const event = JSON.parse(line) as WorkerEvent;
       this.#events.push(event);
       report(event);
-      for (const look of this.#lookers) look();
+      for (const check of this.#waiting) check();
     });
     this.#child.once('exit', () => {
       this.#ended = true;
-      for (const look of this.#lookers) look();
+      for (const check of this.#waiting) check();
     });
   }
 
@@ -34,23 +34,23 @@ export class WorkerProcess {
     return this.#child.pid;
   }
 
-  /** The first event of the kind, told already or yet to come. @throws Error if the worker ends without it. */
-  told<Type extends WorkerEvent['type']>(
+  /** Resolves with the first event of this type, also if it is already past. @throws Error if the worker exits without it. */
+  event<Type extends WorkerEvent['type']>(
     type: Type,
     matches: (event: Extract<WorkerEvent, { type: Type }>) => boolean = () => true,
   ): Promise<WorkerEvent> {
     const wanted = (event: WorkerEvent): boolean =>
       event.type === type && matches(event as Extract<WorkerEvent, { type: Type }>);
     return new Promise((resolve, reject) => {
-      const look = (): void => {
+      const check = (): void => {
         const event = this.#events.find(wanted);
         if (event === undefined && !this.#ended) return;
-        this.#lookers.delete(look);
-        if (event === undefined) reject(new Error(`worker ${this.name} ended before "${type}"`));
+        this.#waiting.delete(check);
+        if (event === undefined) reject(new Error(`worker ${this.name} exited before "${type}"`));
         else resolve(event);
       };
-      this.#lookers.add(look);
-      look();
+      this.#waiting.add(check);
+      check();
     });
   }
 

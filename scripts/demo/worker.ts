@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
 import { compare, op } from '../../src/index.js';
-import { openClient } from './open-client.js';
-import { LEDGER, type LedgerEntry, LOCK, type WorkerEvent } from './story.js';
+import { LEDGER, type LedgerEntry, LOCK, openClient, type WorkerEvent } from './shared.js';
 
-// One worker, a process of its own: worker.ts ENDPOINTS NAME TTL ENTRIES
+// A worker of the demo, in a process of its own: worker.ts ENDPOINTS NAME TTL ENTRIES
 
 const [endpoints = '', name = '', ttl = '', entries = ''] = process.argv.slice(2);
 const PAUSE_BETWEEN_ENTRIES_MS = 300;
@@ -12,19 +11,19 @@ const PAUSE_BETWEEN_ENTRIES_MS = 300;
 const client = openClient(endpoints.split(','));
 const session = await Session.open(client, { ttl: Number(ttl) });
 const held = await new Mutex(session, LOCK).lock();
-tell({ type: 'holds', token: String(held.token) });
+report({ type: 'holds', token: String(held.token) });
 try {
   for (let entry = 1; entry <= Number(entries); entry += 1) {
     await append(held, entry);
-    tell({ type: 'wrote', entry });
+    report({ type: 'wrote', entry });
     await sleep(PAUSE_BETWEEN_ENTRIES_MS);
     held.signal.throwIfAborted();
   }
   await held.release();
-  tell({ type: 'released' });
+  report({ type: 'released' });
 } catch (error) {
-  tell({ type: 'lost', why: (error as Error).message });
-  await tryToWriteAnyway(held);
+  report({ type: 'lost', why: (error as Error).message });
+  await writeAfterLoss(held);
 }
 await session.close();
 await client.close();
@@ -33,13 +32,13 @@ async function append(lock: Held, entry: number): Promise<void> {
   await lock.txn({ then: [op.put(ledgerKey(lock, entry), ledgerValue(lock, entry))] });
 }
 
-/** What a holder that ignores all warnings would do: the token makes the server refuse it. */
-async function tryToWriteAnyway(lock: Held): Promise<void> {
+/** Writes like a holder that ignores the loss of its lock. The server refuses the write because of the fencing token. */
+async function writeAfterLoss(lock: Held): Promise<void> {
   const { succeeded, header } = await client.txn({
     if: [compare.createRevision(lock.key, '==', lock.token)],
     then: [op.put(ledgerKey(lock, 99), ledgerValue(lock, 99))],
   });
-  tell({ type: succeeded ? 'wrote stale' : 'refused', revision: String(header.revision) });
+  report({ type: succeeded ? 'wrote stale' : 'refused', revision: String(header.revision) });
 }
 
 function ledgerKey(lock: Held, entry: number): string {
@@ -50,6 +49,6 @@ function ledgerValue(lock: Held, entry: number): string {
   return JSON.stringify({ worker: name, token: String(lock.token), entry } satisfies LedgerEntry);
 }
 
-function tell(event: WorkerEvent): void {
+function report(event: WorkerEvent): void {
   process.stdout.write(`${JSON.stringify(event)}\n`);
 }

@@ -9,7 +9,7 @@ export interface EtcdImage {
 
 const CLIENT_PORT = 2379;
 
-/** @throws Error where no engine answers. */
+/** @throws Error if no container engine responds. */
 export async function dockerImage(release: string): Promise<EtcdImage> {
   const { getContainerRuntimeClient } = await import('testcontainers');
   await getContainerRuntimeClient();
@@ -22,7 +22,7 @@ export interface EtcdContainer {
   readonly stop: () => Promise<void>;
 }
 
-/** Members of one cluster on a network of their own. */
+/** Starts the members of one cluster on a network of their own. */
 export async function startContainers(
   { image }: EtcdImage,
   count: number,

@@ -1,15 +1,11 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { cacheFolder } from '../cache-folder.js';
-import { fetchArchive } from './archive.js';
-import { type EtcdBinary, inspect, onPath } from './binary.js';
-import { fromDebian } from './debian.js';
+import { cacheFolder, onPath, withProgress } from '../programs.js';
+import { buildWithGo, type EtcdBinary, fetchArchive, fromDebian, inspect } from './binary.js';
 import { dockerImage, type EtcdImage } from './docker.js';
-import { buildWithGo } from './go-build.js';
-import { withProgress } from './progress.js';
 import { MINORS, type Minor, releaseFor, suits, type Wanted, wantedVersion } from './versions.js';
 
-/** Servers that run already. */
+/** Servers that already run. */
 interface EtcdEndpoints {
   readonly kind: 'endpoints';
   readonly endpoints: readonly string[];
@@ -18,15 +14,18 @@ interface EtcdEndpoints {
 export type EtcdSource = EtcdEndpoints | EtcdBinary | EtcdImage;
 
 export interface FindOptions {
-  /** `exact`: new enough to judge exactness by, even if that takes minutes. `quick`: whatever is there soonest. */
+  /**
+   * `exact` prefers a version that neither loses nor repeats watch events, even if it takes minutes to get one. `quick`
+   * takes the version that is available soonest.
+   */
   readonly prefer: 'exact' | 'quick';
-  /** The minor version to find. Default: that of ETCD_VERSION. Running servers are taken as they are. */
+  /** Default: ETCD_VERSION. It does not apply to running servers. */
   readonly version?: Minor | undefined;
 }
 
 interface Place {
   readonly name: string;
-  /** The server, undefined where there is none; an error says why it cannot be had. */
+  /** Resolves with undefined if the place has no server. Rejects with the reason if it cannot provide one. */
   readonly look: (wanted: Wanted) => Promise<EtcdBinary | EtcdImage | undefined>;
 }
 
@@ -35,19 +34,19 @@ const CACHE: Place = { name: 'the cache', look: fromCache };
 const DOCKER: Place = { name: 'Docker', look: async (wanted) => dockerImage(required(wanted)) };
 const ARCHIVE: Place = { name: 'the release archive', look: async (wanted) => fetchArchive(required(wanted)) };
 const GO: Place = { name: 'a build with Go', look: async (wanted) => buildWithGo(required(wanted)) };
-const DEBIAN: Place = { name: "Debian's packages", look: () => fromDebian() };
+const DEBIAN: Place = { name: 'the Debian packages', look: () => fromDebian() };
 
-/** A build takes minutes, a package seconds. */
+/** The order in which to look. A build takes minutes and a package takes seconds. */
 const PLACES = {
   exact: [ENVIRONMENT, CACHE, DOCKER, ARCHIVE, GO, DEBIAN],
   quick: [ENVIRONMENT, CACHE, DOCKER, ARCHIVE, DEBIAN, GO],
 } as const;
 
 /**
- * An etcd to use: the one ETCD_ENDPOINTS names, one on this machine, or one fetched or built. ETCD_VERSION asks for a
- * minor version; unset, any will do that suits `prefer`.
+ * Finds an etcd: the servers in ETCD_ENDPOINTS, a program on this machine, or one that it downloads or builds. If
+ * ETCD_VERSION names a minor version, only that version is used.
  *
- * @throws Error that lists what was tried and what to install.
+ * @throws Error that lists the places that were tried and the programs to install.
  */
 export async function findEtcd({ prefer, version }: FindOptions): Promise<EtcdSource> {
   const endpoints = process.env.ETCD_ENDPOINTS;
@@ -57,11 +56,11 @@ export async function findEtcd({ prefer, version }: FindOptions): Promise<EtcdSo
   let secondBest: EtcdBinary | EtcdImage | undefined;
   for (const { name, look } of PLACES[prefer]) {
     try {
-      const found = await withProgress(`getting a server from ${name}`, look(wanted));
+      const found = await withProgress(`etcd: getting a server from ${name}`, look(wanted));
       if (found === undefined) tried.push(`${name}: none`);
       else if (suits(found.version, wanted)) return found;
       else {
-        tried.push(`${name}: ${found.version}, which does not suit`);
+        tried.push(`${name}: ${found.version}, which is not the wanted version`);
         if (wanted.minor === undefined) secondBest ??= found;
       }
     } catch (error) {
@@ -70,18 +69,18 @@ export async function findEtcd({ prefer, version }: FindOptions): Promise<EtcdSo
   }
   if (secondBest !== undefined) {
     process.stderr.write(
-      `etcd: only ${secondBest.version} is to be had, which may itself lose or repeat watch events\n`,
+      `etcd: only ${secondBest.version} is available, which may itself lose or repeat watch events\n`,
     );
     return secondBest;
   }
   throw new Error(
-    `no etcd ${wanted.minor ?? ''} is to be had. Tried:\n${tried.map((line) => `  - ${line}`).join('\n')}\n` +
-      'Install etcd, Go 1.25 or newer, or Docker; or set ETCD_BIN to an etcd, or ETCD_ENDPOINTS to running servers.',
+    `found no etcd${wanted.minor === undefined ? '' : ` ${wanted.minor}`}. Tried:\n${tried.map((line) => `  - ${line}`).join('\n')}\n` +
+      'Install etcd, Docker, or Go 1.25 or newer. Or set ETCD_BIN to an etcd program, or ETCD_ENDPOINTS to running servers.',
   );
 }
 
-/** The minor versions that take neither a download nor a build, oldest first; of ETCD_VERSION only that one. */
-export async function versionsAtHand(): Promise<Minor[]> {
+/** The minor versions that need neither a download nor a build, oldest first. Only that of ETCD_VERSION if it is set. */
+export async function localVersions(): Promise<Minor[]> {
   const { minor: asked } = wantedVersion(false);
   const candidates = asked === undefined ? MINORS : [asked];
   const own = await fromEnvironment().catch(() => undefined);
@@ -97,26 +96,26 @@ export async function versionsAtHand(): Promise<Minor[]> {
 
 function required(wanted: Wanted): string {
   const release = releaseFor(wanted);
-  if (release === undefined) throw new Error(`no release of ${wanted.minor} on record`);
+  if (release === undefined) throw new Error(`no release of ${wanted.minor} is known`);
   return release;
 }
 
 async function fromEnvironment(): Promise<EtcdBinary | undefined> {
-  const named = process.env.ETCD_BIN;
-  if (named) return inspect(named, 'ETCD_BIN');
+  const configured = process.env.ETCD_BIN;
+  if (configured) return inspect(configured, 'ETCD_BIN');
   const found = onPath('etcd');
   return found === undefined ? undefined : inspect(found, 'the PATH');
 }
 
-/** The newest in the cache that suits. */
+/** The preferred release from the cache, or else the newest one that fits. */
 async function fromCache(wanted: Wanted): Promise<EtcdBinary | undefined> {
   const folder = cacheFolder('etcd');
   if (!existsSync(folder)) return undefined;
   const versions = readdirSync(folder).filter((name) => /^\d+\.\d+\.\d+$/.test(name));
   const preferred = releaseFor(wanted);
-  const suiting = versions
+  const candidates = versions
     .filter((version) => suits(version, wanted))
     .sort((a, b) => (a === preferred ? -1 : b === preferred ? 1 : a < b ? 1 : -1));
-  const [best] = suiting;
+  const [best] = candidates;
   return best === undefined ? undefined : inspect(join(folder, best, 'etcd'), 'the cache');
 }

@@ -1,13 +1,16 @@
-/** The release taken of each minor version, where this project chooses. 3.4 comes from Debian only. */
+/** The release of each minor version that this project downloads or builds. 3.4 comes from Debian only. */
 const RELEASES = { '3.5': '3.5.33', '3.6': '3.6.14', '3.7': '3.7.1' } as const;
 
-/** What is fetched or built where nothing asks for another. */
+/** The minor version that is downloaded or built by default. */
 const DEFAULT_MINOR = '3.6';
 
-/** First releases that neither lose nor repeat watch events: only they can judge a client's exactness. */
+/**
+ * The first patch release of each minor version that neither loses nor repeats watch events. Later minor versions never
+ * do. Tests that expect exact events need such a server.
+ */
 const EXACT_SINCE: Readonly<Record<string, number>> = { '3.4': 42, '3.5': 28, '3.6': 9, '3.7': 0 };
 
-/** SHA-256 of the release archives, from each release's SHA256SUMS. */
+/** SHA-256 of the release archives, from the SHA256SUMS of each release. */
 export const ARCHIVE_SHA256: Readonly<Record<string, string>> = {
   'etcd-v3.6.14-linux-amd64.tar.gz': 'ffe840ff9295808e88cce2794a18a5ac87f12a5203c8314d0bf6aa119b41bac5',
   'etcd-v3.6.14-linux-arm64.tar.gz': 'fa1b80565ee6fc2df1ae6f57a508b221f3ecc7d591c317c581cd8281b0842b3e',
@@ -18,17 +21,17 @@ export const ARCHIVE_SHA256: Readonly<Record<string, string>> = {
 
 export type Minor = '3.4' | keyof typeof RELEASES;
 
-/** Every minor version known here, oldest first. */
+/** The supported minor versions, oldest first. */
 export const MINORS: readonly Minor[] = ['3.4', ...(Object.keys(RELEASES) as (keyof typeof RELEASES)[])];
 
 export interface Wanted {
-  /** As asked for by the caller, or else by ETCD_VERSION. */
+  /** From the caller, or else from ETCD_VERSION. */
   readonly minor: Minor | undefined;
-  /** Only a server new enough to judge exactness by, if there is one. */
+  /** Prefers a server that neither loses nor repeats watch events. */
   readonly exact: boolean;
 }
 
-/** @throws Error where ETCD_VERSION is none of the minor versions known here. */
+/** @throws Error if ETCD_VERSION is not a supported minor version. */
 export function wantedVersion(exact: boolean, minor?: Minor): Wanted {
   const asked = minor ?? process.env.ETCD_VERSION;
   if (asked === undefined || asked === '') return { minor: undefined, exact };
@@ -37,7 +40,7 @@ export function wantedVersion(exact: boolean, minor?: Minor): Wanted {
   return { minor: asked as Minor, exact };
 }
 
-/** The release to fetch or build; undefined for 3.4, of which none is on record. */
+/** The release to download or build. Undefined for 3.4, for which no archive is known. */
 export function releaseFor({ minor }: Wanted): string | undefined {
   return minor === '3.4' ? undefined : RELEASES[minor ?? DEFAULT_MINOR];
 }
@@ -47,8 +50,9 @@ export function suits(version: string, { minor, exact }: Wanted): boolean {
   return !exact || isExact(version);
 }
 
-function isExact(version: string): boolean {
+/** Whether this version of etcd neither loses nor repeats watch events. */
+export function isExact(version: string): boolean {
   const [major = '', minor = '', patch = ''] = version.split('.');
-  const since = EXACT_SINCE[`${major}.${minor}`];
+  const since = EXACT_SINCE[`${major}.${minor}`] ?? (Number(minor) > 7 ? 0 : undefined);
   return since !== undefined && Number.parseInt(patch, 10) >= since;
 }

@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { cacheFolder } from '../cache-folder.js';
-import { withProgress } from '../etcd/progress.js';
-import { run } from '../etcd/run.js';
+import { cacheFolder, run, withProgress } from '../programs.js';
 import type { Runtime } from './runtimes.js';
 
 /** The binary of a runtime, from the cache that all checkouts share, or from the registry, checked before unpacking. */

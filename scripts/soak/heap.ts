@@ -1,29 +1,74 @@
-import type { SoakSample } from './plot.js';
-import { slopeOf } from './slope.js';
+import { bytesInUse } from '../../test/support/measure.js';
 
-/** What is made once, such as bytecode, is made in the first episodes. */
-const WARM_UP = 5;
-/** So many in a run of five minutes, and more: fewer tell nothing of a slope. */
+/** The state of a process between two episodes. */
+export interface ProcessSample {
+  /** The heap and the memory outside of it that belongs to it, after garbage collections. */
+  readonly heapMiB: number;
+  readonly handles: number;
+}
+
+export interface SoakSample extends ProcessSample {
+  readonly minute: number;
+  /** Number of events compared so far. */
+  readonly events: number;
+}
+
+/** Node.js frees closed handles a moment later. */
+const SETTLE_MS = 200;
+const MEBIBYTE = 1024 * 1024;
+
+export async function takeSample(): Promise<ProcessSample> {
+  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  return { heapMiB: bytesInUse() / MEBIBYTE, handles: openHandles().length };
+}
+
+/** The kinds of the sockets, timers and other resources that keep the process alive. */
+export function openHandles(): readonly string[] {
+  // Pipes and terminals belong to the process itself and not to the clients.
+  return process.getActiveResourcesInfo().filter((kind) => kind !== 'PipeWrap' && kind !== 'TTYWrap');
+}
+
+/** The first episodes do not count, because memory that is allocated only once, such as bytecode, is allocated there. */
+const WARM_UP_SAMPLES = 5;
+/** A run of five minutes takes more samples than this. Fewer samples give no reliable slope. */
 const MIN_SAMPLES = 10;
-const JUDGED_FROM_MINUTES = 5;
+/** A shorter run may end without enough samples. */
+const MIN_JUDGED_MINUTES = 5;
 
 interface HeapJudgement {
   readonly problems: readonly string[];
   readonly text: string;
-  /** Undefined where there are too few samples. */
+  /** Undefined if there are too few samples. */
   readonly slopeMiBPerMinute?: number;
   readonly standardError?: number;
 }
 
-/** Whether the heap grows by more than chance explains. A run of a few minutes does not tell, and need not. */
+/** Reports a problem if the heap grows by more than twice the standard error of the slope. */
 export function judgeHeap(samples: readonly SoakSample[], minutes: number): HeapJudgement {
-  const judged = samples.slice(WARM_UP);
+  const judged = samples.slice(WARM_UP_SAMPLES);
   if (judged.length < MIN_SAMPLES) {
-    const text = `heap: not judged, ${judged.length} samples after the first ${WARM_UP} where ${MIN_SAMPLES} are needed`;
-    return { problems: minutes < JUDGED_FROM_MINUTES ? [] : [text], text };
+    const text =
+      `heap: not judged, because ${MIN_SAMPLES} samples after the first ${WARM_UP_SAMPLES} are needed ` +
+      `and there are ${judged.length}`;
+    return { problems: minutes < MIN_JUDGED_MINUTES ? [] : [text], text };
   }
   const { perUnit, standardError } = slopeOf(judged.map(({ minute, heapMiB }) => [minute, heapMiB]));
-  const text = `heap: ${(perUnit * 1_024).toFixed(1)} KiB a minute, standard error ${(standardError * 1_024).toFixed(1)}`;
+  const text =
+    `heap: grows by ${(perUnit * 1_024).toFixed(1)} KiB per minute, ` +
+    `with a standard error of ${(standardError * 1_024).toFixed(1)}`;
   const problems = perUnit <= 2 * standardError ? [] : ['the heap grows'];
   return { problems, text, slopeMiBPerMinute: perUnit, standardError };
+}
+
+/** The slope of the second coordinate over the first one, by least squares. */
+function slopeOf(points: readonly (readonly [number, number])[]): {
+  readonly perUnit: number;
+  readonly standardError: number;
+} {
+  const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const [meanX, meanY] = [mean(points.map(([x]) => x)), mean(points.map(([, y]) => y))];
+  const spread = points.reduce((sum, [x]) => sum + (x - meanX) ** 2, 0);
+  const perUnit = points.reduce((sum, [x, y]) => sum + (x - meanX) * (y - meanY), 0) / spread;
+  const residuals = points.reduce((sum, [x, y]) => sum + (y - meanY - perUnit * (x - meanX)) ** 2, 0);
+  return { perUnit, standardError: Math.sqrt(residuals / Math.max(1, points.length - 2) / spread) };
 }

@@ -1,25 +1,19 @@
 import { writeFileSync } from 'node:fs';
 import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
-import type { ProcessSample } from './sample.js';
+import type { SoakSample } from './heap.js';
 
-export interface SoakSample extends ProcessSample {
-  readonly minute: number;
-  /** Compared so far. */
-  readonly events: number;
-}
-
-/** Readable on white and on black, for the background is that of the page. */
+/** Readable on white and on black, because the plot has no background of its own. */
 const INK = '#768390';
 const LINE = '#2f81f7';
 
 const PANELS = [
-  { field: 'heapMiB', title: 'Heap after a collection, MiB' },
+  { field: 'heapMiB', title: 'Heap after garbage collection, MiB' },
   { field: 'handles', title: 'Open handles' },
   { field: 'events', title: 'Events compared' },
 ] as const satisfies readonly { readonly field: keyof SoakSample; readonly title: string }[];
 
-/** Heap, handles and events over time, one above the other. */
+/** Plots heap, handles and events over time, one above the other. */
 export async function writeSoakPlot(file: string, samples: readonly SoakSample[]): Promise<void> {
   const view = new View(parse(compile(specOf(samples)).spec), { renderer: 'none' });
   writeFileSync(file, `${await view.toSVG()}\n`);

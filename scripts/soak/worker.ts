@@ -1,27 +1,26 @@
 import { Client, type KeepAlive, type Watch } from '../../src/index.js';
 import type { Violation } from '../../src/testing/index.js';
 import { blockEventLoop } from '../../test/support/block.js';
-import { Load } from '../../test/support/faults/load.js';
-import { LockLoad } from '../../test/support/faults/lock-load.js';
+import type { Target } from '../../test/support/faults/cluster.js';
+import { Load, LockLoad } from '../../test/support/faults/load.js';
 import { branchOf, randomNumbers } from '../../test/support/faults/rounds.js';
-import type { Target } from '../../test/support/faults/target.js';
-import { openHandles, type ProcessSample, takeSample } from './sample.js';
+import { openHandles, type ProcessSample, takeSample } from './heap.js';
 
 export type WorkerRequest =
-  /** Begins an episode. */
+  /** Starts an episode. */
   | { readonly type: 'load'; readonly target: Target; readonly name: string; readonly seed: number }
   | { readonly type: 'block'; readonly ms: number }
-  /** Ends the episode. */
-  | { readonly type: 'judge' }
-  /** Between two episodes. */
+  /** Ends the episode and compares its results with the history of etcd. */
+  | { readonly type: 'verify' }
+  /** Measures the process between two episodes. */
   | { readonly type: 'sample' }
-  /** Closes everything. */
+  /** Closes all clients. */
   | { readonly type: 'close' };
 
 export type WorkerAnswer =
   | { readonly type: 'loaded' }
   | {
-      readonly type: 'judged';
+      readonly type: 'verified';
       readonly violations: readonly Violation[];
       readonly events: number;
       readonly puts: number;
@@ -29,10 +28,10 @@ export type WorkerAnswer =
     }
   | { readonly type: 'sampled'; readonly sample: ProcessSample }
   | { readonly type: 'closed'; readonly handlesLeft: readonly string[]; readonly unhandled: readonly string[] }
-  /** In place of any other. */
+  /** Replaces any other answer. */
   | { readonly type: 'failed'; readonly problem: string };
 
-// The clients of a soak in a process of their own, so that its memory and handles are theirs.
+// Runs the clients of a soak test in a process of their own, so that memory and handles of the process belong to them.
 
 const unhandled: string[] = [];
 process.on('unhandledRejection', (reason) => unhandled.push(String(reason)));
@@ -47,7 +46,7 @@ process.on('message', async (request: WorkerRequest) => {
   if (request.type === 'close') process.disconnect();
 });
 
-/** Else it would be taken for a rejection of the clients', and waited for. */
+/** Without this, the error would count as an unhandled rejection of a client, and the parent would wait for an answer. */
 function failed(error: unknown): WorkerAnswer {
   return { type: 'failed', problem: error instanceof Error ? (error.stack ?? error.message) : String(error) };
 }
@@ -61,7 +60,7 @@ async function answer(request: Exclude<WorkerRequest, { readonly type: 'block' }
     episode = { load, locks: await LockLoad.start(target, { name: `${name}-lock`, random: branchOf(random) }) };
     return { type: 'loaded' };
   }
-  if (request.type === 'judge') return judge();
+  if (request.type === 'verify') return verify();
   if (request.type === 'sample') return { type: 'sampled', sample: await takeSample() };
   await resident?.watch.close();
   await resident?.alive.close();
@@ -75,7 +74,7 @@ async function answer(request: Exclude<WorkerRequest, { readonly type: 'block' }
   return { type: 'closed', handlesLeft, unhandled };
 }
 
-/** What lives as long as the process does. */
+/** Opens a client, a watch and a lease that live as long as the process. */
 async function open({ proxied }: Target): Promise<NonNullable<typeof resident>> {
   const client = new Client({ endpoints: proxied });
   const watch = client.watch('resident');
@@ -83,13 +82,13 @@ async function open({ proxied }: Target): Promise<NonNullable<typeof resident>> 
   return { client, watch, alive };
 }
 
-async function judge(): Promise<WorkerAnswer> {
+async function verify(): Promise<WorkerAnswer> {
   const { load, locks } = episode as NonNullable<typeof episode>;
-  const [judged, held] = [await load.judge(), await locks.judge()];
+  const [found, held] = [await load.verify(), await locks.verify()];
   await load[Symbol.asyncDispose]();
   await locks[Symbol.asyncDispose]();
   episode = undefined;
-  const { events, puts } = judged;
-  const violations = [...judged.violations, ...held.violations];
-  return { type: 'judged', violations, events, puts, holds: held.holds };
+  const { events, puts } = found;
+  const violations = [...found.violations, ...held.violations];
+  return { type: 'verified', violations, events, puts, holds: held.holds };
 }

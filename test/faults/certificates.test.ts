@@ -8,55 +8,59 @@ import { Authority, type Certificate } from '../support/tls/authority.js';
 import { refusalOf } from '../support/tls/refusal.js';
 import { HERE, SecureEtcd } from '../support/tls/secure-etcd.js';
 
-// A server whose certificate turns bad and good again (S30).
+// The server shows a certificate that the client must reject, and then a good one again (S30).
 
 const HOUR_MS = 3_600_000;
 
-faultRow('certificate expired, wrong name, rotated', openSecure, async ({ etcd, proxy, ca, good, bad }, round) => {
-  const { seed, random } = round;
-  etcd.show(await good());
-  const endpoints = [`https://127.0.0.1:${proxy.port}`];
-  const [writer, watcher] = [
-    openClient({ endpoints: [etcd.endpoint], tls: { ca } }),
-    openClient({ endpoints, tls: { ca } }),
-  ];
-  await writer.put(`c-${seed}/0`, '0');
-  const watch = watcher.watch(prefix(`c-${seed}/`));
-  await watch.created();
-  const seen: string[] = [];
-  const watching = (async () => {
-    for await (const { kv } of watch) seen.push(kv.text());
-  })();
-  const written: string[] = [];
-  const write = async (): Promise<void> => {
-    written.push(`${written.length}`);
-    await writer.put(`c-${seed}/k`, `${written.length - 1}`);
-  };
-  const kinds = bad.toSorted(() => random() - 0.5);
-  const recoveryMs: number[] = [];
-  for (const { issue, problem } of kinds) {
-    for (let puts = Math.ceil(between(0, 5, random)); puts > 0; puts -= 1) await write();
-    etcd.show(await issue());
-    proxy.dropConnections();
-    // Over the connection that there is.
-    await write();
-    const fresh = openClient({ endpoints, tls: { ca } });
-    expect(await refusalOf(fresh)).toMatchObject({
-      reason: 'ConnectFailed',
-      outcome: 'not-sent',
-      problem: expect.stringMatching(problem),
-    });
+faultRow(
+  'expired, wrong and rotated server certificates',
+  openSecure,
+  async ({ etcd, proxy, ca, good, bad }, round) => {
+    const { seed, random } = round;
     etcd.show(await good());
-    const goodAt = performance.now();
-    expect((await fresh.get('never'))?.text()).toBeUndefined();
-    await expect.poll(() => seen.length, { timeout: 20_000 }).toBe(written.length);
-    recoveryMs.push(performance.now() - goodAt);
-  }
-  expect(seen).toEqual(written);
-  await watch.close();
-  await watching;
-  return { faults: kinds.length, events: seen.length, puts: written.length, recoveryMs };
-});
+    const endpoints = [`https://127.0.0.1:${proxy.port}`];
+    const [writer, watcher] = [
+      openClient({ endpoints: [etcd.endpoint], tls: { ca } }),
+      openClient({ endpoints, tls: { ca } }),
+    ];
+    await writer.put(`c-${seed}/0`, '0');
+    const watch = watcher.watch(prefix(`c-${seed}/`));
+    await watch.created();
+    const seen: string[] = [];
+    const watching = (async () => {
+      for await (const { kv } of watch) seen.push(kv.text());
+    })();
+    const written: string[] = [];
+    const write = async (): Promise<void> => {
+      written.push(`${written.length}`);
+      await writer.put(`c-${seed}/k`, `${written.length - 1}`);
+    };
+    const kinds = bad.toSorted(() => random() - 0.5);
+    const recoveryMs: number[] = [];
+    for (const { issue, problem } of kinds) {
+      for (let puts = Math.ceil(between(0, 5, random)); puts > 0; puts -= 1) await write();
+      etcd.show(await issue());
+      proxy.dropConnections();
+      // The writer has a connection that was opened before the certificate changed.
+      await write();
+      const fresh = openClient({ endpoints, tls: { ca } });
+      expect(await refusalOf(fresh)).toMatchObject({
+        reason: 'ConnectFailed',
+        outcome: 'not-sent',
+        problem: expect.stringMatching(problem),
+      });
+      etcd.show(await good());
+      const goodAt = performance.now();
+      expect((await fresh.get('never'))?.text()).toBeUndefined();
+      await expect.poll(() => seen.length, { timeout: 20_000 }).toBe(written.length);
+      recoveryMs.push(performance.now() - goodAt);
+    }
+    expect(seen).toEqual(written);
+    await watch.close();
+    await watching;
+    return { faults: kinds.length, events: seen.length, puts: written.length, recoveryMs };
+  },
+);
 
 async function openSecure() {
   const [authority, other] = [await Authority.create(), await Authority.create('another')];

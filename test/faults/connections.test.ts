@@ -1,19 +1,18 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { openClient } from '../support/client.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
-import { untilGreen } from '../support/faults/green.js';
+import { recoveryTime } from '../support/faults/recovery.js';
 import { between, pick } from '../support/faults/rounds.js';
-import { faultRow } from '../support/faults/row.js';
-import { underLoad } from '../support/faults/under-load.js';
+import { faultRow, underLoad } from '../support/faults/row.js';
 
-// Connections that break, or carry bytes in a way that nobody expects (S2, S4, S5, S27, S28).
+// Connections break, or deliver data in small pieces or late (S2, S4, S5, S27, S28).
 
 const BREAKS = 30;
 const RESET_INTERVAL_MS = 5;
 const RESETS_MS = 1_500;
 
 faultRow(
-  'connections break, and swallow what they are given',
+  'connections that drop, reset or go silent',
   () => FaultyCluster.start(),
   (fixture, round) =>
     underLoad(fixture, round, async () => {
@@ -26,13 +25,13 @@ faultRow(
         await pause(between(0, 100, random));
         proxy.heal();
       }
-      const recoveryMs = await untilGreen(openClient({ endpoints: fixture.proxied }));
+      const recoveryMs = await recoveryTime(openClient({ endpoints: fixture.proxied }));
       return { faults: BREAKS, recoveryMs: [recoveryMs] };
     }),
 );
 
 faultRow(
-  'resets every 5 ms',
+  'connection resets every 5 ms',
   () => FaultyCluster.start(),
   (fixture, round) =>
     underLoad(fixture, round, async () => {
@@ -42,13 +41,13 @@ faultRow(
         for (const proxy of fixture.proxies) proxy.reset();
         await pause(RESET_INTERVAL_MS);
       }
-      const recoveryMs = await untilGreen(openClient({ endpoints: fixture.proxied }));
+      const recoveryMs = await recoveryTime(openClient({ endpoints: fixture.proxied }));
       return { faults, recoveryMs: [recoveryMs] };
     }),
 );
 
 faultRow(
-  'one byte at a time',
+  'data in pieces of one byte',
   () => FaultyCluster.start(),
   (fixture, round) =>
     underLoad(fixture, round, async () => {
@@ -59,7 +58,7 @@ faultRow(
 );
 
 faultRow(
-  'late by up to 100 ms',
+  'data delayed by up to 100 ms',
   () => FaultyCluster.start(),
   (fixture, round) =>
     underLoad(fixture, round, async () => {

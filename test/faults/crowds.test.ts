@@ -10,71 +10,71 @@ import { Crowd } from '../support/faults/crowd.js';
 import { between, branchOf, type Round, variant } from '../support/faults/rounds.js';
 import { type Figures, faultRow } from '../support/faults/row.js';
 
-// Clusters that change under 50 locks and 50 watches (S2, S4, S13, S14, S16).
+// A cluster changes while 50 locks and 50 watches are open (S2, S4, S13, S14, S16).
 
-/** Seconds: far above an election and a restart, so that no lock may be lost. */
+/** Seconds. Much longer than an election and a restart, so that no lock may be lost. */
 const LONG_TTL = 10;
-/** Seconds: so short that a round in which a leader is paused for longer takes no minute. */
+/** Seconds. Short, so that a round in which a leader is paused for longer takes less than a minute. */
 const SHORT_TTL = 3;
 const SYNC_INTERVAL_MS = 500;
-/** Of the rounds in which a lease is revoked: from the grant to the revocation. The holder's own watch begins at 100 ms. */
-const REVOKED_AFTER_MS = 300;
+/** The longest time from the grant of a lock to the revocation of its lease. The holder's own watch starts after 100 ms. */
+const MAX_REVOKED_AFTER_MS = 300;
 const REVOCATIONS = 10;
 
 faultRow(
-  'members restarted one by one, under 50 locks and 50 watches',
+  'restart of each member under 50 locks and 50 watches',
   () => FaultyCluster.start(),
   (fixture, round) => underCrowd(fixture, round, restartEach),
 );
 
 faultRow(
-  'leader moved, under 50 locks and 50 watches',
+  'move of the leader under 50 locks and 50 watches',
   () => FaultyCluster.start(),
   (fixture, round) => underCrowd(fixture, round, moveLeader),
 );
 
 faultRow(
-  'member added and another removed, under 50 locks and 50 watches',
+  'replacement of a member under 50 locks and 50 watches',
   () => FaultyCluster.start(),
   (fixture, round) => {
-    const leaves = variant(['leader', 'follower'] as const, round);
+    const removes = variant(['leader', 'follower'] as const, round);
     const client = { autoSyncIntervalMs: SYNC_INTERVAL_MS };
-    return underCrowd(fixture, round, (cluster) => replaceMember(cluster, leaves), client);
+    return underCrowd(fixture, round, (cluster) => replaceMember(cluster, removes), client);
   },
 );
 
-// A leader that is resumed revokes leases that another has renewed since: docs/faults.md says why. Which locks etcd takes,
-// and whether at once or 7 s later, is chance.
+// A resumed leader revokes leases that the new leader has renewed since, as docs/faults.md explains. It is not determined
+// which locks etcd takes from their holders, and whether it does so at once or 7 s later.
 faultRow(
-  'leader paused for longer than the TTL, under 50 locks and 50 watches',
+  'leader paused for longer than the TTL under 50 locks and 50 watches',
   () => FaultyCluster.start(),
   async (fixture, { seed, random }) => {
     const options = { name: `c-${seed}`, random: branchOf(random), ttl: SHORT_TTL };
     await using crowd = await Crowd.start(fixture, options);
     const faults = await pauseLeader(fixture.cluster, between(1.2, 1.8, random) * SHORT_TTL * 1_000);
-    const { violations, events, puts, ...figures } = await crowd.judge();
+    const { violations, events, puts, ...figures } = await crowd.verify();
     expect(violations).toEqual([]);
     return { faults, events, puts, further: furtherOf(figures) };
   },
 );
 
-// What the resumed leader does, done on purpose: at any time after the grant, before and after the holder's own watch
-// begins, so that the next holder hears of it before the holder itself, and after.
+// Revokes leases like a resumed leader, before or after the holder's own watch has started. The next holder may therefore
+// learn of the revocation before the former holder does, or after it.
 faultRow(
-  'lease revoked under its holder while the next one waits',
+  'lease of the holder revoked while another contender waits',
   () => FaultyCluster.start({ members: 1 }),
   async ({ endpoints }, { seed, random }) => {
     const [ours, others, admin] = [openClient({ endpoints }), openClient({ endpoints }), openClient({ endpoints })];
-    let unheard = 0;
+    let stillValid = 0;
     for (let index = 0; index < REVOCATIONS; index += 1) {
       const [name, guarded] = [`r-${seed}/lock/${index}`, `r-${seed}/value/${index}`];
       const [session, next] = [await Session.open(ours), await Session.open(others)];
       const held = await new Mutex(session, name).lock();
       const waiting = new Mutex(next, name).lock();
-      await pause(between(0, REVOKED_AFTER_MS, random));
+      await pause(between(0, MAX_REVOKED_AFTER_MS, random));
       await admin.lease.revoke(session.leaseId);
       const newer = await waiting;
-      if (held.valid()) unheard += 1;
+      if (held.valid()) stillValid += 1;
       const [stale, fresh] = [`${held.token}`, `${newer.token}`];
       await newer.txn({ then: [op.put(guarded, fresh)] });
       await expect(held.txn({ then: [op.put(guarded, stale)] })).rejects.toMatchObject({
@@ -86,11 +86,18 @@ faultRow(
       expect((await admin.get(guarded))?.version).toBe(1n);
       await newer.release();
     }
-    return { faults: REVOCATIONS, puts: 2 * REVOCATIONS, further: { 'holders that had not heard of it': unheard } };
+    return {
+      faults: REVOCATIONS,
+      puts: 2 * REVOCATIONS,
+      further: { 'former holders that still found their lock valid': stillValid },
+    };
   },
 );
 
-/** Expects that no lock is lost, no event of any watch is lost, repeated, reordered or torn, and no put done twice. */
+/**
+ * Expects that no lock is lost, that no watch loses, repeats, reorders or tears an event, and that etcd applies no put
+ * twice.
+ */
 async function underCrowd(
   fixture: FaultyCluster,
   { seed, random }: Round,
@@ -100,7 +107,7 @@ async function underCrowd(
   const options = { name: `c-${seed}`, random: branchOf(random), ttl: LONG_TTL, client };
   await using crowd = await Crowd.start(fixture, options);
   const faults = await makeFaults(fixture.cluster);
-  const { violations, events, puts, ...figures } = await crowd.judge();
+  const { violations, events, puts, ...figures } = await crowd.verify();
   expect(violations).toEqual([]);
   expect(figures.taken).toBe(0);
   return { faults, events, puts, further: furtherOf(figures) };
@@ -110,6 +117,6 @@ function furtherOf({ holds, taken, overlapMs }: { holds: number; taken: number; 
   return {
     'holds of 50 locks': holds,
     'locks that etcd took': taken,
-    'ms that two were valid': Math.max(0, overlapMs),
+    'ms with two valid locks': Math.max(0, overlapMs),
   };
 }

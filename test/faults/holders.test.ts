@@ -21,7 +21,7 @@ const OFFSETS = [
 ] as const;
 
 faultRow(
-  'process of the holder paused',
+  'paused process of the holder',
   () => FaultyCluster.start(),
   async (fixture, { seed, random }) => {
     using contenders = await Contenders.start(fixture, { name: `g-${seed}`, ttl: TTL });
@@ -46,7 +46,7 @@ faultRow(
 );
 
 faultRow(
-  'event loop blocked for 0.5, 1.2 or 3 x TTL',
+  'event loop blocked for 0.5, 1.2 or 3 times the TTL',
   () => FaultyCluster.start(),
   async (fixture, { seed }) => {
     using contenders = await Contenders.start(fixture, { name: `b-${seed}`, ttl: TTL });
@@ -66,7 +66,7 @@ faultRow(
   },
 );
 
-faultRow('wall clock jumps by an hour', openWithClock, async ({ cluster, clock }, { seed }) => {
+faultRow('wall clock that jumps by an hour', openWithClock, async ({ cluster, clock }, { seed }) => {
   clock.set('+0');
   const { environment } = clock;
   using contenders = await Contenders.start(cluster, { name: `c-${seed}`, ttl: CLOCK_TTL, environment });

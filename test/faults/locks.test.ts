@@ -6,25 +6,24 @@ import { containing } from '../../src/testing/index.js';
 import { errorOf } from '../support/errors.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { between, pick } from '../support/faults/rounds.js';
-import { faultRow } from '../support/faults/row.js';
-import { twoWays } from '../support/faults/two-ways.js';
+import { directAndProxied, faultRow } from '../support/faults/row.js';
 import { lock, queueLength } from '../support/locks.js';
 
-// Answers that are lost, and waiters that leave their queue (S18, S21, S24, S25).
+// Responses to lock operations are lost, and waiters leave their queue (S18, S21, S24, S25).
 
-/** For the next in line, once the way is free. */
+/** The longest time until the next waiter holds the lock after it is free. */
 const NEXT_MS = 1_000;
 
 const single = (): Promise<FaultyCluster | undefined> => FaultyCluster.start({ members: 1 });
 
-faultRow('reply of the lock Txn lost', single, async (fixture, { seed }) => {
-  const { direct, behind, proxy } = twoWays(fixture);
+faultRow('lost response to the transaction of a lock', single, async (fixture, { seed }) => {
+  const { direct, proxied, proxy } = directAndProxied(fixture);
   const recoveryMs: number[] = [];
   for (const cancelled of [true, false]) {
     const name = `l-${seed}-${cancelled}`;
     const holder = await lock(direct, name);
     const stop = new AbortController();
-    const session = await Session.open(behind);
+    const session = await Session.open(proxied);
     const lost = proxy.loseNextAnswer(containing(name));
     const second = new Mutex(session, name).lock({ signal: stop.signal });
     second.catch(() => {});
@@ -51,13 +50,13 @@ faultRow('reply of the lock Txn lost', single, async (fixture, { seed }) => {
   return { faults: recoveryMs.length, recoveryMs };
 });
 
-faultRow('reply of the unlock lost, lock taken again, retry', single, async (fixture, { seed }) => {
-  const { direct, behind, proxy } = twoWays(fixture);
+faultRow('lost response to an unlock while the lock is taken again', single, async (fixture, { seed }) => {
+  const { direct, proxied, proxy } = directAndProxied(fixture);
   const recoveryMs: number[] = [];
-  // By somebody else, or by the same session under the same key.
+  // The lock is taken again by another session, or by the same session under the same queue key.
   for (const own of [false, true]) {
     const name = `u-${seed}-${own}`;
-    const session = await Session.open(behind);
+    const session = await Session.open(proxied);
     const held = await new Mutex(session, name).lock();
     const next = own ? new Mutex(session, name).lock() : lock(direct, name);
     if (!own) await queueLength(direct, name, 2);
@@ -77,11 +76,11 @@ faultRow('reply of the unlock lost, lock taken again, retry', single, async (fix
   return { faults: recoveryMs.length, recoveryMs };
 });
 
-faultRow('session dies while queued', single, async (fixture, { seed, random }) => {
-  const { direct, behind } = twoWays(fixture);
+faultRow('loss of a session that waits for a lock', single, async (fixture, { seed, random }) => {
+  const { direct, proxied } = directAndProxied(fixture);
   const name = `d-${seed}`;
   const holder = await lock(direct, name);
-  const session = await Session.open(behind);
+  const session = await Session.open(proxied);
   const queued = new Mutex(session, name).lock();
   queued.catch(() => {});
   if (random() < 0.8) await queueLength(direct, name, 2);
@@ -100,8 +99,8 @@ faultRow('session dies while queued', single, async (fixture, { seed, random }) 
   return { faults: 1, recoveryMs: [recoveryMs] };
 });
 
-faultRow('cancel while queued', single, async (fixture, { seed, random }) => {
-  const { direct, behind } = twoWays(fixture);
+faultRow('cancelled waits for a lock', single, async (fixture, { seed, random }) => {
+  const { direct, proxied } = directAndProxied(fixture);
   const name = `c-${seed}`;
   const holder = await lock(direct, name);
   const count = Math.ceil(between(2, 6, random));
@@ -109,7 +108,7 @@ faultRow('cancel while queued', single, async (fixture, { seed, random }) => {
   const waiters: { readonly stop: AbortController; readonly lock: Promise<Held> }[] = [];
   for (let index = 0; index < count; index += 1) {
     const stop = new AbortController();
-    const session = await Session.open(pick([direct, behind], random));
+    const session = await Session.open(pick([direct, proxied], random));
     const held = new Mutex(session, name).lock({ signal: stop.signal });
     held.then(
       (won) => {
@@ -122,8 +121,8 @@ faultRow('cancel while queued', single, async (fixture, { seed, random }) => {
     await queueLength(direct, name, index + 2);
   }
   const indices = waiters.map((_, index) => index);
-  const sure = pick(indices, random);
-  const leaving = indices.filter((index) => random() < 0.5 || index === sure);
+  const atLeast = pick(indices, random);
+  const leaving = indices.filter((index) => random() < 0.5 || index === atLeast);
   const cancelledAt = performance.now();
   for (const index of leaving) {
     waiters[index]?.stop.abort();

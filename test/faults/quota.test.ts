@@ -11,7 +11,7 @@ import { callsReceived } from '../support/metrics.js';
 const QUOTA_BYTES = 16 * 1024 * 1024;
 
 faultRow(
-  'disk quota',
+  'exceeded disk quota',
   () => FaultyCluster.start({ members: 1, args: [`--quota-backend-bytes=${QUOTA_BYTES}`] }),
   async ({ endpoints }, { seed, random }) => {
     const etcd = openClient({ endpoints });
@@ -34,7 +34,7 @@ faultRow(
       );
     }
     expect(refused).toMatchObject({ reason: 'NoSpace', code: 'ResourceExhausted', outcome: 'unknown' });
-    // Each that succeeded is there once, and the one that was refused at most once.
+    // Each successful put was applied once, and the refused one at most once.
     const { kvs } = await etcd.range(prefix(`big-${seed}/`), {
       keysOnly: true,
       sort: { target: 'createRevision', order: 'asc' },
@@ -42,8 +42,8 @@ faultRow(
     expect(kvs.map((kv) => kv.keyText()).filter((key) => key !== last())).toEqual(put);
     expect(kvs.filter(({ version }) => version !== 1n)).toEqual([]);
     const before = await callsReceived(endpoints, 'Put');
-    await expect(etcd.put(`w-${seed}`, 'not now')).rejects.toMatchObject({ reason: 'NoSpace' });
-    // Told once, and not repeated.
+    await expect(etcd.put(`w-${seed}`, 'refused')).rejects.toMatchObject({ reason: 'NoSpace' });
+    // The client does not repeat the refused put.
     expect((await callsReceived(endpoints, 'Put')) - before).toBe(1);
 
     const fullAt = performance.now();
@@ -61,7 +61,7 @@ faultRow(
   },
 );
 
-/** What etcd's documentation tells to do, all by the client that was refused. */
+/** Frees space as etcd's documentation describes, with the client whose put was refused. */
 async function makeRoom(etcd: Client, endpoint: string, keys: string): Promise<void> {
   const { header } = await etcd.delete(prefix(keys));
   await etcd.compact(header.revision, { physical: true });

@@ -7,51 +7,49 @@ import type { EtcdMember } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { pick, type Round, variant } from '../support/faults/rounds.js';
-import { type Figures, faultRow } from '../support/faults/row.js';
-import { underLoad } from '../support/faults/under-load.js';
+import { type Figures, faultRow, underLoad } from '../support/faults/row.js';
 
-// Members that do not answer, whose connections stay (S10, S16, S30).
+// Members stop responding while their connections stay open (S10, S16, S30).
 
-/** The shortest interval that etcd allows, so that a round does not take long. */
+/** The shortest ping interval that etcd allows, so that a round is short. */
 const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
-/**
- * The silence of a request after which the client probes, the timeout of the probe, and a second. The next renewal of a
- * lease may be due only later. grpc-js probes in intervals alone.
- */
+/** How long a request waits before the client sends a ping. grpc-js pings only at fixed intervals. */
 const PROBED_AFTER_MS = inject('transport') === 'grpc-js' ? PINGS.pingIntervalMs : 1_000;
+/** The longest time until the client leaves a silent member. It allows 1 s for everything but the ping. */
 const LEFT_WITHIN_MS = PROBED_AFTER_MS + PINGS.pingTimeoutMs + 1_000;
+/** The next renewal of a lease may be due later. */
 const LEFT_MS = { watch: LEFT_WITHIN_MS, call: LEFT_WITHIN_MS, renewal: LEFT_WITHIN_MS + 1_500 } as const;
 /**
- * From when a member has no leader: for its streams, watch and keepalive; and for a read, which etcd gives up after 7 s,
- * in a batch that may have had to wait for the one before.
+ * The longest times after a member has lost its leader. etcd fails a read after 7 s, and the read may first wait for an
+ * earlier batch of reads.
  */
 const NO_LEADER_MS = { watch: 5_000, call: 15_000, renewal: 5_000 } as const;
-/** A bound for hangs. */
+/** Ends a test that hangs. */
 const GIVE_UP_MS = 60_000;
 const CONNECT_TIMEOUT_MS = 500;
-/** For all but the waits for silent endpoints: less than what these take longer where the limit above is not kept. */
+/** The longest time to connect, without the time-outs of the silent endpoints. */
 const CONNECTED_MS = 1_000;
-/** By which the client takes a lease for lost before the server does. */
+/** By how much earlier than the server the client considers a lease expired. */
 const LEASE_MARGIN_MS = 1_000;
-/** A third of it passes until the next renewal. */
+/** Seconds. The client renews the lease after a third of it. */
 const LEASE_TTL = 10;
 
 faultRow(
-  'member paused',
+  'paused member',
   () => FaultyCluster.start(),
   (fixture, round) =>
     underLoad(fixture, round, () => leftBy(fixture, round, LEFT_MS, async (member) => member.pause()), PINGS),
 );
 
 faultRow(
-  'half-open, one-way, black hole',
+  'connections to a member silent in one or both directions',
   () => FaultyCluster.start(),
   (fixture, round) => {
-    const verb = variant(['blackhole', 'to-server', 'to-client', 'pause'] as const, round);
+    const kind = variant(['blackhole', 'to-server', 'to-client', 'pause'] as const, round);
     const silence = async (member: EtcdMember): Promise<void> => {
       const proxy = fixture.proxyOf(member);
-      if (verb === 'blackhole' || verb === 'pause') proxy[verb]();
-      else proxy.oneWay(verb);
+      if (kind === 'blackhole' || kind === 'pause') proxy[kind]();
+      else proxy.oneWay(kind);
     };
     return underLoad(fixture, round, () => leftBy(fixture, round, LEFT_MS, silence), PINGS);
   },
@@ -64,7 +62,7 @@ faultRow(
     const cutOff = async (member: EtcdMember): Promise<void> => {
       await fixture.cluster.partition(member);
       const { maintenance } = openClient({ endpoints: [member.endpoint] });
-      // Half a second to two, as it is the leader or follows one, and by chance.
+      // The member needs half a second to two seconds to notice.
       await expect.poll(async () => (await maintenance.status(member.endpoint)).leader).toBe(0n);
     };
     return underLoad(fixture, round, () => leftBy(fixture, round, NO_LEADER_MS, cutOff));
@@ -72,11 +70,11 @@ faultRow(
 );
 
 faultRow(
-  'accepts, never speaks',
+  'endpoint that accepts connections and never responds',
   () => FaultyCluster.start({ members: 1 }),
   async ({ endpoints }, { seed }) => {
     const recoveryMs: number[] = [];
-    for (const silent of [[await neverSpeaks()], [await neverSpeaks(), await neverSpeaks()]]) {
+    for (const silent of [[await silentServer()], [await silentServer(), await silentServer()]]) {
       const etcd = openClient({ endpoints: [...silent, ...endpoints], connectTimeoutMs: CONNECT_TIMEOUT_MS });
       const startedAt = performance.now();
       const watch = etcd.watch(`s-${seed}`);
@@ -92,7 +90,7 @@ faultRow(
   },
 );
 
-/** Silences the member that a call, a watch and a keepalive are at, and tells how long they take to leave it for another. */
+/** Silences the member that a call, a watch and a keepalive use. Measures how long each takes to move to another member. */
 async function leftBy(
   fixture: FaultyCluster,
   { random }: Round,
@@ -120,17 +118,20 @@ async function leftBy(
   expect(renewedMs).toBeLessThan(bounds.renewal);
   expect(callMs).toBeLessThan(bounds.call);
   expect(alive.valid()).toBe(true);
-  const further = { 'ms until a call was answered': callMs, 'ms until a lease was renewed': renewedMs };
+  const further = { 'ms until a call succeeded': callMs, 'ms until a lease was renewed': renewedMs };
   return { faults: 1, recoveryMs: [watchMs], further };
 }
 
-/** A read is repeated until there is a leader, then a write comes through. */
+/** The client repeats the read until the cluster has a leader. After that, the put succeeds. */
 async function putOnce(etcd: Client, key: string): Promise<void> {
   await etcd.get(key, { timeoutMs: GIVE_UP_MS });
   await etcd.put(key, 'x', { timeoutMs: GIVE_UP_MS });
 }
 
-/** Until a renewal that was sent after `sinceMs` is acknowledged: only such a one lets the lease live for so long. */
+/**
+ * Resolves when the server has acknowledged a renewal that was sent after `sinceMs`. Only such a renewal extends the
+ * lease that far.
+ */
 async function renewedSince(alive: KeepAlive, sinceMs: number): Promise<void> {
   const least = sinceMs + LEASE_TTL * 1_000 - LEASE_MARGIN_MS;
   await expect
@@ -140,14 +141,14 @@ async function renewedSince(alive: KeepAlive, sinceMs: number): Promise<void> {
 
 async function timeOf(work: Promise<unknown>, since: number): Promise<number> {
   const late = pause(GIVE_UP_MS, undefined, { ref: false }).then(() => {
-    throw new Error(`what a silent member was asked is not answered by another within ${GIVE_UP_MS} ms`);
+    throw new Error(`no other member responded within ${GIVE_UP_MS} ms`);
   });
   await Promise.race([work, late]);
   return performance.now() - since;
 }
 
-/** Takes connections, and that is all. */
-async function neverSpeaks(): Promise<string> {
+/** Starts a server that accepts connections and sends nothing. Resolves with its endpoint. */
+async function silentServer(): Promise<string> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => void sockets.add(socket.on('error', () => {})));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

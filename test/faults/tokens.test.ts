@@ -10,16 +10,16 @@ import { queueLength } from '../support/locks.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
 const EXPIRIES = 10;
-/** Seconds: what a stalled machine may take to use a new token is less. */
+/** Seconds. A busy machine uses a new token well within this time. */
 const TOKEN_TTL = 2;
-/** A token lives so long after its last use, and the server looks once a second. */
+/** A token expires this long after its last use, because the server checks once a second. */
 const UNTIL_EXPIRED_MS = (TOKEN_TTL + 1) * 1_000 + 500;
-/** Renewed every 4 s, so that each renewal comes with an expired token where the server looks at it; all are needed. */
+/** Seconds. The client renews this lease every 4 s, always with an expired token. */
 const KEPT_TTL = 12;
 const SESSION_TTL = 3_600;
 const PUTS = 20;
 
-faultRow('token expires', openWithAuth, async ({ endpoints, proxied, proxies }, { seed, random }) => {
+faultRow('expired auth tokens', openWithAuth, async ({ endpoints, proxied, proxies }, { seed, random }) => {
   const name = `app/${seed}`;
   const [writer, etcd, other, keeper] = [counted(endpoints), counted(proxied), counted(proxied), counted(proxied)];
   await writer.client.get(name);
@@ -45,7 +45,7 @@ faultRow('token expires', openWithAuth, async ({ endpoints, proxied, proxies }, 
     const before = authentications();
     const values = Array.from({ length: 1 + Math.floor(PUTS * random()) }, (_, index) => `${expiry}.${index}`);
     const expiredAt = performance.now();
-    // The watches of two clients are opened again with the token that has expired; the third one's calls have it.
+    // Two clients reopen their watches with the expired token, and the third one makes calls with it.
     for (const proxy of proxies) proxy.dropConnections();
     await Promise.all(values.map((value) => writer.client.put(`${name}/watched/${value}`, value)));
     put.push(...values);
@@ -53,8 +53,8 @@ faultRow('token expires', openWithAuth, async ({ endpoints, proxied, proxies }, 
     recoveryMs.push(performance.now() - expiredAt);
     const renewed = (): number[] => authentications().map((count, client) => count - (before[client] ?? 0));
     await expect.poll(() => Math.min(...renewed())).toBeGreaterThan(0);
-    // Each client once, however many calls and streams hear that the token is refused; where a machine takes so long
-    // that the new one expires as well, once more.
+    // Each client authenticates once, however many of its calls and streams fail because of the token. On a slow machine
+    // the new token may expire as well, and the client authenticates once more.
     const lifetimes = Math.floor((performance.now() - expiredAt) / (TOKEN_TTL * 1_000));
     expect(Math.max(...renewed())).toBeLessThanOrEqual(1 + lifetimes);
   }
@@ -70,7 +70,7 @@ faultRow('token expires', openWithAuth, async ({ endpoints, proxied, proxies }, 
   return { faults: EXPIRIES, events: seen.length, puts: put.length, recoveryMs, further: renewals };
 });
 
-/** A client whose exchanges of the password for a token are counted. */
+/** Opens a client and counts its Authenticate calls. */
 function counted(endpoints: readonly string[]): { readonly client: Client; readonly authentications: () => number } {
   const { transport, sent } = recordingTransport();
   const client = openClient({ endpoints: [...endpoints], auth: USER, transport });

@@ -2,26 +2,25 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { op, prefix, type Watch, type WatchBatch } from '../../src/index.js';
-import { bytesInUse } from '../support/bytes-in-use.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { between } from '../support/faults/rounds.js';
-import { faultRow } from '../support/faults/row.js';
-import { twoWays } from '../support/faults/two-ways.js';
+import { directAndProxied, faultRow } from '../support/faults/row.js';
+import { bytesInUse } from '../support/measure.js';
 
-// What one watch, or very many, live through (S2, S4, S5, S6, S11).
+// Faults that affect one watch or thousands of watches (S2, S4, S5, S6, S11).
 
 const MEBIBYTE = 1024 * 1024;
 const OPS_PER_TXN = 128;
-const WATCHERS = 10_000;
-/** What may lie between a consumer that stopped and the server: the watch's own buffer, and what the wire holds. */
+const WATCHES = 10_000;
+/** The most memory that events for a stopped consumer may use: the buffer of the watch and the buffers of the connection. */
 const MAX_WAITING_BYTES = 32 * MEBIBYTE;
 
 const single = (): Promise<FaultyCluster | undefined> => FaultyCluster.start({ members: 1 });
 
-faultRow('compaction under a disconnected watch', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = twoWays(fixture);
+faultRow('compaction while a watch is disconnected', single, async (fixture, { seed, random }) => {
+  const { direct, proxied, proxy } = directAndProxied(fixture);
   const key = `k-${seed}`;
-  const watch = behind.watch(key);
+  const watch = proxied.watch(key);
   const seen = collect(watch);
   await watch.created();
   await direct.put(key, 'seen');
@@ -34,24 +33,24 @@ faultRow('compaction under a disconnected watch', single, async (fixture, { seed
   await direct.compact(header.revision);
   const healedAt = performance.now();
   proxy.heal();
-  // Never silently from where the store is now.
+  // The watch must not continue silently at the current revision.
   expect(await seen.error).toMatchObject({ reason: 'Compacted', compactRevision: header.revision });
   expect(seen.batches).toHaveLength(1);
   return { faults: 1, events: 1, recoveryMs: [performance.now() - healedAt] };
 });
 
-faultRow('catch-up of 10 x 1 MB', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = twoWays(fixture);
+faultRow('catch-up on 10 events of 1 MB across reconnects', single, async (fixture, { seed, random }) => {
+  const { direct, proxied, proxy } = directAndProxied(fixture);
   const values = Array.from({ length: 10 }, () => randomBytes(1_000_000));
   const startRevision = (await direct.put(`big-${seed}/`, '')).header.revision;
   for (const [index, value] of values.entries()) await direct.put(`big-${seed}/${index}`, value);
   const breaks = Math.floor(between(1, 4, random));
   const bufferBytes = between(1, 16 * MEBIBYTE, random);
   const got: Uint8Array[] = [];
-  for await (const { kv } of behind.watch(prefix(`big-${seed}/`), { startRevision, bufferBytes })) {
+  for await (const { kv } of proxied.watch(prefix(`big-${seed}/`), { startRevision, bufferBytes })) {
     if (kv.value.length > 0) got.push(kv.value);
     if (got.length === values.length) break;
-    // From the first event on, which is empty.
+    // The first event has an empty value and does not count.
     if (got.length < breaks) proxy.dropConnections();
   }
   expect(got.map((value) => Buffer.from(value).equals(values[got.indexOf(value)] as Buffer))).toEqual(
@@ -61,9 +60,9 @@ faultRow('catch-up of 10 x 1 MB', single, async (fixture, { seed, random }) => {
   return { faults: breaks, events: values.length };
 });
 
-faultRow('Txn of 128 puts across a reconnect', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = twoWays(fixture);
-  const watch = behind.watch(prefix(`t-${seed}/`));
+faultRow('transactions of 128 puts across reconnects', single, async (fixture, { seed, random }) => {
+  const { direct, proxied, proxy } = directAndProxied(fixture);
+  const watch = proxied.watch(prefix(`t-${seed}/`));
   const seen = collect(watch);
   await watch.created();
   const faults = 8;
@@ -84,10 +83,10 @@ faultRow('Txn of 128 puts across a reconnect', single, async (fixture, { seed, r
   return { faults, events: faults * OPS_PER_TXN };
 });
 
-faultRow('slow consumer', single, async (fixture, { seed, random }) => {
-  const { direct, behind } = twoWays(fixture);
+faultRow('slow consumer of a watch', single, async (fixture, { seed, random }) => {
+  const { direct, proxied } = directAndProxied(fixture);
   const keys = prefix(`slow-${seed}/`);
-  const [slow, sibling] = [behind.watch(keys), behind.watch(keys)];
+  const [slow, sibling] = [proxied.watch(keys), proxied.watch(keys)];
   const siblingSeen = collect(sibling);
   await Promise.all([slow.created(), sibling.created()]);
   const before = bytesInUse();
@@ -95,7 +94,7 @@ faultRow('slow consumer', single, async (fixture, { seed, random }) => {
   const puts = Math.ceil(between(100, 200, random));
   for (let put = 0; put < puts; put += 1) {
     await direct.put(`slow-${seed}/${put % 8}`, value);
-    // The sibling has taken its own: its memory is not what is measured.
+    // The sibling drops its events, because the row measures only the memory of the slow watch.
     await expect.poll(() => siblingSeen.batches.length, { interval: 1 }).toBe(put + 1);
     siblingSeen.batches[put] = { ...(siblingSeen.batches[put] as WatchBatch), events: [] };
   }
@@ -111,26 +110,26 @@ faultRow('slow consumer', single, async (fixture, { seed, random }) => {
   return {
     faults: 1,
     events: puts,
-    further: { 'MiB that waited': waitingBytes / MEBIBYTE, 'of MiB': (puts * value.length) / MEBIBYTE },
+    further: { 'MiB buffered': waitingBytes / MEBIBYTE, 'MiB written': (puts * value.length) / MEBIBYTE },
   };
 });
 
-faultRow('10,000 watchers', single, async (fixture, { seed, random }) => {
-  const { direct, behind, proxy } = twoWays(fixture);
+faultRow('10,000 watches across a reconnect', single, async (fixture, { seed, random }) => {
+  const { direct, proxied, proxy } = directAndProxied(fixture);
   const before = bytesInUse();
   const keyOf = (index: number): string => `w-${seed}/${index}`;
-  const watches = Array.from({ length: WATCHERS }, (_, index) => behind.watch(keyOf(index)));
+  const watches = Array.from({ length: WATCHES }, (_, index) => proxied.watch(keyOf(index)));
   await Promise.all(watches.map((watch) => watch.created()));
-  const perWatcher = (bytesInUse() - before) / WATCHERS;
+  const perWatch = (bytesInUse() - before) / WATCHES;
   const events = watches.map((watch) => watch.batches().next());
-  const brokenAt = Math.floor(WATCHERS * random());
+  const brokenAt = Math.floor(WATCHES * random());
   let recoveryMs = 0;
-  for (let index = 0; index < WATCHERS; index += OPS_PER_TXN) {
+  for (let index = 0; index < WATCHES; index += OPS_PER_TXN) {
     if (index <= brokenAt && brokenAt < index + OPS_PER_TXN) {
       proxy.dropConnections();
       recoveryMs = performance.now();
     }
-    const some = Array.from({ length: Math.min(OPS_PER_TXN, WATCHERS - index) }, (_, offset) => keyOf(index + offset));
+    const some = Array.from({ length: Math.min(OPS_PER_TXN, WATCHES - index) }, (_, offset) => keyOf(index + offset));
     await direct.txn({ then: some.map((key) => op.put(key, key)) });
   }
   const seen = await Promise.all(events);
@@ -140,10 +139,10 @@ faultRow('10,000 watchers', single, async (fixture, { seed, random }) => {
   );
   await Promise.all(watches.map((watch) => watch.close()));
   await direct.delete(prefix(`w-${seed}/`));
-  return { faults: 1, events: WATCHERS, recoveryMs: [recoveryMs], further: { 'bytes per watcher': perWatcher } };
+  return { faults: 1, events: WATCHES, recoveryMs: [recoveryMs], further: { 'bytes per watch': perWatch } };
 });
 
-/** Batches as they come, and the error that ends them. */
+/** Collects the batches of a watch until it ends. */
 function collect(watch: Watch): { readonly batches: WatchBatch[]; readonly error: Promise<unknown> } {
   const batches: WatchBatch[] = [];
   const taking = async (): Promise<void> => {

@@ -4,7 +4,7 @@ import { createWriteStream, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { describe, expect, test } from 'vitest';
-import { versionsAtHand } from '../../scripts/etcd/find.js';
+import { localVersions } from '../../scripts/etcd/find.js';
 import type { Client } from '../../src/index.js';
 import { concatBytes } from '../../src/runtime/bytes.js';
 import { openClient } from '../support/client.js';
@@ -50,7 +50,7 @@ describe('a snapshot', () => {
   });
 
   test('can be restored by etcdctl, unless one byte of it is changed', async (context) => {
-    const version = (await versionsAtHand()).find((minor) => minor === '3.5' || minor === '3.4');
+    const version = (await localVersions()).find((minor) => minor === '3.5' || minor === '3.4');
     const { etcd, endpoint, etcdctl } = await filled(version);
     if (version === undefined || etcdctl === undefined) return context.skip('no etcdctl with "snapshot restore"');
     const file = join(temporaryFolder(), 'snapshot.db');

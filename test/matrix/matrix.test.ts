@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { versionsAtHand } from '../../scripts/etcd/find.js';
+import { localVersions } from '../../scripts/etcd/find.js';
 import { expectedVerdict, perform } from './exercise.js';
 import { exerciseList, exercises } from './exercises.js';
 import { type Matrix, openMatrix } from './open-matrix.js';
@@ -7,7 +7,7 @@ import { type Matrix, openMatrix } from './open-matrix.js';
 // This runs the oldest and the newest version of etcd at hand; `npm run test:matrix` runs all of them.
 
 /** The exercises enable authentication, for example, so they must not share a server with other tests. */
-const versions = process.env.ETCD_ENDPOINTS ? [] : await versionsAtHand();
+const versions = process.env.ETCD_ENDPOINTS ? [] : await localVersions();
 const ends = [...new Set([versions.at(-1), versions[0]])].filter((version) => version !== undefined);
 
 if (ends.length === 0) {

@@ -1,9 +1,74 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { WatchBatch } from '../../src/index.js';
+import type { SeenEvent } from '../../src/testing/index.js';
 
-/** What etcdctl prints. Fails, with what it said, where etcdctl does. */
+/** Runs etcdctl and returns its output. @throws Error with the output of etcdctl if it fails. */
 export function runEtcdctl(etcdctl: string, endpoints: readonly string[], ...args: string[]): string {
   return execFileSync(etcdctl, ['--endpoints', endpoints.join(','), ...args], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+}
+
+/** Ends an etcdctl that hangs, so that it does not outlive the test. */
+const WATCH_TIMEOUT_MS = 120_000;
+
+interface EtcdctlEvent {
+  /** Missing for a put. */
+  readonly type?: number;
+  readonly kv: { readonly key: string; readonly value?: string; readonly mod_revision: number };
+}
+
+export interface HistoryOptions {
+  readonly etcdctl: string;
+  /** The endpoints of the members themselves, without proxies. */
+  readonly endpoints: readonly string[];
+  readonly prefix: string;
+  readonly fromRevision: bigint;
+  /** The history ends with the first event of this key. */
+  readonly last: string;
+}
+
+/**
+ * The events under a prefix, in order, which etcdctl reads from the history of a cluster that has its quorum. It shares no
+ * code with this client, so tests compare the results of the client with it.
+ */
+export async function historyOf(options: HistoryOptions): Promise<readonly SeenEvent[]> {
+  const { etcdctl, endpoints, prefix, fromRevision, last } = options;
+  const endpointArgs = ['--endpoints', endpoints.join(',')];
+  const watchArgs = ['watch', `--rev=${fromRevision}`, '--prefix', prefix, '-w', 'json'];
+  const child = spawn(etcdctl, [...endpointArgs, ...watchArgs], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: WATCH_TIMEOUT_MS,
+    killSignal: 'SIGKILL',
+  });
+  const events: SeenEvent[] = [];
+  try {
+    for await (const line of createInterface({ input: child.stdout })) {
+      const { Events } = JSON.parse(line) as { readonly Events?: readonly EtcdctlEvent[] | null };
+      for (const { type = 0, kv } of Events ?? []) {
+        const event = {
+          revision: BigInt(kv.mod_revision),
+          type: type === 1 ? ('delete' as const) : ('put' as const),
+          key: fromBase64(kv.key),
+          value: fromBase64(kv.value ?? ''),
+        };
+        events.push(event);
+        if (event.key === last) return events;
+      }
+    }
+  } finally {
+    child.kill('SIGKILL');
+  }
+  throw new Error(`etcdctl watch ended before it printed an event of ${last}`);
+}
+
+/** The events of a batch of this client's watch, in the form of `historyOf`. */
+export function seenEvents({ events }: WatchBatch): SeenEvent[] {
+  return events.map(({ type, kv }) => ({ revision: kv.modRevision, type, key: kv.keyText(), value: kv.text() }));
+}
+
+function fromBase64(text: string): string {
+  return Buffer.from(text, 'base64').toString();
 }

@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { cacheFolder } from '../../scripts/cache-folder.js';
-import { onPath } from '../../scripts/etcd/binary.js';
-import { run } from '../../scripts/etcd/run.js';
+import { cacheFolder, onPath, run } from '../../scripts/programs.js';
 
 const INTEROP = join(import.meta.dirname, '../interop/go');
 

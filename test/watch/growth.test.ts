@@ -5,7 +5,7 @@ import type { Init } from '../../src/protobuf/codec.js';
 import type { StreamHandler, Transport } from '../../src/transport/transport.js';
 import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
-import { growth, MAX_GROWTH } from '../support/growth.js';
+import { growth, MAX_GROWTH } from '../support/measure.js';
 
 describe('creating many watches on one stream costs linear work', () => {
   test.each([

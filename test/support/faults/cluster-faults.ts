@@ -1,15 +1,20 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '../../../src/index.js';
 import type { EtcdCluster, EtcdMember } from '../../../src/testing/index.js';
+import type { FaultyCluster } from './cluster.js';
+import { between, pick } from './rounds.js';
 
-// Faults of a whole cluster, for rows that judge them and for the measurement of what they interrupt.
+// Faults that affect a whole cluster, and the faults that a soak test mixes.
 
-/** Between two steps, so that a cluster and its clients settle. */
+/** The time between two steps, in which the cluster and its clients recover. */
 const SETTLE_MS = 500;
-/** etcd gives up a request after 5 s and two election timeouts of 1 s, and a resumed leader makes its last ones then. */
+/**
+ * After this time a resumed leader revokes no more leases of its former term. Its revocations fail after 5 s and two
+ * election timeouts of 1 s, and it retries them then.
+ */
 const LATE_REVOKES_MS = 8_500;
 
-/** Stops each member in good time and starts it again, one after the other. Gives how many. */
+/** Stops each member gracefully and starts it again, one after the other. Resolves with the number of restarts. */
 export async function restartEach({ members }: EtcdCluster): Promise<number> {
   for (const member of members) {
     await member.stop();
@@ -19,7 +24,7 @@ export async function restartEach({ members }: EtcdCluster): Promise<number> {
   return members.length;
 }
 
-/** Moves the leadership to each other member in turn, and back. Gives how many times. */
+/** Moves the leadership to each other member in turn and back. Resolves with the number of moves. */
 export async function moveLeader(cluster: EtcdCluster): Promise<number> {
   await using client = new Client({ endpoints: cluster.endpoints });
   const first = await cluster.leader();
@@ -32,19 +37,19 @@ export async function moveLeader(cluster: EtcdCluster): Promise<number> {
   return targets.length;
 }
 
-/** Adds a member, and removes one that was there before: the leader or another. Gives how many changes. */
-export async function replaceMember(cluster: EtcdCluster, leaves: 'leader' | 'follower'): Promise<number> {
+/** Adds a member and removes an older one, the leader or a follower. Resolves with the number of changes. */
+export async function replaceMember(cluster: EtcdCluster, removes: 'leader' | 'follower'): Promise<number> {
   const added = await cluster.join();
   const leader = await cluster.leader();
   const followers = cluster.members.filter((member) => member !== leader && member !== added);
-  const removed = leaves === 'leader' && leader !== added ? leader : followers[0];
+  const removed = removes === 'leader' && leader !== added ? leader : followers[0];
   await cluster.remove(removed as EtcdMember);
   await cluster.leader();
   await pause(SETTLE_MS);
   return 2;
 }
 
-/** Pauses the leader for so long, and waits until it can revoke no lease of its former term any more. */
+/** Pauses the leader, resumes it, and waits until it revokes no more leases of its former term. */
 export async function pauseLeader(cluster: EtcdCluster, pausedMs: number): Promise<number> {
   const leader = await cluster.leader();
   leader.pause();
@@ -64,3 +69,115 @@ async function memberId(client: Client, member: EtcdMember): Promise<bigint> {
   if (found === undefined) throw new Error(`${member.name} is not a member`);
   return found.id;
 }
+
+type Random = () => number;
+
+/** What a fault affects. */
+interface FaultTarget {
+  readonly cluster: FaultyCluster;
+  /** Blocks the event loop of the clients. */
+  readonly block: (ms: number) => void;
+}
+
+/** One fault. It may last until the cluster is healed. */
+export interface RandomFault {
+  readonly name: string;
+  readonly make: (target: FaultTarget, random: Random) => Promise<void>;
+}
+
+/** The duration of a fault. */
+const DURATION_MS = [50, 3_000] as const;
+
+const duration = (random: Random): Promise<void> => pause(between(...DURATION_MS, random));
+
+/** Every kind of fault that a client must survive at any time. A soak test mixes them. */
+export const RANDOM_FAULTS: readonly RandomFault[] = [
+  {
+    name: 'connections dropped',
+    make: async ({ cluster: { proxies } }, random) => pick(proxies, random).dropConnections(),
+  },
+  { name: 'connections reset', make: async ({ cluster: { proxies } }, random) => pick(proxies, random).reset() },
+  {
+    name: 'resets every 5 ms',
+    make: async ({ cluster: { proxies } }, random) => {
+      for (let resets = Math.ceil(between(1, 100, random)); resets > 0; resets -= 1) {
+        for (const proxy of proxies) proxy.reset();
+        await pause(5);
+      }
+    },
+  },
+  {
+    name: 'black hole',
+    make: async ({ cluster: { proxies } }, random) => {
+      pick(proxies, random).blackhole();
+      await duration(random);
+    },
+  },
+  {
+    name: 'one direction only',
+    make: async ({ cluster: { proxies } }, random) => {
+      pick(proxies, random).oneWay(pick(['to-server', 'to-client'] as const, random));
+      await duration(random);
+    },
+  },
+  {
+    name: 'nothing read',
+    make: async ({ cluster: { proxies } }, random) => {
+      pick(proxies, random).pause();
+      await duration(random);
+    },
+  },
+  {
+    name: 'slices',
+    make: async ({ cluster: { proxies } }, random) => {
+      for (const proxy of proxies) proxy.slice(Math.ceil(between(0, 20, random)));
+      await duration(random);
+    },
+  },
+  {
+    name: 'delays',
+    make: async ({ cluster: { proxies } }, random) => {
+      for (const proxy of proxies) proxy.delay(between(0, 200, random));
+      await duration(random);
+    },
+  },
+  {
+    name: 'member killed',
+    make: async ({ cluster: { members } }, random) => {
+      const member = pick(members, random);
+      await member.kill();
+      await duration(random);
+    },
+  },
+  {
+    name: 'leader killed',
+    make: async ({ cluster: { cluster } }) => {
+      // The cluster has no leader while another fault takes its quorum.
+      const leader = await cluster.leader({ timeoutMs: 1_000 }).catch(() => undefined);
+      await leader?.kill();
+    },
+  },
+  {
+    name: 'quorum lost',
+    make: async ({ cluster: { members } }, random) => {
+      const survivor = pick(members, random);
+      await Promise.all(members.filter((member) => member !== survivor).map((member) => member.kill()));
+      await duration(random);
+    },
+  },
+  {
+    name: 'member paused',
+    make: async ({ cluster: { members } }, random) => {
+      pick(members, random).pause();
+      await duration(random);
+    },
+  },
+  {
+    name: 'member partitioned',
+    make: async ({ cluster: { cluster, members } }, random) => {
+      await cluster.partition(pick(members, random));
+      await duration(random);
+    },
+  },
+  { name: 'event loop blocked', make: async ({ block }, random) => block(between(50, 2_000, random)) },
+];

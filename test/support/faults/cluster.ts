@@ -1,8 +1,24 @@
-import { type Etcd, type StartOptions, startEtcd } from '../../../scripts/etcd.js';
+import { type StartOptions, startEtcd } from '../../../scripts/etcd.js';
 import { type EtcdCluster, type EtcdMember, FaultProxy } from '../../../src/testing/index.js';
-import { proxiedFrom, type Target } from './target.js';
 
-/** Members of our own, three by default, each behind a proxy of its own. */
+/** The addresses of a cluster, as plain data that can be sent to other processes. */
+export interface Target {
+  readonly etcdctl: string;
+  /** "major.minor.patch". */
+  readonly version: string;
+  /** The endpoints of the members themselves. */
+  readonly endpoints: readonly string[];
+  /** The endpoints of the proxies in front of the members, in the same order. */
+  readonly proxied: readonly string[];
+}
+
+/** The endpoints of the proxies, starting with that of the member with this index. */
+export function proxiedFrom({ proxied }: Target, index: number): string[] {
+  const first = index % proxied.length;
+  return [...proxied.slice(first), ...proxied.slice(0, first)];
+}
+
+/** A cluster that a test starts, of three members by default. In front of each member is a proxy that makes faults. */
 export class FaultyCluster implements Target, AsyncDisposable {
   readonly cluster: EtcdCluster;
   readonly etcdctl: string;
@@ -16,7 +32,7 @@ export class FaultyCluster implements Target, AsyncDisposable {
     this.proxies = proxies;
   }
 
-  /** Undefined where the servers are not processes of ours, or etcdctl is missing. */
+  /** Resolves with undefined if the members cannot be started as processes, or if etcdctl is missing. */
   static async start(options: StartOptions = {}): Promise<FaultyCluster | undefined> {
     const { cluster, etcdctl, version, endpoints, stop } = await startEtcd({ members: 3, ...options });
     if (cluster === undefined || etcdctl === undefined || version === undefined) return void (await stop());
@@ -36,7 +52,7 @@ export class FaultyCluster implements Target, AsyncDisposable {
     return this.proxies.map(({ endpoint }) => endpoint);
   }
 
-  /** Of the proxies, beginning with that of this member. */
+  /** The endpoints of the proxies, starting with that of this member. */
   endpointsFromMember(member: EtcdMember): string[] {
     return proxiedFrom(this, this.members.indexOf(member));
   }
@@ -59,10 +75,4 @@ export class FaultyCluster implements Target, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-/** Whether this etcd is exact itself: it lost or repeated watch events before 3.4.42, 3.5.28 and 3.6.9. */
-export function watchesExactly({ version }: Pick<Etcd, 'version'>): boolean {
-  const [, minor = 0, patch = 0] = (version ?? '').split('.').map(Number);
-  return minor > 6 || patch >= ({ 4: 42, 5: 28, 6: 9 }[minor] ?? Number.POSITIVE_INFINITY);
 }

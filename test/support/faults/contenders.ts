@@ -3,7 +3,7 @@ import { expect, onTestFinished } from 'vitest';
 import { Client } from '../../../src/index.js';
 import { type Claim, checkLock, GuardedResource } from '../../../src/testing/index.js';
 import { compiled } from '../compiled.js';
-import { whatHappened } from '../truth.js';
+import { historyOf } from '../etcdctl.js';
 import type { FaultyCluster } from './cluster.js';
 import type { ContenderMessage, FaultMessage } from './lock-contender.js';
 import { pick } from './rounds.js';
@@ -126,13 +126,13 @@ export class Contenders implements Disposable {
     const [prefix, last, fromRevision] = [`${this.#name}/`, `${this.#name}/~last`, this.#fromRevision];
     await using etcd = new Client({ endpoints });
     await etcd.put(last, 'last');
-    const truth = await whatHappened({ etcdctl, endpoints, prefix, last, fromRevision });
-    const queueEvents = truth.filter(({ key }) => key.startsWith(`${this.#lock}/`));
+    const history = await historyOf({ etcdctl, endpoints, prefix, last, fromRevision });
+    const queueEvents = history.filter(({ key }) => key.startsWith(`${this.#lock}/`));
     expect(checkLock(this.#claims, queueEvents)).toEqual([]);
     expect(this.#refused).toEqual(
       this.#written.filter((token, at) => this.#written.slice(0, at).some((t) => t > token)),
     );
-    const tokens = truth.filter(({ key }) => key === this.#guarded).map(({ value }) => BigInt(value));
+    const tokens = history.filter(({ key }) => key === this.#guarded).map(({ value }) => BigInt(value));
     expect(tokens).toEqual(tokens.toSorted((a, b) => Number(a - b)));
     return tokens.length;
   }

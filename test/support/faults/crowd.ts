@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { isExact } from '../../../scripts/etcd/versions.js';
 import { sharedClockMs } from '../../../scripts/shared-clock.js';
 import { type Held, Mutex, Session } from '../../../src/concurrency/index.js';
-import { Client, type ClientOptions, EtcdError, op, prefix, type Reason } from '../../../src/index.js';
+import { Client, type ClientOptions, type EtcdError, op, prefix, type Reason } from '../../../src/index.js';
 import {
   type Claim,
   checkLock,
@@ -12,61 +13,62 @@ import {
   type SeenEvent,
   type Violation,
 } from '../../../src/testing/index.js';
-import { seenEvents, whatHappened } from '../truth.js';
-import { type FaultyCluster, watchesExactly } from './cluster.js';
+import { historyOf, seenEvents } from '../etcdctl.js';
+import type { FaultyCluster } from './cluster.js';
+import { ignoringEtcdErrors, putUntilSuccess } from './recovery.js';
 import { branchOf } from './rounds.js';
-import { untilPut } from './until-put.js';
 
 const LOCKS = 50;
 const WATCHES = 50;
 const WRITERS = 4;
-/** Between two writes of one holder, and between two puts of one writer. */
-const HOLDER_WRITES_MS = 500;
-const WRITER_PAUSE_MS = 20;
-/** Between two looks at all locks. */
-const LOOK_MS = 10;
+/** The time between two writes of one holder. */
+const HOLDER_PAUSE_MS = 500;
+/** The longest time between two puts of one writer. */
+const MAX_WRITER_PAUSE_MS = 20;
+/** The interval at which all locks are checked. */
+const CHECK_INTERVAL_MS = 10;
 const CALL_TIMEOUT_MS = 5_000;
-/** A bound for hangs: what has not come by then is lost. */
+/** Ends a test that hangs. An event that has not arrived by then is lost. */
 const LAST_TIMEOUT_MS = 30_000;
 
-/** How a holder hears that its key or its lease is gone, where the lease's deadline has not passed. */
+/** The reasons with which a holder learns that its key or lease is gone before the deadline of the lease. */
 const TAKEN: ReadonlySet<Reason> = new Set(['LockLost', 'LeaseExpired', 'LeaseNotFound']);
 
 export interface CrowdOptions {
-  /** Under which all keys are. */
+  /** The prefix of all keys. */
   readonly name: string;
   readonly random: () => number;
-  /** Seconds: of the lease of each lock. */
+  /** The TTL of the lease of each lock, in seconds. */
   readonly ttl: number;
-  /** Of the clients. */
+  /** Options for the clients. */
   readonly client?: Partial<ClientOptions> | undefined;
 }
 
-/** What was found, and of how much. */
-export interface CrowdJudgement {
+/** The violations, and how much was compared. */
+export interface CrowdResult {
   readonly violations: readonly Violation[];
   readonly events: number;
   readonly puts: number;
   readonly holds: number;
-  /** Locks whose key etcd deleted while the holder held it. */
+  /** Number of holders whose queue key etcd deleted while they held the lock. */
   readonly taken: number;
-  /** For how long such a holder took itself for the holder when the next one did too: the longest, in milliseconds. */
+  /** The longest time, in milliseconds, for which such a holder and the next one both found their lock valid. */
   readonly overlapMs: number;
 }
 
-/** One hold of a lock, from the grant on. */
+/** One hold of a lock, from the moment at which the lock was granted. */
 interface Hold {
   readonly held: Held;
   readonly holder: string;
   fromMs: number | undefined;
   untilMs: number;
-  /** The holder unlocked it, and did not lose it. */
+  /** The holder unlocked the lock and did not lose it. */
   isReleased: boolean;
 }
 
 /**
- * 50 locks, each with a lease of its own, a holder that writes and a waiter in another client, and 50 watches on prefixes
- * of their own, for as long as faults last. A holder keeps its lock until it loses it or the load ends.
+ * A load of 50 locks and 50 watches. Each lock has a lease of its own, a holder that writes, and a waiter in another
+ * client. Each watch has a prefix of its own. A holder keeps its lock until it loses it or the load ends.
  */
 export class Crowd implements AsyncDisposable {
   readonly #cluster: FaultyCluster;
@@ -78,8 +80,8 @@ export class Crowd implements AsyncDisposable {
   readonly #puts = new History<PutCall, unknown>();
   readonly #writing: Promise<unknown>;
   readonly #contending: Promise<unknown>;
-  readonly #looking: NodeJS.Timeout;
-  /** Ends the writers and lets each holder unlock. */
+  readonly #checking: NodeJS.Timeout;
+  /** When aborted, the writers end and each holder unlocks. */
   readonly #over = new AbortController();
 
   private constructor(cluster: FaultyCluster, options: CrowdOptions, fromRevision: bigint) {
@@ -96,50 +98,50 @@ export class Crowd implements AsyncDisposable {
       ]).flat(),
     );
     for (const each of [this.#writing, this.#contending]) each.catch(() => {});
-    this.#looking = setInterval(() => {
-      for (const holds of this.#holds) look(holds);
-    }, LOOK_MS);
+    this.#checking = setInterval(() => {
+      for (const holds of this.#holds) noteValid(holds);
+    }, CHECK_INTERVAL_MS);
   }
 
-  /** Resolves once each lock is held. */
+  /** Resolves once every lock has a holder. */
   static async start(cluster: FaultyCluster, options: CrowdOptions): Promise<Crowd> {
     await using etcd = new Client({ endpoints: cluster.endpoints });
     const { header } = await etcd.range(options.name, { timeoutMs: LAST_TIMEOUT_MS });
     const crowd = new Crowd(cluster, options, header.revision);
-    await crowd.#until('each lock is held', () => crowd.#holds.every((holds) => holds.length > 0));
+    await crowd.#until('every lock has a holder', () => crowd.#holds.every((holds) => holds.length > 0));
     return crowd;
   }
 
   /**
-   * Ends the load, after which each lock goes from its holder to the waiter, and compares what was seen with what
-   * happened. The cluster has to be healed by then.
+   * Ends the load, so that each holder hands its lock to the waiter, and compares the results with the history of etcd.
+   * The cluster must be healed before.
    */
-  async judge(): Promise<CrowdJudgement> {
+  async verify(): Promise<CrowdResult> {
     const before = this.#holds.map(({ length }) => length);
     this.#over.abort();
     await this.#writing;
-    await this.#until('each lock is handed over', () =>
+    await this.#until('every lock has gone to its waiter', () =>
       this.#holds.every(({ length }, index) => length > (before[index] ?? 0)),
     );
     await this.#contending;
-    clearInterval(this.#looking);
+    clearInterval(this.#checking);
     const { etcdctl, endpoints } = this.#cluster;
     await using etcd = new Client({ endpoints });
-    for (let index = 0; index < WATCHES; index += 1) await untilPut(etcd, this.#lastOf(index));
+    for (let index = 0; index < WATCHES; index += 1) await putUntilSuccess(etcd, this.#lastOf(index));
     const [name, last] = [`${this.#options.name}/`, `${this.#options.name}/~last`];
-    await untilPut(etcd, last);
-    const truth = await whatHappened({ etcdctl, endpoints, prefix: name, last, fromRevision: this.#fromRevision });
-    const written = truth.filter(
+    await putUntilSuccess(etcd, last);
+    const history = await historyOf({ etcdctl, endpoints, prefix: name, last, fromRevision: this.#fromRevision });
+    const written = history.filter(
       ({ type, key }) => type === 'put' && key.startsWith(`${name}w/`) && !key.endsWith('~last'),
     );
     const puts = this.#puts.operations;
     const violations: Violation[] = [...checkPuts(puts, written)];
     let events = 0;
-    for (const [index, { batches, done }] of watchesExactly(this.#cluster) ? this.#watched.entries() : []) {
+    for (const [index, { batches, done }] of isExact(this.#cluster.version) ? this.#watched.entries() : []) {
       await Promise.race([done, pause(LAST_TIMEOUT_MS, undefined, { ref: false })]);
       violations.push(
         ...checkWatch(
-          truth.filter(({ key }) => key.startsWith(this.#watchedPrefix(index))),
+          history.filter(({ key }) => key.startsWith(this.#watchedPrefix(index))),
           batches,
         ),
       );
@@ -147,10 +149,10 @@ export class Crowd implements AsyncDisposable {
     }
     const [taken, overlaps] = [[] as Hold[], [0]];
     for (const [index, holds] of this.#holds.entries()) {
-      const line = truth.filter(({ key }) => key.startsWith(`${this.#lockName(index)}/`));
-      taken.push(...holds.filter((hold) => isTaken(hold, line)));
-      const found = checkLock(holds.flatMap(claimOf), line);
-      // Where etcd itself deleted the key of a holder, only the tokens keep two holders apart.
+      const queueEvents = history.filter(({ key }) => key.startsWith(`${this.#lockName(index)}/`));
+      taken.push(...holds.filter((hold) => isTaken(hold, queueEvents)));
+      const found = checkLock(holds.flatMap(claimOf), queueEvents);
+      // If etcd itself deleted the queue key of a holder, only fencing tokens protect against a second holder.
       violations.push(
         ...found.filter(({ rule }) => rule !== 'two holders' || !holds.some((hold) => taken.includes(hold))),
       );
@@ -158,11 +160,14 @@ export class Crowd implements AsyncDisposable {
         const next = holds[at + 1]?.fromMs;
         if (next !== undefined && hold.fromMs !== undefined) overlaps.push(hold.untilMs - next);
       }
-      violations.push(...staleWrites(truth.filter(({ key }) => key === this.#guarded(index))));
+      violations.push(...staleWrites(history.filter(({ key }) => key === this.#guarded(index))));
     }
     for (const { held } of taken) {
       if (!held.signal.aborted)
-        violations.push({ rule: 'not told', detail: `${held.key} is gone, its holder goes on` });
+        violations.push({
+          rule: 'not told',
+          detail: `${held.key} is gone, but the signal of its holder is not aborted`,
+        });
     }
     const holds = this.#holds.flat().length;
     return { violations, events, puts: puts.length, holds, taken: taken.length, overlapMs: Math.max(...overlaps) };
@@ -170,7 +175,7 @@ export class Crowd implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#over.abort();
-    clearInterval(this.#looking);
+    clearInterval(this.#checking);
     await Promise.all(this.#clients.map((client) => client.close()));
   }
 
@@ -216,23 +221,23 @@ export class Crowd implements AsyncDisposable {
   async #write(etcd: Client, writer: number): Promise<void> {
     const random = branchOf(this.#options.random);
     for (let call = 0; !this.#over.signal.aborted; call += 1) {
-      await pause(WRITER_PAUSE_MS * random());
+      await pause(MAX_WRITER_PAUSE_MS * random());
       const key = `${this.#watchedPrefix(Math.floor(WATCHES * random()))}${Math.floor(3 * random())}`;
       const value = `${writer}.${call}`;
-      await ignoringEtcd(() =>
+      await ignoringEtcdErrors(() =>
         this.#puts.record(`w${writer}`, { key, value }, () => etcd.put(key, value, { timeoutMs: CALL_TIMEOUT_MS })),
       );
     }
   }
 
-  /** A session after the other, as each is lost, until this contender has held the lock once the load is over. */
-  async #contend(etcd: Client, index: number, who: string): Promise<void> {
+  /** Opens a new session whenever the previous one is lost. Ends when this contender has released the lock at the end of the load. */
+  async #contend(etcd: Client, index: number, holder: string): Promise<void> {
     for (let hasHeld = false; !hasHeld || !this.#over.signal.aborted; ) {
-      await ignoringEtcd(async () => {
+      await ignoringEtcdErrors(async () => {
         await using session = await Session.open(etcd, { ttl: this.#options.ttl });
         const held = await new Mutex(session, this.#lockName(index)).lock();
         hasHeld = true;
-        await this.#hold(held, index, who);
+        await this.#hold(held, index, holder);
       });
     }
   }
@@ -241,31 +246,31 @@ export class Crowd implements AsyncDisposable {
     const holds = this.#holds[index] as Hold[];
     const hold: Hold = { held, holder, fromMs: undefined, untilMs: 0, isReleased: false };
     holds.push(hold);
-    look(holds);
+    noteValid(holds);
     const write = { then: [op.put(this.#guarded(index), `${held.token}`)] };
     do {
-      await ignoringEtcd(() => held.txn(write, { timeoutMs: CALL_TIMEOUT_MS }));
+      await ignoringEtcdErrors(() => held.txn(write, { timeoutMs: CALL_TIMEOUT_MS }));
       const over = AbortSignal.any([held.signal, this.#over.signal]);
-      await pause(HOLDER_WRITES_MS, undefined, { signal: over }).catch(() => {});
+      await pause(HOLDER_PAUSE_MS, undefined, { signal: over }).catch(() => {});
     } while (held.valid() && !this.#over.signal.aborted);
-    look(holds);
+    noteValid(holds);
     hold.isReleased = held.valid();
     await held.release();
   }
 
-  async #until(what: string, isSo: () => boolean): Promise<void> {
+  async #until(condition: string, holds: () => boolean): Promise<void> {
     const deadline = performance.now() + LAST_TIMEOUT_MS;
-    while (!isSo()) {
-      if (performance.now() > deadline) throw new Error(`not within ${LAST_TIMEOUT_MS} ms: ${what}`);
-      await pause(LOOK_MS);
+    while (!holds()) {
+      if (performance.now() > deadline) throw new Error(`not true within ${LAST_TIMEOUT_MS} ms: ${condition}`);
+      await pause(CHECK_INTERVAL_MS);
     }
   }
 }
 
-/** Notes which of them take themselves for the holder now. */
-function look(holds: readonly Hold[]): void {
+/** Notes for each hold whether the lock is valid now. */
+function noteValid(holds: readonly Hold[]): void {
   for (const hold of holds) {
-    // The clock first: the lock was held at this time if it is so afterwards.
+    // Read the clock first: if the lock is valid afterwards, it was valid at this time.
     const nowMs = sharedClockMs();
     if (!hold.held.valid()) continue;
     hold.fromMs ??= nowMs;
@@ -277,10 +282,10 @@ function claimOf({ held, holder, fromMs, untilMs }: Hold): Claim[] {
   return fromMs === undefined ? [] : [{ holder, token: held.token, fromMs, untilMs }];
 }
 
-/** Whether etcd deleted the key of a holder whose lease was alive by all that its client had been told. */
-function isTaken({ held, isReleased }: Hold, line: readonly SeenEvent[]): boolean {
+/** Whether etcd deleted the queue key of a holder whose lease had not expired as far as its client knew. */
+function isTaken({ held, isReleased }: Hold, queueEvents: readonly SeenEvent[]): boolean {
   if (isReleased || !TAKEN.has((held.signal.reason as EtcdError | undefined)?.reason ?? 'LockLost')) return false;
-  return line.some(({ type, key, revision }) => type === 'delete' && key === held.key && revision > held.token);
+  return queueEvents.some(({ type, key, revision }) => type === 'delete' && key === held.key && revision > held.token);
 }
 
 function staleWrites(writes: readonly SeenEvent[]): Violation[] {
@@ -288,13 +293,4 @@ function staleWrites(writes: readonly SeenEvent[]): Violation[] {
     const before = writes[at - 1]?.value ?? value;
     return BigInt(value) < BigInt(before) ? [{ rule: 'stale write', detail: `token ${value} after ${before}` }] : [];
   });
-}
-
-/** Errors of etcd's are part of a load. */
-async function ignoringEtcd(act: () => Promise<unknown>): Promise<void> {
-  try {
-    await act();
-  } catch (error) {
-    if (!(error instanceof EtcdError)) throw error;
-  }
 }

@@ -1,6 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client, type ClientOptions, EtcdError, op, prefix, type WithHeader } from '../../../src/index.js';
+import { isExact } from '../../../scripts/etcd/versions.js';
+import { sharedClockMs } from '../../../scripts/shared-clock.js';
+import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Client, type ClientOptions, op, prefix, type WithHeader } from '../../../src/index.js';
 import {
+  type Claim,
+  checkLock,
   checkOrder,
   checkPuts,
   checkRegister,
@@ -14,30 +19,29 @@ import {
   type SeenEvent,
   type Violation,
 } from '../../../src/testing/index.js';
-import { seenEvents, whatHappened } from '../truth.js';
-import { watchesExactly } from './cluster.js';
-import { branchOf, pick } from './rounds.js';
-import { proxiedFrom, type Target } from './target.js';
-import { untilPut } from './until-put.js';
+import { historyOf, seenEvents } from '../etcdctl.js';
+import { proxiedFrom, type Target } from './cluster.js';
+import { ignoringEtcdErrors, putUntilSuccess } from './recovery.js';
+import { between, branchOf, pick } from './rounds.js';
 
 const WRITERS = 4;
 const WATCHES = 3;
 const KEYS = 4;
 const MAX_PUTS_PER_TXN = 20;
-/** Up to so long between two calls of one writer. */
-const PAUSE_MS = 60;
-/** So small that a watch is taken off its stream now and then. */
+/** The longest pause between two calls of one writer. */
+const MAX_PAUSE_MS = 60;
+/** So small that the client sometimes has to take a watch off its stream because its buffer is full. */
 const SMALL_BUFFER_BYTES = 4_096;
 const CALL_TIMEOUT_MS = 5_000;
-/** Once the faults are over: what has not come by then is lost. */
+/** Counts from the end of the faults. An event that has not arrived by then is lost. */
 const LAST_TIMEOUT_MS = 30_000;
-/** The search for an order of all calls takes time that is exponential in these. */
+/** The search for an order of all calls takes time that is exponential in the number of calls with unknown outcome. */
 const MAX_UNKNOWN = 12;
 
 export interface LoadOptions {
-  /** Of the clients. */
+  /** Options for the clients. */
   readonly client?: Partial<ClientOptions> | undefined;
-  /** Under which all keys are. */
+  /** The prefix of all keys. */
   readonly name: string;
   readonly random: () => number;
 }
@@ -48,28 +52,28 @@ interface Writer {
   readonly random: () => number;
 }
 
-/** What a watch has delivered, as it grows. */
+/** What one watch has delivered so far. */
 interface Watched {
   readonly batches: readonly (readonly SeenEvent[])[];
   readonly done: Promise<void>;
 }
 
-/** What was found, and of how much. */
-export interface Judgement {
+/** The violations, and how much was compared. */
+export interface LoadResult {
   readonly violations: readonly Violation[];
-  /** Events delivered by watches and compared with the truth. */
+  /** Number of events that watches delivered and that were compared with the history. */
   readonly events: number;
-  /** Puts that were tried, those of transactions included. */
+  /** Number of attempted puts, including those in transactions. */
   readonly puts: number;
   readonly unknown: number;
   readonly succeeded: number;
-  /** Keys for which an order of all calls was searched: those with few unknown outcomes. */
+  /** Number of keys for which an order of all calls was searched. These are the keys with few unknown outcomes. */
   readonly registers: number;
 }
 
 /**
- * Writers, readers and watches through the proxies of a cluster, each first at another member, for as long as a round of
- * faults lasts; judged by what etcdctl sees without proxies.
+ * Clients that write, read and watch through the proxies of a cluster during a round of faults. Each client starts with
+ * another member. Their results are compared with the history that etcdctl reads without proxies.
  */
 export class Load implements AsyncDisposable {
   readonly #target: Target;
@@ -83,7 +87,7 @@ export class Load implements AsyncDisposable {
   readonly #puts = new History<PutCall, unknown>();
   readonly #ordered = new History<OrderedCall, OrderedResult>();
   readonly #registers = new Map<string, History<RegisterCall, RegisterResult>>();
-  /** Under what each writer's last transaction put its keys. */
+  /** The prefix under which the last transaction of each writer put its keys. */
   readonly #previous = new Map<string, string>();
   #over = false;
 
@@ -106,31 +110,31 @@ export class Load implements AsyncDisposable {
     return new Load(target, options, header.revision);
   }
 
-  /** Ends the load and compares what was seen with what happened. The cluster has to be healed by then. */
-  async judge(): Promise<Judgement> {
+  /** Ends the load and compares its results with the history of etcd. The cluster must be healed before. */
+  async verify(): Promise<LoadResult> {
     this.#over = true;
     await this.#writers;
     await using etcd = new Client({ endpoints: this.#target.endpoints });
-    await untilPut(etcd, this.#last);
+    await putUntilSuccess(etcd, this.#last);
     const { etcdctl, endpoints } = this.#target;
     const [prefix, last, fromRevision] = [this.#prefix, this.#last, this.#fromRevision];
-    const truth = await whatHappened({ etcdctl, endpoints, prefix, last, fromRevision });
+    const history = await historyOf({ etcdctl, endpoints, prefix, last, fromRevision });
     const puts = this.#puts.operations;
     const violations: Violation[] = [
       ...checkPuts(
         puts,
-        truth.slice(0, -1).filter(({ type }) => type === 'put'),
+        history.slice(0, -1).filter(({ type }) => type === 'put'),
       ),
     ];
-    violations.push(...checkOrder(this.#ordered.operations, truth));
+    violations.push(...checkOrder(this.#ordered.operations, history));
     const searched = [...this.#registers.values()].filter(
       ({ operations }) => operations.filter(({ outcome }) => outcome === 'unknown').length <= MAX_UNKNOWN,
     );
     for (const { operations } of searched) violations.push(...checkRegister(operations));
     let events = 0;
-    for (const { batches, done } of watchesExactly(this.#target) ? this.#watched : []) {
+    for (const { batches, done } of isExact(this.#target.version) ? this.#watched : []) {
       await Promise.race([done, pause(LAST_TIMEOUT_MS, undefined, { ref: false })]);
-      violations.push(...checkWatch(truth, batches));
+      violations.push(...checkWatch(history, batches));
       for (const batch of batches) events += batch.length;
     }
     const count = (wanted: string): number => puts.filter(({ outcome }) => outcome === wanted).length;
@@ -165,20 +169,16 @@ export class Load implements AsyncDisposable {
     return { batches, done };
   }
 
-  /** One call after the other. Errors of etcd's are part of it. */
+  /** Makes one call after the other and ignores errors of etcd. */
   async #write(index: number, random: () => number): Promise<void> {
     const process = `w${index}`;
     const writer = { etcd: this.#open(index), process, random };
     for (let call = 0; !this.#over; call += 1) {
-      await pause(PAUSE_MS * random());
+      await pause(MAX_PAUSE_MS * random());
       const key = `${this.#prefix}r${Math.floor(KEYS * random())}`;
       const value = `${process}.${call}`;
       const act = pick([this.#read, this.#put, this.#putMany], random);
-      try {
-        await act.call(this, writer, key, value);
-      } catch (error) {
-        if (!(error instanceof EtcdError)) throw error;
-      }
+      await ignoringEtcdErrors(() => act.call(this, writer, key, value));
     }
   }
 
@@ -199,7 +199,7 @@ export class Load implements AsyncDisposable {
     });
   }
 
-  /** Many keys at one revision, and some of those before deleted in the same. */
+  /** Puts many keys in one transaction, which also deletes the keys of the writer's previous transaction. */
   async #putMany({ etcd, process, random }: Writer, _key: string, value: string): Promise<void> {
     const own = `${this.#prefix}${process}`;
     const count = 1 + Math.floor(MAX_PUTS_PER_TXN * random());
@@ -212,7 +212,7 @@ export class Load implements AsyncDisposable {
     await this.#recordPuts(process, puts, () => etcd.txn({ then }, { timeoutMs: CALL_TIMEOUT_MS }));
   }
 
-  /** Puts that one call makes. */
+  /** Records the puts of one call. */
   async #recordPuts(process: string, puts: readonly PutCall[], act: () => Promise<WithHeader<object>>): Promise<void> {
     const done = this.#ordered.record(process, { type: 'write', ...(puts[0] as PutCall) }, async () => {
       const { header } = await act();
@@ -228,5 +228,118 @@ export class Load implements AsyncDisposable {
       this.#registers.set(key, register);
     }
     return register;
+  }
+}
+
+const CONTENDERS = 3;
+/** Seconds. Short, so that some leases expire during the faults. */
+const TTL = 3;
+const HOLD_MS = 20;
+/** Counts from the end of the faults. Much longer than the rest of a lease, which an election extends. */
+const HELD_AGAIN_MS = 30_000;
+
+/**
+ * Clients that contend for one lock through the proxies of a cluster during a round of faults. The holder writes to a key.
+ */
+export class LockLoad implements AsyncDisposable {
+  readonly #target: Target;
+  readonly #options: LoadOptions;
+  readonly #fromRevision: bigint;
+  readonly #clients: Client[] = [];
+  readonly #claims: Claim[] = [];
+  readonly #contending: Promise<unknown>;
+  readonly #over = new AbortController();
+
+  private constructor(target: Target, options: LoadOptions, fromRevision: bigint) {
+    this.#target = target;
+    this.#options = options;
+    this.#fromRevision = fromRevision;
+    this.#contending = Promise.all(
+      Array.from({ length: CONTENDERS }, (_, index) => this.#contend(index, branchOf(options.random))),
+    );
+    this.#contending.catch(() => {});
+  }
+
+  static async start(target: Target, options: LoadOptions): Promise<LockLoad> {
+    await using etcd = new Client({ endpoints: target.endpoints });
+    return new LockLoad(target, options, (await etcd.range(options.name, { timeoutMs: 30_000 })).header.revision);
+  }
+
+  /** Resolves when a contender has taken the lock after this call and has released it. */
+  async heldAgain(): Promise<void> {
+    const sinceMs = sharedClockMs();
+    const deadline = performance.now() + HELD_AGAIN_MS;
+    while (!this.#claims.some(({ fromMs }) => fromMs >= sinceMs)) {
+      if (performance.now() > deadline) throw new Error(`the lock was not taken within ${HELD_AGAIN_MS} ms`);
+      await pause(HOLD_MS);
+    }
+  }
+
+  /** Ends the load and looks for two holders at one time, holders out of order, and stale writes. */
+  async verify(): Promise<{ readonly violations: readonly Violation[]; readonly holds: number }> {
+    this.#over.abort();
+    await this.#contending;
+    const { etcdctl, endpoints } = this.#target;
+    const [prefix, last, fromRevision] = [`${this.#options.name}/`, `${this.#options.name}/~last`, this.#fromRevision];
+    await using etcd = new Client({ endpoints });
+    await putUntilSuccess(etcd, last);
+    const history = await historyOf({ etcdctl, endpoints, prefix, last, fromRevision });
+    const queueEvents = history.filter(({ key }) => key.startsWith(`${this.#lock}/`));
+    const stale: Violation[] = [];
+    let greatest = 0n;
+    for (const { key, value } of history) {
+      if (key !== this.#guarded) continue;
+      if (BigInt(value) < greatest) stale.push({ rule: 'stale write', detail: `token ${value} after ${greatest}` });
+      else greatest = BigInt(value);
+    }
+    const violations = [...checkLock(this.#claims, queueEvents), ...stale];
+    return { violations, holds: this.#claims.length };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#over.abort();
+    await Promise.all(this.#clients.map((client) => client.close()));
+  }
+
+  get #lock(): string {
+    return `${this.#options.name}/lock`;
+  }
+
+  get #guarded(): string {
+    return `${this.#options.name}/value`;
+  }
+
+  /** Opens a new session whenever the previous one is lost. */
+  async #contend(index: number, random: () => number): Promise<void> {
+    const etcd = new Client({ endpoints: proxiedFrom(this.#target, index), ...this.#options.client });
+    this.#clients.push(etcd);
+    while (!this.#over.signal.aborted) {
+      await ignoringEtcdErrors(async () => {
+        await using session = await Session.open(etcd, { ttl: TTL });
+        const mutex = new Mutex(session, this.#lock);
+        while (!session.signal.aborted && !this.#over.signal.aborted)
+          await this.#hold(mutex, `contender ${index}`, random);
+      });
+    }
+  }
+
+  async #hold(mutex: Mutex, holder: string, random: () => number): Promise<void> {
+    const held = await mutex.lock({ signal: this.#over.signal });
+    const until = sharedClockMs() + between(0, HOLD_MS, random);
+    let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
+    try {
+      for (;;) {
+        // Read the clock first: if the lock is valid afterwards, it was valid at this time.
+        const nowMs = sharedClockMs();
+        if (!held.valid()) break;
+        claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };
+        if (nowMs > until) break;
+        await pause(1);
+      }
+      await held.txn({ then: [op.put(this.#guarded, `${held.token}`)] });
+    } finally {
+      if (claim !== undefined) this.#claims.push({ holder, token: held.token, ...claim });
+      await held.release();
+    }
   }
 }

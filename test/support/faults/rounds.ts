@@ -1,20 +1,20 @@
 const BASE_SEED = 20_260;
 
-/** One repetition of a row of faults: the same seed means the same faults at the same places. */
+/** One repetition of a row of faults. The same seed gives the same faults at the same places. */
 export interface Round {
   readonly seed: number;
-  /** At least 0 and below 1. */
+  /** Returns a number from 0 up to, but not including, 1. */
   readonly random: () => number;
 }
 
-/** As many rounds as FAULT_ROUNDS says, or one, with seeds from FAULT_SEED on. */
+/** FAULT_ROUNDS rounds, or one by default. Their seeds count up from FAULT_SEED. */
 export function rounds(): Round[] {
   const { FAULT_ROUNDS = 1, FAULT_SEED = BASE_SEED } = process.env;
   const seeds = Array.from({ length: Number(FAULT_ROUNDS) }, (_, round) => Number(FAULT_SEED) + round);
   return seeds.map((seed) => ({ seed, random: randomNumbers(seed) }));
 }
 
-/** mulberry32. */
+/** The mulberry32 generator of pseudo-random numbers. */
 export function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
@@ -25,17 +25,20 @@ export function randomNumbers(seed: number): () => number {
   };
 }
 
-/** A generator of its own, seeded by this one, for what runs beside others: in which order they draw is chance. */
+/**
+ * A generator that is seeded by this one. Concurrent code needs one for each part, because the order in which the parts
+ * draw numbers is not determined.
+ */
 export function branchOf(random: () => number): () => number {
   return randomNumbers(Math.floor(random() * 2 ** 32));
 }
 
-/** Evenly between the two. */
+/** A uniformly distributed number between the two. */
 export function between(least: number, most: number, random: () => number): number {
   return least + (most - least) * random();
 }
 
-/** One after the other with each seed, so that as many rounds as there are of them try all. */
+/** Chooses by seed, so that consecutive rounds use the items in turn. */
 export function variant<T>(items: readonly T[], { seed }: Pick<Round, 'seed'>): T {
   return items[seed % items.length] as T;
 }

@@ -1,64 +1,120 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
-import { type Round, rounds } from './rounds.js';
+import type { Client, ClientOptions } from '../../../src/index.js';
+import type { FaultProxy } from '../../../src/testing/index.js';
+import { openClient } from '../client.js';
+import type { FaultyCluster } from './cluster.js';
+import { Load, LockLoad } from './load.js';
+import { between, branchOf, type Round, rounds } from './rounds.js';
 
-/** A bound for hangs: a round takes seconds. */
+/** Ends a round that hangs. A round takes seconds. */
 const ROUND_TIMEOUT_MS = 240_000;
 
-/** What one round of a row comes to, for the table of all rows. */
+/** The result of one round of a row, for the table of all rows. */
 export interface Figures {
-  /** Faults that were made. */
+  /** Number of faults that the round made. */
   readonly faults: number;
-  /** Events that watches delivered and that were compared with the truth. */
+  /** Number of events that watches delivered and that the round compared with the history of etcd. */
   readonly events?: number | undefined;
-  /** Puts that were judged. */
+  /** Number of puts that the round compared with the history of etcd. */
   readonly puts?: number | undefined;
-  /** From each fault, or from its end where it leaves no way out, until the client was well again. */
+  /**
+   * How long the client took to recover from each fault. Counts from the end of the fault if the client cannot work
+   * during the fault.
+   */
   readonly recoveryMs?: readonly number[] | undefined;
-  /** What else is worth a line, with its unit in its name. */
+  /** Other figures. Their names contain the units. */
   readonly further?: Readonly<Record<string, number>> | undefined;
 }
 
 declare module 'vitest' {
   interface TaskMeta {
     row?: string;
+    seed?: number;
     figures?: Figures;
   }
 }
 
-/** What the rounds of a row share. */
+/** What all rounds of a row share. */
 export interface Fixture extends AsyncDisposable {
-  /** Ends every fault that is left. */
+  /** Ends every fault. */
   heal(): Promise<void>;
 }
 
 /**
- * One row of the catalogue of faults, as so many seeded rounds on the same servers. `open` gives undefined where they
- * cannot be had.
+ * Defines one row of the catalogue of faults. Each round is a test with a seed of its own, and all rounds use the same
+ * servers. If `open` resolves with undefined, because the servers are not available, the rounds are skipped.
  */
 export function faultRow<Opened extends Fixture>(
-  what: string,
+  name: string,
   open: () => Promise<Opened | undefined>,
   round: (fixture: Opened, round: Round, context: TestContext) => Promise<Figures>,
 ): void {
-  describe(what, () => {
+  describe(`under the fault "${name}"`, () => {
     let fixture: Opened | undefined;
     beforeAll(async () => {
       fixture = await open();
     });
     afterAll(() => fixture?.[Symbol.asyncDispose]());
-    test.for(rounds())('seed $seed', { timeout: ROUND_TIMEOUT_MS }, async (seeded, context) => {
-      const { meta } = context.task;
-      meta.row = what;
-      if (fixture === undefined) return context.skip('the servers are not ours, or something they need is missing');
-      try {
-        meta.figures = await round(fixture, seeded, context);
-        expect(meta.figures.faults, 'faults made').toBeGreaterThan(0);
-      } catch (error) {
-        // What cannot be healed comes of it, and would hide it.
-        await fixture.heal().catch(() => {});
-        throw error;
-      }
-      await fixture.heal();
-    });
+    test.for(rounds())(
+      'the client keeps its guarantees (seed $seed)',
+      { timeout: ROUND_TIMEOUT_MS },
+      async (seeded, context) => {
+        const { meta } = context.task;
+        meta.row = name;
+        meta.seed = seeded.seed;
+        if (fixture === undefined)
+          return context.skip('the members cannot be started as processes, or a program that the row needs is missing');
+        try {
+          meta.figures = await round(fixture, seeded, context);
+          expect(meta.figures.faults, 'faults made').toBeGreaterThan(0);
+        } catch (error) {
+          // A cluster that cannot be healed may be a consequence of this error and must not hide it.
+          await fixture.heal().catch(() => {});
+          throw error;
+        }
+        await fixture.heal();
+      },
+    );
   });
+}
+
+/** The time before the first fault, and after the last one. */
+const CALM_MS = [100, 500] as const;
+
+/**
+ * Makes faults while clients write, read, watch and contend for a lock. Expects that the watches lost, repeated, reordered
+ * and tore no event, that etcd applied no put twice, that no read was older than an earlier one, and that no two clients
+ * held the lock at one time (S2, S4, S5, S14, S27, S28).
+ */
+export async function underLoad(
+  fixture: FaultyCluster,
+  { seed, random }: Round,
+  makeFaults: () => Promise<Pick<Figures, 'faults' | 'recoveryMs' | 'further'>>,
+  client?: Partial<ClientOptions>,
+): Promise<Figures> {
+  // Only the faults draw from the generator of the round, because the order in which the loads draw is not determined.
+  const [loadRandom, locksRandom] = [branchOf(random), branchOf(random)];
+  await using load = await Load.start(fixture, { name: `n-${seed}`, random: loadRandom, client });
+  await using locks = await LockLoad.start(fixture, { name: `g-${seed}`, random: locksRandom, client });
+  await pause(between(...CALM_MS, random));
+  const figures = await makeFaults();
+  await fixture.heal();
+  await pause(between(...CALM_MS, random));
+  await locks.heldAgain();
+  const [{ violations, events, puts, succeeded, registers }, held] = [await load.verify(), await locks.verify()];
+  expect([...violations, ...held.violations]).toEqual([]);
+  expect(succeeded).toBeGreaterThan(0);
+  const further = { ...figures.further, 'holds of a lock': held.holds, 'registers searched': registers };
+  return { ...figures, events, puts, further };
+}
+
+/** Opens a client that connects to a single member directly, and one that connects through its proxy. */
+export function directAndProxied({ endpoints, proxies }: FaultyCluster): {
+  readonly direct: Client;
+  readonly proxied: Client;
+  readonly proxy: FaultProxy;
+} {
+  const [proxy] = proxies as [FaultProxy];
+  return { direct: openClient({ endpoints }), proxied: openClient({ endpoints: [proxy.endpoint] }), proxy };
 }

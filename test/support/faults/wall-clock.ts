@@ -1,9 +1,12 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { debianProgram } from '../../../scripts/debian/program.js';
+import { debianProgram } from '../../../scripts/programs.js';
 
-/** A wall clock for other processes, that is set at will; their monotonic clock runs on. By libfaketime. */
+/**
+ * A wall clock for other processes that a test can set. It uses libfaketime. The monotonic clock of the processes is not
+ * changed.
+ */
 export class WallClock implements Disposable {
   readonly #folder = mkdtempSync(join(tmpdir(), 'etcdwire-clock-'));
   readonly #library: string;
@@ -13,7 +16,7 @@ export class WallClock implements Disposable {
     this.set('+0');
   }
 
-  /** Undefined where the library cannot be had. */
+  /** Resolves with undefined if libfaketime is not available. */
   static async open(): Promise<WallClock | undefined> {
     try {
       const { path } = await debianProgram('faketime', 'faketime');
@@ -24,7 +27,7 @@ export class WallClock implements Disposable {
     }
   }
 
-  /** What a process needs in its environment to live by this clock. */
+  /** The environment variables of a process that uses this clock. */
   get environment(): NodeJS.ProcessEnv {
     return {
       LD_PRELOAD: this.#library,
@@ -34,7 +37,7 @@ export class WallClock implements Disposable {
     };
   }
 
-  /** `offset`: from the true time, as `+1h` or `-1h`. */
+  /** Sets the offset from the true time, such as `+1h` or `-1h`. */
   set(offset: string): void {
     writeFileSync(this.#file, offset);
   }

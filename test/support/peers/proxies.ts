@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os';
-import { debianProgram, type Program } from '../../../scripts/debian/program.js';
 import { findEtcd } from '../../../scripts/etcd/find.js';
+import { debianProgram, type Program } from '../../../scripts/programs.js';
 
 /** Where a proxy listens, what stands behind it, and which folder is its own. */
 interface ProxyPlace {

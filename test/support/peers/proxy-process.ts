@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync 
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Program } from '../../../scripts/debian/program.js';
+import type { Program } from '../../../scripts/programs.js';
 import type { ProxyKind } from './proxies.js';
 
 const START_TIMEOUT_MS = 10_000;

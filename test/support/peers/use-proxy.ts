@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, inject, onTestFinished } from 'vitest';
-import type { Program } from '../../../scripts/debian/program.js';
+import type { Program } from '../../../scripts/programs.js';
 import { ALL_PROXIES, type AnyProxyName } from './proxies.js';
 import { ProxyProcess } from './proxy-process.js';
 

@@ -4,7 +4,7 @@ import { Deadlines, type Expiring } from '../../../src/transport/http2/deadlines
 import { Outgoing } from '../../../src/transport/http2/outgoing.js';
 import { SendFlow } from '../../../src/transport/http2/send-flow.js';
 import { initialSettings } from '../../../src/transport/http2/settings.js';
-import { growth, MAX_GROWTH } from '../../support/growth.js';
+import { growth, MAX_GROWTH } from '../../support/measure.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
 // What many calls, streams or messages cost grows with their number, and not with its square.
