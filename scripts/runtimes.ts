@@ -2,23 +2,28 @@ import { spawn } from 'node:child_process';
 import { dirname } from 'node:path';
 import { findChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
-import { BrowserPage } from './runtimes/browser-page.js';
 import { type CheckResult, type Conformance, OWN_HOLDS } from './runtimes/conformance.js';
-import { Contender } from './runtimes/contender.js';
-import { fetchRuntime } from './runtimes/fetch-runtime.js';
+import { Contender, GuardCheck } from './runtimes/contenders.js';
+import { BrowserPage, ServedWorker } from './runtimes/hosts.js';
 import { InstalledPackage } from './runtimes/installed.js';
-import { GuardJudge } from './runtimes/judge-guard.js';
-import { RUNTIMES, type Runtime } from './runtimes/runtimes.js';
+import { fetchRuntime, RUNTIMES, type Runtime } from './runtimes/runtimes.js';
 import { SecureServers } from './runtimes/secure-servers.js';
-import { ServedWorker } from './runtimes/serve-worker.js';
 
-// One program on each runtime, against a real etcd: with the package as npm installs it, and as one file in an empty
-// folder. Prints a table; fails where a check does. runtimes.ts [NAME...]
+const USAGE = `npm run test:runtimes -- [NAME...]
 
-/** Processes of Node.js that want the same lock all the time. */
+Runs the same checks on each runtime with a real etcd, once with the package as npm installs it and once as a single file in
+an empty folder. Prints a table and fails if a check fails. NAME is the start of the name of a runtime.
+`;
+
+/** Number of processes of Node.js that contend for the lock during the checks. */
 const NODE_CONTENDERS = 2;
-/** For one program to end: a bound for hangs. */
+/** Ends a program that hangs. */
 const TIMEOUT_MS = 120_000;
+
+if (process.argv.includes('--help')) {
+  process.stdout.write(USAGE);
+  process.exit(0);
+}
 
 interface Row {
   readonly runtime: string;
@@ -31,7 +36,7 @@ interface Row {
 const wanted = process.argv.slice(2).map((name) => name.toLowerCase());
 const isWanted = ({ name }: { readonly name: string }): boolean =>
   wanted.length === 0 || wanted.some((each) => name.toLowerCase().startsWith(each));
-// A page of another origin asks by CORS.
+// The page in the browser has another origin, so etcd must allow its requests.
 const etcd = await startEtcd({ args: ['--cors=*'] });
 const rows: Row[] = [];
 try {
@@ -80,7 +85,8 @@ try {
     else await tryProgram(title, binary, runtime);
   }
   const chromium = findChromium();
-  if (chromium === undefined) process.stderr.write('Chromium: not found, and not tried; CHROMIUM_BIN names one\n');
+  if (chromium === undefined)
+    process.stderr.write('Chromium: skipped, because it was not found; set CHROMIUM_BIN to its path\n');
   else if (isWanted({ name: 'Chromium' })) {
     await using page = await BrowserPage.open(chromium, await installed.bundle('page', ['browser']));
     await attempt(program, `Chromium ${page.version}`, 'one file', async (what) =>
@@ -93,7 +99,7 @@ try {
 process.stdout.write(tableText());
 if (rows.length === 0 || rows.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
 
-/** Has the program conform while others contend, and judges both. */
+/** Runs the checks while other processes contend for the lock, and checks the order of all holders. */
 async function attempt(
   program: string,
   runtime: string,
@@ -103,7 +109,7 @@ async function attempt(
   process.stderr.write(`${runtime}, ${form}\n`);
   const [endpoint = ''] = etcd.endpoints;
   const lock = `lock-${rows.length}`;
-  await using judge = await GuardJudge.start(endpoint, lock);
+  await using guard = await GuardCheck.start(endpoint, lock);
   const contending = Array.from({ length: NODE_CONTENDERS }, () => new Contender(program, endpoint, lock));
   const problems: string[] = [];
   let checks: CheckResult[] = [];
@@ -116,8 +122,8 @@ async function attempt(
   }
   try {
     await Promise.all(contending.map((each) => each.end()));
-    holds = await judge.holds();
-    if (problems.length === 0 && holds <= OWN_HOLDS) problems.push(`nobody else held the lock: ${holds} holds`);
+    holds = await guard.holds();
+    if (problems.length === 0 && holds <= OWN_HOLDS) problems.push(`no other process held the lock: ${holds} holds`);
   } catch (error) {
     problems.push((error as Error).message);
   }
@@ -125,7 +131,7 @@ async function attempt(
   rows.push({ runtime, form, checks, holds, problems });
 }
 
-/** What a program prints that ends by itself: nothing may keep it alive once it is done. */
+/** Runs a program until it exits by itself, because nothing may keep it alive after its work. Resolves with its output. */
 function printed(program: string, args: readonly string[], cwd: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'inherit'], timeout: TIMEOUT_MS });
@@ -136,13 +142,16 @@ function printed(program: string, args: readonly string[], cwd: string): Promise
     child.once('error', reject);
     child.once('close', (code, signal) => {
       if (code === 0) resolve(text);
-      else reject(new Error(`ended with ${code ?? signal} after printing ${JSON.stringify(text.slice(0, 200))}`));
+      else
+        reject(
+          new Error(`the program exited with ${code ?? signal} after it printed ${JSON.stringify(text.slice(0, 200))}`),
+        );
     });
   });
 }
 
 function tableText(): string {
-  const heads = ['runtime', 'as', 'checks passed', 'holds of the lock, judged'];
+  const heads = ['runtime', 'as', 'checks passed', 'holds of the lock'];
   const lines = rows.map(({ runtime, form, checks, holds, problems }) => {
     const passed = checks.filter(({ problem }) => problem === undefined).length;
     const verdict = problems.length === 0 ? `${passed} of ${checks.length}` : `FAILED: ${problems.join('; ')}`;

@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build, type Plugin } from 'esbuild';
+import { build } from 'esbuild';
 import { Client } from '../../src/index.js';
+import { importPackage } from '../entry-points.js';
 import { installInto } from '../pack.js';
 import type { Answer, Task } from './child/tasks.js';
 import type { ClientName } from './clients/bench-client.js';
@@ -38,13 +39,6 @@ const COLD_STARTS = {
 } as const;
 export type ColdStart = keyof typeof COLD_STARTS;
 export const COLD_START_NAMES = Object.keys(COLD_STARTS) as readonly ColdStart[];
-
-/** The entry points of the package, by the path of their source. */
-const ENTRY_POINTS: Readonly<Record<string, string>> = {
-  'index.js': 'etcdwire',
-  'concurrency/index.js': 'etcdwire/concurrency',
-  'grpc-js.js': 'etcdwire/grpc-js',
-};
 
 /** The compiled programs, in a folder in which the package is installed from its tarball, as a user would have it. */
 export interface Installation {
@@ -84,17 +78,6 @@ export async function install(): Promise<Installation> {
   }
   return { clientProgram: join(folder, 'client.mjs'), coldStart, remove };
 }
-
-/** Replaces imports of the sources of an entry point by imports of the installed package. */
-const importPackage: Plugin = {
-  name: 'import-package',
-  setup: ({ onResolve }) => {
-    onResolve({ filter: /^(?:\.\.\/)+src\// }, ({ path }) => {
-      const entryPoint = ENTRY_POINTS[path.replace(/^.*?src\//, '')];
-      return entryPoint === undefined ? undefined : { path: entryPoint, external: true };
-    });
-  },
-};
 
 /** Ends a task that hangs. */
 const TASK_TIMEOUT_MS = 60_000;

@@ -2,29 +2,29 @@ import { Mutex, Session, withLock } from '../../src/concurrency/index.js';
 import { Client, compare, EtcdError, op, prefix, type TlsOptions, type TransportFactory } from '../../src/index.js';
 import { gateway } from '../../src/transport/gateway/index.js';
 
-// One program for every runtime: what it imports, and nothing of any host.
+// The checks that run on every runtime. This file must not use any API of a particular host.
 
 export interface CheckResult {
   readonly check: string;
   readonly problem: string | undefined;
 }
 
-/** What is to be tried, and where. */
+/** The servers and keys for the checks, and what the host supports. */
 export interface Conformance {
   readonly endpoint: string;
-  /** Under which all keys are. */
+  /** The prefix of all keys. */
   readonly name: string;
-  /** That others want as well. */
+  /** The name of a lock for which other processes contend as well. */
   readonly lock: string;
-  /** Servers with certificates for 127.0.0.1 alone; without `tls` the host cannot ask for HTTP/2 by ALPN. */
+  /** Servers whose certificates name only 127.0.0.1. `tls` is missing if the host cannot negotiate HTTP/2 with ALPN. */
   readonly secure: readonly { readonly endpoint: string; readonly tls?: TlsOptions }[];
-  /** False: the host has none, and the gateway is the only way. */
+  /** Whether the host has sockets. Without them, only the gateway works. */
   readonly sockets: boolean;
 }
 
 const CONTENDERS = 2;
 const HOLDS = 20;
-/** Of the lock, by the program itself. */
+/** How often the program itself holds the lock. */
 export const OWN_HOLDS = CONTENDERS * HOLDS;
 
 type Check = (etcd: Client, name: string) => Promise<void>;
@@ -35,13 +35,16 @@ const CHECKS: Readonly<Record<string, Check>> = {
     await etcd.put(`${name}/a`, value);
     await etcd.put(`${name}/b`, 'ä€😀');
     const back = (await etcd.get(`${name}/a`))?.value ?? new Uint8Array();
-    expect('bytes come back', back.length === value.length && back.every((byte, index) => byte === value[index]));
-    expect('text comes back', (await etcd.get(`${name}/b`))?.text() === 'ä€😀');
+    expect(
+      'the bytes of a value are unchanged',
+      back.length === value.length && back.every((byte, index) => byte === value[index]),
+    );
+    expect('the text of a value is unchanged', (await etcd.get(`${name}/b`))?.text() === 'ä€😀');
     const keys: string[] = [];
     for await (const kv of etcd.scan(prefix(`${name}/`))) keys.push(kv.keyText());
-    expect('a scan gives all keys in order', keys.join() === `${name}/a,${name}/b`);
-    expect('a delete counts', (await etcd.delete(prefix(`${name}/`))).deleted === 2);
-    expect('what is deleted is gone', (await etcd.get(`${name}/a`)) === undefined);
+    expect('a scan returns all keys in order', keys.join() === `${name}/a,${name}/b`);
+    expect('a delete returns the number of deleted keys', (await etcd.delete(prefix(`${name}/`))).deleted === 2);
+    expect('a deleted key does not exist', (await etcd.get(`${name}/a`)) === undefined);
   },
   transactions: async (etcd, name) => {
     const create = async (value: string): Promise<boolean> => {
@@ -52,9 +55,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
       });
       return result.succeeded;
     };
-    expect('a key is created', await create('first'));
-    expect('and not twice', !(await create('second')));
-    expect('by the first', (await etcd.get(name))?.text() === 'first');
+    expect('the first transaction creates the key', await create('first'));
+    expect('the second transaction does not create it', !(await create('second')));
+    expect('the key has the value of the first transaction', (await etcd.get(name))?.text() === 'first');
   },
   watches: async (etcd, name) => {
     const watch = etcd.watch(prefix(name), { prevKv: true });
@@ -66,32 +69,38 @@ const CHECKS: Readonly<Record<string, Check>> = {
       seen.push(type === 'put' ? kv.text() : `deleted ${prevKv?.text()}`);
       if (type === 'delete') break;
     }
-    expect('each event once and in order', seen.join() === [...Array(50).keys(), 'deleted 49'].join());
+    expect(
+      'the watch delivers each event once and in order',
+      seen.join() === [...Array(50).keys(), 'deleted 49'].join(),
+    );
   },
   leases: async (etcd, name) => {
     const lease = await etcd.lease.grant({ ttl: 2 });
     await etcd.put(name, 'leased', { lease: lease.id });
     const alive = etcd.lease.keepAlive(lease);
     await sleep(3_500);
-    expect('kept alive beyond its TTL', alive.valid() && (await etcd.get(name)) !== undefined);
+    expect('a kept lease lives longer than its TTL', alive.valid() && (await etcd.get(name)) !== undefined);
     const lost = new Promise((resolve) => alive.signal.addEventListener('abort', resolve, { once: true }));
     await etcd.lease.revoke(lease.id);
     await lost;
-    expect('its end is told of', (alive.signal.reason as EtcdError).reason === 'LeaseRevoked');
-    expect('and takes its keys along', (await etcd.get(name)) === undefined);
+    expect(
+      'the client reports the revocation of a lease',
+      (alive.signal.reason as EtcdError).reason === 'LeaseRevoked',
+    );
+    expect('the revocation deletes the keys of the lease', (await etcd.get(name)) === undefined);
   },
   snapshots: async (etcd) => {
-    // Verified by the client: its SHA-256 is the host's where there is one.
+    // The client verifies the SHA-256 of the snapshot, with the host's implementation if there is one.
     let bytes = 0;
     for await (const chunk of etcd.maintenance.snapshot(etcd.endpoints[0] as string)) bytes += chunk.length;
-    expect('whole sectors, and a digest', bytes > 32 && bytes % 512 === 32);
+    expect('a snapshot consists of whole sectors and a digest', bytes > 32 && bytes % 512 === 32);
   },
   errors: async (etcd, name) => {
     const error = await etcd.put(name, 'x', { lease: 12_345n }).catch((reason: unknown) => reason);
     const typed = error instanceof EtcdError && error.reason === 'LeaseNotFound' && error.outcome === 'rejected';
-    expect('the server refuses by a reason', typed);
+    expect('a refused put has the reason of the server', typed);
     const aborted = await etcd.get(name, { signal: AbortSignal.abort() }).catch((reason: unknown) => reason);
-    expect('a signal ends a call', (aborted as EtcdError).reason === 'Canceled');
+    expect('an aborted signal cancels a call', (aborted as EtcdError).reason === 'Canceled');
   },
   locks: async (etcd, name) => {
     const session = await Session.open(etcd, { ttl: 5 });
@@ -99,21 +108,21 @@ const CHECKS: Readonly<Record<string, Check>> = {
     const other = await withLock(etcd, name, () => Promise.resolve(), { maxWaitMs: 300 }).catch(
       (reason: unknown) => reason,
     );
-    expect('one holder', (other as EtcdError).reason === 'DeadlineExceeded');
+    expect('a second contender does not get the lock', (other as EtcdError).reason === 'DeadlineExceeded');
     await session.close();
-    expect('lost with its session', held.signal.aborted && !held.valid());
-    expect('and free at once', (await withLock(etcd, name, async ({ token }) => token)) > held.token);
+    expect('a lock is lost when its session closes', held.signal.aborted && !held.valid());
+    expect('the lost lock is free at once', (await withLock(etcd, name, async ({ token }) => token)) > held.token);
   },
 };
 
-/** Tries everything against a real etcd, while others contend for the same lock. */
+/** Runs all checks on a real etcd while other processes contend for the same lock. */
 export async function conformance({ endpoint, name, lock, secure, sockets }: Conformance): Promise<CheckResult[]> {
   const checks: CheckResult[] = [];
   const overGateway = [' over the gateway', gateway()] as const;
-  for (const [way, transport] of sockets ? [['', undefined] as const, overGateway] : [overGateway]) {
+  for (const [suffix, transport] of sockets ? [['', undefined] as const, overGateway] : [overGateway]) {
     const etcd = new Client({ endpoints: [endpoint], transport });
     for (const [what, perform] of Object.entries(CHECKS)) {
-      const check = what + way;
+      const check = what + suffix;
       checks.push({ check, problem: await problemOf(perform(etcd, `${name}/${check}`)) });
     }
     await etcd.close();
@@ -122,7 +131,7 @@ export async function conformance({ endpoint, name, lock, secure, sockets }: Con
     const check = tls?.cert === undefined ? 'TLS' : 'TLS with the certificate of a client';
     checks.push({ check, problem: await problemOf(tryTls(url, tls, name)) });
   }
-  checks.push({ check: 'nobody there', problem: await problemOf(tryNobody(name, sockets)) });
+  checks.push({ check: 'no server', problem: await problemOf(tryWithoutServer(name, sockets)) });
   const among = sockets ? undefined : gateway();
   const contenders = Array.from({ length: CONTENDERS }, () => contend(endpoint, lock, (count) => count < HOLDS, among));
   checks.push({ check: 'lock among others', problem: await problemOf(Promise.all(contenders)) });
@@ -145,36 +154,42 @@ async function tryTls(endpoint: string, tls: TlsOptions | undefined, name: strin
   const isRefused = async (url: string, options: TlsOptions | undefined): Promise<boolean> =>
     (await attempt(url, options)).startsWith('not-sent: ');
   if (tls === undefined) {
-    expect('the refusal says what there is instead', (await attempt(endpoint)).includes('etcdwire/gateway'));
-    expect('which there is', (await attempt(endpoint, undefined, gateway())) === 'secret');
+    expect('the error recommends etcdwire/gateway', (await attempt(endpoint)).includes('etcdwire/gateway'));
+    expect('the gateway works', (await attempt(endpoint, undefined, gateway())) === 'secret');
     return;
   }
   const byName = endpoint.replace('127.0.0.1', 'localhost');
-  expect('a server that is vouched for is spoken to', (await attempt(endpoint, tls)) === 'secret');
-  expect('one of another name is not', await isRefused(byName, tls));
-  expect('unless that name is asked for', (await attempt(byName, { ...tls, serverName: '127.0.0.1' })) === 'secret');
-  expect('another name than its own is not', await isRefused(endpoint, { ...tls, serverName: 'other' }));
-  expect('nor one that nobody vouches for', await isRefused(endpoint, { ...tls, ca: undefined }));
+  expect('the client accepts a trusted server', (await attempt(endpoint, tls)) === 'secret');
+  expect('the client rejects a server with another name', await isRefused(byName, tls));
+  expect(
+    'the client accepts it if `serverName` is the name in the certificate',
+    (await attempt(byName, { ...tls, serverName: '127.0.0.1' })) === 'secret',
+  );
+  expect(
+    'the client rejects a server whose certificate lacks `serverName`',
+    await isRefused(endpoint, { ...tls, serverName: 'other' }),
+  );
+  expect('the client rejects an untrusted server', await isRefused(endpoint, { ...tls, ca: undefined }));
 }
 
-async function tryNobody(name: string, sockets: boolean): Promise<void> {
+async function tryWithoutServer(name: string, sockets: boolean): Promise<void> {
   const nobody = new Client({ endpoints: ['http://127.0.0.1:2'], timeoutMs: 300 });
   const error = (await nobody.get(name).catch((reason: unknown) => reason)) as EtcdError;
   await nobody.close();
-  expect('nothing was sent where nobody listens', error.outcome === 'not-sent');
-  if (!sockets) expect('the error says what there is instead', error.message.includes('etcdwire/gateway'));
+  expect('a call without a server has the outcome not-sent', error.outcome === 'not-sent');
+  if (!sockets) expect('the error recommends etcdwire/gateway', error.message.includes('etcdwire/gateway'));
 }
 
-/** Takes a lock again and again, and writes under it when it begins and when it ends, for others to judge. */
+/** Takes a lock again and again. Each holder writes to the guard key at the start and at the end of its hold. */
 export async function contend(
   endpoint: string,
   lock: string,
-  goesOn: (holds: number) => boolean,
+  isActive: (holds: number) => boolean,
   transport?: TransportFactory,
 ): Promise<void> {
   const etcd = new Client({ endpoints: [endpoint], transport });
   try {
-    for (let count = 0; goesOn(count); count += 1) {
+    for (let count = 0; isActive(count); count += 1) {
       await withLock(etcd, lock, async (held) => {
         await held.txn({ then: [op.put(guardOf(lock), `enter ${held.token}`)] });
         await sleep(1);
@@ -186,7 +201,7 @@ export async function contend(
   }
 }
 
-/** The key that holders write to. */
+/** The key to which the holders of a lock write. */
 export function guardOf(lock: string): string {
   return `guard-of-${lock}`;
 }
@@ -200,8 +215,8 @@ async function problemOf(work: Promise<unknown>): Promise<string | undefined> {
   }
 }
 
-function expect(what: string, holds: boolean | undefined): void {
-  if (!holds) throw new Error(`not so: ${what}`);
+function expect(claim: string, holds: boolean | undefined): void {
+  if (!holds) throw new Error(`not true: ${claim}`);
 }
 
 function sleep(ms: number): Promise<void> {

@@ -3,24 +3,14 @@ import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build, type Plugin } from 'esbuild';
+import { build } from 'esbuild';
+import { importPackage } from '../entry-points.js';
 import { installInto } from '../pack.js';
 
-/** By which Node.js finds that there is something in it. */
+/** The marker in the binary of Node.js that says whether it contains a program. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 
-/** Programs of these scripts import the sources; those that are made of them import the package. */
-const fromPackage: Plugin = {
-  name: 'from the package',
-  setup({ onResolve }) {
-    onResolve({ filter: /^\.\.\/\.\.\/src\// }, ({ path }) => {
-      const entry = path.replace(/^.*\/src\//, '').replace(/(?:\/?index)?\.js$/, '');
-      return { path: entry === '' ? 'etcdwire' : `etcdwire/${entry}`, external: true };
-    });
-  },
-};
-
-/** A folder in which the package is installed, as `npm pack` makes it, and nothing else. */
+/** A folder in which only the package is installed, from the tarball that `npm pack` makes. */
 export class InstalledPackage implements Disposable {
   readonly folder: string;
 
@@ -30,21 +20,21 @@ export class InstalledPackage implements Disposable {
 
   static create(): InstalledPackage {
     const folder = mkdtempSync(join(tmpdir(), 'etcdwire-installed-'));
-    // As npm leaves it: Deno imports nothing that is not listed.
+    // Deno imports only packages that package.json lists.
     writeFileSync(join(folder, 'package.json'), '{ "type": "module", "dependencies": { "etcdwire": "*" } }');
     installInto(folder);
     return new InstalledPackage(folder);
   }
 
-  /** A program of this folder in JavaScript, which imports the package; its path. */
+  /** Compiles a program of this folder to JavaScript that imports the package. Resolves with its path. */
   async program(name: string): Promise<string> {
     const outfile = join(this.folder, `${name}.mjs`);
     const entryPoints = [fileURLToPath(new URL(`${name}.ts`, import.meta.url))];
-    await build({ entryPoints, outfile, bundle: true, format: 'esm', target: 'es2022', plugins: [fromPackage] });
+    await build({ entryPoints, outfile, bundle: true, format: 'esm', target: 'es2022', plugins: [importPackage] });
     return outfile;
   }
 
-  /** The same in one file with the package, alone in an empty folder; its path. */
+  /** Bundles a program and the package into one file in an empty folder. Resolves with its path. */
   async bundle(name: string, conditions: readonly string[], format: 'esm' | 'cjs' = 'esm'): Promise<string> {
     const folder = join(this.folder, `${name}-${conditions.join('-')}-${format}`);
     const outfile = join(folder, `bundle.${format === 'esm' ? 'mjs' : 'cjs'}`);
@@ -60,11 +50,14 @@ export class InstalledPackage implements Disposable {
       external: ['node:*', 'cloudflare:*'],
       logLevel: 'warning',
     });
-    if (readdirSync(folder).length !== 1) throw new Error(`${dirname(outfile)} holds more than the bundle`);
+    if (readdirSync(folder).length !== 1) throw new Error(`${dirname(outfile)} contains other files than the bundle`);
     return outfile;
   }
 
-  /** The same as an executable of this Node.js, alone in an empty folder: https://nodejs.org/api/single-executable-applications.html. */
+  /**
+   * Builds a single executable from a program, the package and this Node.js, in an empty folder. See
+   * https://nodejs.org/api/single-executable-applications.html. Resolves with its path.
+   */
   async executable(name: string): Promise<string> {
     const bundle = await this.bundle(name, ['node'], 'cjs');
     const work = dirname(bundle);

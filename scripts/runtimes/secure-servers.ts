@@ -5,11 +5,11 @@ import { Authority } from '../../test/support/tls/authority.js';
 import { type Etcd, startEtcd } from '../etcd.js';
 import type { Conformance } from './conformance.js';
 
-/** Two servers with TLS: one that asks clients for nothing, and one that wants their certificates. */
+/** Two servers with TLS. The second one requires client certificates. */
 export class SecureServers implements AsyncDisposable {
-  /** For hosts that are told whom to trust. */
+  /** The servers with TLS options, for hosts that accept options. */
   readonly servers: Conformance['secure'];
-  /** Who vouches for both. */
+  /** The certificate authority of both servers, in PEM. */
   readonly authority: string;
   readonly #etcds: readonly Etcd[];
   readonly #folder: string;
@@ -41,7 +41,7 @@ export class SecureServers implements AsyncDisposable {
     return new SecureServers(servers, ca, [open, closed], folder);
   }
 
-  /** For a host that has no options. */
+  /** The servers for a host that accepts no TLS options. */
   get withoutOptions(): Conformance['secure'] {
     return this.servers.slice(0, 1).map(({ endpoint }) => ({ endpoint }));
   }

@@ -1,8 +1,8 @@
 import { type Conformance, conformance } from './conformance.js';
 
-// On a host without processes: what is to be tried comes as the body of a request.
+// The entry point for a worker, on a host without processes. The body of the request says what to test.
 
-// biome-ignore lint/style/noDefaultExport: what a worker is asked for
+// biome-ignore lint/style/noDefaultExport: workerd requires a default export
 export default {
   async fetch(request: Request): Promise<Response> {
     if (request.method !== 'POST') return new Response('ready');

@@ -16,10 +16,10 @@ import * as election from '../../src/gen/v3electionpb/v3election.js';
 import * as lock from '../../src/gen/v3lockpb/v3lock.js';
 import { type Codec, decode, encode, type Init } from '../../src/protobuf/codec.js';
 
-// Messages of every type of the interface, from the protos' reflection, in this package's form and in that of
-// protobufjs and proto-loader.
+// Generates messages of every type in the protos by reflection, and converts them between the objects of this package, of
+// protobufjs and of proto-loader.
 
-/** A message whose fields only reflection knows. */
+/** A message whose type is known only by reflection. */
 export type Fields = Record<string, unknown>;
 
 type Member = protobuf.Field | protobuf.OneOf;
@@ -35,7 +35,7 @@ export const messageTypes: readonly protobuf.Type[] = descendants(protoTree).fil
   (entry) => entry instanceof protobuf.Type,
 );
 
-/** What src/gen exports, by package. */
+/** The exports of src/gen, by protobuf package. */
 export const generated: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   authpb: auth,
   etcdserverpb: rpc,
@@ -44,7 +44,7 @@ export const generated: Readonly<Record<string, Readonly<Record<string, unknown>
   v3lockpb: lock,
 };
 
-/** Every codec by the full name of its message. */
+/** Every codec, by the full name of its message. */
 export const codecs: ReadonlyMap<string, Codec<Fields>> = new Map(
   Object.values(generated)
     .flatMap((module) => Object.values(module))
@@ -97,7 +97,7 @@ const SCALARS: Readonly<Record<string, { readonly zero: unknown; readonly arbitr
 
 const arbitraries = new Map<string, fc.Arbitrary<Fields>>();
 
-/** Messages with every field given, as `decode` returns them, at most `depth` levels deep. */
+/** Messages in which every field is set, as `decode` returns them, with at most `depth` levels. */
 export function messageArbitrary(type: protobuf.Type, depth = 4): fc.Arbitrary<Fields> {
   const key = `${type.fullName} ${depth}`;
   const known = arbitraries.get(key);
@@ -126,13 +126,13 @@ function memberArbitrary(member: Member, depth: number): fc.Arbitrary<unknown> {
 
 function valueArbitrary(field: protobuf.Field, depth: number): fc.Arbitrary<unknown> {
   if (field.resolvedType instanceof protobuf.Type) return messageArbitrary(field.resolvedType, depth - 1);
-  // Enums are open: a newer server may send a value that this version has no name for.
+  // Enums are open, because a newer server may send a value that this version does not know.
   if (field.resolvedType instanceof protobuf.Enum)
     return fc.oneof(fc.constantFrom(...Object.values(field.resolvedType.values)), fc.integer());
   return scalar(field).arbitrary;
 }
 
-/** The value as protobufjs and proto-loader take it, without the fields that are not sent. */
+/** Converts a message for protobufjs and proto-loader, without the fields that are not sent. */
 function toProtobufjs(type: protobuf.Type, message: Fields): Fields {
   const theirs: Fields = {};
   for (const member of membersOf(type)) {
@@ -155,10 +155,10 @@ function theirValue(field: protobuf.Field, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }
 
-/** What the objects of protobufjs and proto-loader must hold for `fromProtobufjs`. */
+/** How protobufjs and proto-loader must convert messages for `fromProtobufjs`. */
 const CONVERSION = { longs: String, defaults: true, arrays: true, oneofs: true } as const;
 
-/** What protobufjs decoded, in this package's form. */
+/** Converts a message that protobufjs decoded to the form of this package. */
 function fromProtobufjs(type: protobuf.Type, theirs: Fields): Fields {
   const entries = membersOf(type).map((member): [string, unknown] => {
     const value = theirs[member.name];
@@ -180,7 +180,7 @@ function ourValue(field: protobuf.Field, value: unknown): unknown {
   return field.type === 'bytes' ? Uint8Array.from(value as Uint8Array) : value;
 }
 
-/** One way to and from bytes. */
+/** An implementation that encodes and decodes messages. */
 export interface Coder {
   encode(type: protobuf.Type, message: Fields): Uint8Array;
   decode(type: protobuf.Type, bytes: Uint8Array): Fields;
@@ -198,7 +198,7 @@ export const protobufjs: Coder = {
 
 const grpc = loadSync(PROTO_FILES, { ...CONVERSION, keepCase: true, includeDirs: [PROTO_DIR] });
 
-/** proto-loader brings a protobufjs of its own, one major version behind. */
+/** proto-loader uses its own protobufjs, one major version older. */
 export const protoLoader: Coder = {
   encode: (type, message) => Uint8Array.from(definitionOf(type).serialize(toProtobufjs(type, message))),
   decode: (type, bytes) => fromProtobufjs(type, definitionOf(type).deserialize(Buffer.from(bytes)) as Fields),
@@ -208,7 +208,7 @@ function definitionOf(type: protobuf.Type): MessageTypeDefinition<object, object
   return grpc[type.fullName.slice(1)] as MessageTypeDefinition<object, object>;
 }
 
-/** How a server built with proto-loader reads and writes the two messages of each method. */
+/** The coders with which a proto-loader server reads the request and writes the response of each method. */
 export const grpcMethods = Object.values(grpc)
   .filter((definition): definition is ServiceDefinition => !('format' in definition))
   .flatMap((service) => Object.values(service).map((method) => ({ path: method.path, sides: sidesOf(method) })));
@@ -230,7 +230,10 @@ function sidesOf(method: MethodDefinition<object, object>): { readonly type: pro
   ];
 }
 
-/** What the encodings of two messages in a row mean, by https://protobuf.dev/programming-guides/encoding/#last-one-wins. */
+/**
+ * The message that two concatenated encodings mean, according to
+ * https://protobuf.dev/programming-guides/encoding/#last-one-wins.
+ */
 export function merged(type: protobuf.Type, first: Fields, second: Fields): Fields {
   const entries = membersOf(type).map((member): [string, unknown] => {
     const name = ourName(type, member);
@@ -260,7 +263,7 @@ function membersOf(type: protobuf.Type): Member[] {
   return [...new Set(type.fieldsArray.map((field) => field.partOf ?? field))];
 }
 
-/** What the codec calls a member: the same name, but for underscores and capitals. */
+/** The name of a member in the codec, which differs only in underscores and capitals. */
 function ourName(type: protobuf.Type, member: Member): string {
   const plain = (name: string): string => name.replaceAll('_', '').toLowerCase();
   const name = Object.keys(codecOf(type).create()).find((candidate) => plain(candidate) === plain(member.name));

@@ -5,10 +5,10 @@ import { openClient } from './client.js';
 import { ownEtcd } from './own-etcd.js';
 
 export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext: true } as const;
-/** May read and write under "app/". */
+/** A user who may read and write keys under "app/". */
 export const USER = { username: 'user', password: 'user-secret', allowPlaintext: true } as const;
 
-/** A server of one's own with authentication on, and root's client. */
+/** Starts a server with authentication for one test, and opens a client as root. */
 export async function authEtcd(...args: string[]): Promise<Etcd & { readonly root: Client }> {
   const etcd = await ownEtcd({ args });
   const { endpoints } = etcd;
@@ -16,7 +16,7 @@ export async function authEtcd(...args: string[]): Promise<Etcd & { readonly roo
   return { ...etcd, root: openClient({ endpoints, auth: ROOT }) };
 }
 
-/** With these two users. */
+/** Creates the users `ROOT` and `USER` and enables authentication. */
 export async function enableAuth({ auth }: Client): Promise<void> {
   await auth.userAdd(ROOT.username, { password: ROOT.password });
   await auth.roleAdd('root');
@@ -28,5 +28,5 @@ export async function enableAuth({ auth }: Client): Promise<void> {
   await auth.enable();
 }
 
-/** A token of etcd's own making (`--auth-token simple`): random letters and the index of its creation. */
+/** A token of `--auth-token simple`: random letters and the index at which etcd created it. */
 export const TOKEN = /[A-Za-z]{16}\.\d+/;

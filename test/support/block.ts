@@ -1,4 +1,4 @@
-/** Blocks the event loop, as a long computation does. */
+/** Blocks the event loop like a long computation. */
 export function blockEventLoop(ms: number): void {
   const end = performance.now() + ms;
   while (performance.now() < end);

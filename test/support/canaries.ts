@@ -2,10 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, expect, vi } from 'vitest';
 
-// Secrets, keys and values that are found again wherever they turn up. Nobody but the owner of a program is to read them
-// in what it prints: errors, logs, traces.
+// Canaries: unique texts that tests use as secrets, keys and values. Errors, logs and traces must not contain them.
 
-/** All that Node shows of a thing to whoever asks for everything. */
+/** The options with which `inspect` shows everything. */
 const EVERYTHING = {
   depth: Number.POSITIVE_INFINITY,
   showHidden: true,
@@ -16,10 +15,10 @@ const EVERYTHING = {
 } as const;
 
 const planted = new Set<string>();
-/** What was printed, and what the process was warned of. */
+/** The arguments of console calls, and warnings of the process. */
 const printed: unknown[] = [];
 
-/** Text that stands nowhere else. */
+/** Creates a unique text. */
 export function canary(what: string): string {
   return plant(`c${randomBytes(5).toString('hex')}-canary-${what}-${randomBytes(6).toString('hex')}`);
 }
@@ -29,12 +28,12 @@ export function plant(text: string): string {
   return text;
 }
 
-/** Fails where one of them can be read in what a program might print of these things, errors above all. */
+/** Fails if a canary can be read in any printed form of these values. */
 export function expectNoCanary(...things: readonly unknown[]): void {
   for (const thing of things) expect(canariesIn(thing)).toEqual([]);
 }
 
-/** Watches what the tests of the file print, to their end. */
+/** Records the output of all tests in the file, and fails after them if it contains a canary. */
 export function watchOutput(): void {
   const warned = (warning: Error): void => void printed.push(warning);
   beforeAll(() => {
@@ -49,7 +48,7 @@ export function watchOutput(): void {
   });
 }
 
-/** Those that can be read in it, and where. */
+/** The canaries that can be read in a value, and the texts that contain them. */
 export function canariesIn(thing: unknown): string[] {
   const texts = [...new Set(textsOf(thing))];
   return [...planted].flatMap((text) =>
@@ -59,10 +58,10 @@ export function canariesIn(thing: unknown): string[] {
   );
 }
 
-/** So much of one is too much: errors quote the beginning of what they cannot read. */
+/** A canary counts as readable from this length on, because errors quote the start of unreadable input. */
 const TOO_MUCH_CHARS = 10;
 
-/** The text, its bytes as numbers, in hexadecimal and in base64: without white space, for numbers are set in columns. */
+/** The text, and its bytes in decimal, hexadecimal and base64. Whitespace is removed, because numbers are set in columns. */
 function formsOf(text: string): string[] {
   const bytes = Buffer.from(text);
   const numbers = [...bytes];

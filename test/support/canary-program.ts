@@ -3,7 +3,7 @@ import { Mutex, Session } from '../../src/concurrency/index.js';
 import { grpcJs } from '../../src/grpc-js.js';
 import { Client, prefix } from '../../src/index.js';
 
-// Prints all that it has and all that fails, and ends with an error that nobody catches:
+// Prints all of its objects and errors, and exits with an uncaught error:
 // canary-program.ts ENDPOINT TRANSPORT KEY VALUE PASSWORD
 
 const [endpoint = '', transport = '', key = '', value = '', password = ''] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** A change of bytes. Places are parts of the length, so that they fit whatever there is. */
+/** A change to a sequence of bytes. `at` is a fraction of the length, so that it fits any length. */
 type Change = { readonly at: number } & (
   | { readonly change: 'octet'; readonly octet: number }
   | { readonly change: 'end' }
@@ -19,7 +19,7 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   fc.record({ at, change: fc.constant('insertion' as const), bytes: fc.uint8Array({ maxLength: 12 }) }),
 );
 
-/** The same bytes, but for some changes: most of what follows one is read in a way that nobody meant. */
+/** Applies some changes to the bytes, so that a decoder misreads most of what follows a change. */
 export function changedBytes(bytes: fc.Arbitrary<Uint8Array>, maxChanges = 4): fc.Arbitrary<Uint8Array> {
   return fc.tuple(bytes, fc.array(change, { maxLength: maxChanges })).map(([start, changes]) =>
     changes.reduce((before, each) => {

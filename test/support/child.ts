@@ -5,20 +5,20 @@ import { onTestFinished } from 'vitest';
 
 export interface Child {
   readonly process: ChildProcess;
-  /** The next line of its output. */
+  /** Resolves with the next line of stdout. */
   line(): Promise<string>;
-  /** All lines to its end. */
+  /** Resolves with all remaining lines of stdout when the process exits. */
   rest(): Promise<string[]>;
   readonly exited: Promise<number | null>;
 }
 
 export interface ChildOptions {
   readonly stdin?: 'ignore' | 'pipe';
-  /** Added to this process's own. */
+  /** Variables in addition to those of this process. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** A program that is killed when the test ends. */
+/** Starts a program and kills it when the test ends. */
 export function startChild(
   program: string,
   args: readonly string[],
@@ -34,7 +34,7 @@ export function startChild(
     process: child,
     line: async () => {
       const { value, done } = await lines.next();
-      if (done) throw new Error(`${program} ended without another line`);
+      if (done) throw new Error(`${program} exited without another line of output`);
       return value;
     },
     rest: async () => {
@@ -46,7 +46,7 @@ export function startChild(
   };
 }
 
-/** A TypeScript program of this project. */
+/** Starts a TypeScript program of this project. */
 export function startScript(file: URL, args: readonly string[]): Child {
   return startChild(process.execPath, ['--import', 'tsx', file.pathname, ...args]);
 }

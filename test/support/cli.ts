@@ -8,7 +8,7 @@ export const PROGRAM = compiled(new URL('../../src/cli/main.ts', import.meta.url
 export interface CliOptions {
   readonly stdin?: string | Uint8Array;
   readonly environment?: Readonly<Record<string, string>>;
-  /** A program and its arguments, to which those of this one are added. */
+  /** A program and its arguments that starts the CLI. The command line of the CLI is appended. */
   readonly under?: readonly string[];
 }
 
@@ -18,7 +18,7 @@ export interface CliResult {
   readonly stderr: string;
 }
 
-/** The program under way, on the shared member unless something else is said. */
+/** A running `etcdwire` process. It uses the shared member unless the arguments say otherwise. */
 export class RunningCli {
   readonly process: ChildProcessWithoutNullStreams;
   readonly done: Promise<CliResult>;
@@ -29,7 +29,7 @@ export class RunningCli {
   constructor(args: readonly string[], { stdin, environment = {}, under = [] }: CliOptions = {}) {
     const env = { ...process.env, ETCDCTL_ENDPOINTS: inject('endpoints').join(','), ...environment };
     const [program = '', ...all] = [...under, process.execPath, PROGRAM, ...args];
-    // Without a controlling terminal, wherever the tests run from: with one the program handles signals in another way.
+    // `detached` removes the controlling terminal, because the CLI handles signals differently if it has one.
     this.process = spawn(program, all, { env, detached: true });
     onTestFinished(() => void this.process.kill('SIGKILL'));
     this.process.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -46,7 +46,7 @@ export class RunningCli {
     });
   }
 
-  /** Once so many lines have been printed, these; fewer where the program ends before. */
+  /** Resolves with the lines of stdout once there are this many, or when the process exits. */
   async lines(count: number): Promise<string[]> {
     let over = false;
     void this.done.then(() => {
@@ -62,14 +62,14 @@ export class RunningCli {
   }
 }
 
-/** The program, run to its end. */
+/** Runs `etcdwire` until it exits. */
 export function cli(args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
   return new RunningCli(args, { stdin: '', ...options }).done;
 }
 
-/** What it printed as JSON; fails with what it said where it failed. */
+/** Runs `etcdwire` and parses its output as JSON. @throws Error with its stderr if it fails. */
 export async function cliJson<T>(args: readonly string[], options?: CliOptions): Promise<T> {
   const { code, stdout, stderr } = await cli(args, options);
-  if (code !== 0) throw new Error(`etcdwire ${args.join(' ')} ended with ${code}: ${stderr}`);
+  if (code !== 0) throw new Error(`etcdwire ${args.join(' ')} exited with ${code}: ${stderr}`);
   return JSON.parse(stdout) as T;
 }

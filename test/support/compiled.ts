@@ -4,12 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { buildSync } from 'esbuild';
 
 /**
- * A program of this project as one file, for one that many processes are started of: each would spend most of a second
- * of a core on reading TypeScript.
+ * Compiles a program of this project to one file. Tests that start a program often need this, because each process would
+ * otherwise spend most of a second of CPU time on TypeScript. Returns the path of the file.
  */
 export function compiled(program: URL): string {
   const entryPoint = fileURLToPath(program);
-  // In the project, where packages are found from.
+  // The file is inside the project, so that it finds the installed packages.
   const file = fileURLToPath(new URL(`../../.cache/${basename(entryPoint, '.ts')}.mjs`, import.meta.url));
   const written = `${file}.${process.pid}`;
   buildSync({
@@ -22,7 +22,7 @@ export function compiled(program: URL): string {
     packages: 'external',
     logLevel: 'warning',
   });
-  // At once, for others run it meanwhile.
+  // The rename is atomic, because other tests may run the file at the same time.
   renameSync(written, file);
   return file;
 }

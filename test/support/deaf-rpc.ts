@@ -1,6 +1,6 @@
 import { Rpc } from '../../src/channel/rpc.js';
 
-/** What sends nothing and hears nothing. */
+/** An RPC layer that sends nothing and receives nothing. */
 export function deafRpc(closed: AbortSignal): Rpc {
   const stream = { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
   const transport = { unary: () => new Promise<never>(() => {}), stream: () => stream, close: async () => {} };

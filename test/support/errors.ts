@@ -1,6 +1,6 @@
 import { EtcdError } from '../../src/index.js';
 
-/** The EtcdError that something rejects with or throws; fails where there is none. */
+/** Resolves with the EtcdError that the action rejects with or throws. Fails if there is none. */
 export async function errorOf(action: Promise<unknown> | (() => unknown)): Promise<EtcdError> {
   try {
     await (typeof action === 'function' ? action() : action);
@@ -8,5 +8,5 @@ export async function errorOf(action: Promise<unknown> | (() => unknown)): Promi
     if (error instanceof EtcdError) return error;
     throw error;
   }
-  throw new Error('expected an EtcdError, but nothing was thrown');
+  throw new Error('expected an EtcdError, but the action succeeded');
 }

@@ -10,18 +10,18 @@ import {
   type WaitOptions,
 } from '../../src/concurrency/index.js';
 
-/** One way to have something alone, whatever the primitive. */
+/** A common interface of the primitives that have one holder at a time. */
 export interface Exclusive {
   readonly take: (session: Session, name: string, options?: WaitOptions) => Promise<Held | ReentrantHeld>;
-  /** Under which prefix those stand that wait or hold. */
+  /** The prefix of the queue keys. */
   readonly queue: (name: string) => string;
-  /** Events that the server sends for one hand-off beside the one that wakes the next holder. */
+  /** Number of events that the server sends for one hand-off in addition to the one that wakes the next holder. */
   readonly furtherEvents: number;
 }
 
 const underName = (name: string): string => `${name}/`;
 
-/** All primitives under which one holds at a time. */
+/** All primitives that have one holder at a time. */
 export const EXCLUSIVES = {
   Mutex: {
     take: (session, name, options) => new Mutex(session, name).lock(options),
@@ -46,7 +46,7 @@ export const EXCLUSIVES = {
   'a Semaphore of one permit': {
     take: (session, name, options) => new Semaphore(session, name, 1).acquire(options),
     queue: underName,
-    // The one behind at the gate comes to its head.
+    // The next waiter moves to the head of the queue for the permits.
     furtherEvents: 1,
   },
 } as const satisfies Record<string, Exclusive>;

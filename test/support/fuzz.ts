@@ -4,33 +4,34 @@ import { join, relative } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
-// Fuzz targets: what is fed with inputs of all kinds. An ordinary run takes those of one seed. FUZZ_SEED and FUZZ_RUNS
-// give others; FUZZ_MINUTES goes on with new seeds for so long. `npm run test:fuzz` sets them.
+// Fuzz targets: properties that must hold for generated inputs. By default a target runs with one seed. FUZZ_SEED and
+// FUZZ_RUNS choose the seed and the number of inputs. FUZZ_MINUTES, which `npm run test:fuzz` sets, repeats the run with new
+// seeds until the time is over.
 
 const CORPUS = join(import.meta.dirname, '../fuzz/corpus');
 const ORDINARY_SEED = 20_260;
-/** The search for a smaller input that fails, too, must come to an end. */
+/** Limits the search for a smaller input that still fails. */
 const RUN_LIMIT_MS = 180_000;
 
 const { FUZZ_SEED, FUZZ_RUNS, FUZZ_MINUTES } = process.env;
 const minutes = Number(FUZZ_MINUTES ?? 0);
 
 export interface FuzzTarget<Input> {
-  /** The name of its file, and of the folder of its corpus. */
+  /** The name of the test file and of the folder of the corpus. */
   readonly target: string;
-  /** What is to hold of every input. */
+  /** The property that must hold for every input. Used as the name of the test. */
   readonly property: string;
-  /** All that JSON can hold, for the corpus. */
+  /** The generated inputs. JSON must be able to represent them, for the corpus. */
   readonly inputs: fc.Arbitrary<Input>;
-  /** Inputs of an ordinary run: some seconds' worth. */
+  /** The number of inputs of a normal run. It should take some seconds. */
   readonly runs: number;
-  /** Throws or rejects where the property does not hold; tells in one word how it went. */
+  /** Throws or rejects if the property does not hold. Returns one word for how the input ended. */
   readonly check: (input: Input) => string | Promise<string>;
-  /** The least part of the inputs that must have gone so: else nothing was tried. */
+  /** The smallest share of inputs that must end with each word. It shows that the inputs reach the interesting cases. */
   readonly parts: Readonly<Record<string, number>>;
 }
 
-/** The inputs that were trouble once, and then new ones. */
+/** Defines tests for the inputs in the corpus, which failed in the past, and a test for generated inputs. */
 export function fuzz<Input>(target: FuzzTarget<Input>): void {
   test.for(corpusOf<Input>(target.target))('%s', async ([, input]) => {
     await target.check(input);
@@ -41,7 +42,7 @@ export function fuzz<Input>(target: FuzzTarget<Input>): void {
     let inputs = 0;
     do {
       const seed = Number(FUZZ_SEED ?? (minutes > 0 ? randomInt(2 ** 31) : ORDINARY_SEED));
-      if (minutes > 0) tell(`${target.target}: ${inputs} inputs, ${secondsTo(end)} s to go, seed ${seed}`);
+      if (minutes > 0) report(`${target.target}: ${inputs} inputs, ${secondsTo(end)} s left, seed ${seed}`);
       inputs += await run(target, seed);
     } while (Date.now() < end && FUZZ_SEED === undefined);
   });
@@ -58,12 +59,14 @@ async function run<Input>(target: FuzzTarget<Input>, seed: number): Promise<numb
   if (details.failed) throw failure(target, seed, details);
   for (const [end, part] of FUZZ_RUNS === undefined ? Object.entries(target.parts) : []) {
     const inputs = ends.get(end) ?? 0;
-    expect(inputs, `of ${details.numRuns} inputs ${inputs} went so: ${end}`).toBeGreaterThan(part * details.numRuns);
+    expect(inputs, `${inputs} of ${details.numRuns} inputs ended with "${end}"`).toBeGreaterThan(
+      part * details.numRuns,
+    );
   }
   return details.numRuns;
 }
 
-/** What to do again, and with what. */
+/** An error with the failing input and the command that repeats the run. */
 function failure<Input>({ target }: FuzzTarget<Input>, seed: number, details: fc.RunDetails<[Input]>): Error {
   const json = JSON.stringify(details.counterexample?.[0], undefined, 2);
   const path = join(CORPUS, target, `found-${createHash('sha256').update(json).digest('hex').slice(0, 8)}.json`);
@@ -74,10 +77,11 @@ function failure<Input>({ target }: FuzzTarget<Input>, seed: number, details: fc
   }
   const { errorInstance, numShrinks } = details;
   const problem = errorInstance instanceof Error ? errorInstance.message : String(errorInstance);
-  const kept = minutes > 0 ? `It is kept as ${name}; give it a name.` : `It belongs into ${name}.`;
+  const kept =
+    minutes > 0 ? `The input was saved as ${name}. Give it a descriptive name.` : `Save the input as ${name}.`;
   const again = `FUZZ_SEED=${seed} npx vitest run --project http2 test/fuzz/${target}.test.ts`;
   return new Error(
-    `${problem}\n\nafter ${numShrinks} attempts to make it smaller, with\n${json}\n${kept}\nAgain: ${again}`,
+    `${problem}\n\nThe input, after ${numShrinks} attempts to make it smaller:\n${json}\n${kept}\nRepeat with: ${again}`,
     {
       cause: errorInstance,
     },
@@ -98,12 +102,12 @@ function secondsTo(end: number): number {
   return Math.max(0, Math.round((end - Date.now()) / 1_000));
 }
 
-/** Past the reporter of the tests, which would keep it to the end. */
-function tell(line: string): void {
+/** Writes directly to stderr, because the test reporter would hold the line back until the end. */
+function report(line: string): void {
   writeSync(2, `${line}\n`);
 }
 
-/** Bytes as they stand in a corpus. */
+/** Encodes bytes for the corpus. */
 export function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
 }

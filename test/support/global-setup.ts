@@ -3,11 +3,11 @@ import { type Etcd, startEtcd } from '../../scripts/etcd.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The member that the tests share. Those that stop or pause servers start their own. */
+    /** The endpoints of the member that all tests share. Tests that stop or pause servers start their own. */
     endpoints: readonly string[];
     etcdctl: string | undefined;
     etcdVersion: string | undefined;
-    /** What calls are carried by: `http2` or `grpc-js`. */
+    /** The default transport of the project: `http2`, `grpc-js` or `gateway`. */
     transport: string;
   }
 }

@@ -5,13 +5,13 @@ import { cacheFolder, onPath, run } from '../../scripts/programs.js';
 
 const INTEROP = join(import.meta.dirname, '../interop/go');
 
-/** The Go program in this folder, built if need be; or the reason why there is none. Default: that of test/interop/go. */
+/** Builds the Go program in a folder, or finds it in the cache. Resolves with the reason if that is not possible. */
 export async function goProgram(folder = INTEROP): Promise<{ readonly path: string } | { readonly missing: string }> {
   const sources = ['main.go', 'go.mod', 'go.sum'].map((file) => readFileSync(join(folder, file)));
   const hash = createHash('sha256').update(Buffer.concat(sources)).digest('hex').slice(0, 16);
   const path = cacheFolder(`go-interop-${hash}`);
   if (existsSync(path)) return { path };
-  if (onPath('go') === undefined) return { missing: 'no go on the PATH' };
+  if (onPath('go') === undefined) return { missing: 'go is not on the PATH' };
   try {
     mkdirSync(dirname(path), { recursive: true });
     const built = `${path}.${process.pid}`;

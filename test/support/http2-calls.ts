@@ -7,7 +7,7 @@ import { data, grpcMessage, headers } from './http2-frames.js';
 import { block, type Field } from './http2-hpack.js';
 import type { Http2Peer, PeerConnection } from './http2-peer.js';
 
-// Calls over a scripted peer, and the answers to them.
+// Calls over a scripted peer, and responses to them.
 
 export const ANSWER_FIELDS: readonly Field[] = [
   [':status', '200'],
@@ -17,7 +17,7 @@ export const TRAILER_FIELDS: readonly Field[] = [['grpc-status', '0']];
 
 type Options<T> = { -readonly [Name in keyof T]?: T[Name] | undefined };
 
-/** A get without a time limit. */
+/** Starts a get without a time limit. */
 export function range(
   { transport }: Http2Peer,
   options: Options<Omit<UnaryCall<never, never>, 'method' | 'request'>> = {},
@@ -35,32 +35,32 @@ export function range(
   );
 }
 
-/** A put of so many bytes. */
+/** Starts a put of a value with this many bytes. */
 export function put({ transport }: Http2Peer, bytes = 1): Promise<unknown> {
   const request = { key: Buffer.from('a'), value: new Uint8Array(bytes).fill(7) };
   const time = { timeoutMs: 1_000, deadline: Number.POSITIVE_INFINITY };
   return quiet(transport.unary({ ...time, method: methods.kv.put, request }));
 }
 
-/** The bytes of a put with its prefix. */
+/** The length of the message of a put, with its gRPC prefix. */
 export function putBytes(bytes: number): number {
   return grpcMessage(encode(methods.kv.put.request, { key: Buffer.from('a'), value: new Uint8Array(bytes) })).length;
 }
 
-/** A test that ends before its call does is not to blame for how the call ends. */
+/** Prevents an unhandled rejection if the test ends before its call. */
 function quiet<T>(call: Promise<T>): Promise<T> {
   call.catch(() => {});
   return call;
 }
 
-/** A watch stream, and what came of it. */
+/** A watch stream and the messages that it received. */
 export interface OpenWatch {
   readonly stream: OutgoingStream<WatchRequest>;
-  /** The watch ids of the messages: tests tell them apart by that. */
+  /** The watch ids of the messages. Tests distinguish the messages by them. */
   readonly messages: bigint[];
-  /** Undefined while it is under way; then how it ended. */
+  /** Undefined while the stream is open. */
   end: { readonly error: EtcdError | undefined } | undefined;
-  /** How often it was told that the peer is about to go. */
+  /** How often the transport reported that the peer will close the connection. */
   leavings: number;
 }
 
@@ -78,12 +78,12 @@ export function watch(
       { ...(options as Partial<StreamCall<never, never>>), method: methods.watch.watch },
       {
         message: (message) => {
-          if (open.end !== undefined) throw new Error('a message after the end');
+          if (open.end !== undefined) throw new Error('the stream received a message after its end');
           messages.push(message.watchId);
           onMessage(message, open);
         },
         end: (error) => {
-          if (open.end !== undefined) throw new Error('a second end');
+          if (open.end !== undefined) throw new Error('the stream ended twice');
           open.end = { error };
         },
         leaving: () => {
@@ -95,17 +95,17 @@ export function watch(
   return open;
 }
 
-/** What a watch sends first. */
+/** The first message of a watch. */
 export const CREATE_WATCH: Init<WatchRequest> = {
   requestUnion: { case: 'createRequest', value: { key: Buffer.from('a') } },
 };
 
-/** A message to a watch, with its prefix. */
+/** A response of a watch, with its gRPC prefix. */
 export function watchMessage(watchId: number, cancelReason = ''): Buffer {
   return grpcMessage(encode(methods.watch.watch.response, { watchId: BigInt(watchId), cancelReason }));
 }
 
-/** A message in answer to a get, with its prefix. */
+/** The response message of a get, with its gRPC prefix. */
 export function rangeMessage(count = 0): Buffer {
   return grpcMessage(encode(methods.kv.range.response, { count: BigInt(count) }));
 }
@@ -118,12 +118,12 @@ export function trailers(streamId: number, fields: readonly Field[] = TRAILER_FI
   return headers(streamId, block(fields), { endStream: true });
 }
 
-/** A whole answer to a get. */
+/** A complete response to a get: headers, data and trailers. */
 export function rangeAnswer(streamId: number, count = 0): Buffer {
   return Buffer.concat([answerHeaders(streamId), data(streamId, rangeMessage(count)), trailers(streamId)]);
 }
 
-/** Answers every get on the connection with this count. */
+/** Responds to every get on the connection with this count. */
 export function answerAll(connection: PeerConnection, count = 0): void {
   connection.onRequest = ({ id }) => connection.send(rangeAnswer(id, count));
 }

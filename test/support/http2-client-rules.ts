@@ -9,23 +9,23 @@ const MIN_IDLE_PING_GAP_MS = 7_200_000;
 /** grpc-go's `maxPingStrikes`. */
 const MAX_PING_STRIKES = 2;
 
-/** One stream as the client's peer sees it. */
+/** A request of the client, from the side of its peer. */
 export interface PeerRequest {
   readonly id: number;
-  /** The header block, representation by representation. */
+  /** The representations in the header block. */
   readonly written: readonly Written[];
   readonly headers: Readonly<Record<string, string>>;
-  /** The DATA so far. */
+  /** The payload of the DATA frames so far. */
   body: Buffer;
-  /** The client has ended its side. */
+  /** The client has sent END_STREAM. */
   ended: boolean;
-  /** The code with which the client has reset it. */
+  /** The error code of the client's RST_STREAM. */
   reset: string | undefined;
 }
 
 /**
- * How grpc-go judges a client's pings: `handlePing` in internal/transport/http2_server.go, with the settings of etcd. One
- * strike more than the server tolerates ends the connection there.
+ * The rules of grpc-go for the pings of a client, from `handlePing` in internal/transport/http2_server.go, with the settings
+ * of etcd. After too many strikes the server closes the connection.
  */
 class PingPolicy {
   #lastPingAt = Number.NEGATIVE_INFINITY;
@@ -37,7 +37,7 @@ class PingPolicy {
     this.#reset = true;
   }
 
-  /** Whether the server tolerates this ping. */
+  /** Whether the server accepts this ping. */
   allows(openStreams: number): boolean {
     const now = performance.now();
     const gapMs = now - this.#lastPingAt;
@@ -50,8 +50,8 @@ class PingPolicy {
 }
 
 /**
- * What RFC 9113 asks of every client, checked on every frame it sends: windows, frame sizes, the number of streams, the
- * order of things; and what etcd asks of pings. The peer's limits hold from the acknowledgement of its SETTINGS on.
+ * Checks every frame of a client against RFC 9113 (windows, frame sizes, number of streams, order of frames) and against
+ * etcd's rules for pings. The limits of the peer apply once the client has acknowledged its SETTINGS.
  */
 export class ClientRules {
   readonly breaches: string[] = [];
@@ -61,7 +61,7 @@ export class ClientRules {
   readonly #unacknowledged: [number, number][][] = [];
   readonly #endedByPeer = new Set<number>();
   readonly #resetByPeer = new Set<number>();
-  /** What the peer allows beyond the initial window, less what the client has sent, by stream. */
+  /** By stream: what the peer allowed beyond the initial window, minus what the client has sent. */
   readonly #credit = new Map<number, number>();
   #connectionWindow = DEFAULT_WINDOW_BYTES;
   #initialWindow = DEFAULT_WINDOW_BYTES;
@@ -74,7 +74,7 @@ export class ClientRules {
     this.#require(text === PREFACE, `the preface is ${JSON.stringify(text)}`);
   }
 
-  /** The peer has sent this. */
+  /** Notes a frame of the peer. */
   sentByPeer({ name, flags, streamId, payload }: Frame): void {
     if (name === 'SETTINGS' && (flags & FLAG.ACK) === 0) this.#unacknowledged.push(settingPairs(payload));
     if (name === 'WINDOW_UPDATE' && payload.length === 4) {
@@ -88,7 +88,7 @@ export class ClientRules {
     if (name === 'RST_STREAM') this.#resetByPeer.add(streamId);
   }
 
-  /** The client has sent this. */
+  /** Checks a frame of the client. */
   check(frame: Frame): void {
     const { name, flags, streamId, payload } = frame;
     this.#frames += 1;
@@ -141,7 +141,7 @@ export class ClientRules {
     const last = Math.max(0, ...this.requests.keys());
     this.#require(streamId % 2 === 1 && streamId > last, `stream ${streamId} is opened after ${last}`);
     const active = this.#active;
-    this.#require(active < this.#maxStreams, `${active + 1} streams, where ${this.#maxStreams} are allowed`);
+    this.#require(active < this.#maxStreams, `${active + 1} streams are open, but the limit is ${this.#maxStreams}`);
     let written: Written[] = [];
     try {
       written = this.#blocks.read(Buffer.concat(parts));
@@ -171,7 +171,7 @@ export class ClientRules {
 
   #acknowledged(): void {
     const pairs = this.#unacknowledged.shift();
-    this.#require(pairs !== undefined, 'SETTINGS acknowledged that nobody sent');
+    this.#require(pairs !== undefined, 'the client acknowledged SETTINGS that the peer did not send');
     for (const [setting, value] of pairs ?? []) {
       if (setting === SETTING.INITIAL_WINDOW_SIZE) this.#initialWindow = value;
       if (setting === SETTING.MAX_FRAME_SIZE) this.#maxFrameBytes = value;

@@ -1,7 +1,6 @@
-// Frames as bytes and bytes as frames, RFC 9113, sections 4 and 6: the peer's side of the tests. Nothing of it is shared
-// with what is tested.
+// Encodes and decodes the frames of RFC 9113, sections 4 and 6, for the peer of the tests. It shares no code with the client.
 
-/** By number. */
+/** The frame types, by number. */
 const FRAME_NAMES = [
   'DATA',
   'HEADERS',
@@ -17,7 +16,7 @@ const FRAME_NAMES = [
 
 export type FrameName = (typeof FRAME_NAMES)[number];
 
-/** By number. */
+/** The error codes, by number. */
 export const ERROR_NAMES = [
   'NO_ERROR',
   'PROTOCOL_ERROR',
@@ -54,14 +53,14 @@ export const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
 export const FRAME_HEADER_BYTES = 9;
 
 export interface Frame {
-  /** Undefined for a type that RFC 9113 does not know. */
+  /** Undefined for a type that RFC 9113 does not define. */
   readonly name: FrameName | undefined;
   readonly flags: number;
   readonly streamId: number;
   readonly payload: Buffer;
 }
 
-/** Any frame, also one that must not be. */
+/** Encodes any frame, including invalid ones. */
 export function frame(type: FrameName | number, flags: number, streamId: number, payload: Uint8Array = none): Buffer {
   const header = Buffer.alloc(FRAME_HEADER_BYTES);
   header.writeUIntBE(payload.length, 0, 3);
@@ -75,7 +74,7 @@ const none = new Uint8Array();
 
 export interface HeadersOptions {
   readonly endStream?: boolean;
-  /** CONTINUATION follows. */
+  /** A CONTINUATION frame follows. */
   readonly open?: boolean;
   readonly padding?: number;
   readonly priority?: boolean;
@@ -119,7 +118,7 @@ export function settings(values: Settings | readonly (readonly [setting: number,
 
 export const settingsAck: Buffer = frame('SETTINGS', FLAG.ACK, 0);
 
-/** `opaque`: eight octets. */
+/** @param opaque Eight octets. */
 export function ping(opaque: Uint8Array, flags = 0): Buffer {
   return frame('PING', flags, 0, opaque);
 }
@@ -136,19 +135,19 @@ export function goAway(lastStreamId: number, code: ErrorName | number = 'NO_ERRO
   return frame('GOAWAY', 0, 0, Buffer.concat([words(lastStreamId, errorNumber(code)), Buffer.from(debug)]));
 }
 
-/** Numbers of 32 bits. */
+/** Encodes 32-bit numbers. */
 export function words(...values: readonly number[]): Buffer {
   const bytes = Buffer.alloc(values.length * 4);
   for (const [index, value] of values.entries()) bytes.writeUInt32BE(value, index * 4);
   return bytes;
 }
 
-/** A message of gRPC with its prefix; `flag` 1 says that it is compressed. */
+/** A gRPC message with its prefix. A `flag` of 1 marks it as compressed. */
 export function grpcMessage(bytes: Uint8Array, flag = 0): Buffer {
   return Buffer.concat([Buffer.from([flag]), words(bytes.length), bytes]);
 }
 
-/** Cuts a stream of bytes into frames. */
+/** Splits a stream of bytes into frames. */
 export class FrameCutter {
   #rest: Buffer = Buffer.alloc(0);
 
@@ -170,7 +169,7 @@ export class FrameCutter {
   }
 }
 
-/** The settings of a SETTINGS frame, in their order. */
+/** The settings of a SETTINGS frame, in order. */
 export function settingPairs(payload: Buffer): [setting: number, value: number][] {
   return Array.from({ length: payload.length / 6 }, (_, index) => [
     payload.readUInt16BE(index * 6),

@@ -1,10 +1,10 @@
 import { decodeHuffman } from '../../src/transport/http2/hpack/huffman.js';
 
-// Header blocks as RFC 7541 writes them: the peer's side of the tests, and a second opinion on what the client sends.
+// Header blocks of RFC 7541 for the peer of the tests, with an independent decoder for what the client sends.
 
 export type Field = readonly [name: string, value: string];
 
-/** RFC 7541, appendix A: from index 1 on, name and value. */
+/** The static table of RFC 7541, appendix A, from index 1: names and values. */
 const APPENDIX_A = `
 :authority|:method GET|:method POST|:path /|:path /index.html|:scheme http|:scheme https|:status 200|:status 204
 :status 206|:status 304|:status 400|:status 404|:status 500|accept-charset|accept-encoding gzip, deflate
@@ -21,19 +21,19 @@ export const STATIC_FIELDS: readonly Field[] = APPENDIX_A.trim()
     return [name, value.join(' ')];
   });
 
-/** How a field is written, section 6: literals with the bits that begin them. */
+/** The literal representations of section 6, with their first bits. */
 const LITERALS = { 'with indexing': 0x40, 'without indexing': 0x00, 'never indexed': 0x10 } as const;
 
 type Literal = keyof typeof LITERALS;
 
-/** A header block of literals, names and all, without Huffman coding. Characters are octets. */
+/** A header block of literals with literal names, without Huffman coding. Each character is one octet. */
 export function block(fields: readonly Field[], literal: Literal = 'without indexing'): Buffer {
   return Buffer.concat(
     fields.map(([name, value]) => Buffer.concat([Buffer.from([LITERALS[literal]]), text(name), text(value)])),
   );
 }
 
-/** Section 5.1: an integer whose prefix holds values below `prefix`; `bits` stand before it. */
+/** An integer of section 5.1. Values below `prefix` fit into the first octet, which starts with `bits`. */
 export function integer(bits: number, prefix: number, value: number): Buffer {
   if (value < prefix) return Buffer.from([bits | value]);
   const octets = [bits | prefix];
@@ -42,7 +42,7 @@ export function integer(bits: number, prefix: number, value: number): Buffer {
   return Buffer.from([...octets, rest]);
 }
 
-/** Section 6.3. */
+/** A dynamic table size update of section 6.3. */
 export function tableSize(bytes: number): Buffer {
   return integer(0x20, 0x1f, bytes);
 }
@@ -56,12 +56,12 @@ export type Written =
   | { readonly kind: 'table size'; readonly bytes: number }
   | { readonly kind: 'indexed' | Literal; readonly name: string; readonly value: string; readonly octets: number };
 
-/** Reads the blocks that a client sends, and holds it to the table sizes that its peer has announced. */
+/** Decodes the header blocks of a client and checks that it respects the table sizes that its peer announced. */
 export class BlockReader {
   #entries: Field[] = [];
   #maxBytes = 4_096;
   #allowedBytes = 4_096;
-  /** The smallest size announced since the last block, where it is less than what the client uses. */
+  /** The smallest size announced since the last block, if it is smaller than the client's table. */
   #owedBytes: number | undefined;
 
   /** The client has acknowledged this size. */
@@ -78,16 +78,18 @@ export class BlockReader {
       const start = cursor.at;
       const first = cursor.peek();
       if ((first & 0xe0) === 0x20) {
-        if (written.some(({ kind }) => kind !== 'table size')) throw new Error('a table size after a field');
+        if (written.some(({ kind }) => kind !== 'table size')) throw new Error('a table size update after a field');
         const size = cursor.integer(0x1f);
-        if (size > this.#allowedBytes) throw new Error(`a table of ${size}, where ${this.#allowedBytes} are allowed`);
+        if (size > this.#allowedBytes)
+          throw new Error(`a table of ${size} bytes, but the limit is ${this.#allowedBytes}`);
         if (size <= (this.#owedBytes ?? -1)) this.#owedBytes = undefined;
         this.#maxBytes = size;
         this.#evict();
         written.push({ kind: 'table size', bytes: size });
         continue;
       }
-      if (this.#owedBytes !== undefined) throw new Error(`no table size, though ${this.#owedBytes} was announced`);
+      if (this.#owedBytes !== undefined)
+        throw new Error(`no table size update, although ${this.#owedBytes} was announced`);
       const kind =
         first >= 0x80
           ? 'indexed'
@@ -115,7 +117,7 @@ export class BlockReader {
 
   #entry(index: number): Field {
     const field = STATIC_FIELDS[index - 1] ?? this.#entries[index - 1 - STATIC_FIELDS.length];
-    if (field === undefined) throw new Error(`nothing has index ${index}`);
+    if (field === undefined) throw new Error(`the tables have no index ${index}`);
     return field;
   }
 

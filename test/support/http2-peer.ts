@@ -15,15 +15,15 @@ import {
   settings,
 } from './http2-frames.js';
 
-// A server of HTTP/2 that says what a test writes, byte for byte, without a socket: what the client writes is there at
-// once, and what is sent is read at once.
+// A scripted HTTP/2 server without a socket. A test writes every byte that it sends. Both sides receive at once what the
+// other side writes.
 
-// Without sockets and clocks nothing takes long: what does hangs.
+// A short time-out, because a test without sockets and timers can only be slow if it hangs.
 vi.setConfig({ testTimeout: 5_000 });
 
 export const ENDPOINT = 'http://peer.test:2379';
 
-/** Nothing happens by the clock unless a test asks for it. */
+/** Turns all timers off. A test overrides the options that it needs. */
 export const UNTIMED: TransportOptions = {
   tls: undefined,
   connectTimeoutMs: Number.POSITIVE_INFINITY,
@@ -34,17 +34,17 @@ export const UNTIMED: TransportOptions = {
 };
 
 export interface PeerOptions extends Partial<TransportOptions> {
-  /** The peer's first SETTINGS; `false`: it says nothing by itself. */
+  /** The first SETTINGS of the peer. With `false`, the peer sends none by itself. */
   readonly greeting?: Settings | false;
   /** The identifier of the first stream of each connection. */
   readonly firstStreamId?: number;
-  /** Called for each connection, before it is told that it stands. */
+  /** Called for each connection before the client learns that it is established. */
   readonly play?: (connection: PeerConnection, index: number) => void;
-  /** One of thousands in a test, which closes each itself. */
+  /** The test itself closes the peer, because it creates thousands of them. */
   readonly ownClose?: boolean;
 }
 
-/** The peer, and a transport of the client that ends up at it. Closed when the test ends. */
+/** The peer, and a transport of the client that connects to it. Both are closed when the test ends. */
 export class Http2Peer {
   readonly connections: PeerConnection[] = [];
   readonly transport: Transport;
@@ -68,7 +68,7 @@ export class Http2Peer {
   /** The newest connection. */
   get connection(): PeerConnection {
     const last = this.connections.at(-1);
-    if (last === undefined) throw new Error('nobody has connected');
+    if (last === undefined) throw new Error('the client has not connected');
     return last;
   }
 
@@ -83,15 +83,15 @@ export class PeerConnection implements ByteStream {
   readonly rules = new ClientRules();
   /** All that the client has sent. */
   readonly frames: Frame[] = [];
-  /** Whether the client keeps its process alive for this. */
+  /** Whether the client keeps the process alive for this connection. */
   held = true;
-  /** What the client is told when it writes: false for congestion. */
+  /** What `write` returns to the client. False reports congestion. */
   roomy = true;
-  /** The client has closed it. */
+  /** The client has closed the connection. */
   closed = false;
-  /** The host reads into Node's kind of `Uint8Array`, whose `slice` copies nothing. */
+  /** Delivers bytes as a `Buffer` of Node.js, whose `slice` does not copy. */
   givesBuffers = false;
-  /** Called when a request is there as a whole. */
+  /** Called when a request is complete. */
   onRequest: ((request: PeerRequest) => void) | undefined;
   /** Called with the octets of each PING of the client. */
   onPing: ((payload: Buffer) => void) | undefined;
@@ -110,10 +110,8 @@ export class PeerConnection implements ByteStream {
     });
   }
 
-  // ——— as the client sees it ———
-
   write(parts: readonly Uint8Array[]): boolean {
-    if (this.closed) this.rules.breaches.push('bytes after the end');
+    if (this.closed) this.rules.breaches.push('bytes after the connection was closed');
     let bytes = Buffer.concat(parts);
     if (this.#preface.length < PREFACE.length) {
       this.#preface += bytes.toString('latin1', 0, PREFACE.length - this.#preface.length);
@@ -142,9 +140,7 @@ export class PeerConnection implements ByteStream {
     queueMicrotask(() => this.lose());
   }
 
-  // ——— what the peer does ———
-
-  /** Sends it all in one piece. */
+  /** Sends all parts to the client as one chunk. */
   send(...parts: readonly Uint8Array[]): void {
     if (this.#over) return;
     const bytes = Buffer.concat(parts);
@@ -152,7 +148,7 @@ export class PeerConnection implements ByteStream {
     this.#read(bytes);
   }
 
-  /** Sends it in pieces that end at these places, and at the end. */
+  /** Sends the bytes in chunks that end at these offsets. */
   sendSplit(bytes: Uint8Array, ends: Iterable<number>): void {
     let start = 0;
     for (const end of [...ends, bytes.length]) {
@@ -166,18 +162,16 @@ export class PeerConnection implements ByteStream {
     this.#events.drained();
   }
 
-  /** The byte stream ends. */
+  /** Ends the connection from the side of the peer. */
   lose(problem?: string): void {
     if (this.#over) return;
     this.#over = true;
     this.#events.closed(problem);
   }
 
-  // ——— what the client has said ———
-
   request(streamId = 1): PeerRequest {
     const request = this.rules.requests.get(streamId);
-    if (request === undefined) throw new Error(`nobody has opened stream ${streamId}`);
+    if (request === undefined) throw new Error(`the client has not opened stream ${streamId}`);
     return request;
   }
 
@@ -189,23 +183,23 @@ export class PeerConnection implements ByteStream {
     return this.frames.filter((frame) => frame.name === name && (streamId ?? frame.streamId) === frame.streamId);
   }
 
-  /** The code of the GOAWAY that the client sent, if it did. */
+  /** The error code of the client's GOAWAY, or undefined. */
   get goAwayCode(): string | undefined {
     const [goAway] = this.sent('GOAWAY');
     return goAway && errorName(goAway.payload.readUInt32BE(4));
   }
 
-  /** How many SETTINGS the client has acknowledged. */
+  /** The number of SETTINGS that the client has acknowledged. */
   get acknowledged(): number {
     return this.sent('SETTINGS').filter(({ flags }) => flags === FLAG.ACK).length;
   }
 
-  /** By how much the client has opened a window. */
+  /** The sum of the client's WINDOW_UPDATE increments on a stream, or on the connection for 0. */
   allowed(streamId: number): number {
     return this.sent('WINDOW_UPDATE', streamId).reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 0);
   }
 
-  /** The host writes over the bytes once they were read, as hosts do that have one buffer for all. */
+  /** Overwrites the bytes after the client has read them, like a host that reuses its buffer. */
   #read(bytes: Buffer): void {
     const chunk = this.givesBuffers ? bytes : new Uint8Array(bytes);
     this.#events.read(chunk);
@@ -215,7 +209,7 @@ export class PeerConnection implements ByteStream {
 
 const { setImmediate } = globalThis;
 
-/** Resolves when everything that was to follow from what has happened so far has happened, but for timers. */
+/** Resolves after all pending callbacks except timers have run. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type Frame, FrameCutter, PREFACE } from './http2-frames.js';
 
-/** Frames over a real socket, from either side of it. */
+/** Sends and receives HTTP/2 frames over a real socket, as a client or as a server. */
 export class Http2Socket {
   readonly #socket: Socket;
   readonly #cutter = new FrameCutter();
@@ -9,7 +9,7 @@ export class Http2Socket {
   #wake: () => void = () => {};
   #over = false;
 
-  /** `peer`: of a server a preface is not expected, of a client it is. */
+  /** @param peer A client sends a preface before its first frame, and a server does not. */
   constructor(socket: Socket, peer: 'client' | 'server') {
     this.#socket = socket;
     let preface = peer === 'client' ? PREFACE.length : 0;
@@ -35,7 +35,7 @@ export class Http2Socket {
     this.#socket.destroy();
   }
 
-  /** The next frame that is wanted; those before it are passed over. */
+  /** Resolves with the next frame that `isWanted` accepts, and drops the frames before it. */
   async next(isWanted: (frame: Frame) => boolean): Promise<Frame> {
     for (;;) {
       const frame = this.#arrived.shift();

@@ -4,13 +4,13 @@ import type { WatchBatch } from '../../src/watch/event.js';
 import type { Watch } from '../../src/watch/watch.js';
 import type { SimulatedStore } from './simulated-watches.js';
 
-/** One watch of a simulated store, asked for what it delivers, and judged by what it should. */
+/** Reads one watch of a simulated store and compares each batch with the changes in the store. */
 export class JudgedWatch {
   readonly watch: Watch;
   readonly #store: SimulatedStore;
   readonly #isWatched: (key: string) => boolean;
   readonly #iterator: ReturnType<Watch['batches']>;
-  /** Undefined for one from now on that is not created yet. */
+  /** The next expected revision. Undefined for a watch without a start revision until the server has created it. */
   #next: bigint | undefined;
   #asked = 0;
   #toRead = 0;
@@ -47,14 +47,14 @@ export class JudgedWatch {
     if (!isRead) void this.#readOn();
   }
 
-  /** The first revision that is there and was not delivered. */
+  /** The first revision in the store that the watch has not delivered. */
   missing(): bigint | 'created' | undefined {
     if (this.#over) return undefined;
     if (this.#next === undefined) return 'created';
     return this.#store.changes(this.#next, this.#isWatched).next().value?.revision;
   }
 
-  /** Whether it has delivered more than the store holds: the store was restored from an older copy. */
+  /** Whether the watch has delivered later revisions than the store contains, because the store was restored. */
   isAheadOf(revision: bigint): boolean {
     return !this.#over && this.#isDelivered && (this.#next ?? 0n) > revision + 1n;
   }
@@ -72,7 +72,7 @@ export class JudgedWatch {
     try {
       const { done, value } = await this.#iterator.next();
       if (this.#over) return;
-      if (done) throw new Error('it ended by itself');
+      if (done) throw new Error('the watch ended by itself');
       this.#delivered(value);
     } catch (error) {
       if (!this.#over) this.#ended(error);
@@ -80,12 +80,14 @@ export class JudgedWatch {
   }
 
   #delivered({ revision, events }: WatchBatch): void {
-    if (this.#next === undefined) throw new Error(`revision ${revision} before it was created`);
+    if (this.#next === undefined) throw new Error(`the watch delivered revision ${revision} before it was created`);
     const [expected] = this.#store.changes(this.#next, this.#isWatched);
     const isNext = expected !== undefined && expected.revision === revision;
-    // Without events it says that there are none up to there.
+    // A batch without events says that there are no events up to its revision.
     if (events.length === 0 ? expected !== undefined && expected.revision <= revision : !isNext)
-      throw new Error(`revision ${revision} with ${events.length} events in place of ${expected?.revision}`);
+      throw new Error(
+        `the watch delivered revision ${revision} with ${events.length} events instead of ${expected?.revision}`,
+      );
     if (isNext) {
       const delivered = events.map(({ kv }) => `${kv.keyText()} ${kv.modRevision}`).join();
       equal(delivered, expected.keys.map((key) => `${key} ${revision}`).join());
@@ -97,10 +99,10 @@ export class JudgedWatch {
 
   #ended(error: unknown): void {
     this.#over = true;
-    // The watch says that the store went back.
+    // The watch reports that the store was restored from an older copy.
     if (error instanceof EtcdError && error.reason === 'ClusterChanged') return;
     const isCompacted = error instanceof EtcdError && error.reason === 'Compacted';
-    // Only what is gone may be missing.
+    // A watch may end with Compacted only if revisions that it needs are compacted.
     if (!isCompacted || (this.#next ?? 0n) >= this.#store.oldest) this.problems.push(error);
     else if ((error.compactRevision ?? 0n) <= 0n || (error.compactRevision ?? 0n) > this.#store.oldest)
       this.problems.push(error);

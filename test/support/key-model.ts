@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { fromKey, type Keys, keyRange, prefix } from '../../src/index.js';
 import { compareBytes } from '../../src/runtime/bytes.js';
 
-// What a range of keys means, told by its definition instead of by intervals: what the client's algebra is held against.
+// A model of key ranges by their definition. Tests compare the client's interval algebra with it.
 
-/** Bytes at which carrying, cutting and "no end" show. */
+/** Bytes at which errors in carrying, truncation and open ends show. */
 const ALPHABET = [0x00, 0x01, 0xfe, 0xff, 0xff] as const;
 
 export function bytesOf(minLength: number, maxLength: number): fc.Arbitrary<Uint8Array> {
@@ -13,7 +13,7 @@ export function bytesOf(minLength: number, maxLength: number): fc.Arbitrary<Uint
 
 export const someKey = bytesOf(1, 4);
 
-/** A range, and a key that is certain to be in it. */
+/** A range, and a key that is in it. */
 export interface Selection {
   readonly keys: Keys;
   readonly member: Uint8Array;
@@ -47,12 +47,12 @@ export function startsWith(key: Uint8Array, start: Uint8Array): boolean {
   return key.length >= start.length && start.every((byte, index) => key[index] === byte);
 }
 
-/** In byte order, each once. */
+/** Sorts keys in byte order and removes duplicates. */
 export function sorted(keys: readonly Uint8Array[]): Uint8Array[] {
   return [...new Map(keys.map((key) => [String(key), key])).values()].sort(compareBytes);
 }
 
-/** For messages that can be read. */
+/** Formats keys for readable messages. */
 export function hex(keys: readonly Uint8Array[]): string[] {
   return keys.map((key) => Buffer.from(key).toString('hex'));
 }

@@ -1,14 +1,14 @@
-/** Watch events that the members say they have sent so far. */
+/** The number of watch events that the members have sent so far, from their metrics. */
 export function eventsSent(endpoints: readonly string[]): Promise<number> {
   return sum(endpoints, 'etcd_debugging_mvcc_events_total');
 }
 
-/** Watches that the members say there are. */
+/** The number of open watches on the members, from their metrics. */
 export function watchers(endpoints: readonly string[]): Promise<number> {
   return sum(endpoints, 'etcd_debugging_mvcc_watcher_total');
 }
 
-/** Calls of a unary method that the members have begun to serve. */
+/** The number of calls of a unary method that the members have received so far, from their metrics. */
 export function callsReceived(endpoints: readonly string[], method: string): Promise<number> {
   return sum(endpoints, `grpc_server_started_total\\{[^}]*grpc_method="${method}"[^}]*\\}`);
 }

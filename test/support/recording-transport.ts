@@ -4,11 +4,11 @@ import { forwardStream } from '../../src/transport/transport.js';
 
 export interface Recording {
   readonly transport: TransportFactory;
-  /** Path and request of every unary call, and of every message sent on a stream, in order. */
+  /** The path and the message of every unary request and of every message on a stream, in order. */
   readonly sent: { readonly path: string; readonly request: unknown }[];
 }
 
-/** The real transport, with a note of what goes over it. */
+/** The default transport, which also records everything that the client sends. */
 export function recordingTransport(): Recording {
   const sent: Recording['sent'] = [];
   const transport: TransportFactory = (endpoint, options) => {

@@ -8,13 +8,13 @@ import {
   type WatchEvent,
 } from '../../src/index.js';
 
-/** What a consumer of a mirror makes of its messages. */
+/** A consumer of a mirror that applies its messages to a map of keys and values. */
 export class Replica {
   readonly #kvs = new Map<string, string>();
-  /** Messages by type, in order. */
+  /** The types of all messages, in order. */
   readonly types: MirrorMessage['type'][] = [];
   readonly events: string[] = [];
-  /** Of each revision that the messages brought: all keys and values. */
+  /** All keys and values at each revision of which the mirror sent a message. */
   readonly states = new Map<bigint, string[]>();
   syncedAt = 0n;
 
@@ -52,12 +52,15 @@ export class Replica {
   }
 }
 
-/** What the store says of itself. */
+/** The keys and values at a revision, read from the server. */
 export async function stateAt(etcd: Keyspace, keys: Keys, revision: bigint): Promise<string[]> {
   return (await etcd.range(keys, { revision })).kvs.map((kv) => `${kv.keyText()}=${kv.text()}`).sort();
 }
 
-/** Every event after a revision, up to and with the first of the key `last`, read without the client's own watch. */
+/**
+ * Every event after a revision, up to and including the first event of the key `last`. It is read without the client's own
+ * watch.
+ */
 export async function rawEvents(etcd: Client, start: string, after: bigint, last: string): Promise<string[]> {
   const key = new TextEncoder().encode(start);
   const rangeEnd = new TextEncoder().encode(
@@ -75,10 +78,10 @@ export async function rawEvents(etcd: Client, start: string, after: bigint, last
       if (text === last) return events;
     }
   }
-  throw new Error('the watch ended too soon');
+  throw new Error('the watch ended before the last event');
 }
 
-/** Puts, deletions and transactions over a few keys, one after the other. */
+/** Makes puts, deletions and transactions on a few keys, one after the other. */
 export async function writeSome(etcd: Client, start: string, who: string, rounds: number): Promise<void> {
   for (let round = 0; round < rounds; round += 1) {
     await etcd.put(`${start}${round % 7}`, `${who}.${round}`);

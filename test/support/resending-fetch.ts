@@ -1,25 +1,25 @@
 import type { Fetch } from '../../src/transport/gateway/index.js';
 
 /**
- * What becomes of the two copies of each POST.
+ * What happens to the two copies of each POST.
  *
- * - `at once`: The answer to the first is lost; the second follows and is answered.
- * - `after another write`: The same, with `meanwhile` between the two.
- * - `both at a time`: The copies race; the answer to the second arrives.
- * - `late`: The first is answered; the second waits for `sendLate`.
+ * - `at once`: The response to the first copy is lost. The second copy follows, and its response arrives.
+ * - `after another write`: Like `at once`, with `meanwhile` between the two copies.
+ * - `both at a time`: The copies are sent concurrently. The response to the second copy arrives.
+ * - `late`: The response to the first copy arrives. The second copy is sent by `sendLate`.
  */
 export type Resending = 'at once' | 'after another write' | 'both at a time' | 'late';
 
 export const RESENDINGS: readonly Resending[] = ['at once', 'after another write', 'both at a time', 'late'];
 
-/** A `fetch` that sends each POST twice, as hosts do whose connections are reset. */
+/** A `fetch` that sends each POST twice, like a host whose connection was reset. */
 export class ResendingFetch {
   readonly #how: Resending;
   readonly #late: (() => Promise<unknown>)[] = [];
-  /** Happens between the two copies of a request that names `key`. */
+  /** Runs between the two copies of a request that contains `key`. */
   meanwhile: () => Promise<unknown> = async () => {};
   key: string | undefined;
-  /** Which requests are sent twice. */
+  /** Selects the requests that are sent twice. */
   resends: (url: string) => boolean = () => true;
 
   constructor(how: Resending) {
@@ -48,13 +48,13 @@ export class ResendingFetch {
     }
   };
 
-  /** Sends the second copies that wait, in order. */
+  /** Sends the pending second copies in order. */
   async sendLate(): Promise<void> {
     for (const send of this.#late.splice(0)) await send();
   }
 }
 
-/** The server has done what it was asked. Of a stream the beginning is enough. */
+/** Waits until the server has processed a request. For a stream, it waits for the response headers. */
 async function answered(url: string, init: RequestInit): Promise<void> {
   const response = await fetch(url, init);
   if (/\/v3\/watch$/.test(url)) await response.body?.cancel();

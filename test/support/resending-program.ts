@@ -3,18 +3,18 @@ import { Client, type EtcdError } from '../../src/index.js';
 import { textOf } from '../../src/runtime/bytes.js';
 import { gateway } from '../../src/transport/gateway/index.js';
 
-// Writes over the gateway, on a page or as a program of Deno. Imports nothing of any host.
+// Writes over the gateway, in a browser page or as a Deno program. It must not use any API of a particular host.
 
 export interface Task {
   readonly endpoint: string;
   readonly key: string;
-  /** `put`: once. `increments`: two by `stm`. */
+  /** `put` makes one put, and `increments` makes two increments with `stm`. */
   readonly what: 'put' | 'increments';
-  /** Undefined: as the host has it by default. */
+  /** Default: the default of the host. */
   readonly guardWrites?: boolean | undefined;
 }
 
-/** How each write ended. */
+/** The result of each write. */
 export type Ends = readonly ('resolved' | { readonly outcome: string; readonly problem: string })[];
 
 async function perform({ endpoint, key, what, guardWrites }: Task): Promise<Ends> {
@@ -25,7 +25,7 @@ async function perform({ endpoint, key, what, guardWrites }: Task): Promise<Ends
       () => ends.push('resolved'),
       ({ outcome, problem }: EtcdError) => ends.push({ outcome, problem }),
     );
-  // A connection that has served a request before is reused.
+  // Make the host reuse a connection for the writes.
   for (let count = 0; count < 3; count += 1) await etcd.get('warm');
   if (what === 'put') await end(etcd.put(key, 'mine'));
   else
@@ -42,6 +42,6 @@ async function perform({ endpoint, key, what, guardWrites }: Task): Promise<Ends
 
 const { process } = globalThis as { readonly process?: { readonly argv: readonly string[] } };
 Object.assign(globalThis, { perform });
-// Deno: node:process stands for the program's arguments.
+// Deno passes the arguments of the program in `process`. A page has no `process`.
 const task = process?.argv[2];
 if (task !== undefined) console.log(JSON.stringify(await perform(JSON.parse(task) as Task)));

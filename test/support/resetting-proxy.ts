@@ -2,14 +2,14 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import type { AddressInfo, Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** An HTTP proxy in front of one member that serves a page too, so that the page asks its own origin. */
+/** An HTTP proxy in front of one member. It also serves a page, so that the page can use its own origin. */
 export interface ResettingProxy {
   readonly endpoint: string;
-  /** How often each path was asked for. */
+  /** The number of requests for each path. */
   readonly requests: ReadonlyMap<string, number>;
   /**
-   * The next POST whose body has this text, on a connection that has served a request before, reaches the member. Then
-   * `meanwhile` happens, and the connection is reset before the answer. Gives a promise of that.
+   * Loses the response to the next POST whose body contains this text, on a connection that has served a request before.
+   * The proxy forwards the request, runs `meanwhile` and resets the connection. Resolves after `meanwhile`.
    */
   resetAnswer(text: string, meanwhile: () => Promise<unknown>): Promise<void>;
 }
@@ -68,7 +68,7 @@ export async function resettingProxy(
   };
 }
 
-/** What the proxy serves itself. */
+/** A file that the proxy itself serves. */
 export interface Page {
   readonly type: string;
   readonly content: string | Uint8Array;

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { VirtualClock } from './virtual-clock.js';
 
 /**
- * Steps of several kinds in a row. Each script has some kinds much more often than others, and some not at all: what takes
- * several of a kind comes about so.
+ * Generates sequences of steps of several kinds. Each script uses some kinds much more often than others and some not at
+ * all, because some states need several steps of one kind.
  */
 export function script<Step>(kinds: readonly fc.Arbitrary<Step>[], maxLength: number): fc.Arbitrary<readonly Step[]> {
   const weights = fc.array(fc.constantFrom(0, 1, 4, 16), { minLength: kinds.length, maxLength: kinds.length });
@@ -16,14 +16,14 @@ export function script<Step>(kinds: readonly fc.Arbitrary<Step>[], maxLength: nu
   });
 }
 
-/** What a script is played with. */
+/** One run of a script. */
 export interface Play<Step> {
   step(step: Step): Promise<void>;
-  /** Tells in one word how it went. */
+  /** Resolves with one word for how the run ended. */
   end(): Promise<string>;
 }
 
-/** Plays a script in time that passes only as it says. */
+/** Runs a script on a virtual clock, which only the steps of the script advance. */
 export function playing<Step>(begin: (clock: VirtualClock) => Play<Step>): (steps: readonly Step[]) => Promise<string> {
   return async (steps) => {
     const clock = new VirtualClock();

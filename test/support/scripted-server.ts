@@ -10,14 +10,14 @@ import { onTestFinished } from 'vitest';
 import { decode, encode, type Init } from '../../src/protobuf/codec.js';
 import type { Method } from '../../src/protobuf/schema.js';
 
-// A gRPC server that answers as a test says: for what no real etcd can be brought to do on demand.
+// A gRPC server whose responses a test scripts, for behaviour that a real etcd does not show on demand.
 
 export interface ScriptedStream<Request, Response> {
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** The next message of the client. */
+  /** Resolves with the next message of the client. */
   receive(): Promise<Request>;
   send(message: Init<Response>): void;
-  /** Ends with a gRPC status by number. */
+  /** Ends the stream with a gRPC status. */
   fail(code: number, details: string): void;
   /** Resolves when the client has cancelled the stream. */
   readonly cancelled: Promise<void>;
@@ -25,7 +25,7 @@ export interface ScriptedStream<Request, Response> {
 
 type Handlers = Record<string, unknown>;
 
-/** Starts a server for the handlers given; stopped when the test ends. Gives its endpoint. */
+/** Starts a server with these handlers and stops it when the test ends. Resolves with its endpoint. */
 export async function scriptedServer(
   ...implementations: { definition: Handlers; handlers: Handlers }[]
 ): Promise<string> {
@@ -77,11 +77,11 @@ export function scriptedStream<Request, Response>(
 
 export interface ScriptedAnswers<Request, Response> extends Omit<ScriptedStream<Request, Response>, 'receive'> {
   readonly request: Request;
-  /** Ends with status OK. */
+  /** Ends the stream with status OK. */
   end(): void;
 }
 
-/** Answers a method that streams its answers. */
+/** Scripts a method with streamed responses. */
 export function scriptedAnswers<Request, Response>(
   method: Method<Request, Response, 'server-streaming'>,
   play: (stream: ScriptedAnswers<Request, Response>) => Promise<void>,
@@ -101,7 +101,7 @@ export function scriptedAnswers<Request, Response>(
   return { definition: { call: definition }, handlers: { call: handler } };
 }
 
-/** Answers a unary method; a handler that throws `{ code, details }` answers with that status. */
+/** Scripts a unary method. If `answer` throws `{ code, details }`, the server responds with that status. */
 export function scriptedUnary<Request, Response>(
   method: Method<Request, Response>,
   answer: (request: Request, metadata: Readonly<Record<string, unknown>>) => Init<Response>,

@@ -5,10 +5,10 @@ import type { Init } from '../../src/protobuf/codec.js';
 import { openClient } from './client.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from './scripted-server.js';
 
-/** A stream of watches, as the server of a test sees it. */
+/** A watch stream from the side of a scripted server. */
 export type WatchedStream = ScriptedStream<WatchRequest, WatchResponse>;
 
-/** A client of a server that plays each stream of watches so. */
+/** Opens a client of a scripted server that runs `play` for each watch stream. */
 export async function clientOf(
   play: (stream: WatchedStream) => Promise<void>,
   options: Partial<ClientOptions> = {},
@@ -16,7 +16,7 @@ export async function clientOf(
   return openClient({ ...options, endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
 }
 
-/** The next message, which is to be a creation. */
+/** Receives the next message, which must be a create request. */
 export async function creation(
   stream: WatchedStream,
 ): Promise<{ watchId: bigint; startRevision: bigint; fragment: boolean }> {

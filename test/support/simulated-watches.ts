@@ -10,9 +10,9 @@ import { decode, encode, type Init } from '../../src/protobuf/codec.js';
 import { textOf } from '../../src/runtime/bytes.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 
-// An etcd that serves watches as it should. When it does what is up to whoever plays it.
+// A simulated etcd that serves watches correctly. The test decides when it processes requests and delivers responses.
 
-/** In one response to a watch that has to catch up, as etcd has it. */
+/** The limit of etcd for one response to a watch that catches up. */
 const REVISIONS_PER_RESPONSE = 1_000;
 const VALUE = new Uint8Array(100);
 
@@ -21,13 +21,13 @@ interface Change {
   readonly keys: readonly string[];
 }
 
-/** Which keys changed when. All of it stays, for whoever judges. */
+/** The changes of all keys. It keeps compacted changes, too, so that a test can compare with them. */
 export class SimulatedStore {
   readonly #changes: Change[] = [];
-  /** What is older can be asked for no more. */
+  /** Older revisions are compacted. */
   oldest = 0n;
 
-  /** An empty store is at 1. */
+  /** The revision of an empty store is 1. */
   get revision(): bigint {
     return BigInt(this.#changes.length) + 1n;
   }
@@ -36,7 +36,7 @@ export class SimulatedStore {
     this.#changes.push({ revision: this.revision + 1n, keys });
   }
 
-  /** The cluster is restored from a backup of this revision: what came later never was. */
+  /** Restores the cluster from a backup at this revision. Later changes are lost. */
   restore(revision: bigint): void {
     if (revision < 1n) return;
     this.#changes.splice(Number(revision) - 1);
@@ -47,7 +47,7 @@ export class SimulatedStore {
     if (oldest > this.oldest && oldest <= this.revision) this.oldest = oldest;
   }
 
-  /** What was changed of these keys from a revision on. */
+  /** The changes of the watched keys from a revision on. */
   *changes(from: bigint, isWatched: (key: string) => boolean): Generator<Change, void> {
     for (let index = Math.max(0, Number(from) - 2); index < this.#changes.length; index += 1) {
       const { revision, keys } = this.#changes[index] as Change;
@@ -62,7 +62,7 @@ interface ServedWatch {
   readonly isWatched: (key: string) => boolean;
   readonly fragment: boolean;
   readonly start: bigint;
-  /** The first revision of which it has not been sent what there is. */
+  /** The first revision that the server has not sent to this watch. */
   next: bigint;
 }
 
@@ -79,24 +79,24 @@ const TOO_LARGE = new EtcdError('too large', {
   outcome: 'unknown',
 });
 
-/** What may differ between servers that the client has to do with. */
+/** Differences between servers that the client must support. */
 export interface WatchServerKind {
   /**
-   * Uses ids of its own, from 0 on, and answers creations in another order than they came in, as `etcd grpc-proxy` does.
+   * Chooses the watch ids itself, from 0 on, and confirms creations out of order, like `etcd grpc-proxy`.
    */
   readonly ownIds: boolean;
-  /** Answers requests for progress ahead of events that are on their way, as etcd before 3.4.25 and 3.5.8 does. */
+  /** Responds to progress requests before it has sent earlier events, like etcd before 3.4.25 and 3.5.8. */
   readonly earlyProgress: boolean;
 }
 
-/** A member of the newest etcd. */
+/** A member of a current etcd. */
 export const MEMBER: WatchServerKind = { ownIds: false, earlyProgress: false };
 
-/** A watch stream from the server's side, and what is on its way. */
+/** A watch stream from the side of the server, with its undelivered requests and responses. */
 export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   readonly #store: SimulatedStore;
   readonly #handler: StreamHandler<WatchResponse>;
-  /** What holds of the token that the stream was opened with. */
+  /** Whether the token with which the stream was opened is valid. */
   readonly #isTokenGood: () => boolean;
   readonly #kind: WatchServerKind;
   #nextId = 0n;
@@ -121,10 +121,8 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     return this.#over;
   }
 
-  // ——— what the client does ———
-
   send(message: Init<WatchRequest>): void {
-    // As it stands on the wire: what cannot is refused here.
+    // Encode the request, so that an invalid one throws here.
     const bytes = encode(WatchRequest, message);
     if (!this.#over) this.#requests.push(decode(WatchRequest, bytes));
   }
@@ -137,9 +135,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   pause(): void {}
   resume(): void {}
 
-  // ——— what the server does ———
-
-  /** Deals with the next requests. */
+  /** Processes the next requests. */
   serve(count: number): void {
     const before = this.#responses.length;
     this.#serve(count);
@@ -159,8 +155,8 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   }
 
   /**
-   * Sends one of the watches what it has not got of some revisions, perhaps in fragments of so many events; and, as
-   * servers have done, so many revisions once more.
+   * Sends the next revisions to one of the watches, in fragments of `fragmentEvents` events if it allows fragments. Sends
+   * `again` earlier revisions once more, as some servers have done.
    */
   sync(index: number, revisions: number, fragmentEvents: number, again = 0): void {
     const watch = this.#watch(index);
@@ -188,13 +184,13 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     }
   }
 
-  /** Tells one of the watches how far the store is, if it has got everything. */
+  /** Sends the current revision to one of the watches, if it has received all events. */
   notify(index: number): void {
     const watch = this.#watch(index);
     if (watch !== undefined && this.#hasAll(watch)) this.#respond({ watchId: watch.id });
   }
 
-  /** Ends one of the watches for want of a leader. */
+  /** Cancels one of the watches because the cluster has no leader. */
   refuse(index: number): void {
     const watch = this.#watch(index);
     if (watch === undefined) return;
@@ -203,7 +199,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     this.#respond({ watchId: watch.id, canceled: true, cancelReason });
   }
 
-  /** What was sent arrives. */
+  /** Delivers the next responses to the client. */
   deliver(count: number): void {
     for (const response of this.#responses.splice(0, count)) if (!this.#over) this.#handler.message(response);
   }
@@ -214,7 +210,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     this.#handler.end(BREAKS[how % BREAKS.length]);
   }
 
-  /** A response is longer than the client takes, if there is one that was not asked for in fragments. */
+  /** Ends the stream because a response is too large, if a watch does not allow fragments. */
   exceed(): void {
     if (this.#over || [...this.#watches.values()].every(({ fragment }) => fragment)) return;
     this.#over = true;
@@ -242,7 +238,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     return watches[index % watches.length];
   }
 
-  /** Whether a watch has been sent all that there is; from then on it is no matter what becomes compacted. */
+  /** Whether the server has sent all events to a watch. A later compaction then does not affect the watch. */
   #hasAll(watch: ServedWatch): boolean {
     const { oldest, revision } = this.#store;
     if (watch.next < oldest || this.#store.changes(watch.next, watch.isWatched).next().done !== true) return false;

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '../../src/index.js';
 
-// The command of a lock: puts its fencing token to a key, again and again, so that the revisions of etcd order the steps
-// of all holders. It ends after COUNT steps, or goes on until a signal ends it: stepping-command.ts ENDPOINT KEY [COUNT]
+// A command that runs under a lock. Each step puts the fencing token to a key, so that revisions order the steps of all
+// holders. It exits after COUNT steps, or runs until a signal ends it: stepping-command.ts ENDPOINT KEY [COUNT]
 
 const [endpoint = '', key = '', count = 'Infinity'] = process.argv.slice(2);
 const etcd = new Client({ endpoints: [endpoint] });

@@ -5,7 +5,7 @@ import { openClient, unique } from './client.js';
 import { compiled } from './compiled.js';
 
 const STEPPING = compiled(new URL('stepping-command.ts', import.meta.url));
-/** Seconds. The shortest lease after which a second locker gets its turn. */
+/** Seconds. The shortest lease after which a second contender gets the lock. */
 export const SHORT_TTL = '2';
 /**
  * Runs a program in a process group of its own whose parent is in another group of the same session, as a shell does with
@@ -22,7 +22,7 @@ interface Holder {
   readonly token: number;
 }
 
-/** The key to which commands write, and what they wrote. */
+/** The key to which commands write their tokens, and the tokens that they wrote. */
 export class Steps {
   /** The lock that the commands run under. */
   readonly name = unique('lock');
@@ -39,12 +39,12 @@ export class Steps {
     return new Steps(header.revision);
   }
 
-  /** The program and its arguments that takes so many steps. */
+  /** The program and the arguments of a command that takes this many steps. */
   command(count = Number.POSITIVE_INFINITY): readonly string[] {
     return [process.execPath, STEPPING, inject('endpoints')[0] as string, this.#key, String(count)];
   }
 
-  /** A locker whose command has taken its first step. */
+  /** Starts an `etcdwire` command and waits until its own command has taken its first step. */
   async holder(verb: string, count = Number.POSITIVE_INFINITY, ttl = SHORT_TTL): Promise<Holder> {
     const value = verb === 'elect' ? ['value'] : [];
     const running = new RunningCli([verb, this.name, ...value, '--ttl', ttl, '--', ...this.command(count)], {
@@ -58,7 +58,7 @@ export class Steps {
         try {
           process.kill(pid, 'SIGKILL');
         } catch {
-          // It has ended.
+          // The process has already ended.
         }
       }
     });
@@ -76,7 +76,7 @@ export class Steps {
     throw new Error('the watch ended');
   }
 
-  /** The tokens of the commands that took steps, with one entry for each time that a command took over from another. */
+  /** The tokens of the commands that took steps. Consecutive steps of one command count once. */
   async turns(): Promise<number[]> {
     const tokens = await this.tokens();
     return tokens.filter((token, index) => token !== tokens[index - 1]);

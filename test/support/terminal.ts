@@ -9,24 +9,24 @@ import { temporaryFolder } from './temporary-folder.js';
 
 const SCRIPT = 'script';
 
-/** Why there can be no terminal here; undefined where there can. */
+/** Why tests cannot open a terminal on this machine, or undefined. */
 export const NO_TERMINAL = /util-linux/.test(String(spawnSync(SCRIPT, ['--version']).stdout))
   ? undefined
   : 'util-linux script, which makes pseudo-terminals, is not on the PATH';
 
-/** What the keys send that a terminal turns into signals. */
+/** The characters that a terminal turns into signals. */
 export const CTRL_C = '\x03';
 export const CTRL_Z = '\x1a';
 
-/** A bound for hangs, shorter than that of a test so that the output is shown. */
+/** Ends a wait that hangs. Shorter than the time-out of a test, so that the error shows the output. */
 const LIMIT_MS = 30_000;
 
-/** An interactive shell on a pseudo-terminal, to which `etcdwire` is a command. */
+/** An interactive shell on a pseudo-terminal that has `etcdwire` on its PATH. */
 export class Terminal {
   readonly process: ChildProcessWithoutNullStreams;
   readonly #ended: Promise<'ended'>;
   #output = '';
-  /** What `until` has looked at. */
+  /** The end of the output that `until` has matched. */
   #seen = 0;
   #changed: () => void = () => {};
 
@@ -55,7 +55,7 @@ export class Terminal {
     this.process.stdin.write(text);
   }
 
-  /** Waits for output after that of the last wait. What is typed is echoed, so the pattern must not match that. */
+  /** Waits for output after that of the last wait. The terminal echoes input, so the pattern must not match the input. */
   async until(pattern: RegExp): Promise<RegExpExecArray> {
     const limit = pause(LIMIT_MS, 'timeout', { ref: false });
     for (;;) {
@@ -68,7 +68,7 @@ export class Terminal {
         this.#changed = resolve;
       });
       if ((await Promise.race([changed, this.#ended, limit])) === undefined) continue;
-      throw new Error(`the terminal did not show ${pattern}, but:\n${this.#output}`);
+      throw new Error(`the terminal did not show ${pattern}. Its output:\n${this.#output}`);
     }
   }
 }

@@ -4,16 +4,19 @@ import { EtcdError } from '../../src/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
 import type { TransportFactory } from '../../src/transport/transport.js';
 
-/** What a test makes of a transaction, given what it does where its conditions hold. `send` may come late. */
+/**
+ * Decides how a transaction ends. `ops` are its operations if its conditions hold. `send` sends it to the server, at once or
+ * later.
+ */
 export type OnTransaction = (ops: readonly RequestOp[], send: () => Promise<unknown>) => Promise<unknown>;
 
 export interface StagedOptions {
   readonly onTransaction?: OnTransaction;
-  /** Leases of which it is said that they are gone, though the server has them still. */
+  /** Leases that the transport reports as expired, although the server still has them. */
   readonly dead?: ReadonlySet<bigint>;
 }
 
-/** The real transport, where a test has its hand on every transaction, and on what is said of leases. */
+/** The default transport, in which a test controls every transaction and the reported state of leases. */
 export function stagedTransport({
   onTransaction = (_, send) => send(),
   dead = new Set(),
@@ -41,12 +44,12 @@ export function stagedTransport({
   };
 }
 
-/** Whether one of these, or of those within them, puts a key that begins so. */
+/** Whether an operation, or one in a nested transaction, puts a key with this prefix. */
 export function puts(ops: readonly RequestOp[], key: string): boolean {
   return all(ops).some(({ request }) => request?.case === 'requestPut' && startsWith(request.value.key, key));
 }
 
-/** Whether one of these, or of those within them, deletes a key that begins so. */
+/** Whether an operation, or one in a nested transaction, deletes a key with this prefix. */
 export function deletes(ops: readonly RequestOp[], key: string): boolean {
   return all(ops).some(({ request }) => request?.case === 'requestDeleteRange' && startsWith(request.value.key, key));
 }
@@ -55,7 +58,7 @@ function all(ops: readonly RequestOp[]): readonly RequestOp[] {
   return ops.flatMap((op) => (op.request?.case === 'requestTxn' ? all(op.request.value.success) : [op]));
 }
 
-/** How a call ends of which nobody knows what became. */
+/** The error of a call whose outcome is unknown. */
 export function answerLost(): EtcdError {
   return new EtcdError('the answer was lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
 }

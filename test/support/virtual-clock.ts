@@ -3,7 +3,7 @@ interface Timer {
   readonly action: () => void;
 }
 
-/** The clock and the timers of a test in which time passes when the test says so, and nothing is left to chance. */
+/** Replaces the clock, the timers and the random numbers of a test. Time passes only when the test says so. */
 export class VirtualClock {
   readonly #real = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout };
   readonly #random = Math.random;
@@ -11,7 +11,7 @@ export class VirtualClock {
   #lastTimer = 0;
   #now = 1_000;
 
-  /** Until `restore`. */
+  /** Replaces the globals until `restore` is called. */
   constructor() {
     const set = (action: () => void, delayMs = 0): number => {
       this.#timers.set(++this.#lastTimer, { due: this.#now + delayMs, action });
@@ -26,7 +26,7 @@ export class VirtualClock {
   restore(): void {
     Object.assign(globalThis, this.#real);
     Math.random = this.#random;
-    // The one of its prototype comes back.
+    // This uncovers the method of the prototype.
     Reflect.deleteProperty(performance, 'now');
   }
 
@@ -34,17 +34,17 @@ export class VirtualClock {
     return this.#now;
   }
 
-  /** Timers that are set. */
+  /** The number of pending timers. */
   get timers(): number {
     return this.#timers.size;
   }
 
-  /** Time passes, and nothing runs: the event loop is blocked. */
+  /** Advances the clock without running timers, like a blocked event loop. */
   block(ms: number): void {
     this.#now += ms;
   }
 
-  /** Time passes, and what is due runs, each timer in its time, with all that follows from it. */
+  /** Advances the clock and runs each timer at its time, with all promise callbacks that follow. */
   async pass(ms: number): Promise<void> {
     const end = this.#now + ms;
     await turn();
@@ -58,7 +58,7 @@ export class VirtualClock {
     this.#now = end;
   }
 
-  /** The timer that is due first, if it is due by then. */
+  /** The earliest timer, if it is due by then. */
   #next(end: number): [number, Timer] | undefined {
     let first: [number, Timer] | undefined;
     for (const entry of this.#timers) {
@@ -68,7 +68,7 @@ export class VirtualClock {
   }
 }
 
-/** Resolves when no promise is left whose turn it would be. */
+/** Resolves after all pending promise callbacks have run. */
 function turn(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }

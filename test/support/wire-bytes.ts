@@ -2,13 +2,13 @@ import fc from 'fast-check';
 import protobuf from 'protobufjs';
 import { messageTypes } from './arbitraries.js';
 
-// Bytes that no encoder of the interface writes, put together with protobufjs.
+// Protobuf encodings that no encoder of the interface writes, built with protobufjs.
 
 const EMPTY = new Uint8Array(0);
-/** Beyond every field number of the interface. */
+/** Greater than every field number of the interface. */
 const UNKNOWN_NUMBER = 1 + Math.max(...messageTypes.flatMap((type) => type.fieldsArray.map((field) => field.id)));
 
-/** A body for each wire type; none could be taken for one of another. */
+/** A body for each wire type. No body is valid for another wire type. */
 export const WIRE_BODIES: Readonly<Record<number, Uint8Array>> = {
   0: Uint8Array.of(0x80, 1),
   1: Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8),
@@ -17,7 +17,7 @@ export const WIRE_BODIES: Readonly<Record<number, Uint8Array>> = {
   5: Uint8Array.of(1, 2, 3, 4),
 };
 
-/** One field, of any wire type, that no message of the interface has. */
+/** A field of any wire type whose number no message of the interface uses. */
 export const unknownField: fc.Arbitrary<Uint8Array> = fc.letrec<{ field: Uint8Array }>((tie) => ({
   field: fc
     .tuple(
@@ -35,7 +35,7 @@ export const unknownField: fc.Arbitrary<Uint8Array> = fc.letrec<{ field: Uint8Ar
     .map(([number, { wireType, body }]) => wireField(number, wireType, body)),
 })).field;
 
-/** The numbers of a type's own fields, each with any wire type and before anything at all. */
+/** Fields with the numbers of a type, but with any wire type and arbitrary bodies. */
 export function plausibleBytes(type: protobuf.Type): fc.Arbitrary<Uint8Array> {
   const numbers = [...type.fieldsArray.map((field) => field.id), UNKNOWN_NUMBER];
   const field = fc
@@ -44,7 +44,7 @@ export function plausibleBytes(type: protobuf.Type): fc.Arbitrary<Uint8Array> {
   return fc.array(field, { maxLength: 6 }).map(joined);
 }
 
-/** The message with fields of `extra` before, between and after its own, at every level of nesting. */
+/** Inserts the fields of `extra` before, between and after the fields of the message, at every level of nesting. */
 export function spliced(type: protobuf.Type, bytes: Uint8Array, extra: readonly Uint8Array[]): Uint8Array {
   let next = 0;
   const another = (): Uint8Array => extra[next++ % extra.length] ?? EMPTY;
@@ -68,7 +68,7 @@ export function spliced(type: protobuf.Type, bytes: Uint8Array, extra: readonly 
   return splice(type, bytes);
 }
 
-/** Tag and body; to a group its end is added. */
+/** Encodes a tag and a body. A group also gets its end tag. */
 export function wireField(number: number, wireType: number, body: Uint8Array): Uint8Array {
   const tag = BigInt(number) << 3n;
   const end = wireType === 3 ? varint(tag | 4n) : EMPTY;
@@ -91,7 +91,7 @@ function mapEntry(key: string, value: string): Uint8Array {
   return protobuf.Writer.create().uint32(10).string(key).uint32(18).string(value).finish();
 }
 
-/** A TxnRequest whose success is a txn, whose success is a txn: each two messages deeper than the one around it. */
+/** A TxnRequest that contains nested transactions. Each level adds two messages. */
 export function nestedTxns(depth: number): Uint8Array {
   const parts: Uint8Array[] = [];
   let length = 0;
@@ -105,7 +105,7 @@ export function nestedTxns(depth: number): Uint8Array {
   return joined(parts.reverse());
 }
 
-/** Unknown groups within each other. */
+/** Nested groups with an unknown field number. */
 export function nestedGroups(depth: number): Uint8Array {
   const tags = (wireType: bigint): Uint8Array[] =>
     Array.from({ length: depth }, () => varint((BigInt(UNKNOWN_NUMBER) << 3n) | wireType));

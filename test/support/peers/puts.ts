@@ -2,10 +2,10 @@ import { expect } from 'vitest';
 import { type Client, type EtcdError, prefix } from '../../../src/index.js';
 import { errorOf } from '../errors.js';
 
-/** What the client said of each put of a fresh key: the error, or undefined where it went well. */
+/** The result of each put of a new key: its error, or undefined if it succeeded. */
 export type Told = ReadonlyMap<string, EtcdError | undefined>;
 
-/** Puts `count` fresh keys under `name`, `lanes` at a time. `onPut` is called after each, with how many are done. */
+/** Puts `count` new keys under `name`, with `lanes` concurrent puts. Calls `onPut` after each with the number done so far. */
 export async function putMany(
   etcd: Client,
   name: string,
@@ -29,21 +29,24 @@ export async function putMany(
   return told;
 }
 
-/** Nothing was done twice, and nothing otherwise than the client told. Gives how many puts it could not vouch for. */
+/**
+ * Expects that no put was applied twice and that the results match the store. Resolves with the number of puts whose
+ * outcome is unknown.
+ */
 export async function expectAsTold(reader: Client, name: string, told: Told): Promise<number> {
   const { kvs } = await reader.range(prefix(`${name}/`));
   const versions = new Map(kvs.map((kv) => [kv.keyText(), kv.version]));
-  let doubtful = 0;
+  let unknown = 0;
   const wrong = [...told].filter(([key, error]) => {
     const version = versions.get(key);
     if (error === undefined) return version !== 1n;
     if (error.outcome !== 'unknown') return version !== undefined;
-    doubtful += 1;
+    unknown += 1;
     return version !== undefined && version !== 1n;
   });
-  expect(wrong.map(([key, error]) => `${key}: ${error?.message ?? 'done'}, but version ${versions.get(key)}`)).toEqual(
-    [],
-  );
+  expect(
+    wrong.map(([key, error]) => `${key}: ${error?.message ?? 'succeeded'}, but its version is ${versions.get(key)}`),
+  ).toEqual([]);
   expect(versions.size).toBeLessThanOrEqual(told.size);
-  return doubtful;
+  return unknown;
 }

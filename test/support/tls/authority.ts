@@ -16,27 +16,30 @@ import {
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY_MS = 86_400_000;
 
-/** A certificate, with those between it and its authority, and its private key: PEM. */
+/** A certificate chain without the root certificate, and its private key, in PEM. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
 }
 
 export interface CertificateOptions {
-  /** Host names and addresses that it is good for. A client's has none: etcd compares them with where it comes from. */
+  /**
+   * Host names and addresses. A client certificate has none, because etcd would compare them with the address of the
+   * client.
+   */
   readonly names?: readonly string[];
-  /** To etcd the name of a user. Default `nobody`. */
+  /** etcd uses it as the name of a user. Default: `nobody`. */
   readonly commonName?: string;
-  /** When it begins and ceases to be good, in milliseconds from now. Default: since yesterday, until tomorrow. */
+  /** The start and the end of its validity, in milliseconds from now. Default: from yesterday until tomorrow. */
   readonly fromMs?: number;
   readonly untilMs?: number;
-  /** Whose it may be. Default: a server's as well as a client's. */
+  /** Restricts the certificate to clients. Default: servers and clients. */
   readonly usage?: 'clients';
 }
 
-/** Makes certificates that those accept who trust `cert`. */
+/** A certificate authority for tests. */
 export class Authority {
-  /** Its own certificate, and those between it and the authority that made it, if one did: PEM. */
+  /** The certificate of the authority in PEM. For an intermediate authority, the chain follows. */
   readonly cert: string;
   readonly #certificate: X509Certificate;
   readonly #keys: webcrypto.CryptoKeyPair;
@@ -60,9 +63,9 @@ export class Authority {
   }
 
   /**
-   * One that this one vouches for: what it issues comes with its own certificate.
+   * Creates an intermediate authority. The certificates that it issues include its own certificate.
    *
-   * @param isAuthority False for a certificate with which nobody may issue others.
+   * @param isAuthority False for a certificate that is not allowed to sign others.
    */
   async intermediate(commonName: string, isAuthority = true): Promise<Authority> {
     const keys = await generateKeys();
@@ -71,7 +74,7 @@ export class Authority {
     return new Authority(certificate, keys, `\n${certificate.toString('pem')}${this.#chain}`);
   }
 
-  /** For servers and clients. */
+  /** Issues a certificate for a server or a client. */
   async issue({
     names = [],
     commonName = 'nobody',
@@ -94,9 +97,9 @@ export class Authority {
     return { cert: `${certificate.toString('pem')}${this.#chain}`, key: await pemOfKey(keys.privateKey) };
   }
 
-  #sign(keys: webcrypto.CryptoKeyPair, what: Described, extensions: Extension[]): Promise<X509Certificate> {
+  #sign(keys: webcrypto.CryptoKeyPair, subject: Described, extensions: Extension[]): Promise<X509Certificate> {
     return X509CertificateGenerator.create({
-      ...what,
+      ...subject,
       issuer: this.#certificate.subjectName,
       publicKey: keys.publicKey,
       signingKey: this.#keys.privateKey,
@@ -120,7 +123,7 @@ function described(
   return {
     name,
     subject: name,
-    // Positive, as RFC 5280 asks.
+    // RFC 5280 requires a positive number.
     serialNumber: `01${randomBytes(15).toString('hex')}`,
     notBefore: new Date(now + fromMs),
     notAfter: new Date(now + untilMs),

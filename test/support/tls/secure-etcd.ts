@@ -5,12 +5,12 @@ import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { type Etcd, startEtcd } from '../../../scripts/etcd.js';
 import type { Authority, Certificate } from './authority.js';
 
-/** What a server's certificate has to be good for: where tests reach it. */
+/** The names in a server certificate under which tests reach the server. */
 export const HERE = { names: ['127.0.0.1', 'localhost', '::1'] } as const;
 
-/** A member that speaks TLS to its clients, and shows them whatever certificate a test wants. */
+/** A member that uses TLS. A test can replace its certificate at any time. */
 export class SecureEtcd {
-  /** By address; `byName` is the same server. */
+  /** The endpoint with an address. `byName` is the same server with a host name. */
   readonly endpoint: string;
   readonly #etcd: Etcd;
   readonly #files: Files;
@@ -22,9 +22,9 @@ export class SecureEtcd {
   }
 
   /**
-   * Undefined where the servers are not processes of ours.
+   * Resolves with undefined if members cannot be started as processes.
    *
-   * @param clients Vouches for the certificates of clients. Without it none is asked for.
+   * @param clients The authority of client certificates. Without it, the server requires none.
    */
   static async start(certificate: Certificate, clients?: Authority): Promise<SecureEtcd | undefined> {
     const files = new Files();
@@ -52,7 +52,7 @@ export class SecureEtcd {
     return Number(new URL(this.endpoint).port);
   }
 
-  /** From now on: etcd reads its files anew at every handshake. */
+  /** Changes the certificate. etcd reads the file again for every handshake. */
   show(certificate: Certificate): void {
     this.#files.write('shown.pem', pemOf(certificate));
   }
@@ -63,7 +63,7 @@ export class SecureEtcd {
   }
 }
 
-/** Both in one file, so that what is shown changes at once. */
+/** Puts certificate and key into one file, so that one rename changes both. */
 function pemOf({ cert, key }: Certificate): string {
   return `${cert}\n${key}`;
 }
@@ -75,7 +75,7 @@ class Files {
     return join(this.#folder, name);
   }
 
-  /** Whoever reads meanwhile reads either what was there or all of this. */
+  /** Writes atomically: a concurrent reader sees either the old or the new content. */
   write(name: string, text: string): void {
     writeFileSync(this.path('next'), text);
     renameSync(this.path('next'), this.path(name));
@@ -87,8 +87,8 @@ class Files {
 }
 
 /**
- * One member for all tests of a file or a block, stopped after them; before each it shows a good certificate again.
- * Where there can be none the tests are skipped.
+ * Starts one member for all tests of a file or a block, and stops it after them. Each test starts with a valid certificate.
+ * If members cannot be started as processes, the tests are skipped.
  */
 export function useSecureEtcd(authority: Authority, options: { readonly clients?: boolean } = {}): () => SecureEtcd {
   let etcd: SecureEtcd | undefined;
@@ -98,7 +98,7 @@ export function useSecureEtcd(authority: Authority, options: { readonly clients?
     etcd = await SecureEtcd.start(good, options.clients ? authority : undefined);
   });
   beforeEach((context) => {
-    if (etcd === undefined) context.skip('the servers are not ours');
+    if (etcd === undefined) context.skip('members cannot be started as processes');
     etcd?.show(good);
   });
   afterAll(() => etcd?.stop());

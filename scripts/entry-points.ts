@@ -1,0 +1,28 @@
+import { readFileSync } from 'node:fs';
+import type { Plugin } from 'esbuild';
+
+interface PackageJson {
+  readonly exports: Readonly<Record<string, string | { readonly default: string }>>;
+}
+
+const { exports }: PackageJson = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+
+/** The names of the package's entry points, by the paths of their compiled files in src/, such as `index.js`. */
+export const ENTRY_POINTS: ReadonlyMap<string, string> = new Map(
+  Object.entries(exports).flatMap(([name, target]) =>
+    typeof target === 'string'
+      ? []
+      : [[target.default.replace(/^\.\/dist\//, ''), `etcdwire${name.slice(1)}`] as const],
+  ),
+);
+
+/** An esbuild plugin that replaces imports of the sources of an entry point by imports of the installed package. */
+export const importPackage: Plugin = {
+  name: 'import-package',
+  setup: ({ onResolve }) => {
+    onResolve({ filter: /^(?:\.\.\/)+src\// }, ({ path }) => {
+      const entryPoint = ENTRY_POINTS.get(path.replace(/^.*?src\//, ''));
+      return entryPoint === undefined ? undefined : { path: entryPoint, external: true };
+    });
+  },
+};

@@ -1,0 +1,68 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { Client } from '../../src/index.js';
+import { guardOf } from './conformance.js';
+
+/** A process of Node.js that takes the lock again and again. */
+export class Contender {
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<number | null>;
+
+  constructor(program: string, endpoint: string, lock: string) {
+    this.#child = spawn(process.execPath, [program, 'contend', endpoint, lock], { stdio: 'inherit' });
+    this.#exited = once(this.#child, 'exit').then(([code]: (number | null)[]) => code ?? null);
+  }
+
+  /** Ends the process after its current hold. @throws Error if the process failed. */
+  async end(): Promise<void> {
+    this.#child.kill('SIGTERM');
+    const code = await this.#exited;
+    if (code !== 0) throw new Error(`a contender for the lock exited with ${code}`);
+  }
+}
+
+/** Reads everything that the holders of a lock write to its guard key, and checks the order of the writes. */
+export class GuardCheck implements AsyncDisposable {
+  readonly #etcd: Client;
+  readonly #key: string;
+  readonly #fromRevision: bigint;
+
+  private constructor(etcd: Client, key: string, fromRevision: bigint) {
+    this.#etcd = etcd;
+    this.#key = key;
+    this.#fromRevision = fromRevision;
+  }
+
+  static async start(endpoint: string, lock: string): Promise<GuardCheck> {
+    const etcd = new Client({ endpoints: [endpoint] });
+    const { header } = await etcd.delete(guardOf(lock));
+    return new GuardCheck(etcd, guardOf(lock), header.revision + 1n);
+  }
+
+  /**
+   * Resolves with the number of holds. Each holder must write a pair of values, with a token greater than all before.
+   *
+   * @throws Error if two contenders held the lock at one time, or one of them out of order.
+   */
+  async holds(): Promise<number> {
+    const { header } = await this.#etcd.put(this.#key, 'end');
+    const written: string[] = [];
+    for await (const { kv } of this.#etcd.watch(this.#key, { startRevision: this.#fromRevision })) {
+      if (kv.modRevision === header.revision) break;
+      written.push(kv.text());
+    }
+    let last = 0n;
+    for (let index = 0; index < written.length; index += 2) {
+      const [enter = '', leave = ''] = written.slice(index, index + 2);
+      const token = BigInt(enter.replace('enter ', ''));
+      if (leave !== `leave ${token}`) throw new Error(`two holders: ${enter}, ${leave}`);
+      if (token <= last) throw new Error(`out of order: token ${token} after ${last}`);
+      last = token;
+    }
+    return written.length / 2;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#etcd.close();
+  }
+}

@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { basename, dirname, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { freePorts } from '../../src/testing/free-ports.js';
+import { type Browser, launchChromium } from '../chromium.js';
+import type { CheckResult, Conformance } from './conformance.js';
+
+// Hosts that do not run programs: a page in a browser, and a worker in workerd.
+
+/** A page in headless Chromium that loads a bundle from an origin of its own. */
+export class BrowserPage implements AsyncDisposable {
+  readonly version: string;
+  readonly #browser: Browser;
+  readonly #server: Server;
+
+  private constructor(browser: Browser, server: Server) {
+    this.version = browser.version();
+    this.#browser = browser;
+    this.#server = server;
+  }
+
+  static async open(executablePath: string, bundle: string): Promise<BrowserPage> {
+    const script = readFileSync(bundle);
+    const server = createServer((request, response) => {
+      if (request.url === '/bundle.mjs') response.setHeader('content-type', 'text/javascript').end(script);
+      else response.setHeader('content-type', 'text/html').end('<script type="module" src="/bundle.mjs"></script>');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return new BrowserPage(await launchChromium(executablePath), server);
+  }
+
+  async conformance(what: Conformance): Promise<CheckResult[]> {
+    const page = await this.#browser.newPage();
+    await page.goto(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`);
+    await page.waitForFunction('globalThis.conformance');
+    return (await page.evaluate(`conformance(${JSON.stringify(what)})`)) as CheckResult[];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#browser.close();
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}
+
+const START_TIMEOUT_MS = 20_000;
+
+/** A bundle that workerd serves. It can only connect to this machine. */
+export class ServedWorker implements Disposable {
+  readonly url: string;
+  readonly #child: ChildProcess;
+
+  private constructor(url: string, child: ChildProcess) {
+    this.url = url;
+    this.#child = child;
+  }
+
+  /** @param authority The trusted certificate authority, in PEM. */
+  static async start(workerd: string, bundle: string, authority: string): Promise<ServedWorker> {
+    const [port] = await freePorts(1);
+    const folder = dirname(bundle);
+    writeFileSync(join(folder, 'config.capnp'), configOf(basename(bundle), port as number, authority));
+    const child = spawn(workerd, ['serve', 'config.capnp'], { cwd: folder, stdio: ['ignore', 'inherit', 'inherit'] });
+    const worker = new ServedWorker(`http://127.0.0.1:${port}/`, child);
+    const deadline = performance.now() + START_TIMEOUT_MS;
+    while (child.exitCode === null && performance.now() < deadline) {
+      const answer = await fetch(worker.url).catch(() => undefined);
+      if (answer !== undefined) return worker;
+      await pause(50);
+    }
+    worker[Symbol.dispose]();
+    throw new Error(`workerd did not respond within ${START_TIMEOUT_MS} ms`);
+  }
+
+  [Symbol.dispose](): void {
+    this.#child.kill('SIGKILL');
+  }
+}
+
+/**
+ * The configuration of workerd, without Node.js compatibility. Its schema is
+ * https://github.com/cloudflare/workerd/blob/main/src/workerd/server/workerd.capnp.
+ */
+function configOf(module: string, port: number, authority: string): string {
+  return `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    ( name = "main",
+      worker = (
+        modules = [(name = "${module}", esModule = embed "${module}")],
+        compatibilityDate = "2026-11-01",
+        globalOutbound = "machine" ) ),
+    ( name = "machine",
+      network = (
+        allow = ["private"],
+        tlsOptions = (trustBrowserCas = false, trustedCertificates = [${JSON.stringify(authority)}]) ) ),
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],
+);
+`;
+}
