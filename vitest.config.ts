@@ -1,72 +1,100 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** What carries calls over whatever transport there is. The other tests know none, or name theirs. */
-const CARRIES_CALLS = [
-  ...[
-    'auth',
-    'canary',
-    'channel',
-    'cluster',
-    'concurrency',
-    'discovery',
-    'faults',
-    'kv',
-    'lease',
-    'maintenance',
-    'matrix',
-    'mirror',
-  ],
-  ...['node', 'transport', 'txn', 'watch'],
+// `npm test` runs every test once, over the default transport. `npm run test:all` selects the mode `all`: it repeats the
+// tests below over the other transports and uses more generated inputs and more versions of etcd.
+
+/** Tests that make calls over the default transport, whichever it is. The other tests use no transport or a fixed one. */
+const OVER_ANY_TRANSPORT = [
+  ...['auth', 'canary', 'channel', 'cluster', 'concurrency', 'discovery', 'faults', 'kv', 'lease', 'maintenance'],
+  ...['matrix', 'mirror', 'node', 'transport', 'txn', 'watch'],
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 
-/** What needs neither frames of HTTP/2 nor a proxy that knows them. */
+/** Tests that need neither HTTP/2 frames nor a proxy that understands them. */
 const OVER_THE_GATEWAY = [
   ...['discovery/*', 'kv/{kv,scan}', 'mirror/*', 'txn/*'],
   'concurrency/{election,etcdctl,holder-lost,mutex,reentrant-mutex,with-lock}',
 ];
 
-/** `ETCDWIRE_TRANSPORT=http2|grpc-js|gateway` runs the tests over that one alone. */
-const only = process.env.ETCDWIRE_TRANSPORT;
+/**
+ * The test files that take longest. They start first, so that no long file is left at the end. Files that mostly wait
+ * alternate with files that need much CPU time.
+ */
+const LONGEST_FIRST = [
+  ...['faults/leases', 'gateway/resending-hosts', 'faults/crowds', 'auth/tokens', 'faults/tokens', 'matrix/matrix'],
+  ...['faults/watches', 'package', 'faults/holders', 'transport/proxies', 'options', 'faults/silence', 'lease/lease'],
+  ...['cli/stopped', 'lease/lease-deadline', 'faults/members', 'gateway/repeated-writes', 'concurrency/exclusive'],
+  ...['transport/proxy-settings', 'faults/connections', 'cli/lock', 'fuzz/http2-peer', 'concurrency/session'],
+  ...['gateway/resending-generated', 'node/save-snapshot', 'fuzz/watch', 'mirror/mirror', 'fuzz/http2', 'kv/scan'],
+];
 
-const shared = {
-  // Bounds for hangs, nothing else: no test asserts how long something took.
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
-  expect: { poll: { timeout: 10_000 } },
-};
-
-function defaultTransportIs(path: string): { readonly find: RegExp; readonly replacement: string } {
-  return { find: /^.*\/default-transport\.js$/, replacement: fileURLToPath(new URL(path, import.meta.url)) };
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rankOf = ({ moduleId }: TestSpecification): number => {
+      const rank = LONGEST_FIRST.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
+      return rank === -1 ? LONGEST_FIRST.length : rank;
+    };
+    return (await super.sort(files)).toSorted((a, b) => rankOf(a) - rankOf(b));
+  }
 }
 
-export default defineConfig({
-  test: {
-    globalSetup: ['test/support/global-setup.ts'],
-    // Two cores carry the tests and their servers.
-    maxWorkers: 2,
-    projects: [
-      { test: { ...shared, name: 'http2', provide: { transport: 'http2' }, include: ['test/**/*.test.ts'] } },
-      {
-        // The same tests, where nothing but the default transport is another.
-        resolve: { alias: [defaultTransportIs('test/support/grpc-js-by-default.ts')] },
-        test: {
-          ...shared,
-          name: 'grpc-js',
-          provide: { transport: 'grpc-js' },
-          include: [...CARRIES_CALLS, 'test/{bad-input,namespace,raw,services}.test.ts'],
-          exclude: ['test/transport/http2/**', 'test/transport/prox*.test.ts', 'test/transport/node-http2.test.ts'],
+/** ETCDWIRE_TRANSPORT=http2|grpc-js|gateway selects one project. */
+const only = process.env.ETCDWIRE_TRANSPORT;
+
+/** Replaces the default transport by that of the project. */
+const withOtherTransport = {
+  alias: [
+    {
+      find: /^.*\/default-transport\.js$/,
+      replacement: fileURLToPath(new URL('test/support/default-transport.ts', import.meta.url)),
+    },
+  ],
+};
+
+export default defineConfig(({ mode }) => {
+  const shared = {
+    // These limits only end tests that hang.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 10_000 } },
+  };
+  const provided = { thorough: mode === 'all' };
+  return {
+    test: {
+      globalSetup: ['test/support/global-setup.ts'],
+      // Twice the number of cores that this is tuned for, because most tests wait for timers and servers.
+      maxWorkers: 4,
+      sequence: { sequencer: LongestFirst },
+      projects: [
+        {
+          test: {
+            ...shared,
+            name: 'http2',
+            provide: { ...provided, transport: 'http2' },
+            include: ['test/**/*.test.ts'],
+          },
         },
-      },
-      {
-        resolve: { alias: [defaultTransportIs('test/support/gateway-by-default.ts')] },
-        test: {
-          ...shared,
-          name: 'gateway',
-          provide: { transport: 'gateway' },
-          include: OVER_THE_GATEWAY.map((path) => `test/${path}.test.ts`),
+        {
+          resolve: withOtherTransport,
+          test: {
+            ...shared,
+            name: 'grpc-js',
+            provide: { ...provided, transport: 'grpc-js' },
+            include: [...OVER_ANY_TRANSPORT, 'test/{bad-input,namespace,raw,services}.test.ts'],
+            exclude: ['test/transport/http2/**', 'test/transport/prox*.test.ts', 'test/transport/node-http2.test.ts'],
+          },
         },
-      },
-    ].filter(({ test: { name } }) => only === undefined || only === name),
-  },
+        {
+          resolve: withOtherTransport,
+          test: {
+            ...shared,
+            name: 'gateway',
+            provide: { ...provided, transport: 'gateway' },
+            include: OVER_THE_GATEWAY.map((path) => `test/${path}.test.ts`),
+          },
+        },
+      ].filter(({ test: { name } }) => only === undefined || only === name),
+    },
+  };
 });

@@ -30,10 +30,14 @@ if (values.help) {
   process.exitCode = 2;
 } else {
   const tests = files.map((file) => `test/fuzz/${file}`);
-  const { status } = spawnSync('npx', ['vitest', 'run', '--project', 'http2', '--maxWorkers', '1', ...tests], {
-    cwd: root,
-    env: { ...process.env, FUZZ_MINUTES: String(minutes / files.length) },
-    stdio: 'inherit',
-  });
+  const { status } = spawnSync(
+    'npx',
+    ['vitest', 'run', '--mode', 'all', '--project', 'http2', '--maxWorkers', '1', ...tests],
+    {
+      cwd: root,
+      env: { ...process.env, FUZZ_MINUTES: String(minutes / files.length) },
+      stdio: 'inherit',
+    },
+  );
   process.exitCode = status ?? 1;
 }

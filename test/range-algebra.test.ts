@@ -7,6 +7,7 @@ import { compareBytes, concatBytes } from '../src/runtime/bytes.js';
 import { openClient } from './support/client.js';
 import { bytesOf, hex, type Selection, selection, someKey, sorted, startsWith } from './support/key-model.js';
 import { ownEtcd } from './support/own-etcd.js';
+import { iterations } from './support/thorough.js';
 
 const SEED = 34;
 const EVERY_KEY = prefix('');
@@ -64,7 +65,7 @@ test('the interval of a range in a namespace contains all keys of the range and 
       expect(isIn(interval, foreign)).toBe(false);
       expect(isIn(interval, start)).toBe(false);
     }),
-    { seed: SEED, numRuns: 20_000 },
+    { seed: SEED, numRuns: iterations(20_000) },
   );
 });
 

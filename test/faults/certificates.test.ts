@@ -5,8 +5,8 @@ import { openClient } from '../support/client.js';
 import { between } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
-import { refusalOf } from '../support/tls/refusal.js';
 import { HERE, SecureEtcd } from '../support/tls/secure-etcd.js';
+import { refusalOf } from '../support/tls/tls-peer.js';
 
 // The server shows a certificate that the client must reject, and then a good one again (S30).
 

@@ -5,6 +5,7 @@ import { type Client, EtcdError, prefix } from '../../src/index.js';
 import { type Fetch, gateway } from '../../src/transport/gateway/index.js';
 import { openClient, unique } from '../support/client.js';
 import { openGateway } from '../support/gateway.js';
+import { iterations } from '../support/thorough.js';
 
 // The host resends requests in every way that a host and a network can: the first response is lost, the copies race,
 // or a copy arrives after any number of later requests. Each write is applied once, or rejects with outcome unknown.
@@ -34,7 +35,7 @@ test('each write on a host that resends requests is applied once, or at most onc
       fc.array(fate, { minLength: 1, maxLength: 12 }),
       play,
     ),
-    { seed: 20_260, numRuns: 60 },
+    { seed: 20_260, numRuns: iterations(60) },
   );
 }, 120_000);
 

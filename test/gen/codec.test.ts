@@ -17,6 +17,7 @@ import {
   protoLoader,
   protoTree,
 } from '../support/arbitraries.js';
+import { iterations } from '../support/thorough.js';
 import {
   joined,
   nestedGroups,
@@ -29,7 +30,7 @@ import {
 } from '../support/wire-bytes.js';
 
 const SEED = 20_140_709;
-const RUNS = 60;
+const RUNS = iterations(60);
 
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 

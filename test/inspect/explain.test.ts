@@ -3,10 +3,11 @@ import { expect, it } from 'vitest';
 import { explain, type Span } from '../../src/inspect/explain.js';
 import { messageArbitrary, messageTypes, ours } from '../support/arbitraries.js';
 import { errorOf } from '../support/errors.js';
+import { iterations } from '../support/thorough.js';
 import { spliced, unknownField } from '../support/wire-bytes.js';
 
 const SEED = 20_260_722;
-const RUNS = 40;
+const RUNS = iterations(40);
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
 it.each(types)('explain puts every byte of %s into one span, even with unknown fields', (name, type) => {

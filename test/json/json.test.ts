@@ -5,9 +5,10 @@ import { fromBase64, fromJson, toJson } from '../../src/protobuf/json.js';
 import { toBase64 } from '../../src/runtime/bytes.js';
 import { codecOf, messageArbitrary, messageTypes, ours } from '../support/arbitraries.js';
 import { errorOf } from '../support/errors.js';
+import { iterations } from '../support/thorough.js';
 
 const SEED = 20_260_721;
-const RUNS = 40;
+const RUNS = iterations(40);
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
 describe('JSON of every message', () => {

@@ -1,21 +1,20 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { localVersions } from '../../scripts/etcd/find.js';
+import { testedVersions } from '../support/thorough.js';
 import { expectedVerdict, perform } from './exercise.js';
 import { exerciseList, exercises } from './exercises.js';
 import { type Matrix, openMatrix } from './open-matrix.js';
 
-// This runs the oldest and the newest version of etcd at hand; `npm run test:matrix` runs all of them.
+// `npm test` runs one version of etcd, `npm run test:all` the oldest and the newest local one, and `npm run test:matrix` all.
 
 /** The exercises enable authentication, for example, so they must not share a server with other tests. */
-const versions = process.env.ETCD_ENDPOINTS ? [] : await localVersions();
-const ends = [...new Set([versions.at(-1), versions[0]])].filter((version) => version !== undefined);
+const versions = process.env.ETCD_ENDPOINTS ? [] : await testedVersions();
 
-if (ends.length === 0) {
+if (versions.length === 0) {
   test('every RPC works, or rejects with Unimplemented on an older server', (context) =>
     context.skip('the tests cannot start servers of their own; npm run test:matrix can use other servers'));
 }
 
-describe.each(ends)('with etcd %s, the RPC', (version) => {
+describe.each(versions)('with etcd %s, the RPC', (version) => {
   let matrix: Matrix;
   beforeAll(async () => {
     matrix = await openMatrix(version);

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
+import { compiled } from './compiled.js';
 
 export interface Child {
   readonly process: ChildProcess;
@@ -48,5 +49,5 @@ export function startChild(
 
 /** Starts a TypeScript program of this project. */
 export function startScript(file: URL, args: readonly string[]): Child {
-  return startChild(process.execPath, ['--import', 'tsx', file.pathname, ...args]);
+  return startChild(process.execPath, [compiled(file), ...args]);
 }

@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync, writeSync } from '
 import { join, relative } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { iterations } from './thorough.js';
 
 // Fuzz targets: properties that must hold for generated inputs. By default a target runs with one seed. FUZZ_SEED and
 // FUZZ_RUNS choose the seed and the number of inputs. FUZZ_MINUTES, which `npm run test:fuzz` sets, repeats the run with new
@@ -23,7 +24,7 @@ export interface FuzzTarget<Input> {
   readonly property: string;
   /** The generated inputs. JSON must be able to represent them, for the corpus. */
   readonly inputs: fc.Arbitrary<Input>;
-  /** The number of inputs of a normal run. It should take some seconds. */
+  /** The number of inputs of `npm run test:all`. It should take some seconds. */
   readonly runs: number;
   /** Throws or rejects if the property does not hold. Returns one word for how the input ended. */
   readonly check: (input: Input) => string | Promise<string>;
@@ -54,7 +55,7 @@ async function run<Input>(target: FuzzTarget<Input>, seed: number): Promise<numb
     const end = await target.check(input);
     ends.set(end, (ends.get(end) ?? 0) + 1);
   });
-  const numRuns = Number(FUZZ_RUNS ?? target.runs);
+  const numRuns = Number(FUZZ_RUNS ?? iterations(target.runs));
   const details = await fc.check(property, { seed, numRuns, interruptAfterTimeLimit: RUN_LIMIT_MS });
   if (details.failed) throw failure(target, seed, details);
   for (const [end, part] of FUZZ_RUNS === undefined ? Object.entries(target.parts) : []) {

@@ -9,6 +9,8 @@ declare module 'vitest' {
     etcdVersion: string | undefined;
     /** The default transport of the project: `http2`, `grpc-js` or `gateway`. */
     transport: string;
+    /** Whether this is the complete run of `npm run test:all`. */
+    thorough: boolean;
   }
 }
 

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, vi } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import type { ByteStream, ByteStreamEvents, OpenByteStream } from '../../src/host/host.js';
 import { http2 } from '../../src/transport/http2/transport.js';
@@ -17,9 +17,6 @@ import {
 
 // A scripted HTTP/2 server without a socket. A test writes every byte that it sends. Both sides receive at once what the
 // other side writes.
-
-// A short time-out, because a test without sockets and timers can only be slow if it hangs.
-vi.setConfig({ testTimeout: 5_000 });
 
 export const ENDPOINT = 'http://peer.test:2379';
 

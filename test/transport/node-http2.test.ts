@@ -8,8 +8,7 @@ import { methods } from '../../src/gen/methods.js';
 import { startScript } from '../support/child.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { type NodeCall, nodePeer } from '../support/peers/node-peer.js';
-import { nodeStore } from '../support/peers/node-store.js';
+import { type NodeCall, nodePeer, nodeStore } from '../support/peers/node-peer.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 
 // What `node:http2`, in etcd's place, makes of our HTTP/2, and we of its.

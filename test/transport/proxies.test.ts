@@ -12,10 +12,8 @@ import { queueLength } from '../support/locks.js';
 import { watchers } from '../support/metrics.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { type NodeCall, nodePeer } from '../support/peers/node-peer.js';
-import { PROXIES, type ProxyName } from '../support/peers/proxies.js';
-import type { ProxyProcess } from '../support/peers/proxy-process.js';
+import { PROXIES, type ProxyName, type ProxyProcess, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
-import { useProxy } from '../support/peers/use-proxy.js';
 
 // Other people's HTTP/2 between the client and etcd: what a proxy does to frames, connections and statuses.
 

@@ -8,9 +8,8 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { queueLength } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
-import { ALL_PROXIES, type AnyProxyName } from '../support/peers/proxies.js';
+import { ALL_PROXIES, type AnyProxyName, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
-import { useProxy } from '../support/peers/use-proxy.js';
 
 // Proxies set up as operators set them up: with short timeouts, few streams, small buffers, and pages of their own where
 // no server is behind them. Gets, puts, watches, leases and locks do behind each what they do without.

@@ -8,10 +8,8 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { queueLength } from '../support/locks.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
-import { refusalOf } from '../support/tls/refusal.js';
-import { relay } from '../support/tls/relay.js';
-import { secure } from '../support/tls/secure.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
+import { refusalOf, relay, secure } from '../support/tls/tls-peer.js';
 
 // What certificates of clients are worth to real servers that ask for them, and what becomes of those that change.
 

@@ -5,14 +5,10 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
-import { nodePeer } from '../support/peers/node-peer.js';
-import { nodeStore } from '../support/peers/node-store.js';
+import { nodePeer, nodeStore } from '../support/peers/node-peer.js';
 import { Authority } from '../support/tls/authority.js';
-import { refusalOf } from '../support/tls/refusal.js';
-import { relay } from '../support/tls/relay.js';
-import { secure } from '../support/tls/secure.js';
 import { HERE, useSecureEtcd } from '../support/tls/secure-etcd.js';
-import { tlsPeer } from '../support/tls/tls-peer.js';
+import { refusalOf, relay, secure, tlsPeer } from '../support/tls/tls-peer.js';
 
 // Peers, and ways to them, that do with TLS what no good server does.
 

@@ -4,9 +4,8 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
-import { refusalOf } from '../support/tls/refusal.js';
-import { secure } from '../support/tls/secure.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
+import { refusalOf, secure } from '../support/tls/tls-peer.js';
 
 // What the certificates of real servers are worth to the client. Those of clients: tls-client-certificates.test.ts.
 

@@ -10,23 +10,24 @@ import {
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { methods } from '../../../src/gen/methods.js';
 import { type Codec, decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 
-/** Compressed or not, and four bytes of length. */
+/** The gRPC prefix: a compression flag and four bytes of length. */
 const PREFIX_BYTES = 5;
 
-/** A server on `node:http2`, whose gRPC a test writes by hand. */
+/** A `node:http2` server for which a test writes the gRPC layer. */
 export interface NodePeer {
   readonly endpoint: string;
-  /** Every connection there was, in order. */
+  /** All connections so far, in order. */
   readonly sessions: readonly ServerHttp2Session[];
 }
 
-/** One call as the server sees it. */
+/** One call from the side of the server. */
 export class NodeCall {
   readonly stream: ServerHttp2Stream;
-  /** The connection it came on. */
+  /** The connection of the call. */
   readonly session: ServerHttp2Session;
   readonly headers: IncomingHttpHeaders;
 
@@ -40,7 +41,7 @@ export class NodeCall {
     return this.headers[':path'] === method.path;
   }
 
-  /** The messages of the client, to the end of its side. */
+  /** The messages of the client, until it half-closes the stream. */
   async *messages<T>(codec: Codec<T>): AsyncGenerator<T, void> {
     let received = Buffer.alloc(0);
     for await (const chunk of this.stream) {
@@ -53,16 +54,16 @@ export class NodeCall {
     }
   }
 
-  /** The one message of a unary call, once the client's side has ended. */
+  /** Resolves with the message of a unary call when the client has half-closed the stream. */
   async request<T>(codec: Codec<T>): Promise<T> {
     const messages: T[] = [];
     for await (const message of this.messages(codec)) messages.push(message);
     if (messages[0] === undefined || messages.length > 1)
-      throw new Error(`${messages.length} messages in a unary call`);
+      throw new Error(`a unary call has ${messages.length} messages`);
     return messages[0];
   }
 
-  /** Headers of an answer whose trailers are to come. */
+  /** Sends the response headers. The trailers follow at the end. */
   head(headers: OutgoingHttpHeaders = {}, trailers: OutgoingHttpHeaders = {}): void {
     this.stream.on('wantTrailers', () => this.stream.sendTrailers({ 'grpc-status': 0, ...trailers }));
     this.stream.respond({ ':status': 200, 'content-type': 'application/grpc', ...headers }, { waitForTrailers: true });
@@ -72,21 +73,21 @@ export class NodeCall {
     this.stream.write(framed(encode(codec, message)));
   }
 
-  /** A whole answer. */
+  /** Sends a complete response. */
   answer<T>(codec: Codec<T>, message: Init<T>): void {
     if (!this.stream.headersSent) this.head();
     this.send(codec, message);
     this.stream.end();
   }
 
-  /** Headers that are all of the answer. */
+  /** Sends a response that consists of headers only. */
   trailersOnly(status: number, message: string): void {
     const headers = { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': status };
     this.stream.respond({ ...headers, 'grpc-message': message }, { endStream: true });
   }
 }
 
-/** Starts a server; stopped when the test ends. With `key` and `cert` it speaks TLS. */
+/** Starts a server and stops it when the test ends. It uses TLS if the options contain `key` and `cert`. */
 export async function nodePeer(
   play: (call: NodeCall) => void | Promise<void>,
   options: ServerOptions | SecureServerOptions = {},
@@ -100,7 +101,7 @@ export async function nodePeer(
   });
   server.on('stream', (stream, headers) => {
     stream.on('error', () => {});
-    // What goes wrong in the play is a broken stream to the client.
+    // An error in `play` breaks the stream.
     Promise.resolve(play(new NodeCall(stream, headers))).catch(() => stream.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -111,9 +112,30 @@ export async function nodePeer(
   return { endpoint: `http${tls ? 's' : ''}://127.0.0.1:${(server.address() as AddressInfo).port}`, sessions };
 }
 
-/** A message with its prefix. */
+/** Adds the gRPC prefix to a message. */
 function framed(message: Uint8Array): Buffer {
   const prefix = Buffer.alloc(PREFIX_BYTES);
   prefix.writeUInt32BE(message.length, 1);
   return Buffer.concat([prefix, message]);
+}
+
+/** Starts a `node:http2` server that stores puts and serves gets. It is stopped when the test ends. */
+export function nodeStore(
+  options: ServerOptions | SecureServerOptions = {},
+  before: (call: NodeCall) => void | Promise<void> = () => {},
+): Promise<NodePeer> {
+  const store = new Map<string, Uint8Array>();
+  const { put, range } = methods.kv;
+  return nodePeer(async (call) => {
+    await before(call);
+    if (call.is(put)) {
+      const { key, value } = await call.request(put.request);
+      store.set(String(key), value);
+      call.answer(put.response, {});
+    } else if (call.is(range)) {
+      const { key } = await call.request(range.request);
+      const value = store.get(String(key));
+      call.answer(range.response, { kvs: value === undefined ? [] : [{ key, value, version: 1n }], count: 1n });
+    } else call.trailersOnly(12, 'unknown method');
+  }, options);
 }

@@ -1,29 +1,38 @@
-import { userInfo } from 'node:os';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, beforeEach, inject, onTestFinished } from 'vitest';
 import { findEtcd } from '../../../scripts/etcd/find.js';
 import { debianProgram, type Program } from '../../../scripts/programs.js';
 
-/** Where a proxy listens, what stands behind it, and which folder is its own. */
+// Proxies that tests put between the client and etcd: nginx, nghttpx, HAProxy and `etcd grpc-proxy`.
+
+/** The addresses and the folder of one proxy. */
 interface ProxyPlace {
   readonly port: number;
-  /** host:port, plain HTTP/2. */
+  /** The host and port of the server, which uses HTTP/2 without TLS. */
   readonly backend: string;
   readonly folder: string;
 }
 
-/** A proxy that speaks HTTP/2 on both sides. */
+/** A proxy that uses HTTP/2 on both sides. */
 export interface ProxyKind {
   readonly program: string;
-  /** Rejects with the reason where there is none. */
+  /** Rejects with the reason if the program is not available. */
   readonly find: () => Promise<Program>;
-  /** Makes it end once what is under way is done. */
+  /** Makes the proxy exit after its current requests. */
   readonly gracefulSignal: NodeJS.Signals;
-  /** The configuration file, with further settings: of nginx's server, of HAProxy's global section or its defaults. */
+  /**
+   * The configuration file. `settings` go to the server block of nginx, or to the global or defaults section of HAProxy.
+   */
   readonly config: (place: ProxyPlace, settings: string) => string;
-  /** The arguments; the settings are for programs without a configuration file. */
+  /** The arguments. `settings` are for programs without a configuration file. */
   readonly args: (configFile: string, place: ProxyPlace, settings: string) => readonly string[];
 }
 
-/** With what their manuals say to set for long streams and large requests, and else as they come. */
+/** The proxies with default settings, except for the ones that their manuals recommend for long streams and large requests. */
 export const PROXIES = {
   nginx: {
     program: 'nginx',
@@ -89,7 +98,7 @@ export const PROXIES = {
 
 export type ProxyName = keyof typeof PROXIES;
 
-/** etcd's own proxy, which joins watches of several clients, renews leases itself and answers some reads from a cache. */
+/** The proxy of etcd. It merges watches of several clients, renews leases itself and serves some reads from a cache. */
 const GRPC_PROXY = {
   program: 'etcd',
   find: etcdProgram,
@@ -106,24 +115,182 @@ const GRPC_PROXY = {
   ],
 } as const satisfies ProxyKind;
 
-/** Proxies of HTTP/2, and etcd's own. */
+/** The HTTP/2 proxies, and the proxy of etcd. */
 export const ALL_PROXIES = { ...PROXIES, 'grpc-proxy': GRPC_PROXY } as const satisfies Record<string, ProxyKind>;
 
 export type AnyProxyName = keyof typeof ALL_PROXIES;
 
 async function etcdProgram(): Promise<Program> {
   const source = await findEtcd({ prefer: 'quick' });
-  if (source.kind !== 'binary') throw new Error('the servers are not processes of ours, and there is no program etcd');
+  if (source.kind !== 'binary') throw new Error('grpc-proxy needs etcd as a program, but etcd runs elsewhere');
   return { path: source.etcd, environment: process.env };
 }
 
-/** Timeouts and options of HAProxy belong to its defaults, the rest to the global section. */
+/** Timeouts and options belong to the defaults section of HAProxy, and other settings to the global section. */
 function isOfDefaults(line: string): boolean {
   return /^\s*(timeout|option) /.test(line);
 }
 
-/** nginx takes no directive twice. */
+/** Adds the default directives that the settings lack, because nginx accepts no directive twice. */
 function withDefaults(settings: string, defaults: readonly string[]): string {
   const missing = defaults.filter((directive) => !settings.includes(`${directive.split(' ')[0]} `));
   return [settings, ...missing].join(' ');
+}
+
+const START_TIMEOUT_MS = 10_000;
+const POLL_MS = 10;
+
+/** A running proxy, with its configuration and logs in a temporary folder. */
+export class ProxyProcess {
+  readonly endpoint: string;
+  /** Resolves when the process has exited. */
+  readonly exited: Promise<void>;
+  readonly #child: ChildProcess;
+  readonly #folder: string;
+  readonly #port: number;
+
+  private constructor(child: ChildProcess, port: number, folder: string) {
+    this.#child = child;
+    this.#port = port;
+    this.#folder = folder;
+    this.endpoint = `http://127.0.0.1:${port}`;
+    const killWithUs = (): void => this.#killGroup();
+    process.once('exit', killWithUs);
+    this.exited = new Promise((resolve) => {
+      child.once('exit', () => {
+        process.removeListener('exit', killWithUs);
+        resolve();
+      });
+    });
+  }
+
+  /** Resolves once the proxy accepts connections. `backend` is an http URL. @throws Error with the end of its log. */
+  static async start(kind: ProxyKind, program: Program, backend: string, settings = ''): Promise<ProxyProcess> {
+    const folder = mkdtempSync(join(tmpdir(), `etcdwire-${kind.program}-`));
+    const port = await freePort();
+    const configFile = join(folder, 'config');
+    const place = { port, backend: new URL(backend).host, folder };
+    writeFileSync(configFile, kind.config(place, settings));
+    const output = openSync(join(folder, 'output.log'), 'a');
+    const child = spawn(program.path, kind.args(configFile, place, settings), {
+      cwd: folder,
+      env: program.environment,
+      stdio: ['ignore', output, output],
+      // A process group of its own, because the workers of nginx outlive a killed master process.
+      detached: true,
+    });
+    child.once('error', () => {});
+    const proxy = new ProxyProcess(child, port, folder);
+    try {
+      await proxy.#listening();
+    } catch (error) {
+      await proxy.stop();
+      throw error;
+    }
+    return proxy;
+  }
+
+  /** Sends a signal to the process, but not to its workers. */
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** Kills the process and its workers. */
+  async kill(): Promise<void> {
+    if (this.#child.pid === undefined || this.#hasEnded) return;
+    this.#killGroup();
+    await this.exited;
+  }
+
+  /** Kills the process and removes its folder. */
+  async stop(): Promise<void> {
+    await this.kill();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** The content of one of its logs. */
+  log(name: 'access' | 'error' | 'output'): string {
+    const file = join(this.#folder, `${name}.log`);
+    return existsSync(file) ? readFileSync(file, 'utf8') : '';
+  }
+
+  get #hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  #killGroup(): void {
+    if (this.#child.pid === undefined) return;
+    try {
+      process.kill(-this.#child.pid, 'SIGKILL');
+    } catch {
+      // The process has already exited.
+    }
+  }
+
+  async #listening(): Promise<void> {
+    const deadline = performance.now() + START_TIMEOUT_MS;
+    while (performance.now() < deadline && this.#child.pid !== undefined && !this.#hasEnded) {
+      if (await accepts(this.#port)) return;
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+    const said = `${this.log('output')}${this.log('error')}`.trim().split('\n').slice(-5).join('\n');
+    throw new Error(`${this.#child.spawnfile} did not start:\n${said}`);
+  }
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    }).once('error', () => resolve(false));
+  });
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** The first run downloads Debian packages one after the other. */
+const FETCH_TIMEOUT_MS = 600_000;
+
+const found = new Map<AnyProxyName, Promise<{ readonly program: Program } | { readonly missing: string }>>();
+
+/** Starts the proxy in front of an http URL, by default that of the shared member. It is stopped when the test ends. */
+export type StartProxy = (options?: { backend?: string; settings?: string }) => Promise<ProxyProcess>;
+
+/** Prepares a proxy for the tests of a block. If the proxy is not available, the tests are skipped and the reason is printed. */
+export function useProxy(name: AnyProxyName): StartProxy {
+  const kind = ALL_PROXIES[name];
+  let missing: string | undefined;
+  let program: Program | undefined;
+  beforeAll(async () => {
+    const look = found.get(name) ?? find(name);
+    found.set(name, look);
+    const result = await look;
+    if ('missing' in result) missing = result.missing;
+    else program = result.program;
+  }, FETCH_TIMEOUT_MS);
+  beforeEach((context) => {
+    if (missing !== undefined) context.skip(missing);
+  });
+  return async ({ backend = inject('endpoints')[0] as string, settings } = {}) => {
+    const proxy = await ProxyProcess.start(kind, program as Program, backend, settings);
+    onTestFinished(() => proxy.stop());
+    return proxy;
+  };
+}
+
+async function find(name: AnyProxyName): Promise<{ readonly program: Program } | { readonly missing: string }> {
+  try {
+    return { program: await ALL_PROXIES[name].find() };
+  } catch (error) {
+    const missing = `no ${name}: ${error instanceof Error ? error.message : String(error)}`;
+    process.stderr.write(`skipped: ${missing}\n`);
+    return { missing };
+  }
 }

@@ -1,20 +1,22 @@
-import type { Socket } from 'node:net';
+import { connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { createServer, type TLSSocket, type TlsOptions } from 'node:tls';
 import { onTestFinished } from 'vitest';
+import type { Client, EtcdError } from '../../../src/index.js';
+import { errorOf } from '../errors.js';
 
-/** A server that speaks TLS, and over it whatever a test wants. */
+/** A TLS server whose test writes the protocol above TLS. */
 export interface TlsPeer {
   readonly endpoint: string;
-  /** What clients have said under TLS. */
+  /** Everything that clients have sent over TLS. */
   readonly heard: () => string;
-  /** Under TLS and before it. */
+  /** The TCP connections. */
   readonly connections: readonly Socket[];
 }
 
 /**
- * Stopped when the test ends.
+ * Starts a TLS server and stops it when the test ends.
  *
- * @param play Called when the peer's side of a handshake is done, with the connection under TLS too.
+ * @param play Called after each handshake with the TLS socket and its TCP connection.
  */
 export async function tlsPeer(
   options: TlsOptions,
@@ -40,4 +42,61 @@ export async function tlsPeer(
   });
   const { port } = server.address() as { port: number };
   return { endpoint: `https://127.0.0.1:${port}`, heard: () => heard, connections };
+}
+
+/** A relay between clients and a TLS server on this machine. */
+export interface Relay {
+  /** An `https:` URL. */
+  readonly endpoint: string;
+  /** The connections of clients, including closed ones. */
+  readonly clients: readonly Socket[];
+}
+
+/**
+ * Starts a relay and closes it when the test ends. It forwards the bytes of clients unchanged.
+ *
+ * @param pass Called for each chunk from the server, with the number of earlier bytes on this connection. The relay forwards
+ * the returned bytes, or nothing.
+ */
+export async function relay(
+  port: number,
+  pass: (bytes: Buffer, before: number) => Buffer | undefined,
+  host = '127.0.0.1',
+): Promise<Relay> {
+  const clients: Socket[] = [];
+  const server = createTcpServer((client) => {
+    clients.push(client);
+    const upstream = connect(port, '127.0.0.1');
+    const end = (): void => {
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) socket.on('error', end).on('close', end);
+    client.on('data', (bytes) => upstream.write(bytes));
+    let before = 0;
+    upstream.on('data', (bytes) => {
+      const passed = pass(bytes, before);
+      before += bytes.length;
+      if (passed !== undefined) client.write(passed);
+    });
+  });
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, host, resolve));
+  onTestFinished(() => {
+    for (const client of clients) client.destroy();
+    server.close();
+  });
+  const name = host.includes(':') ? `[${host}]` : host;
+  return { endpoint: `https://${name}:${(server.address() as { port: number }).port}`, clients };
+}
+
+/** Changes `http:` to `https:`. Proxies and peers report endpoints without TLS. */
+export function secure(endpoint: string): string {
+  return endpoint.replace('http:', 'https:');
+}
+
+/** Resolves with the error of a failed connection. A stream fails at once, whereas the client would retry a call. */
+export function refusalOf(client: Client): Promise<EtcdError> {
+  const stream = client.raw.lease.leaseKeepAlive();
+  stream.send({ id: 1n });
+  return errorOf(stream.next());
 }
