@@ -5,8 +5,8 @@ const RELEASES = { '3.5': '3.5.33', '3.6': '3.6.14', '3.7': '3.7.1' } as const;
 const DEFAULT_MINOR = '3.6';
 
 /**
- * The first patch release of each minor version that neither loses nor repeats watch events. Later minor versions never
- * do. Tests that expect exact events need such a server.
+ * The first patch release of each minor version that neither loses nor repeats watch events. Later minor versions are
+ * not affected. Tests that expect exact events need such a server.
  */
 const EXACT_SINCE: Readonly<Record<string, number>> = { '3.4': 42, '3.5': 28, '3.6': 9, '3.7': 0 };
 

@@ -1,6 +1,6 @@
 import { decodeHuffman } from '../../src/transport/http2/hpack/huffman.js';
 
-// Header blocks of RFC 7541 for the peer of the tests, with an independent decoder for what the client sends.
+// Header blocks of RFC 7541 for the peer of the tests, with a decoder for what the client sends.
 
 export type Field = readonly [name: string, value: string];
 
@@ -70,7 +70,7 @@ export class BlockReader {
     if (bytes < this.#maxBytes) this.#owedBytes = Math.min(bytes, this.#owedBytes ?? bytes);
   }
 
-  /** @throws Error on what RFC 7541 does not allow. */
+  /** @throws Error if the block violates RFC 7541. */
   read(bytes: Buffer): Written[] {
     const cursor = new Cursor(bytes);
     const written: Written[] = [];

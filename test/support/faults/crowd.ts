@@ -230,7 +230,7 @@ export class Crowd implements AsyncDisposable {
     }
   }
 
-  /** Opens a new session whenever the previous one is lost. Ends when this contender has released the lock at the end of the load. */
+  /** Opens a new session whenever the previous one is lost. Ends once this contender has held the lock and the load is over. */
   async #contend(etcd: Client, index: number, holder: string): Promise<void> {
     for (let hasHeld = false; !hasHeld || !this.#over.signal.aborted; ) {
       await ignoringEtcdErrors(async () => {

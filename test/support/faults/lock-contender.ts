@@ -31,7 +31,7 @@ export type FaultMessage = { readonly fault: number } & ({ readonly blockMs: num
 const WORK_MS = 40;
 
 // A contender in a process of its own, which the parent can pause. It takes the lock again and again:
-//   tsx lock-contender.ts <endpoints> <lock> <guarded key> <ttl>
+// lock-contender.ts ENDPOINTS LOCK GUARDED_KEY TTL
 
 const [endpoints = '', name = '', guarded = '', ttl = ''] = process.argv.slice(2);
 let nextFault: FaultMessage | undefined;

@@ -1,11 +1,11 @@
-// Go's clientv3 under the same faults as this client.
+// Runs Go's clientv3 under the same faults as this client.
 //
-//	faults locks ENDPOINTS PREFIX COUNT TTL   holds COUNT locks, each of a session of its own, until it is killed
+//	faults locks ENDPOINTS PREFIX COUNT TTL   holds COUNT locks, each with its own session, until it is killed
 //	faults load ENDPOINTS PREFIX TTL          puts, gets and locks in a loop
 //
-// The first writes one JSON object a line: {"type":"held"} once it holds all locks, an "ack" for each keepalive response
-// and a "lost" for each session that is done. The second reads commands: "reset" forgets what was measured, "report"
-// writes the longest time in milliseconds between two successes of each kind.
+// The first mode writes one JSON object per line: {"type":"held"} once it holds all locks, an "ack" for each keepalive
+// response, and a "lost" for each session that ends. The second mode reads commands: "reset" discards the measurements,
+// and "report" writes the longest time in milliseconds between two successes of each kind.
 package main
 
 import (
@@ -45,7 +45,7 @@ func open(endpoints []string, options ...grpc.DialOption) *clientv3.Client {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:   endpoints,
 		DialTimeout: callTimeout,
-		// This client's defaults: without them clientv3 never leaves a silent member.
+		// The defaults of etcdwire. Without them clientv3 never leaves a silent member.
 		DialKeepAliveTime:    6 * time.Second,
 		DialKeepAliveTimeout: 4 * time.Second,
 		AutoSyncInterval:     500 * time.Millisecond,
@@ -56,8 +56,8 @@ func open(endpoints []string, options ...grpc.DialOption) *clientv3.Client {
 	return client
 }
 
-// What hold tells.
-type told struct {
+// An event that hold reports.
+type event struct {
 	Type   string `json:"type"`
 	UnixMs int64  `json:"unixMs"`
 	Lease  string `json:"lease,omitempty"`
@@ -68,7 +68,7 @@ type told struct {
 
 var output sync.Mutex
 
-func tell(what told) {
+func report(what event) {
 	what.UnixMs = time.Now().UnixMilli()
 	line, err := json.Marshal(what)
 	check(err)
@@ -78,21 +78,21 @@ func tell(what told) {
 }
 
 func hold(endpoints []string, prefix string, count, ttl int) {
-	client := open(endpoints, grpc.WithChainStreamInterceptor(tellAcks))
+	client := open(endpoints, grpc.WithChainStreamInterceptor(reportAcks))
 	for index := range count {
 		session, err := concurrency.NewSession(client, concurrency.WithTTL(ttl))
 		check(err)
 		check(concurrency.NewMutex(session, fmt.Sprintf("%s%d", prefix, index)).Lock(context.Background()))
 		go func() {
 			<-session.Done()
-			tell(told{Type: "lost", Lease: fmt.Sprintf("%x", session.Lease())})
+			report(event{Type: "lost", Lease: fmt.Sprintf("%x", session.Lease())})
 		}()
 	}
-	tell(told{Type: "held"})
+	report(event{Type: "held"})
 	select {}
 }
 
-func tellAcks(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func reportAcks(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := streamer(ctx, desc, conn, method, opts...)
 	if err != nil || !strings.HasSuffix(method, "/LeaseKeepAlive") {
 		return stream, err
@@ -106,7 +106,7 @@ func (a acks) RecvMsg(message any) error {
 	err := a.ClientStream.RecvMsg(message)
 	if response, ok := message.(*pb.LeaseKeepAliveResponse); ok && err == nil {
 		header := response.GetHeader()
-		tell(told{
+		report(event{
 			Type:   "ack",
 			Lease:  fmt.Sprintf("%x", response.GetID()),
 			TTL:    response.GetTTL(),
@@ -138,7 +138,7 @@ func (g *gap) reset() {
 	g.last, g.most = time.Now(), 0
 }
 
-// With the one that is not over yet.
+// Includes the time since the last success.
 func (g *gap) ms() int64 {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -159,7 +159,7 @@ func load(endpoints []string, prefix string, ttl int) {
 		_, err := client.Get(ctx, prefix+"get")
 		return err
 	})
-	go lockAgainAndAgain(client, prefix+"lock", ttl, gaps["lock"])
+	go repeatLock(client, prefix+"lock", ttl, gaps["lock"])
 	input := bufio.NewScanner(os.Stdin)
 	for input.Scan() {
 		switch input.Text() {
@@ -190,7 +190,7 @@ func repeat(measured *gap, call func(context.Context) error) {
 	}()
 }
 
-func lockAgainAndAgain(client *clientv3.Client, name string, ttl int, measured *gap) {
+func repeatLock(client *clientv3.Client, name string, ttl int, measured *gap) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		granted, err := client.Grant(ctx, int64(ttl))
@@ -203,7 +203,7 @@ func lockAgainAndAgain(client *clientv3.Client, name string, ttl int, measured *
 			continue
 		}
 		lockUntilLost(session, name, measured)
-		// Where no server answers, the lease runs out by itself.
+		// Orphan sends no revoke, which would block if no server responds. The lease expires.
 		session.Orphan()
 	}
 }
