@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
@@ -22,11 +23,12 @@ const OVER_THE_GATEWAY = [
  * alternate with files that need much CPU time.
  */
 const LONGEST_FIRST = [
-  ...['faults/leases', 'gateway/resending-hosts', 'faults/crowds', 'auth/tokens', 'faults/tokens', 'matrix/matrix'],
-  ...['faults/watches', 'package', 'faults/holders', 'transport/proxies', 'options', 'faults/silence', 'lease/lease'],
-  ...['cli/stopped', 'lease/lease-deadline', 'faults/members', 'gateway/repeated-writes', 'concurrency/exclusive'],
-  ...['transport/proxy-settings', 'faults/connections', 'cli/lock', 'fuzz/http2-peer', 'concurrency/session'],
-  ...['gateway/resending-generated', 'node/save-snapshot', 'fuzz/watch', 'mirror/mirror', 'fuzz/http2', 'kv/scan'],
+  ...['faults/watches', 'transport/proxy-settings', 'faults/leases', 'transport/proxies', 'faults/tokens'],
+  ...['gateway/resending-hosts', 'faults/crowds', 'auth/tokens', 'options', 'cli/stopped', 'lease/lease-deadline'],
+  ...['faults/holders', 'package', 'faults/silence', 'testing/etcd-cluster', 'gateway/repeated-writes', 'lease/lease'],
+  ...['concurrency/exclusive', 'transport/tls', 'faults/members', 'transport/http2/silent-connection', 'cli/lock'],
+  ...['matrix/matrix', 'concurrency/causes', 'faults/connections', 'node/save-snapshot', 'readme'],
+  ...['fuzz/http2-peer', 'transport/tls-client-certificates', 'transport/http2/floods', 'concurrency/session'],
 ];
 
 class LongestFirst extends BaseSequencer {
@@ -63,8 +65,8 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       globalSetup: ['test/support/global-setup.ts'],
-      // Twice the number of cores that this is tuned for, because most tests wait for timers and servers.
-      maxWorkers: 4,
+      // More workers than cores, because most tests wait for timers and servers.
+      maxWorkers: Math.min(8, Math.ceil(2.5 * availableParallelism())),
       sequence: { sequencer: LongestFirst },
       projects: [
         {
