@@ -13,8 +13,9 @@ import {
   type SeenEvent,
   type Violation,
 } from '../../../src/testing/index.js';
-import { historyOf, seenEvents } from '../etcdctl.js';
+import { historyOf } from '../etcdctl.js';
 import type { FaultyCluster } from './cluster.js';
+import { readWatch, staleWrites, type Watched } from './load.js';
 import { ignoringEtcdErrors, putUntilSuccess } from './recovery.js';
 import { branchOf } from './rounds.js';
 
@@ -76,7 +77,7 @@ export class Crowd implements AsyncDisposable {
   readonly #fromRevision: bigint;
   readonly #clients: Client[] = [];
   readonly #holds: Hold[][] = Array.from({ length: LOCKS }, () => []);
-  readonly #watched: readonly { readonly batches: readonly (readonly SeenEvent[])[]; readonly done: Promise<void> }[];
+  readonly #watched: readonly Watched[];
   readonly #puts = new History<PutCall, unknown>();
   readonly #writing: Promise<unknown>;
   readonly #contending: Promise<unknown>;
@@ -203,19 +204,9 @@ export class Crowd implements AsyncDisposable {
     return `${this.#watchedPrefix(index)}~last`;
   }
 
-  #watch(etcd: Client, index: number): { batches: readonly (readonly SeenEvent[])[]; done: Promise<void> } {
+  #watch(etcd: Client, index: number): Watched {
     const watch = etcd.watch(prefix(this.#watchedPrefix(index)), { startRevision: this.#fromRevision });
-    const batches: SeenEvent[][] = [];
-    const taking = async (): Promise<void> => {
-      for await (const batch of watch.batches()) {
-        const seen = seenEvents(batch);
-        batches.push(seen);
-        if (seen.some(({ key }) => key === this.#lastOf(index))) break;
-      }
-    };
-    const done = taking();
-    done.catch(() => {});
-    return { batches, done };
+    return readWatch(watch, this.#lastOf(index));
   }
 
   async #write(etcd: Client, writer: number): Promise<void> {
@@ -286,11 +277,4 @@ function claimOf({ held, holder, fromMs, untilMs }: Hold): Claim[] {
 function isTaken({ held, isReleased }: Hold, queueEvents: readonly SeenEvent[]): boolean {
   if (isReleased || !TAKEN.has((held.signal.reason as EtcdError | undefined)?.reason ?? 'LockLost')) return false;
   return queueEvents.some(({ type, key, revision }) => type === 'delete' && key === held.key && revision > held.token);
-}
-
-function staleWrites(writes: readonly SeenEvent[]): Violation[] {
-  return writes.flatMap(({ value }, at) => {
-    const before = writes[at - 1]?.value ?? value;
-    return BigInt(value) < BigInt(before) ? [{ rule: 'stale write', detail: `token ${value} after ${before}` }] : [];
-  });
 }

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { isExact } from '../../../scripts/etcd/versions.js';
 import { sharedClockMs } from '../../../scripts/shared-clock.js';
 import { Mutex, Session } from '../../../src/concurrency/index.js';
-import { Client, type ClientOptions, op, prefix, type WithHeader } from '../../../src/index.js';
+import { Client, type ClientOptions, op, prefix, type Watch, type WithHeader } from '../../../src/index.js';
 import {
   type Claim,
   checkLock,
@@ -53,9 +53,33 @@ interface Writer {
 }
 
 /** What one watch has delivered so far. */
-interface Watched {
+export interface Watched {
   readonly batches: readonly (readonly SeenEvent[])[];
+  /** Resolves after the first event of the last key. */
   readonly done: Promise<void>;
+}
+
+/** Reads a watch until it delivers an event of the key `last`. */
+export function readWatch(watch: Watch, last: string): Watched {
+  const batches: SeenEvent[][] = [];
+  const reading = async (): Promise<void> => {
+    for await (const batch of watch.batches()) {
+      const seen = seenEvents(batch);
+      batches.push(seen);
+      if (seen.some(({ key }) => key === last)) break;
+    }
+  };
+  const done = reading();
+  done.catch(() => {});
+  return { batches, done };
+}
+
+/** Finds writes with a smaller fencing token than an earlier write to the same key. */
+export function staleWrites(writes: readonly SeenEvent[]): Violation[] {
+  return writes.flatMap(({ value }, at) => {
+    const before = writes[at - 1]?.value ?? value;
+    return BigInt(value) < BigInt(before) ? [{ rule: 'stale write', detail: `token ${value} after ${before}` }] : [];
+  });
 }
 
 /** The violations, and how much was compared. */
@@ -156,17 +180,7 @@ export class Load implements AsyncDisposable {
   #watch(index: number): Watched {
     const bufferBytes = index === 0 ? SMALL_BUFFER_BYTES : undefined;
     const watch = this.#open(index).watch(prefix(this.#prefix), { startRevision: this.#fromRevision, bufferBytes });
-    const batches: SeenEvent[][] = [];
-    const taking = async (): Promise<void> => {
-      for await (const batch of watch.batches()) {
-        const seen = seenEvents(batch);
-        batches.push(seen);
-        if (seen.some(({ key }) => key === this.#last)) break;
-      }
-    };
-    const done = taking();
-    done.catch(() => {});
-    return { batches, done };
+    return readWatch(watch, this.#last);
   }
 
   /** Makes one call after the other and ignores errors of etcd. */
@@ -285,14 +299,8 @@ export class LockLoad implements AsyncDisposable {
     await putUntilSuccess(etcd, last);
     const history = await historyOf({ etcdctl, endpoints, prefix, last, fromRevision });
     const queueEvents = history.filter(({ key }) => key.startsWith(`${this.#lock}/`));
-    const stale: Violation[] = [];
-    let greatest = 0n;
-    for (const { key, value } of history) {
-      if (key !== this.#guarded) continue;
-      if (BigInt(value) < greatest) stale.push({ rule: 'stale write', detail: `token ${value} after ${greatest}` });
-      else greatest = BigInt(value);
-    }
-    const violations = [...checkLock(this.#claims, queueEvents), ...stale];
+    const writes = history.filter(({ key }) => key === this.#guarded);
+    const violations = [...checkLock(this.#claims, queueEvents), ...staleWrites(writes)];
     return { violations, holds: this.#claims.length };
   }
 
