@@ -142,12 +142,12 @@ test('a client opens a silent watch again at the revision that it has reached', 
 
 test('a watch does not count as silent while its caller takes no events', async () => {
   const key = unique();
-  const stream = openGateway({ transport: gateway({ silenceMs: 200 }) }).raw.watch.watch();
+  const stream = openGateway({ transport: gateway({ silenceMs: 1_000 }) }).raw.watch.watch();
   stream.send({ requestUnion: { case: 'createRequest', value: { key: Buffer.from(key) } } });
   await stream.next();
   const count = 40;
   for (let index = 0; index < count; index += 1) await openGateway().put(key, String(index));
-  await new Promise((resolve) => setTimeout(resolve, 600));
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
   const values: string[] = [];
   while (values.length < count)
     values.push(...(await stream.next()).value.events.map(({ kv }: Event) => Buffer.from(kv?.value ?? []).toString()));
