@@ -9,7 +9,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** Tests that make calls over the default transport, whichever it is. The other tests use no transport or a fixed one. */
 const OVER_ANY_TRANSPORT = [
   ...['auth', 'canary', 'channel', 'cluster', 'concurrency', 'discovery', 'faults', 'kv', 'lease', 'maintenance'],
-  ...['matrix', 'mirror', 'node', 'transport', 'txn', 'watch'],
+  ...['matrix', 'mirror', 'transport', 'txn', 'watch'],
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 
 /** Tests that need neither HTTP/2 frames nor a proxy that understands them. */
@@ -27,7 +27,7 @@ const LONGEST_FIRST = [
   ...['gateway/resending-hosts', 'faults/crowds', 'auth/tokens', 'options', 'cli/stopped', 'lease/lease-deadline'],
   ...['faults/holders', 'package', 'faults/silence', 'testing/etcd-cluster', 'gateway/repeated-writes', 'lease/lease'],
   ...['concurrency/exclusive', 'transport/tls', 'faults/members', 'transport/http2/silent-connection', 'cli/lock'],
-  ...['matrix/matrix', 'concurrency/causes', 'faults/connections', 'node/save-snapshot', 'readme'],
+  ...['matrix/matrix', 'concurrency/causes', 'faults/connections', 'save-snapshot', 'readme'],
   ...['fuzz/http2-peer', 'transport/tls-client-certificates', 'transport/http2/floods', 'concurrency/session'],
 ];
 
@@ -83,7 +83,7 @@ export default defineConfig(({ mode }) => {
             ...shared,
             name: 'grpc-js',
             provide: { ...provided, transport: 'grpc-js' },
-            include: [...OVER_ANY_TRANSPORT, 'test/{bad-input,namespace,raw,services}.test.ts'],
+            include: [...OVER_ANY_TRANSPORT, 'test/{bad-input,namespace,raw,save-snapshot,services}.test.ts'],
             exclude: ['test/transport/http2/**', 'test/transport/prox*.test.ts', 'test/transport/node-http2.test.ts'],
           },
         },
