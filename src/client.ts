@@ -88,7 +88,7 @@ export interface ClientOptions {
   readonly callSites?: boolean | undefined;
   /** Around every call, the first outermost. Default: none. */
   readonly interceptors?: readonly Interceptor[] | undefined;
-  /** What carries the calls. Default: HTTP/2 of this package's own; `grpcJs` of `etcdwire/grpc-js` is another. */
+  /** What carries the calls. Default: HTTP/2 of this package's own; `grpcJs()` of `etcdwire/grpc-js` is another. */
   readonly transport?: TransportFactory | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * A transport over `@grpc/grpc-js`, which is to be installed beside the package.
+ * A transport that uses `@grpc/grpc-js`, which must be installed along with this package.
  *
  * @module etcdwire/grpc-js
  */

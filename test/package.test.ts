@@ -133,7 +133,7 @@ describe('the packed package', () => {
       import { saveSnapshot } from 'etcdwire/node';
       import { checkPuts, History, type PutCall } from 'etcdwire/testing';
 
-      export const client: Client = new Client({ endpoints: ['http://127.0.0.1:2379'], transport: grpcJs });
+      export const client: Client = new Client({ endpoints: ['http://127.0.0.1:2379'], transport: grpcJs() });
       export const found: Promise<KeyValue | undefined> = client.get('key');
       export const held = async (session: Session): Promise<Held> => new Mutex(session, 'name').lock();
       export const services: Promise<ReadonlyMap<string, Endpoint>> = new Service(client.namespace('a/'), 's').list();

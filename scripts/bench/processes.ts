@@ -26,7 +26,7 @@ const COLD_STARTS = {
     import { Client } from 'etcdwire';
     import { grpcJs } from 'etcdwire/grpc-js';
     const [endpoint, key] = process.argv.slice(2);
-    const client = new Client({ endpoints: [endpoint], transport: grpcJs });
+    const client = new Client({ endpoints: [endpoint], transport: grpcJs() });
     process.exit((await client.get(key)) === undefined ? 1 : 0);`,
   etcd3: `
     import { Etcd3 } from 'etcd3';

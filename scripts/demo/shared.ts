@@ -28,5 +28,5 @@ export function openClient(endpoints: readonly string[]): Client {
   const name = process.env.ETCDWIRE_TRANSPORT ?? 'http2';
   if (name !== 'http2' && name !== 'grpc-js')
     throw new Error(`ETCDWIRE_TRANSPORT: got "${name}"; allowed: http2, grpc-js`);
-  return new Client({ endpoints, transport: name === 'grpc-js' ? grpcJs : undefined });
+  return new Client({ endpoints, transport: name === 'grpc-js' ? grpcJs() : undefined });
 }

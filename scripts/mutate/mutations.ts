@@ -131,7 +131,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: 'the client keeps a connection on which a call timed out without any data',
-    file: 'src/transport/http2/unary-exchange.ts',
+    file: 'src/transport/http2/client-call.ts',
     find: '    this.#stream?.expired();\n',
     replace: '',
     tests: ['test/fuzz/http2-peer'],
@@ -159,7 +159,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: 'each WINDOW_UPDATE visits every stream that has data to send',
-    file: 'src/transport/http2/send-flow.ts',
+    file: 'src/transport/http2/flow-control.ts',
     find: 'if (stream.sendWindowBytes > 0) this.#waiting.add(stream);',
     replace: 'this.#waiting.add(stream);',
     tests: ['test/transport/http2/growth'],
@@ -174,16 +174,16 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     mistake: 'the client accepts any number of SETTINGS frames that change the windows',
     file: 'src/transport/http2/peer-frames.ts',
-    find: '    if (growth !== 0) this.#targets.limits.windowsChanged(this.#targets.streams.size);\n',
+    find: '    if (growth !== 0) limits.windowsChanged(streams.size);\n',
     replace: '',
     tests: ['test/fuzz/http2-peer'],
   },
   {
     mistake: 'the client treats REFUSED_STREAM as proof that the server did nothing',
-    file: 'src/transport/http2/response-status.ts',
-    find: "reason: refused ? 'StreamRefused' : BROKE.has(code) ? 'ConnectionLost' : 'Other',\n    outcome: 'unknown',",
+    file: 'src/transport/http2/response.ts',
+    find: "reason: refused ? 'StreamRefused' : LOST_BY_RESET.has(code) ? 'ConnectionLost' : 'Other',\n    outcome: 'unknown',",
     replace:
-      "reason: refused ? 'StreamRefused' : BROKE.has(code) ? 'ConnectionLost' : 'Other',\n    outcome: refused ? 'rejected' : 'unknown',",
+      "reason: refused ? 'StreamRefused' : LOST_BY_RESET.has(code) ? 'ConnectionLost' : 'Other',\n    outcome: refused ? 'rejected' : 'unknown',",
     tests: ['test/transport/http2/resets', 'test/transport/proxies'],
   },
   {
@@ -196,8 +196,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     mistake: 'the client waits for a peer that accepts a connection and sends nothing',
     file: 'src/transport/http2/connection.ts',
-    find: 'after(connectTimeoutMs, late)',
-    replace: 'after(connectTimeoutMs + 3_600_000, late)',
+    find: 'after(connectTimeoutMs, onTimeout)',
+    replace: 'after(connectTimeoutMs + 3_600_000, onTimeout)',
     tests: ['test/faults/silence'],
   },
   {

@@ -7,8 +7,8 @@ import { methodByPath } from '../protobuf/method-table.js';
 import type { FieldType } from '../protobuf/schema.js';
 import { hexOf } from '../runtime/bytes.js';
 import { FRAME_HEADER_BYTES } from '../transport/http2/frame.js';
-import type { HeaderField } from '../transport/http2/hpack/static-table.js';
-import { MESSAGE_PREFIX_BYTES } from '../transport/http2/message-prefix.js';
+import type { HeaderField } from '../transport/http2/hpack/tables.js';
+import { MESSAGE_PREFIX_BYTES } from '../transport/http2/message-framing.js';
 import { SETTING_BYTES } from '../transport/http2/settings.js';
 import { escapeControls, quoted, textOrBase64 } from './output.js';
 

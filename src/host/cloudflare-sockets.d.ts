@@ -1,4 +1,4 @@
-/** Of https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/, what is used here. */
+/** The part of https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/ that this package uses. */
 declare module 'cloudflare:sockets' {
   interface Socket {
     readonly opened: Promise<unknown>;

@@ -4,14 +4,14 @@ import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'n
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { after } from '../runtime/timers.js';
 import type { Endpoint } from './endpoint.js';
-import type { ByteStreamEvents, OpenByteStream } from './host.js';
+import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from './host.js';
 import type { IncrementalHash } from './sha256.js';
-import { opensslWords, serverNameOf, type TlsOptions } from './tls.js';
+import { opensslReason, serverNameOf, type TlsOptions } from './tls.js';
 
 const READ_BUFFER_BYTES = 65_536;
-/** More than this waiting to be sent is long; the kernel has taken as much before. */
-const LONG_BYTES = 262_144;
-/** For the last words of a connection to be sent. */
+/** A longer backlog of unsent bytes makes the client wait for `drained`. The kernel's own buffer is not part of it. */
+const LONG_BACKLOG_BYTES = 262_144;
+/** The time limit for sending the last bytes of a connection. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 export { channel as diagnosticsChannel };
@@ -25,7 +25,7 @@ export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
   const { address } = endpoint;
   const options = {
     ...('path' in address ? { path: address.path } : { host: address.host, port: address.port, noDelay: true }),
-    // One buffer for all reads in place of a new one for each.
+    // Reads go into one buffer, which saves an allocation for each.
     onread: {
       buffer: new Uint8Array(READ_BUFFER_BYTES),
       callback: (length: number, buffer: Uint8Array): boolean => {
@@ -40,13 +40,12 @@ export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
       : tcpConnect(options as NetConnectOpts).once('connect', () => events.opened());
     return overSocket(socket, events);
   } catch (error) {
-    // A key of another certificate, or a path that is none: Node throws at once.
-    queueMicrotask(() => events.closed(describe(error as Error)));
-    return { write: () => true, hold: () => {}, close: () => {} };
+    // Node throws at once if the key does not belong to the certificate, or if the path is not valid.
+    return failedByteStream(describe(error as Error), events);
   }
 };
 
-function overSocket(socket: Socket, events: ByteStreamEvents): ReturnType<OpenByteStream> {
+function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream {
   let problem: string | undefined;
   socket
     .on('error', (error) => {
@@ -63,15 +62,15 @@ function overSocket(socket: Socket, events: ByteStreamEvents): ReturnType<OpenBy
         for (const part of parts) socket.write(part);
         socket.uncork();
       }
-      return socket.writableLength < LONG_BYTES;
+      return socket.writableLength < LONG_BACKLOG_BYTES;
     },
     hold: (busy) => void (busy ? socket.ref() : socket.unref()),
     close: () => {
-      // Its end has been told: nothing more would be heard of it.
+      // The socket has emitted "close" already, or is about to.
       if (socket.destroyed) return;
-      if (socket.writableLength >= LONG_BYTES || socket.connecting) return void socket.destroy();
+      if (socket.writableLength >= LONG_BACKLOG_BYTES || socket.connecting) return void socket.destroy();
       socket.destroySoon();
-      // What a peer that does not read keeps waiting would be waited for without end.
+      // The time limit exists because a peer that does not read would delay the close forever.
       socket.once(
         'close',
         after(FLUSH_TIMEOUT_MS, () => socket.destroy()),
@@ -83,7 +82,7 @@ function overSocket(socket: Socket, events: ByteStreamEvents): ReturnType<OpenBy
 function connectTls(options: ConnectionOptions, events: ByteStreamEvents): TLSSocket {
   const socket = tlsConnect(options, () => {
     if (socket.alpnProtocol === 'h2') events.opened();
-    else socket.destroy(new Error('the peer does not speak HTTP/2: it did not choose h2 by ALPN'));
+    else socket.destroy(new Error('the peer does not support HTTP/2: it did not select h2 by ALPN'));
   });
   return socket;
 }
@@ -92,9 +91,9 @@ function tlsOptions(endpoint: Endpoint, tls: TlsOptions | undefined): Connection
   const name = serverNameOf(endpoint, tls);
   return {
     ALPNProtocols: ['h2'],
-    // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+    // NODE_TLS_REJECT_UNAUTHORIZED=0 must not turn the check off.
     rejectUnauthorized: true,
-    // RFC 6066 allows no addresses in SNI.
+    // RFC 6066, section 3, does not allow IP addresses in SNI.
     servername: isIP(name) === 0 ? name : '',
     checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate),
     ...(tls?.ca === undefined ? {} : { ca: pem(tls.ca) }),
@@ -107,10 +106,10 @@ function pem(text: string | Uint8Array): string | Buffer {
   return typeof text === 'string' ? text : Buffer.from(text);
 }
 
-/** An attempt at several addresses of one name fails with all their errors, and no words of its own. */
+/** Describes an error. If a name has several addresses, Node reports one error for each, and no message of its own. */
 function describe(error: Error): string {
   if (error instanceof AggregateError && error.errors.length > 0) {
     return [...new Set(error.errors.map((each: Error) => each.message))].join('; ');
   }
-  return opensslWords(error.message);
+  return opensslReason(error.message);
 }

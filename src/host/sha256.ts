@@ -1,21 +1,21 @@
-// SHA-256 (FIPS 180-4), piece by piece, for hosts that have none: Web Crypto hashes only what lies in memory as a whole,
-// and a database need not.
+// Incremental SHA-256 (FIPS 180-4) for hosts without node:crypto. Web Crypto hashes only data that is in memory as a whole,
+// and a snapshot of a database may be too large for that.
 
-/** A hash of pieces that come one after the other. */
+/** A hash of data that arrives in pieces. */
 export interface IncrementalHash {
   update(bytes: Uint8Array): unknown;
-  /** Nothing can be added after. */
+  /** Returns the hash. `update` must not be called after this. */
   digest(): Uint8Array;
 }
 
-/** Constants of section 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+/** The constants of section 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 const K = Int32Array.from(primes(64), (prime) => fraction(Math.cbrt(prime)));
-/** Initial hash value of section 5.3.3: the same of the square roots of the first 8 primes. */
+/** The initial hash value of section 5.3.3: the same bits of the square roots of the first 8 primes. */
 const INITIAL = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime)));
 
 const BLOCK_BYTES = 64;
 
-/** For hosts that have none of their own. */
+/** The implementation for hosts without one. */
 export function createSha256(): IncrementalHash {
   return new Sha256();
 }
@@ -25,7 +25,7 @@ export class Sha256 implements IncrementalHash {
   readonly #block = new Uint8Array(BLOCK_BYTES);
   readonly #view = new DataView(this.#block.buffer);
   readonly #words = new Int32Array(64);
-  /** Bytes so far; below 2^53. */
+  /** The number of bytes hashed so far. Below 2^53. */
   #length = 0;
 
   update(bytes: Uint8Array): this {
@@ -41,7 +41,6 @@ export class Sha256 implements IncrementalHash {
     return this;
   }
 
-  /** The 32 bytes. */
   digest(): Uint8Array {
     const bits = BigInt(this.#length) * 8n;
     const padding = new Uint8Array(((BLOCK_BYTES * 2 - 9 - (this.#length % BLOCK_BYTES)) % BLOCK_BYTES) + 9);
@@ -53,7 +52,7 @@ export class Sha256 implements IncrementalHash {
     return new Uint8Array(digest.buffer);
   }
 
-  /** Section 6.2.2. */
+  /** Processes one block: section 6.2.2. */
   #compress(): void {
     const w = this.#words;
     for (let t = 0; t < 16; t += 1) w[t] = this.#view.getInt32(t * 4);

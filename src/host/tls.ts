@@ -3,38 +3,60 @@ import { checkFields } from '../runtime/arguments.js';
 import { describeType, textOf } from '../runtime/bytes.js';
 import { type Endpoint, parseEndpoint } from './endpoint.js';
 
-/** "…:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:…": what is for people in it. Else as it is. */
-export function opensslWords(text: string): string {
+/**
+ * The reason in an error text of OpenSSL. That of "error:0A00010B:SSL routines:ssl3_get_record:wrong version number:" is
+ * "wrong version number". Returns any other text unchanged.
+ */
+export function opensslReason(text: string): string {
   return /(?:^|:)error:\w+:[^:]*:[^:]*:([^:]+)/.exec(text)?.[1] ?? text;
 }
 
-/** PEM texts or bytes. */
+/**
+ * Options of TLS connections. Certificates and keys are PEM, as text or bytes.
+ *
+ * @example
+ * const tls: TlsOptions = {
+ *   ca: await readFile('ca.crt'),
+ *   cert: await readFile('client.crt'),
+ *   key: await readFile('client.key'),
+ * };
+ */
 export interface TlsOptions {
-  /** Authorities to trust in place of the platform's. */
+  /** The certificate authorities to trust. Default: those that the platform trusts. */
   readonly ca?: string | Uint8Array | undefined;
-  /** Client certificate, with those between it and its authority, for servers that ask for one. */
+  /** The client certificate and its intermediate certificates, for servers that require one. Needs `key`. */
   readonly cert?: string | Uint8Array | undefined;
-  /** Its private key, not encrypted. */
+  /** The private key of `cert`, not encrypted. */
   readonly key?: string | Uint8Array | undefined;
-  /** Name that the server's certificate must bear, in place of the endpoint's host. */
+  /** The name that the server's certificate must contain. Default: the host of the endpoint. */
   readonly serverName?: string | undefined;
 }
 
 const TLS_OPTIONS = { ca: true, cert: true, key: true, serverName: true } as const;
 
-/** A function is asked for each new connection: what was renewed meanwhile is used from then on. */
+/**
+ * TLS options, or a function that returns them. The client calls the function for each new connection, so that renewed
+ * certificates take effect.
+ *
+ * @example
+ * const tls: TlsSource = async () => ({ ca: await readFile('ca.crt') });
+ */
 export type TlsSource = TlsOptions | (() => TlsOptions | Promise<TlsOptions>);
 
-/** @throws EtcdError, reason `InvalidInput`; what was given is not part of it. */
+/**
+ * Checks the options, unless they come from a function: those are checked for each connection.
+ *
+ * @throws EtcdError, reason `InvalidInput`, without the value given.
+ */
 export function checkTls(tls: TlsSource | undefined): TlsSource | undefined {
   return tls === undefined || typeof tls === 'function' ? tls : checkTlsOptions(tls);
 }
 
-/** A copy that has nothing else in it. */
+/** Returns a checked copy. */
 function checkTlsOptions(tls: TlsOptions): TlsOptions {
-  // A promise has none of the options: the platform's authorities would be trusted in place of those meant.
+  // A promise has none of the fields, so the client would silently trust the platform's authorities.
   if (typeof tls !== 'object' || tls === null || 'then' in tls)
-    throw invalidInput('tls', describeType(tls), 'options, or a function that gives them');
+    throw invalidInput('tls', describeType(tls), 'TLS options, or a function that returns them');
   checkFields(tls, TLS_OPTIONS, 'tls');
   const { ca, cert, key, serverName } = tls;
   if ((cert === undefined) !== (key === undefined))
@@ -47,25 +69,25 @@ function checkTlsOptions(tls: TlsOptions): TlsOptions {
   };
 }
 
-/** What holds for one connection. */
+/** Returns the checked options for one connection. Calls the function if the source is one. */
 export async function tlsForDial(tls: TlsSource | undefined): Promise<TlsOptions | undefined> {
   if (typeof tls !== 'function') return tls;
   let given: TlsOptions;
   try {
     given = await tls();
   } catch (cause) {
-    // In its words there may be anything.
+    // The message of the cause may contain secrets, so only the cause itself carries it.
     throw new Error('the function given as tls failed', { cause });
   }
   return checkTlsOptions(given);
 }
 
-/** The name that the certificate must bear. TLS knows no dot at the end. */
+/** The name that the server's certificate must contain. A trailing dot is removed, because TLS does not allow one. */
 export function serverNameOf({ address }: Endpoint, tls: TlsOptions | undefined): string {
   return (tls?.serverName ?? ('host' in address ? address.host : '')).replace(/\.$/, '');
 }
 
-/** Written as the host of an endpoint is: in lower case, of ASCII alone. */
+/** Normalizes the name like the host of an endpoint: lower case, ASCII only. */
 function checkServerName(name: string): string {
   try {
     return serverNameOf(parseEndpoint(`https://${name.includes(':') ? `[${name}]` : name}`, ''), undefined);
@@ -74,12 +96,12 @@ function checkServerName(name: string): string {
   }
 }
 
-/** RFC 7468, section 3; where the end is missing there is no text. */
+/** A PEM block: RFC 7468, section 3. The second group is undefined if the block has no end. */
 const BLOCK = /-----BEGIN ([^-]+)-----(?:([^-]*)-----END \1-----)?/g;
 
 /**
- * What of it has this label, each on lines of its own. TLS libraries pass over authorities that they cannot read without
- * a word, and trust nobody, or the platform's.
+ * Returns the PEM blocks with this label. The check is strict because TLS libraries silently ignore authorities that they
+ * cannot read, and then trust none, or those of the platform.
  */
 function checkPem(pem: string | Uint8Array | undefined, name: string, label: string): string | undefined {
   if (pem === undefined) return undefined;
@@ -88,12 +110,12 @@ function checkPem(pem: string | Uint8Array | undefined, name: string, label: str
   const text = typeof pem === 'string' ? pem : textOf(pem);
   if (name === 'key' && /[ ,]ENCRYPTED/.test(text)) throw refuse('an encrypted key');
   const blocks = [...text.matchAll(BLOCK)].filter(([, found]) => found?.endsWith(label));
-  if (blocks.length === 0) throw refuse('text without it');
-  if (!blocks.every(([, , base64 = '']) => isSequence(base64))) throw refuse('PEM that is damaged');
+  if (blocks.length === 0) throw refuse('text without such a block');
+  if (!blocks.every(([, , base64 = '']) => isSequence(base64))) throw refuse('damaged PEM');
   return blocks.map(([block]) => block).join('\n');
 }
 
-/** Whether it is the base64 of a whole SEQUENCE in DER: X.690, section 8.1. Keys and certificates are. */
+/** Whether the text is the base64 form of a whole DER SEQUENCE (X.690, section 8.1), as keys and certificates are. */
 function isSequence(base64: string): boolean {
   let der: string;
   try {

@@ -1,49 +1,36 @@
 import { connect } from 'cloudflare:sockets';
 import { concatBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
-import type { ByteStream, ByteStreamEvents, OpenByteStream } from './host.js';
-import type { TlsOptions } from './tls.js';
+import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from './host.js';
 
 export { silentChannel as diagnosticsChannel } from './host.js';
 export { createSha256 } from './sha256.js';
 
-/** More than this waiting to be sent is long. */
-const LONG_BYTES = 262_144;
-/** For the last words of a connection to be sent. */
+/** A longer backlog of unsent bytes makes the client wait for `drained`. */
+const LONG_BACKLOG_BYTES = 262_144;
+/** The time limit for sending the last bytes of a connection. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 /** Byte streams on `cloudflare:sockets`: https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/. */
 export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
   const { address } = endpoint;
-  if ('path' in address) return refused('there are no Unix sockets here', events);
-  if (endpoint.tls && asksForMore(tls))
-    return refused(
-      'TLS here knows the authorities of the platform and no others, and no certificate of a client',
-      events,
-    );
+  if ('path' in address) return failedByteStream('workerd has no Unix sockets', events);
+  if (endpoint.tls && tls !== undefined && Object.values(tls).some((value) => value !== undefined))
+    return failedByteStream('workerd supports no TLS options: it trusts only the authorities of the platform', events);
   try {
     const secureTransport = endpoint.tls ? 'on' : 'off';
     const socket = connect({ hostname: address.host, port: address.port }, { secureTransport, allowHalfOpen: false });
     return new WorkerdStream(socket, events);
   } catch (error) {
-    return refused((error as Error).message, events);
+    return failedByteStream((error as Error).message, events);
   }
 };
-
-function asksForMore(tls: TlsOptions | undefined): boolean {
-  return tls !== undefined && Object.values(tls).some((value) => value !== undefined);
-}
-
-function refused(problem: string, events: ByteStreamEvents): ByteStream {
-  queueMicrotask(() => events.closed(problem));
-  return { write: () => true, hold: () => {}, close: () => {} };
-}
 
 class WorkerdStream implements ByteStream {
   readonly #socket: ReturnType<typeof connect>;
   readonly #events: ByteStreamEvents;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
-  /** Given to the socket, and not yet taken by it. */
+  /** The bytes that were written to the socket and not sent yet. */
   #waitingBytes = 0;
   #closed = false;
 
@@ -58,28 +45,28 @@ class WorkerdStream implements ByteStream {
     if (this.#closed) return true;
     const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
     this.#waitingBytes += bytes.length;
-    // What goes wrong ends the reading too.
+    // An error also ends the loop that reads, which reports it.
     this.#writer.write(bytes).then(
       () => this.#sent(bytes.length),
       () => {},
     );
-    return this.#waitingBytes < LONG_BYTES;
+    return this.#waitingBytes < LONG_BACKLOG_BYTES;
   }
 
-  /** A worker lives as long as its request. */
+  /** Does nothing, because the lifetime of a worker is that of its request. */
   hold(): void {}
 
   close(): void {
     if (this.#closed) return;
-    // What a peer that does not read keeps waiting would be waited for without end.
+    // The time limit exists because a peer that does not read would delay the close forever.
     const flushed = this.#writer.close().catch(() => {});
     void settledWithin(FLUSH_TIMEOUT_MS, flushed).then(() => this.#socket.close().catch(() => {}));
   }
 
   #sent(bytes: number): void {
-    const wasLong = this.#waitingBytes >= LONG_BYTES;
+    const wasLong = this.#waitingBytes >= LONG_BACKLOG_BYTES;
     this.#waitingBytes -= bytes;
-    if (wasLong && this.#waitingBytes < LONG_BYTES && !this.#closed) this.#events.drained();
+    if (wasLong && this.#waitingBytes < LONG_BACKLOG_BYTES && !this.#closed) this.#events.drained();
   }
 
   async #run(): Promise<void> {

@@ -2,7 +2,7 @@ import { messageFields } from '../gen/descriptors.js';
 import { Reader } from '../protobuf/reader.js';
 import type { FieldDescriptor, ScalarType } from '../protobuf/schema.js';
 import { textOf } from '../runtime/bytes.js';
-import { STATIC_TABLE } from '../transport/http2/hpack/static-table.js';
+import { STATIC_TABLE } from '../transport/http2/hpack/tables.js';
 
 /** https://protobuf.dev/programming-guides/encoding/#structure. */
 type WireType = 'varint' | 'fixed64' | 'length-delimited' | 'group' | 'end of group' | 'fixed32';

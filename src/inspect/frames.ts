@@ -4,7 +4,7 @@ import type { OpenByteStream } from '../host/host.js';
 import { type AnyMethod, methodByPath } from '../protobuf/method-table.js';
 import { concatBytes, hexOf, textOf } from '../runtime/bytes.js';
 import { monotonicMs } from '../runtime/timers.js';
-import { ConnectionError, errorCodeName } from '../transport/http2/error-code.js';
+import { ConnectionError, errorCodeName } from '../transport/http2/frame.js';
 import {
   CONNECTION_PREFACE,
   Flag,
@@ -16,8 +16,8 @@ import {
 } from '../transport/http2/frame.js';
 import { FrameReader } from '../transport/http2/frame-reader.js';
 import { HpackDecoder } from '../transport/http2/hpack/decoder.js';
-import type { HeaderField } from '../transport/http2/hpack/static-table.js';
-import { MessageAssembler } from '../transport/http2/message-assembler.js';
+import type { HeaderField } from '../transport/http2/hpack/tables.js';
+import { MessageAssembler } from '../transport/http2/message-framing.js';
 import { SETTING_BYTES, Setting } from '../transport/http2/settings.js';
 import { explain } from './explain.js';
 

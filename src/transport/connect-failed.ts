@@ -1,28 +1,34 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type { Endpoint } from '../host/endpoint.js';
-import { opensslWords } from '../host/tls.js';
+import { opensslReason } from '../host/tls.js';
 
-const WRONG_SCHEME = 'does the peer speak TLS? Then the URL begins with https:, and else with http:';
+const CHECK_SCHEME = 'check the URL: https: for a server with TLS, http: for a server without';
 
-/** What it means, or what to do about it, by the words of OpenSSL and Node: the first that fits. */
+/** Advice by the error text of OpenSSL or Node. The first pattern that matches applies. */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
-  [/alert .*(certificate|unknown ca)/, 'the server asks for a certificate that it accepts: tls.cert'],
-  [/has expired|not yet valid/, 'the server needs another one, unless the clock here is wrong'],
-  [/altnames/, 'the server needs one for this name, unless tls.serverName gives another'],
-  [/issuer|first certificate|self.signed/, 'no authority in tls.ca, or else of the platform, vouches for it'],
-  [/version number|before secure TLS/, WRONG_SCHEME],
-  [/protocol version|unsupported protocol/, 'TLS 1.2 or newer is needed'],
-  [/answers in HTTP/, 'HTTP/2 was not asked for by ALPN, which workerd cannot: there, use etcdwire/gateway'],
-  [/key values mismatch/, 'tls.key is not the key of tls.cert'],
+  [
+    /alert .*(certificate|unknown ca)/,
+    'the server requires a client certificate that it accepts: set tls.cert, tls.key',
+  ],
+  [/has expired|not yet valid/, "renew the server's certificate, or correct the clock of this machine"],
+  [/altnames/, "the server's certificate must contain this name; set tls.serverName if it contains another one"],
+  [
+    /issuer|first certificate|self.signed/,
+    'set tls.ca to the authority that issued it; by default, the platform decides',
+  ],
+  [/version number|before secure TLS/, CHECK_SCHEME],
+  [/protocol version|unsupported protocol/, 'the server must support TLS 1.2 or newer'],
+  [/answers in HTTP/, 'workerd cannot request HTTP/2 by ALPN; on workerd, use etcdwire/gateway'],
+  [/key values mismatch/, 'tls.key does not belong to tls.cert'],
 ];
-const LONGEST_PROBLEM = 300;
+const MAX_PROBLEM_CHARS = 300;
 
-/** No connection came about; nothing was sent. */
-export function connectFailed({ url, tls }: Endpoint, words: string, cause?: unknown): EtcdError {
-  const problem = opensslWords(words).slice(0, LONGEST_PROBLEM).replace(/\W+$/, '');
+/** The error for a connection that failed before it opened. Nothing was sent. */
+export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown): EtcdError {
+  const problem = opensslReason(reason).slice(0, MAX_PROBLEM_CHARS).replace(/\W+$/, '');
   const advice = tls
     ? ADVICE.find(([pattern]) => pattern.test(problem))?.[1]
-    : /peer closed|broke a rule|^Failed|ECONNRESET/.test(problem) && WRONG_SCHEME;
+    : /peer closed|broke a rule|^Failed|ECONNRESET/.test(problem) && CHECK_SCHEME;
   return new EtcdError(`cannot connect to ${url}: ${problem}${advice ? `; ${advice}` : ''}`, {
     code: 'Unavailable',
     reason: 'ConnectFailed',

@@ -3,7 +3,7 @@ import { http2 } from './http2/transport.js';
 import type { TransportFactory } from './transport.js';
 
 /**
- * What carries the calls where nobody says otherwise. In the package the host is `#host` of package.json, another file for
- * each kind of host.
+ * The transport of a client whose options name none. In the built package, `#host` of package.json replaces the import of
+ * `host/node.js`, so that each kind of host gets its own file.
  */
 export const defaultTransport: TransportFactory = http2(openByteStream);

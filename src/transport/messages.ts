@@ -1,25 +1,22 @@
 import { amended, EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { decode, encode, type Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
+import type { Metadata } from './transport.js';
 
-/** @throws EtcdError, reason `InvalidInput`, on a value that its field's type cannot hold, and on too long a request. */
+/**
+ * Encodes a request.
+ *
+ * @throws EtcdError, reason `InvalidInput`, if a value does not fit the type of its field, or if the request is longer than
+ *   `maxRequestBytes`.
+ */
 export function encodeRequest<Request>(
   method: Method<Request, unknown>,
   request: Init<Request>,
   maxRequestBytes: number,
 ): Uint8Array {
-  const bytes = encodeOrRefuse(method, request);
-  if (bytes.length <= maxRequestBytes) return bytes;
-  throw invalidInput(
-    method.request.typeName,
-    `${bytes.length} bytes`,
-    `at most ${maxRequestBytes} (maxRequestBytes, the server's --max-request-bytes)`,
-  );
-}
-
-function encodeOrRefuse<Request>(method: Method<Request, unknown>, request: Init<Request>): Uint8Array {
+  let bytes: Uint8Array;
   try {
-    return encode(method.request, request);
+    bytes = encode(method.request, request);
   } catch (cause) {
     throw new EtcdError(`${method.request.typeName}: ${cause instanceof Error ? cause.message : 'not encodable'}`, {
       code: 'InvalidArgument',
@@ -29,10 +26,17 @@ function encodeOrRefuse<Request>(method: Method<Request, unknown>, request: Init
       cause,
     });
   }
+  if (bytes.length <= maxRequestBytes) return bytes;
+  const allowed = `at most ${maxRequestBytes} (maxRequestBytes, the server's --max-request-bytes)`;
+  throw invalidInput(method.request.typeName, `${bytes.length} bytes`, allowed);
 }
 
-/** @throws EtcdError, reason `MalformedMessage`, on bytes that are no answer of the method. */
-export function decodeAnswer<Request, Response>(
+/**
+ * Decodes a response, which is `bytes` from `start` to `end`.
+ *
+ * @throws EtcdError, reason `MalformedMessage`.
+ */
+export function decodeResponse<Request, Response>(
   method: Method<Request, Response>,
   endpoint: string,
   bytes: Uint8Array,
@@ -46,20 +50,37 @@ export function decodeAnswer<Request, Response>(
   }
 }
 
-/** A response longer than this side takes. */
+/** The error for a response that is longer than `maxReceiveBytes`. */
 export function responseTooLarge(
   bytes: number | string,
   allowed: number,
   { method, endpoint }: { readonly method: string; readonly endpoint: string },
 ): EtcdError {
-  return new EtcdError(
-    `a response of ${typeof bytes === 'number' ? `${bytes} bytes` : bytes}; at most ${allowed} are taken (maxReceiveBytes)`,
-    {
-      code: 'ResourceExhausted',
-      reason: 'ResponseTooLarge',
-      outcome: 'unknown',
-      method,
-      endpoint,
-    },
-  );
+  const size = typeof bytes === 'number' ? `${bytes} bytes` : bytes;
+  return new EtcdError(`a response of ${size}; at most ${allowed} are allowed (maxReceiveBytes)`, {
+    code: 'ResourceExhausted',
+    reason: 'ResponseTooLarge',
+    outcome: 'unknown',
+    method,
+    endpoint,
+  });
+}
+
+/** Whether all values are printable ASCII. Any other character could end the header and begin another one. */
+export function isPrintable(metadata: Metadata | undefined): boolean {
+  for (const name in metadata) {
+    if (!/^[\x20-\x7e]*$/.test(metadata[name] as string)) return false;
+  }
+  return true;
+}
+
+/** @throws EtcdError if a value is not printable ASCII. The error does not show the value, which may be a token. */
+export function checkMetadata(metadata: Metadata | undefined, method: string): void {
+  if (isPrintable(metadata)) return;
+  throw new EtcdError('the call could not be sent: its metadata are not printable ASCII', {
+    code: 'Internal',
+    reason: 'Other',
+    outcome: 'not-sent',
+    method,
+  });
 }

@@ -4,114 +4,118 @@ import type { TlsSource } from '../host/tls.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
 
-/** gRPC metadata: header names in lower case. */
+/** gRPC metadata. The names are in lower case, and the values are printable ASCII. */
 export type Metadata = Readonly<Record<string, string>>;
 
 interface Call<Request, Response> {
   readonly method: Method<Request, Response>;
-  /** The one endpoint to go to, where the call concerns one member. A transport of one endpoint takes no notice. */
+  /** The URL of the only endpoint that may carry the call, if it concerns one member. One-endpoint transports ignore it. */
   readonly endpoint?: string | undefined;
-  /** Called with the URL of each endpoint that is tried. */
+  /** Called at each attempt with the URL of its endpoint. */
   readonly onAttempt?: ((endpoint: string) => void) | undefined;
 }
 
-/** A stream that is to be opened. */
+/** A streaming call: any number of requests, any number of responses. */
 export interface StreamCall<Request, Response> extends Call<Request, Response> {
-  /** What is not known yet holds the stream up; where it is not to be had, that is how the stream ends. */
+  /** With a promise, the call waits for the metadata. If the promise rejects, the stream ends with that error. */
   readonly metadata?: Metadata | Promise<Metadata> | undefined;
-  /** Longest response taken, in bytes, where that is less than the transport's own limit. */
+  /** The longest response in bytes, if that is less than `maxReceiveBytes` of the transport. */
   readonly maxReceiveBytes?: number | undefined;
 }
 
-/** A call of one request and one response. */
+/** A unary call: one request and one response. */
 export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly metadata?: Metadata | undefined;
   readonly request: Init<Request>;
   readonly signal?: AbortSignal | undefined;
-  /** What the caller asked for, for the error's text. */
+  /** The timeout that the caller set, for the text of an error. */
   readonly timeoutMs: number;
-  /** When the time is up, on the monotonic clock. */
+  /** When the call times out, on the monotonic clock. */
   readonly deadline: number;
   /** Called each time the request is handed to a connection. */
   readonly onSent?: (() => void) | undefined;
-  /** Called with each failure after which the call is made again. */
+  /** Called with each error after which the call is attempted again. */
   readonly onRetry?: ((error: EtcdError) => void) | undefined;
 }
 
-/** The receiving end of a stream. No call of it may throw. */
+/** Receives the responses of a streaming call. Its methods must not throw. */
 export interface StreamHandler<Response> {
-  /** A message has come. */
+  /** Receives a message. */
   message(message: Response): void;
-  /** Comes once, last: without an error when the server ended the stream with status OK. */
+  /** Receives the end of the stream: with status OK if `error` is undefined. Called once, and last. */
   end(error: EtcdError | undefined): void;
   /**
-   * The peer is about to go, and said so in good time (GOAWAY): a stream without an end of its own had better be opened
-   * anew, elsewhere. This one goes on as long as the peer does. May come more than once; grpc-js does not tell.
+   * The server announces that it will close the connection (GOAWAY). The stream goes on until then. A long-lived stream
+   * should be opened again on another connection. May be called more than once. The grpc-js transport never calls it.
    */
   leaving?(): void;
 }
 
-/** The sending end of a stream. Everything but `send` may be called at any time; after the end it does nothing. */
+/**
+ * Sends the requests of a streaming call. All methods but `send` may be called at any time; after the end of the stream they
+ * do nothing.
+ */
 export interface OutgoingStream<Request> {
-  /** Messages leave in this order. Before the connection stands they wait. */
+  /** Sends a message. Messages are sent in this order. They wait until the connection is open. */
   send(message: Init<Request>): void;
-  /** Half-close: nothing more to send. */
+  /** Half-closes the stream: the client sends no more messages. */
   end(): void;
   /**
-   * Ends the stream at once, with RST_STREAM. The handler hears no more of it, not even its end. `unresponsive`: the
-   * peer owes an answer, so another endpoint had better be tried. `unauthenticated`: it refused the stream's token.
+   * Ends the stream at once, with RST_STREAM. The handler is not called any more. The reason `unresponsive` means that the
+   * server did not answer, so another endpoint should be tried. `unauthenticated` means that it refused the token.
    */
   cancel(why?: 'unresponsive' | 'unauthenticated'): void;
-  /** Stops delivery, and by flow control in the end the server. */
+  /** Stops the delivery of messages. If that lasts, flow control stops the server, too. */
   pause(): void;
-  /** Goes on with delivery. */
+  /** Continues the delivery of messages. */
   resume(): void;
   /**
-   * Whether the process is kept alive for the stream. It is, until the owner says otherwise. A transport that does not
-   * have this method keeps the process alive in any case.
+   * Sets whether the stream keeps the process alive, which it does by default. A transport without this method keeps the
+   * process alive in any case.
    */
   hold?(busy: boolean): void;
 }
 
 /**
- * What carries calls to etcd: one endpoint's connection, or a choice among several. Errors are `EtcdError`s whose
- * `outcome` tells whether the request may have been processed.
+ * Carries calls to etcd, to one endpoint or to several. Every error is an `EtcdError` whose `outcome` tells whether the
+ * server may have processed the request.
  */
 export interface Transport {
-  /** The peer has been silent for so long that new calls had better go to another endpoint, if there is one. */
+  /** The server has been silent for so long that new calls should go to another endpoint, if there is one. */
   readonly suspect?: boolean;
-  /** Makes a call. Rejects with an `EtcdError`. */
+  /** Makes a unary call. Rejects with an `EtcdError`. */
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response>;
-  /** Opens a stream of any kind; a server-streaming method gets one `send` and `end`. */
+  /** Makes a streaming call. The caller of a server-streaming method sends one message, and then half-closes. */
   stream<Request, Response>(
     call: StreamCall<Request, Response>,
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request>;
-  /** Ends every call with reason `ClientClosed` and lets the connections go. */
+  /** Ends every call with reason `ClientClosed`, and closes the connections. */
   close(): Promise<void>;
 }
 
-/** How a connection to one endpoint is made and watched over. */
+/** Options of the transport of one endpoint. */
 export interface TransportOptions {
   readonly tls: TlsSource | undefined;
-  /** From the start of dialling to the peer's SETTINGS: a peer that accepts and never speaks is given up then. */
+  /** The time limit for opening a connection, from dialling to the server's SETTINGS. */
   readonly connectTimeoutMs: number;
   /**
-   * How often a connection with open calls or streams is probed. etcd drops a client that pings more often than every 5 s.
-   * Apart from that, a request that is left without any byte for a second is followed by a probe, as far as etcd allows.
+   * The interval of the probes on a connection with open calls or streams. etcd disconnects a client that pings more often
+   * than every 5 s. In addition, the transport sends a probe when a request has gone without any byte for a second, as far
+   * as etcd's limit allows.
    */
   readonly pingIntervalMs: number;
-  /** How long a probe may go unanswered before the connection is closed. */
+  /** The time limit for the answer to a probe. After it, the transport closes the connection. */
   readonly pingTimeoutMs: number;
-  /** Longest request sent, in bytes; a longer one is refused. */
+  /** The longest request in bytes. A longer one is refused before it is sent. */
   readonly maxRequestBytes: number;
-  /** Longest response taken, in bytes. */
+  /** The longest response in bytes. */
   readonly maxReceiveBytes: number;
-  /** Operations that a transaction may have, for a transport that adds some of its own. Default 128. */
+  /** The most operations in a transaction, for a transport that adds some of its own. Default: 128. */
   readonly maxTxnOps?: number | undefined;
 }
 
-/** What holds where the caller says nothing else. */
+/** The defaults of `TransportOptions`. */
 export const TRANSPORT_DEFAULTS = {
   connectTimeoutMs: 3_000,
   pingIntervalMs: 6_000,
@@ -120,10 +124,10 @@ export const TRANSPORT_DEFAULTS = {
   maxReceiveBytes: 2 ** 31 - 1,
 } as const satisfies Omit<TransportOptions, 'tls' | 'maxTxnOps'>;
 
-/** Makes the transport of one endpoint. Nothing is dialled before the first call. */
+/** Makes the transport of one endpoint. The transport connects at the first call. */
 export type TransportFactory = (endpoint: Endpoint, options: TransportOptions) => Transport;
 
-/** The same stream, with some of its methods replaced: for transports that stand on others. */
+/** Wraps a stream, and replaces some of its methods. For transports that are built on other transports. */
 export function forwardStream<Request>(
   stream: OutgoingStream<Request>,
   replaced: Partial<OutgoingStream<Request>>,

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { ConnectionError, ErrorCode } from '../../src/transport/http2/error-code.js';
+import { ConnectionError, ErrorCode } from '../../src/transport/http2/frame.js';
 import { HpackDecoder } from '../../src/transport/http2/hpack/decoder.js';
-import { ResponseHeaders } from '../../src/transport/http2/response-headers.js';
+import { ResponseHeaders } from '../../src/transport/http2/response.js';
 import { changedBytes } from '../support/changed-bytes.js';
 import { fromHex, fuzz, hex } from '../support/fuzz.js';
 import { BlockReader, block, type Field, integer, STATIC_FIELDS, tableSize } from '../support/http2-hpack.js';

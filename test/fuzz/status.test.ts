@@ -4,8 +4,7 @@ import { expect } from 'vitest';
 import { EtcdError } from '../../src/errors/etcd-error.js';
 import { STATUS_CODES } from '../../src/errors/status.js';
 import { errorFromText } from '../../src/errors/status-error.js';
-import { ResponseHeaders } from '../../src/transport/http2/response-headers.js';
-import { errorOfHeaders, errorOfTrailers } from '../../src/transport/http2/response-status.js';
+import { errorOfHeaders, errorOfTrailers, ResponseHeaders } from '../../src/transport/http2/response.js';
 import { fuzz } from '../support/fuzz.js';
 import { block, type Field } from '../support/http2-hpack.js';
 

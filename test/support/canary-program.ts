@@ -7,7 +7,7 @@ import { Client, prefix } from '../../src/index.js';
 // canary-program.ts ENDPOINT TRANSPORT KEY VALUE PASSWORD
 
 const [endpoint = '', transport = '', key = '', value = '', password = ''] = process.argv.slice(2);
-const options = transport === 'grpc-js' ? { transport: grpcJs } : {};
+const options = transport === 'grpc-js' ? { transport: grpcJs() } : {};
 
 const client = new Client({ ...options, endpoints: [endpoint] });
 const stranger = new Client({

@@ -4,4 +4,4 @@ import { grpcJs } from '../../src/transport/grpc-js/transport.js';
 import type { TransportFactory } from '../../src/transport/transport.js';
 
 /** Replaces src/transport/default-transport.ts in the projects that test another transport. */
-export const defaultTransport: TransportFactory = inject('transport') === 'gateway' ? gateway() : grpcJs;
+export const defaultTransport: TransportFactory = inject('transport') === 'gateway' ? gateway() : grpcJs();

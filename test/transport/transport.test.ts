@@ -1,10 +1,11 @@
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
-import { grpcJs } from '../../src/grpc-js.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
 import { Client } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
+import { TRANSPORT_DEFAULTS } from '../../src/transport/transport.js';
 import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -13,8 +14,12 @@ import { scriptedServer, scriptedStream, scriptedUnary } from '../support/script
 
 const NOBODY = 'http://127.0.0.1:1';
 
-test('these tests run over the transport that their project is named after', () => {
-  expect(defaultTransport === grpcJs).toBe(inject('transport') === 'grpc-js');
+test('the tests run over the transport that their project names', () => {
+  const { name } = defaultTransport(parseEndpoint(NOBODY, 'endpoint'), {
+    ...TRANSPORT_DEFAULTS,
+    tls: undefined,
+  }).constructor;
+  expect(name).toBe(inject('transport') === 'grpc-js' ? 'GrpcJsTransport' : 'Http2Transport');
 });
 
 describe('connecting', () => {

@@ -68,7 +68,7 @@ async function openClient(): Promise<BenchClient> {
     case 'etcdwire over grpc-js': {
       const { openEtcdwire } = await import('../clients/etcdwire.js');
       const { grpcJs } = await import('../../../src/grpc-js.js');
-      return openEtcdwire({ endpoints: [endpoint], transport: grpcJs });
+      return openEtcdwire({ endpoints: [endpoint], transport: grpcJs() });
     }
     case 'etcd3':
       return (await import('../clients/etcd3.js')).openEtcd3(endpoint);

@@ -9,7 +9,7 @@ import { type FromJsonOptions, type JsonObject, toJson } from '../../protobuf/js
 import { type AnyMethod, allMethods } from '../../protobuf/method-table.js';
 import type { FieldDescriptor } from '../../protobuf/schema.js';
 import { hexOf, textOf, toBase64 } from '../../runtime/bytes.js';
-import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-prefix.js';
+import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-framing.js';
 import { bytesAs, messageFrom } from '../arguments.js';
 import { type Context, contextOf, type Io, linesOf, readAll, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';

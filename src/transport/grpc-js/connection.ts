@@ -12,13 +12,17 @@ import { NO_BYTES } from '../../runtime/bytes.js';
 import { after } from '../../runtime/timers.js';
 import { connectFailed } from '../connect-failed.js';
 import type { TransportOptions } from '../transport.js';
-import { asBuffer } from './as-buffer.js';
 
 const { READY, TRANSIENT_FAILURE } = connectivityState;
 
+/** Views the bytes as a Buffer, which grpc-js requires. */
+export function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
 /**
- * The grpc-js channel of one endpoint. grpc-js reconnects on its own and with a backoff of its own; here a failed
- * channel is dropped instead, so that whoever chooses among endpoints decides when to dial again.
+ * The grpc-js channel of one endpoint. grpc-js would reconnect by itself, with its own backoff. This class drops a failed
+ * channel instead, because the channel layer of this package chooses the endpoint and decides when to dial again.
  */
 export class GrpcJsConnection {
   readonly #endpoint: Endpoint;
@@ -32,12 +36,12 @@ export class GrpcJsConnection {
     this.#options = options;
   }
 
-  /** The channel, if a call would be sent at once. */
+  /** The channel, if it is connected. */
   get ready(): Client | undefined {
     return this.#client?.getChannel().getConnectivityState(false) === READY ? this.#client : undefined;
   }
 
-  /** @throws EtcdError, reason `ConnectFailed`, outcome `not-sent`. */
+  /** Connects, or joins an attempt that is under way. @throws EtcdError, reason `ConnectFailed`, outcome `not-sent`. */
   async connect(): Promise<Client> {
     const { ready } = this;
     if (ready !== undefined) return ready;
@@ -67,7 +71,7 @@ export class GrpcJsConnection {
           this.#drop();
           reject(connectFailed(this.#endpoint, problem, cause));
         });
-      // grpc-js waits for ever for a peer that accepts and never sends SETTINGS (its issue 2785).
+      // grpc-js itself waits forever for a peer that accepts the connection and never sends SETTINGS (its issue 2785).
       this.#abandonDial = () => fail('closed while connecting');
       const stopTimer = after(connectTimeoutMs, () => fail(`no answer within connectTimeoutMs = ${connectTimeoutMs}`));
       const look = (client: Client): void => {
@@ -80,7 +84,7 @@ export class GrpcJsConnection {
       };
       const dial = (known?: TlsOptions): void => {
         if (settled) return;
-        // The one before it knows but the certificates of its time. Calls under way on it go on.
+        // The old channel has the old certificates. Calls under way on it go on.
         this.#drop();
         this.#client = this.#open(known);
         look(this.#client);
@@ -104,24 +108,28 @@ export class GrpcJsConnection {
   }
 }
 
-/** Only the status of a call tells why a channel failed, so a call is made: on a failed channel it ends at once. */
+/** Makes a call to learn why the channel failed. Only the status of a call tells that, and such a call fails at once. */
 function lastError(client: Client, report: (problem: string) => void): void {
   const call = client.makeUnaryRequest('/etcdwire/unsent', asBuffer, asBuffer, NO_BYTES, new Metadata(), (error) => {
-    report(plain(error?.details ?? 'connection failed'));
+    report(connectProblem(error?.details ?? 'connection failed'));
   });
   call.on('error', () => {});
 }
 
-/** "No connection established. Last error: Error: connect ECONNREFUSED 127.0.0.1:1. Resolution note: ": the core of it. */
-function plain(details: string): string {
+/**
+ * The reason in a status text of grpc-js. That of "No connection established. Last error: Error: connect ECONNREFUSED
+ * 127.0.0.1:1. Resolution note: " is "connect ECONNREFUSED 127.0.0.1:1".
+ */
+function connectProblem(details: string): string {
   return details
     .replace(/^No connection established\. (Last error: )?(Error( \[\w+\])?: )?/, '')
     .replace(/ \(\d{4}-.*\)|\.? Resolution note: .*$/g, '');
 }
 
 /**
- * One endpoint a channel: grpc-js checks the certificates of an address list against the first name only. Proxies from
- * the environment and configuration from DNS are off: nothing but the options says where a call goes.
+ * The options of a channel. A channel has one endpoint, because grpc-js checks the certificates of a list of addresses
+ * against the first name only. Proxies from the environment and configuration from DNS are off, because only the options of
+ * the client decide where a call goes.
  */
 function channelOptions(options: TransportOptions): ChannelOptions {
   return {

@@ -2,18 +2,19 @@ import type { Client, ClientDuplexStream, Metadata as GrpcMetadata, ServiceError
 import type { EtcdError } from '../../errors/etcd-error.js';
 import type { Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
-import { decodeAnswer, encodeRequest, responseTooLarge } from '../messages.js';
+import { decodeResponse, encodeRequest, responseTooLarge } from '../messages.js';
 import type { OutgoingStream, StreamCall, StreamHandler } from '../transport.js';
-import { asBuffer } from './as-buffer.js';
+import { asBuffer } from './connection.js';
 
+/** What a stream needs of its transport. */
 interface Owner<Response> extends StreamHandler<Response> {
   readonly endpoint: string;
-  /** The stream was cancelled from this side. */
+  /** The caller has cancelled the stream. */
   canceled(): void;
   statusError(error: ServiceError): EtcdError;
 }
 
-/** One stream of grpc-js. What is sent before the connection stands waits here. */
+/** One grpc-js stream. Messages wait here until the connection is open. */
 export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   readonly #method: Method<Request, Response>;
   readonly #maxRequestBytes: number;
@@ -32,7 +33,7 @@ export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> 
     this.#owner = owner;
   }
 
-  /** Cancelled, or ended by the server. */
+  /** Whether the stream was cancelled, or has ended. */
   get over(): boolean {
     return this.#over;
   }
@@ -48,11 +49,11 @@ export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> 
     this.#call = call;
     let status: EtcdError | undefined;
     call.on('data', (bytes: Uint8Array) => this.#receive(bytes));
-    // Stays for life: grpc-js may report more than once, also after a cancel.
+    // The listener is never removed, because grpc-js may report several errors, even after a cancel.
     call.on('error', (error: ServiceError) => {
       status ??= this.#owner.statusError(error);
     });
-    // The status is known before the last message is read; "end" comes after both.
+    // The status may arrive before the last message is read. "end" comes after both.
     call.on('end', () => this.fail(status));
     call.on('close', () => this.fail(status));
     if (this.#paused) call.pause();
@@ -98,7 +99,7 @@ export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> 
     this.#over = true;
     this.#unsent = [];
     this.#call?.cancel();
-    // What has arrived and was not read must not hold the stream open.
+    // Messages that nobody reads would keep the stream open.
     this.#call?.resume();
   }
 
@@ -109,7 +110,7 @@ export class GrpcJsStream<Request, Response> implements OutgoingStream<Request> 
       return this.fail(responseTooLarge(bytes.length, this.#maxReceiveBytes, { method: this.#method.path, endpoint }));
     let message: Response;
     try {
-      message = decodeAnswer(this.#method, endpoint, bytes);
+      message = decodeResponse(this.#method, endpoint, bytes);
     } catch (malformed) {
       return this.fail(malformed as EtcdError);
     }

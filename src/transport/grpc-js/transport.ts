@@ -5,7 +5,7 @@ import { errorFromStatus } from '../../errors/status-error.js';
 import type { Endpoint } from '../../host/endpoint.js';
 import { onAbort } from '../../runtime/signals.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
-import { decodeAnswer, encodeRequest, responseTooLarge } from '../messages.js';
+import { decodeResponse, encodeRequest, isPrintable, responseTooLarge } from '../messages.js';
 import type {
   Metadata,
   OutgoingStream,
@@ -16,21 +16,31 @@ import type {
   TransportOptions,
   UnaryCall,
 } from '../transport.js';
-import { asBuffer } from './as-buffer.js';
-import { GrpcJsConnection } from './connection.js';
+import { asBuffer, GrpcJsConnection } from './connection.js';
 import { GrpcJsStream } from './stream.js';
 
-/** What grpc-js itself says of a response, and no server of a request. */
+/** The status text of grpc-js for a response that is too large. A server words its errors about requests differently. */
 const TOO_LARGE = /^Received message larger than max \((\d+) vs (\d+)\)$/;
 
-/** The transport over `@grpc/grpc-js`. */
-export const grpcJs: TransportFactory = (endpoint, options) => new GrpcJsTransport(endpoint, options);
+/**
+ * Returns a transport that uses `@grpc/grpc-js` in place of this package's own HTTP/2. Install `@grpc/grpc-js` along with
+ * this package.
+ *
+ * @example
+ * import { Client } from 'etcdwire';
+ * import { grpcJs } from 'etcdwire/grpc-js';
+ *
+ * const client = new Client({ endpoints: ['http://127.0.0.1:2379'], transport: grpcJs() });
+ */
+export function grpcJs(): TransportFactory {
+  return (endpoint, options) => new GrpcJsTransport(endpoint, options);
+}
 
 class GrpcJsTransport implements Transport {
   readonly #endpoint: Endpoint;
   readonly #options: TransportOptions;
   readonly #connection: GrpcJsConnection;
-  /** How to end each call under way: grpc-js leaves them running when its channel is closed. */
+  /** Functions that end the calls under way. grpc-js lets them run when their channel is closed. */
   readonly #live = new Set<(error: EtcdError) => void>();
   #closed = false;
 
@@ -81,7 +91,7 @@ class GrpcJsTransport implements Transport {
             finish(() => {
               if (error !== null) return reject(this.#statusError(error, method.path));
               try {
-                resolve(decodeAnswer(method, this.#endpoint.url, bytes as Uint8Array));
+                resolve(decodeResponse(method, this.#endpoint.url, bytes as Uint8Array));
               } catch (malformed) {
                 reject(malformed);
               }
@@ -90,7 +100,7 @@ class GrpcJsTransport implements Transport {
         );
       };
       const ready = this.#connection.ready;
-      // Calls that wait for one dial share its error; each gets its own method.
+      // Calls that wait for the same connection share its error, but each call adds its own method.
       const refuse = (error: unknown): void => fail(asEtcdError(error, method.path));
       if (ready === undefined) return void this.#connection.connect().then(send).catch(refuse);
       try {
@@ -126,7 +136,7 @@ class GrpcJsTransport implements Transport {
     const start = async (known: Metadata | undefined): Promise<void> => {
       if (!stream.over) stream.start(await this.#connection.connect(), grpcMetadata(known));
     };
-    if (ready !== undefined && !(metadata instanceof Promise) && isSendable(metadata)) {
+    if (ready !== undefined && !(metadata instanceof Promise) && isPrintable(metadata)) {
       stream.start(ready, grpcMetadata(metadata));
     } else {
       Promise.resolve(metadata)
@@ -146,20 +156,15 @@ class GrpcJsTransport implements Transport {
     const where = { method, endpoint: this.#endpoint.url };
     const tooLarge = TOO_LARGE.exec(error.details ?? '');
     if (tooLarge !== null) return responseTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), where);
-    // That a call was not sent grpc-js says only in words, which a server may use as well.
+    // grpc-js says only in the text that a call was not sent. A server may send the same text, so it proves nothing.
     return errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
   }
 }
 
-/** What a header may hold; grpc-js throws at anything else, with the value in the message. */
-function isSendable(metadata: Metadata | undefined): boolean {
-  return Object.values(metadata ?? {}).every((value) => /^[\x20-\x7e]*$/.test(value));
-}
-
-/** Whatever grpc-js itself throws says too much: the metadata, a token among them, may be in it. */
+/** Replaces an error that grpc-js itself throws, because its message may contain the metadata and with them a token. */
 function asEtcdError(error: unknown, method: string): EtcdError {
   if (error instanceof EtcdError) return amended(error, { method });
-  return new EtcdError('the call could not be handed to the connection', {
+  return new EtcdError('the call could not be sent: grpc-js refused it', {
     code: 'Internal',
     reason: 'Other',
     outcome: 'not-sent',

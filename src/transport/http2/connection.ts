@@ -5,39 +5,51 @@ import { type TlsOptions, tlsForDial } from '../../host/tls.js';
 import { plain } from '../../runtime/bytes.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
 import type { TransportOptions } from '../transport.js';
-import { ConnectionError, ErrorCode, errorCodeName } from './error-code.js';
-import { MAX_STREAM_ID } from './frame.js';
-import { FrameParser } from './frame-parser.js';
+import { SendFlow } from './flow-control.js';
+import { ConnectionError, ErrorCode, errorCodeName, MAX_STREAM_ID } from './frame.js';
 import { FrameReader } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
 import { PeerFrames } from './peer-frames.js';
 import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
 import { grpcTimeout, RequestHeaders } from './request-headers.js';
-import { connectionLost, headersTooLarge, notProcessed } from './response-status.js';
-import { SendFlow } from './send-flow.js';
+import { connectionLost, headersTooLarge, notProcessed } from './response.js';
 import { initialSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
-/** What the owner of a connection hears. */
+/** What a connection tells its transport. */
 export interface ConnectionEvents {
-  /** The peer has spoken: streams can be opened. */
-  ready(): void;
-  /** No more streams; those that the connection has go on. */
-  retired(): void;
-  /** Comes once, last. `ready` may never have come. */
+  /** The peer has sent its SETTINGS: streams can be opened. */
+  opened(): void;
+  /** The connection takes no more streams. Its open streams go on. */
+  draining(): void;
+  /** Called once, and last. `opened` may never have been called. */
   closed(problem: string, cause?: unknown): void;
 }
 
+/**
+ * The states of a connection:
+ *
+ *                    SETTINGS            GOAWAY, silence,
+ *                    received            no identifier left             last stream closed
+ *       connecting ───────────► open ─────────────────────► draining ───────────────────────► closed
+ *           │                     │                             │                               ▲
+ *           └─────────────────────┴─────────────────────────────┴───────────────────────────────┘
+ *                       connectTimeoutMs, error, end of the byte stream, close()
+ *
+ * - connecting: The client dials, and waits for the peer's SETTINGS. No stream can be opened.
+ * - open: Streams can be opened, as many as SETTINGS_MAX_CONCURRENT_STREAMS allows. Others wait.
+ * - draining: The streams up to `lastStreamId` finish. New and waiting streams go to another connection.
+ * - closed: The byte stream is closed, and every stream has ended.
+ */
 type State =
   | { readonly name: 'connecting'; readonly stopTimer: () => void }
   | { readonly name: 'open' }
-  /** By GOAWAY, for want of stream identifiers, or because the peer is silent: what is under way is finished. */
   | { readonly name: 'draining'; readonly lastStreamId: number }
   | { readonly name: 'closed' };
 
-/** One HTTP/2 connection, client's side: RFC 9113. It owns the byte stream and every stream on it. */
+/** The client's side of one HTTP/2 connection: RFC 9113. It owns the byte stream and all streams on it. */
 export class Connection implements StreamConnection {
   readonly #events: ConnectionEvents;
   readonly #settings = initialSettings();
@@ -45,19 +57,19 @@ export class Connection implements StreamConnection {
   readonly #requestHeaders: RequestHeaders;
   readonly #reader: FrameReader;
   readonly #streams: StreamTable;
-  readonly writer = new FrameWriter((parts) => this.#send(parts));
   readonly #pinger: Pinger;
+  readonly writer = new FrameWriter((parts) => this.#write(parts));
   readonly flow = new SendFlow(this.#settings, (bytes) => {
     this.#limits.sent(bytes);
     this.#pinger.sent();
   });
-  /** Undefined while it is not known what TLS is to use. */
+  /** Undefined until the TLS options are known. */
   #bytes: ByteStream | undefined;
-  /** The byte stream keeps the process alive; it does until the connection is open. */
+  /** The byte stream keeps the process alive. It does so until the connection is open. */
   #holding = true;
-  /** Open streams that do not keep the process alive. */
+  /** Open streams that let the process exit. */
   readonly #idle = new Set<Http2Stream>();
-  /** A microtask is queued that opens streams that wait. */
+  /** A microtask that opens waiting streams is queued. */
   #opening = false;
   #state: State;
 
@@ -70,13 +82,13 @@ export class Connection implements StreamConnection {
   ) {
     this.#events = events;
     this.#streams = new StreamTable(firstStreamId);
-    const { pingIntervalMs, pingTimeoutMs } = options;
+    const { connectTimeoutMs, pingIntervalMs, pingTimeoutMs } = options;
     this.#pinger = new Pinger({
       intervalMs: pingIntervalMs,
       timeoutMs: pingTimeoutMs,
       ping: (opaque) => this.writer.ping(opaque),
-      awaiting: () => this.#streams.all().some(({ head }) => head.oneAnswer),
-      doubted: () => this.#drain(MAX_STREAM_ID, 'the peer is silent'),
+      awaiting: () => this.#streams.all().some(({ head }) => head.request !== undefined),
+      suspected: () => this.#drain(MAX_STREAM_ID, 'the peer is silent'),
       answered: () => this.#closeIfDrained(),
       lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
     });
@@ -89,14 +101,13 @@ export class Connection implements StreamConnection {
       requestHeaders: this.#requestHeaders,
       writer: this.writer,
       flow: this.flow,
-      settled: () => this.#settled(),
       pinger: this.#pinger,
-      retire: (lastStreamId, problem) => this.#retire(lastStreamId, problem),
+      settingsApplied: () => this.#settingsApplied(),
+      goAway: (lastStreamId, problem) => this.#goAway(lastStreamId, problem),
     });
-    this.#reader = new FrameReader(new FrameParser(frames));
-    const { connectTimeoutMs } = options;
-    const late = (): void => this.#close(`no answer within connectTimeoutMs = ${connectTimeoutMs}`);
-    this.#state = { name: 'connecting', stopTimer: after(connectTimeoutMs, late) };
+    this.#reader = new FrameReader(frames);
+    const onTimeout = (): void => this.#close(`no answer within connectTimeoutMs = ${connectTimeoutMs}`);
+    this.#state = { name: 'connecting', stopTimer: after(connectTimeoutMs, onTimeout) };
     const dial = (tls?: TlsOptions): void => this.#dial(endpoint, tls, open);
     if (!endpoint.tls) dial();
     else
@@ -105,14 +116,25 @@ export class Connection implements StreamConnection {
         .catch((error: Error) => this.#close(error.message, 'ConnectionLost', error.cause ?? error));
   }
 
-  /** Opens the stream, or lets it wait until there is room. */
-  start(stream: Http2Stream): void {
+  /** Whether the peer is probably gone: it has left a probe without an answer, and no byte has arrived since. */
+  get suspect(): boolean {
+    return this.#pinger.suspect;
+  }
+
+  /** Opens the stream now, or when the peer allows one more stream. */
+  open(stream: Http2Stream): void {
     if (this.#state.name !== 'open')
       return stream.unprocessed(connectionLost('the connection takes no more calls', 'not-sent', stream.head));
-    stream.attach(this);
-    if (!this.#streams.hasWaiting && this.#hasRoom()) return this.#open(stream);
+    stream.connection = this;
+    if (!this.#streams.hasWaiting && this.#hasRoom()) return this.#openNow(stream);
     this.#streams.wait(stream);
-    this.#hold();
+    this.#updateHold();
+  }
+
+  /** Closes the connection, and ends all its streams. */
+  close(problem: string): void {
+    if (this.#state.name === 'open') this.writer.goAway(ErrorCode.NO_ERROR);
+    this.#close(problem);
   }
 
   resetSent(): void {
@@ -122,14 +144,14 @@ export class Connection implements StreamConnection {
   setIdle(stream: Http2Stream, isIdle: boolean): void {
     if (isIdle) this.#idle.add(stream);
     else this.#idle.delete(stream);
-    this.#hold();
+    this.#updateHold();
   }
 
   released(stream: Http2Stream): void {
     this.#idle.delete(stream);
-    if (!this.#streams.delete(stream)) return this.#hold();
+    if (!this.#streams.delete(stream)) return this.#updateHold();
     this.#openWaitingSoon();
-    if (this.#holding) this.#hold();
+    if (this.#holding) this.#updateHold();
     if (this.#streams.size > 0) return;
     this.#pinger.busy(false);
     this.#closeIfDrained();
@@ -139,26 +161,15 @@ export class Connection implements StreamConnection {
     this.#pinger.expired(stream.openedAt);
   }
 
-  /** The peer is probably gone: it has left a probe without an answer, and nothing has been read since. */
-  get doubtful(): boolean {
-    return this.#pinger.doubtful;
-  }
-
-  /** Ends it, and what is under way on it, at once. */
-  close(problem: string): void {
-    if (this.#state.name === 'open') this.writer.goAway(ErrorCode.NO_ERROR);
-    this.#close(problem);
-  }
-
-  /** Keeps the process alive for open streams and for those that wait for room, whose calls still have to end. */
-  #hold(): void {
+  /** Keeps the process alive for open streams, and for waiting streams, because their calls still have to end. */
+  #updateHold(): void {
     const busy = this.#streams.size > this.#idle.size || this.#streams.hasWaiting;
     if (busy === this.#holding || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
     this.#holding = busy;
     this.#bytes?.hold(busy);
   }
 
-  /** The peer allows one more, and the byte stream takes more. */
+  /** Whether the peer allows one more stream, and the byte stream has no long backlog. */
   #hasRoom(): boolean {
     return this.#streams.size < this.#settings.maxConcurrentStreams && !this.flow.congested;
   }
@@ -178,34 +189,45 @@ export class Connection implements StreamConnection {
 
   #openWaiting(): void {
     while (this.#streams.hasWaiting && this.#state.name === 'open' && this.#hasRoom()) {
-      this.#open(this.#streams.takeWaiting() as Http2Stream);
+      this.#openNow(this.#streams.takeWaiting() as Http2Stream);
     }
   }
 
-  #open(stream: Http2Stream): void {
+  #openNow(stream: Http2Stream): void {
     const { method, metadata, deadline } = stream.head;
     if (this.#streams.isExhausted) {
       this.#streams.wait(stream);
-      return this.#retire(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
+      return this.#goAway(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
     }
     const now = monotonicMs();
     if (!stream.mayOpen(now)) return;
     const timeout = grpcTimeout(deadline - now);
     const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.#settings;
     if (this.#requestHeaders.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
-      const problem = `the headers are larger than the server takes (SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes})`;
+      const limit = `SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes}`;
+      const problem = `the headers of the request are larger than the server allows (${limit})`;
       return stream.fail(headersTooLarge(problem, 'not-sent', stream.head));
     }
     const id = this.#streams.add(stream);
     if (this.#streams.size === 1) this.#pinger.busy(true);
-    if (!this.#holding) this.#hold();
+    if (!this.#holding) this.#updateHold();
     this.writer.headers(id, this.#requestHeaders.block(method), timeout, metadata, maxFrameBytes);
     this.#limits.opened();
     this.#pinger.sent();
-    stream.open(id, initialWindowBytes, now);
+    stream.opened(id, initialWindowBytes, now);
   }
 
-  #send(parts: readonly Uint8Array[]): void {
+  #dial(endpoint: Endpoint, tls: TlsOptions | undefined, open: OpenByteStream): void {
+    if (this.#state.name === 'closed') return;
+    this.#bytes = open(endpoint, tls, {
+      opened: () => this.writer.preface(),
+      read: (bytes) => this.#read(bytes),
+      drained: () => this.#drained(),
+      closed: (problem) => this.#close(problem ?? 'the peer closed the connection'),
+    });
+  }
+
+  #write(parts: readonly Uint8Array[]): void {
     if (this.#state.name === 'closed') return;
     if (this.flow.congested) for (const { length } of parts) this.#limits.wroteCongested(length);
     this.flow.congested = !this.#bytes?.write(parts);
@@ -220,38 +242,31 @@ export class Connection implements StreamConnection {
 
   #read(bytes: Uint8Array): void {
     if (this.#state.name === 'closed') return;
-    this.#pinger.heard();
+    this.#pinger.received();
     try {
       this.#reader.push(plain(bytes));
     } catch (error) {
       if (!(error instanceof ConnectionError)) throw error;
-      this.#fail(error);
+      this.writer.goAway(error.code);
+      const problem = `the peer broke a rule of HTTP/2: ${error.message} (${errorCodeName(error.code)})`;
+      this.#close(problem, 'ProtocolError');
     }
   }
 
-  #dial(endpoint: Endpoint, tls: TlsOptions | undefined, open: OpenByteStream): void {
-    if (this.#state.name === 'closed') return;
-    this.#bytes = open(endpoint, tls, {
-      opened: () => this.writer.preface(),
-      read: (bytes) => this.#read(bytes),
-      drained: () => this.#drained(),
-      closed: (problem) => this.#close(problem ?? 'the peer closed the connection'),
-    });
-  }
-
-  #settled(): void {
+  #settingsApplied(): void {
     if (this.#state.name !== 'connecting') return this.#openWaiting();
     this.#state.stopTimer();
     this.#state = { name: 'open' };
-    this.#events.ready();
-    this.#hold();
+    this.#events.opened();
+    this.#updateHold();
   }
 
-  #retire(lastStreamId: number, problem: string): void {
+  /** Handles GOAWAY, or acts as if the peer had sent it. */
+  #goAway(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;
     if (before.name === 'connecting') return this.#close(problem);
-    // Section 6.8: a later one may take back streams, and says nothing new else.
+    // A second GOAWAY matters only if it excludes more streams: RFC 9113, section 6.8.
     if (before.name === 'draining' && lastStreamId >= before.lastStreamId) return;
     this.#drain(lastStreamId, problem);
     for (const stream of this.#streams.all()) {
@@ -265,25 +280,19 @@ export class Connection implements StreamConnection {
     if (this.#streams.size === 0) this.#close(problem);
   }
 
-  /** Takes no more streams. Those that wait for room go to another connection. */
+  /** Takes no more streams, and lets another connection open those that wait. */
   #drain(lastStreamId: number, problem: string): void {
     const before = this.#state.name;
     this.#state = { name: 'draining', lastStreamId };
-    if (before === 'open') this.#events.retired();
+    if (before === 'open') this.#events.draining();
     this.#releaseWaiting(problem);
     this.#closeIfDrained();
   }
 
-  /** A doubtful connection without streams stays until its probe is answered or lost: it tells that the peer is suspect. */
+  /** A suspect connection without streams stays until its probe is answered or lost, because it marks the peer as suspect. */
   #closeIfDrained(): void {
     if (this.#state.name !== 'draining' || this.#streams.size > 0) return;
-    if (!this.#pinger.probing || !this.#pinger.doubtful) this.#close('the connection takes no more calls');
-  }
-
-  /** The peer broke a rule that makes all that follows meaningless. */
-  #fail(error: ConnectionError): void {
-    this.writer.goAway(error.code);
-    this.#close(`the peer broke a rule of HTTP/2: ${error.message} (${errorCodeName(error.code)})`, 'ProtocolError');
+    if (!this.#pinger.probing || !this.#pinger.suspect) this.#close('the connection takes no more calls');
   }
 
   #close(problem: string, reason: Reason = 'ConnectionLost', cause?: unknown): void {
@@ -298,7 +307,7 @@ export class Connection implements StreamConnection {
     this.#events.closed(problem, cause);
     this.#releaseWaiting(problem);
     for (const stream of this.#streams.all()) {
-      stream.lost(connectionLost(problem, 'unknown', stream.head, reason));
+      stream.closedByPeer(connectionLost(problem, 'unknown', stream.head, reason));
     }
   }
 

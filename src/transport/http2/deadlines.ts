@@ -1,58 +1,57 @@
 import { after, monotonicMs } from '../../runtime/timers.js';
 
-/** What can be kept in `Deadlines`. */
+/** An item of `Deadlines`. */
 export interface Expiring {
-  /** Its place in the heap, written by `Deadlines`; -1 while it has none. */
+  /** The index of the item in the heap, or -1. Only `Deadlines` writes it. */
   slot: number;
   /** On the monotonic clock. */
   readonly deadline: number;
-  /** Its deadline has passed, and it is not kept any longer. */
+  /** The deadline has passed. `Deadlines` has removed the item before. */
   expire(): void;
 }
 
 /**
- * The calls under way, with their time limits under one timer. Calls come and go by the ten thousand a second, and few
- * expire. They form a binary heap by deadline, so that neither a call that ends nor one that expires costs a look at all
- * the others.
+ * The deadlines of the calls under way, with one timer for all of them. Tens of thousands of calls start and end each
+ * second, and few of them expire. A binary heap by deadline keeps the cost of each call logarithmic.
  *
- * The heap is an array because V8's own sets leave behind a chain of their outgrown tables: once one of those is old,
- * each garbage collection takes all that came after it for alive.
+ * The heap is an array, and not a Set or a Map, because V8's hash tables leave behind a chain of their outgrown tables. Once
+ * one of those is in the old generation, each garbage collection treats all later ones as alive.
  */
 export class Deadlines<T extends Expiring> {
-  /** The one at `index` expires no later than those at `2 * index + 1` and `2 * index + 2`. */
+  /** The item at `index` expires no later than the items at `2 * index + 1` and `2 * index + 2`. */
   readonly #heap: T[] = [];
-  /** When the timer is due. It may be early: the call for which it was armed may have ended. */
+  /** When the timer is due. That may be too early, because the call that it was set for may have ended. */
   #due = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
 
-  /** In no particular order. */
+  /** All items, in no particular order. */
   all(): readonly T[] {
     return [...this.#heap];
   }
 
   add(call: T): void {
     this.#heap.push(call);
-    this.#up(call, this.#heap.length - 1);
+    this.#moveUp(call, this.#heap.length - 1);
     if (call.deadline < this.#due) this.#arm(call.deadline);
   }
 
-  /** Does nothing for a call that is not kept. */
+  /** Removes the call. Does nothing if the call is not in the heap. */
   delete(call: T): void {
     const { slot } = call;
     if (slot < 0) return;
     call.slot = -1;
     const last = this.#heap.pop() as T;
     if (last === call) return;
-    if (last.deadline < call.deadline) this.#up(last, slot);
-    else this.#down(last, slot);
+    if (last.deadline < call.deadline) this.#moveUp(last, slot);
+    else this.#moveDown(last, slot);
   }
 
-  /** No call is left. */
+  /** Stops the timer, when no call is left. */
   stop(): void {
     this.#stopTimer();
   }
 
-  /** It holds no process: the connection of a call under way does. */
+  /** The timer does not keep the process alive. The connection of a call does. */
   #arm(due: number): void {
     this.#stopTimer();
     this.#due = due;
@@ -70,9 +69,9 @@ export class Deadlines<T extends Expiring> {
     if (next !== undefined && next.deadline < this.#due) this.#arm(next.deadline);
   }
 
-  /** Puts the call at this place or at one above it. */
-  #up(call: T, place: number): void {
-    let at = place;
+  /** Puts the call at the index, or at one of its ancestors. */
+  #moveUp(call: T, index: number): void {
+    let at = index;
     while (at > 0) {
       const above = (at - 1) >>> 1;
       const parent = this.#heap[above] as T;
@@ -83,10 +82,10 @@ export class Deadlines<T extends Expiring> {
     this.#put(call, at);
   }
 
-  /** Puts the call at this place or at one below it. */
-  #down(call: T, place: number): void {
+  /** Puts the call at the index, or at one of its descendants. */
+  #moveDown(call: T, index: number): void {
     const { length } = this.#heap;
-    let at = place;
+    let at = index;
     for (let below = 2 * at + 1; below < length; below = 2 * at + 1) {
       const right = this.#heap[below + 1];
       if (right !== undefined && right.deadline < (this.#heap[below] as T).deadline) below += 1;

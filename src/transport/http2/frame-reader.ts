@@ -1,21 +1,20 @@
-import { ConnectionError, ErrorCode } from './error-code.js';
-import { DEFAULT_MAX_FRAME_BYTES, FRAME_HEADER_BYTES, readUint31 } from './frame.js';
+import { ConnectionError, DEFAULT_MAX_FRAME_BYTES, ErrorCode, FRAME_HEADER_BYTES, readUint31 } from './frame.js';
 
-/** What "HTT" is, read as the length of a frame. */
+/** The letters "HTT" of an HTTP/1 response, read as the length field of a frame. */
 const HTTP1_LENGTH = 0x485454;
 
 interface FrameSink {
-  /** Takes one frame; its payload stands in `bytes` from `start` to `end`, and only for the time of the call. */
+  /** Takes one frame. Its payload is `bytes` from `start` to `end`, and is valid only during the call. */
   frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void;
 }
 
 /**
- * Cuts what arrives into frames. A frame that lies whole in a chunk is handed on where it lies; only one that is split
- * over chunks is put together here first.
+ * Splits received bytes into frames. A frame that lies whole in a chunk is passed on without a copy. A frame that is split
+ * over several chunks is assembled first.
  */
 export class FrameReader {
   readonly #sink: FrameSink;
-  /** The beginning of a frame that is not all there. */
+  /** The beginning of a frame whose rest has not arrived. */
   #partial: Uint8Array | undefined;
   #partialLength = 0;
   #stopped = false;
@@ -24,25 +23,25 @@ export class FrameReader {
     this.#sink = sink;
   }
 
-  /** Takes no more frames, also not the rest of the chunk at hand. */
+  /** Passes on no more frames, not even the rest of the current chunk. */
   stop(): void {
     this.#stopped = true;
   }
 
-  /** @throws ConnectionError on a frame longer than this side takes. */
+  /** @throws ConnectionError on a frame longer than SETTINGS_MAX_FRAME_SIZE. */
   push(chunk: Uint8Array): void {
     let at = this.#partialLength === 0 ? 0 : this.#complete(chunk);
     const { length } = chunk;
     while (!this.#stopped && length - at >= FRAME_HEADER_BYTES) {
       const end = at + FRAME_HEADER_BYTES + payloadLength(chunk, at);
       if (end > length) break;
-      this.#hand(chunk, at, end);
+      this.#pass(chunk, at, end);
       at = end;
     }
     if (!this.#stopped && at < length) this.#keep(chunk, at, length);
   }
 
-  /** Adds to the frame that is not all there what is missing; gives where in the chunk the next one begins. */
+  /** Appends to the partial frame. Returns where the next frame begins in the chunk. */
   #complete(chunk: Uint8Array): number {
     const partial = this.#partial as Uint8Array;
     let at = 0;
@@ -56,19 +55,14 @@ export class FrameReader {
     this.#keep(chunk, at, end);
     if (this.#partialLength < frameLength) return end;
     this.#partialLength = 0;
-    this.#hand(partial, 0, frameLength);
+    this.#pass(partial, 0, frameLength);
     return end;
   }
 
-  #hand(bytes: Uint8Array, at: number, end: number): void {
-    this.#sink.frame(
-      bytes[at + 3] as number,
-      bytes[at + 4] as number,
-      readUint31(bytes, at + 5),
-      bytes,
-      at + FRAME_HEADER_BYTES,
-      end,
-    );
+  #pass(bytes: Uint8Array, at: number, end: number): void {
+    const type = bytes[at + 3] as number;
+    const flags = bytes[at + 4] as number;
+    this.#sink.frame(type, flags, readUint31(bytes, at + 5), bytes, at + FRAME_HEADER_BYTES, end);
   }
 
   #keep(chunk: Uint8Array, start: number, end: number): void {
@@ -82,8 +76,6 @@ function payloadLength(bytes: Uint8Array, at: number): number {
   const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
   if (length <= DEFAULT_MAX_FRAME_BYTES) return length;
   if (length === HTTP1_LENGTH) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'the peer answers in HTTP/1');
-  throw new ConnectionError(
-    ErrorCode.FRAME_SIZE_ERROR,
-    `a frame of ${length} bytes, where at most ${DEFAULT_MAX_FRAME_BYTES} are taken`,
-  );
+  const problem = `a frame of ${length} bytes; at most ${DEFAULT_MAX_FRAME_BYTES} are allowed`;
+  throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, problem);
 }

@@ -8,32 +8,45 @@ import {
   writeFrameHeader,
   writeUint32,
 } from './frame.js';
-import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-prefix.js';
-import { Outbox } from './outbox.js';
+import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-framing.js';
 import { callFieldsBytes, writeCallFields } from './request-headers.js';
 import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
 
-/** Writes frames; all of one turn of the event loop are sent together. */
+/** Room for some hundred requests. A longer frame gets a slab of its own. */
+const SLAB_BYTES = 65_536;
+
+/**
+ * Writes frames. It collects the frames of one turn of the event loop and sends them in one write. Bytes that were sent
+ * are never overwritten, because the host may still be reading them.
+ */
 export class FrameWriter {
-  readonly #outbox = new Outbox();
   readonly #send: (parts: readonly Uint8Array[]) => void;
-  #scheduled = false;
+  /** Slabs that have no more room, each cut to its unsent part. */
+  #full: Uint8Array[] = [];
+  #slab: Uint8Array = new Uint8Array(SLAB_BYTES);
+  /** The unsent part of the slab. */
+  #start = 0;
+  #end = 0;
+  #flushScheduled = false;
 
   constructor(send: (parts: readonly Uint8Array[]) => void) {
     this.#send = send;
   }
 
-  /** RFC 9113, section 3.4; the connection's window, which SETTINGS cannot change, is opened at once. */
+  /**
+   * Writes the connection preface with this client's SETTINGS: RFC 9113, section 3.4. It enlarges the connection's window
+   * by WINDOW_UPDATE, because SETTINGS cannot change that window.
+   */
   preface(): void {
-    const at = this.#outbox.reserve(CONNECTION_PREFACE.length);
+    const at = this.#reserve(CONNECTION_PREFACE.length);
     for (let index = 0; index < CONNECTION_PREFACE.length; index += 1) {
-      this.#outbox.bytes[at + index] = CONNECTION_PREFACE.charCodeAt(index);
+      this.#slab[at + index] = CONNECTION_PREFACE.charCodeAt(index);
     }
     this.#frame(FrameType.SETTINGS, 0, 0, ownSettings());
     this.windowUpdate(0, CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
   }
 
-  /** HEADERS of a request, and CONTINUATION where one frame does not take them. */
+  /** Writes the HEADERS of a request, with CONTINUATION frames if the peer's SETTINGS_MAX_FRAME_SIZE requires them. */
   headers(
     streamId: number,
     block: Uint8Array,
@@ -53,17 +66,16 @@ export class FrameWriter {
       }
       return;
     }
-    const at = this.#begin(length, FrameType.HEADERS, Flag.END_HEADERS, streamId);
-    const { bytes } = this.#outbox;
-    bytes.set(block, at);
-    writeCallFields(bytes, at + block.length, timeout, metadata);
+    const at = this.#header(length, FrameType.HEADERS, Flag.END_HEADERS, streamId);
+    this.#slab.set(block, at);
+    writeCallFields(this.#slab, at + block.length, timeout, metadata);
   }
 
-  /** One whole gRPC message in one frame. */
+  /** Writes one whole message in one DATA frame. */
   message(streamId: number, message: Uint8Array, endStream: boolean): void {
     const length = MESSAGE_PREFIX_BYTES + message.length;
-    const at = this.#begin(length, FrameType.DATA, endStream ? Flag.END_STREAM : 0, streamId);
-    writeMessage(this.#outbox.bytes, at, message);
+    const at = this.#header(length, FrameType.DATA, endStream ? Flag.END_STREAM : 0, streamId);
+    writeMessage(this.#slab, at, message);
   }
 
   data(streamId: number, payload: Uint8Array, endStream: boolean): void {
@@ -90,38 +102,61 @@ export class FrameWriter {
     this.#words(FrameType.WINDOW_UPDATE, 0, streamId, increment);
   }
 
+  /** The last stream identifier is 0, because a client processes no streams of the peer: push is off. */
   goAway(code: number): void {
-    // No stream of the peer's was ever processed: push is off.
     this.#words(FrameType.GOAWAY, 0, 0, 0, code);
   }
 
-  /** Sends now what waits for the end of the turn. */
+  /** Sends the collected frames now, before the turn of the event loop ends. */
   flush(): void {
-    this.#scheduled = false;
-    if (this.#outbox.length > 0) this.#send(this.#outbox.take());
+    this.#flushScheduled = false;
+    this.#finishSlab();
+    if (this.#full.length === 0) return;
+    const parts = this.#full;
+    this.#full = [];
+    this.#start = this.#end;
+    this.#send(parts);
   }
 
   #frame(type: number, flags: number, streamId: number, payload: Uint8Array): void {
-    const at = this.#begin(payload.length, type, flags, streamId);
-    this.#outbox.bytes.set(payload, at);
+    const at = this.#header(payload.length, type, flags, streamId);
+    this.#slab.set(payload, at);
   }
 
+  /** Writes a frame whose payload is a list of 32-bit numbers. */
   #words(type: number, flags: number, streamId: number, ...words: readonly number[]): void {
-    let at = this.#begin(words.length * 4, type, flags, streamId);
+    let at = this.#header(words.length * 4, type, flags, streamId);
     for (const word of words) {
-      writeUint32(this.#outbox.bytes, at, word);
+      writeUint32(this.#slab, at, word);
       at += 4;
     }
   }
 
-  /** Where the payload goes. */
-  #begin(length: number, type: number, flags: number, streamId: number): number {
-    if (!this.#scheduled) {
-      this.#scheduled = true;
+  /** Writes a frame header. Returns where in the slab the payload goes. */
+  #header(length: number, type: number, flags: number, streamId: number): number {
+    if (!this.#flushScheduled) {
+      this.#flushScheduled = true;
       queueMicrotask(() => this.flush());
     }
-    const at = this.#outbox.reserve(FRAME_HEADER_BYTES + length);
-    writeFrameHeader(this.#outbox.bytes, at, length, type, flags, streamId);
+    const at = this.#reserve(FRAME_HEADER_BYTES + length);
+    writeFrameHeader(this.#slab, at, length, type, flags, streamId);
     return at + FRAME_HEADER_BYTES;
+  }
+
+  /** Makes room in the slab. Returns where the room begins. */
+  #reserve(length: number): number {
+    if (this.#end + length > this.#slab.length) {
+      this.#finishSlab();
+      this.#slab = new Uint8Array(Math.max(SLAB_BYTES, length));
+      this.#start = 0;
+      this.#end = 0;
+    }
+    const at = this.#end;
+    this.#end += length;
+    return at;
+  }
+
+  #finishSlab(): void {
+    if (this.#end > this.#start) this.#full.push(this.#slab.subarray(this.#start, this.#end));
   }
 }

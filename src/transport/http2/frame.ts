@@ -1,15 +1,15 @@
-/** Length, type, flags, stream identifier: RFC 9113, section 4.1. */
+/** Bytes of a frame header: length, type, flags, stream identifier. RFC 9113, section 4.1. */
 export const FRAME_HEADER_BYTES = 9;
-/** SETTINGS_MAX_FRAME_SIZE where it was not changed, and what is taken here: RFC 9113, section 6.5.2. */
+/** The initial SETTINGS_MAX_FRAME_SIZE. This client never raises it. RFC 9113, section 6.5.2. */
 export const DEFAULT_MAX_FRAME_BYTES = 16_384;
-/** A flow-control window never exceeds it: RFC 9113, section 6.9.1. */
+/** The largest flow-control window that the protocol allows. RFC 9113, section 6.9.1. */
 export const MAX_WINDOW_BYTES = 2 ** 31 - 1;
-/** Every window before anything is said about it: RFC 9113, section 6.9.2. */
+/** The initial size of every flow-control window. RFC 9113, section 6.9.2. */
 export const DEFAULT_WINDOW_BYTES = 65_535;
-/** RFC 9113, section 5.1.1. */
+/** The largest stream identifier. RFC 9113, section 5.1.1. */
 export const MAX_STREAM_ID = 2 ** 31 - 1;
 
-/** RFC 9113, section 6. */
+/** Frame types. RFC 9113, section 6. */
 export const FrameType = {
   DATA: 0x0,
   HEADERS: 0x1,
@@ -23,17 +23,67 @@ export const FrameType = {
   CONTINUATION: 0x9,
 } as const;
 
+/** Frame flags. RFC 9113, section 6. */
 export const Flag = {
-  /** Of SETTINGS and PING. */
+  /** On SETTINGS and PING. */
   ACK: 0x1,
-  /** Of DATA and HEADERS. */
+  /** On DATA and HEADERS. */
   END_STREAM: 0x1,
   END_HEADERS: 0x4,
   PADDED: 0x8,
   PRIORITY: 0x20,
 } as const;
 
-/** What a client says first: RFC 9113, section 3.4. */
+/** Error codes of RST_STREAM and GOAWAY. RFC 9113, section 7. */
+export const ErrorCode = {
+  NO_ERROR: 0x0,
+  PROTOCOL_ERROR: 0x1,
+  INTERNAL_ERROR: 0x2,
+  FLOW_CONTROL_ERROR: 0x3,
+  SETTINGS_TIMEOUT: 0x4,
+  STREAM_CLOSED: 0x5,
+  FRAME_SIZE_ERROR: 0x6,
+  REFUSED_STREAM: 0x7,
+  CANCEL: 0x8,
+  COMPRESSION_ERROR: 0x9,
+  CONNECT_ERROR: 0xa,
+  ENHANCE_YOUR_CALM: 0xb,
+  INADEQUATE_SECURITY: 0xc,
+  HTTP_1_1_REQUIRED: 0xd,
+} as const;
+
+export type ErrorCode = (typeof ErrorCode)[keyof typeof ErrorCode];
+
+const ERROR_NAMES: ReadonlyMap<number, string> = new Map(Object.entries(ErrorCode).map(([name, code]) => [code, name]));
+
+/** The name of an error code, or its number in hexadecimal if RFC 9113 does not define it. */
+export function errorCodeName(code: number): string {
+  return ERROR_NAMES.get(code) ?? `0x${code.toString(16)}`;
+}
+
+/** A protocol violation by the peer that ends the whole connection. RFC 9113, section 5.4.1. */
+export class ConnectionError extends Error {
+  override readonly name = 'ConnectionError';
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, problem: string) {
+    super(problem);
+    this.code = code;
+  }
+}
+
+/** A protocol violation by the peer that ends one stream. RFC 9113, section 5.4.2. */
+export class StreamError extends Error {
+  override readonly name = 'StreamError';
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, problem: string) {
+    super(problem);
+    this.code = code;
+  }
+}
+
+/** The first bytes that a client sends. RFC 9113, section 3.4. */
 export const CONNECTION_PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
 
 export function writeFrameHeader(
@@ -69,7 +119,7 @@ export function readUint32(bytes: Uint8Array, at: number): number {
   );
 }
 
-/** Stream identifiers and window sizes: the first bit is reserved, and ignored. */
+/** Reads a stream identifier or a window size. The receiver ignores the first bit, which is reserved. */
 export function readUint31(bytes: Uint8Array, at: number): number {
   return readUint32(bytes, at) & 0x7fff_ffff;
 }

@@ -1,18 +1,33 @@
-import { ConnectionError, ErrorCode, errorCodeName, StreamError } from './error-code.js';
-import type { FrameEvents } from './frame-parser.js';
+import { concatBytes, textOf } from '../../runtime/bytes.js';
+import { ReceiveWindow, type SendFlow } from './flow-control.js';
+import {
+  ConnectionError,
+  ErrorCode,
+  errorCodeName,
+  Flag,
+  FrameType,
+  readUint31,
+  readUint32,
+  StreamError,
+} from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import type { PeerLimits } from './peer-limits.js';
 import type { Pinger } from './pinger.js';
-import { ReceiveWindow } from './receive-window.js';
 import type { RequestHeaders } from './request-headers.js';
-import { ResponseHeaders } from './response-headers.js';
-import { badAnswer } from './response-status.js';
-import type { SendFlow } from './send-flow.js';
+import { badResponse, errorOfReset, ResponseHeaders } from './response.js';
 import { applySettings, CONNECTION_WINDOW_BYTES, MAX_HEADER_LIST_BYTES, type PeerSettings } from './settings.js';
 import type { Http2Stream } from './stream.js';
 import type { StreamTable } from './stream-table.js';
 
-/** What the frames of the peer concern in a connection. */
+/** The longest header block, in its encoded form and over all its frames. etcd sends some hundred bytes. */
+const MAX_BLOCK_BYTES = 65_536;
+/** The most frames of one header block. The longest block fits into five frames. */
+const MAX_BLOCK_FRAMES = 16;
+/** The client shows this much of the text in a GOAWAY. */
+const MAX_DEBUG_BYTES = 200;
+const PRIORITY_BYTES = 5;
+
+/** The parts of a connection that the peer's frames concern. */
 export interface FrameTargets {
   readonly streams: StreamTable;
   readonly settings: PeerSettings;
@@ -21,71 +36,162 @@ export interface FrameTargets {
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
   readonly pinger: Pinger;
-  /** The peer's settings hold from now on. */
-  settled(): void;
-  /** Takes no more streams; those above `lastStreamId` were not processed. */
-  retire(lastStreamId: number, problem: string): void;
+  /** The peer's SETTINGS were applied. */
+  settingsApplied(): void;
+  /** The peer sent GOAWAY. It does not process streams above `lastStreamId`. */
+  goAway(lastStreamId: number, problem: string): void;
 }
 
-/** Does what the frames of the peer say. What breaks a rule of HTTP/2 ends its stream, or throws a ConnectionError. */
-export class PeerFrames implements FrameEvents {
+/** A header block whose CONTINUATION frames have not all arrived. */
+interface PartialBlock {
+  readonly streamId: number;
+  readonly endStream: boolean;
+  readonly parts: Uint8Array[];
+  bytes: number;
+}
+
+/**
+ * Checks the peer's frames and acts on them: RFC 9113, section 6. A protocol violation either ends its stream or throws a
+ * ConnectionError.
+ */
+export class PeerFrames {
   readonly #targets: FrameTargets;
   readonly #window = new ReceiveWindow(CONNECTION_WINDOW_BYTES);
   readonly #responseHeaders = new ResponseHeaders(MAX_HEADER_LIST_BYTES);
+  #block: PartialBlock | undefined;
+  #hasSettings = false;
 
   constructor(targets: FrameTargets) {
     this.#targets = targets;
   }
 
-  data(streamId: number, bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
-    const stream = this.#targets.streams.find(streamId, 'DATA');
-    this.#targets.pinger.judgedAnew();
+  /** @throws ConnectionError on a violation that ends the connection. */
+  frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    if (!this.#hasSettings && (type !== FrameType.SETTINGS || (flags & Flag.ACK) !== 0)) {
+      throw protocolError('the first frame is not SETTINGS: the peer is no HTTP/2 server');
+    }
+    if (this.#block !== undefined && (type !== FrameType.CONTINUATION || streamId !== this.#block.streamId)) {
+      throw protocolError('another frame within a header block');
+    }
+    switch (type) {
+      case FrameType.DATA:
+        return this.#data(flags, streamId, bytes, start, end);
+      case FrameType.HEADERS:
+        return this.#headers(flags, streamId, bytes, start, end);
+      case FrameType.CONTINUATION:
+        return this.#continuation(flags, bytes, start, end);
+      case FrameType.WINDOW_UPDATE:
+        return this.#windowUpdate(streamId, bytes, start, end);
+      case FrameType.PING:
+        return this.#ping(flags, streamId, bytes, start, end);
+      case FrameType.SETTINGS:
+        return this.#settings(flags, streamId, bytes, start, end);
+      case FrameType.RST_STREAM:
+        return this.#rstStream(streamId, bytes, start, end);
+      case FrameType.GOAWAY:
+        return this.#goAway(streamId, bytes, start, end);
+      case FrameType.PRIORITY:
+        requireStream('PRIORITY', streamId);
+        if (end - start === PRIORITY_BYTES) break;
+        return this.#streamError(streamId, ErrorCode.FRAME_SIZE_ERROR, `PRIORITY of ${end - start} bytes, not 5`);
+      case FrameType.PUSH_PROMISE:
+        throw protocolError('PUSH_PROMISE, although push is off');
+    }
+    // PRIORITY has no effect, and section 5.5 tells a receiver to ignore frames of unknown types.
+    this.#targets.limits.useless('ignored');
+  }
+
+  #data(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    requireStream('DATA', streamId);
+    const isPadded = (flags & Flag.PADDED) !== 0;
+    const from = isPadded ? start + 1 : start;
+    const to = isPadded ? end - paddingBytes('DATA', bytes, start, end) : end;
+    const endStream = (flags & Flag.END_STREAM) !== 0;
+    const { streams, pinger, limits, writer } = this.#targets;
+    const stream = streams.find(streamId, 'DATA');
+    pinger.receivedHeadersOrData();
+    // Padding counts against the windows, too.
+    const frameBytes = end - start;
     if (!this.#window.receive(frameBytes)) {
       throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the connection allows');
     }
     const increment = this.#window.consume(frameBytes);
-    if (increment > 0) this.#targets.writer.windowUpdate(0, increment);
-    this.#targets.limits.data(start === end && !endStream);
+    if (increment > 0) writer.windowUpdate(0, increment);
+    limits.data(from === to && !endStream);
     if (stream === undefined) return;
-    if (start < end) this.#targets.limits.received();
+    if (from < to) limits.received();
     try {
-      stream.data(bytes, start, end, frameBytes, endStream);
+      stream.data(bytes, from, to, frameBytes, endStream);
     } catch (error) {
-      this.#endStream(stream, error);
+      endStreamOn(error, stream);
     }
   }
 
-  headers(streamId: number, bytes: Uint8Array, start: number, end: number, endStream: boolean): void {
+  #headers(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    requireStream('HEADERS', streamId);
+    let from = start;
+    let to = end;
+    if ((flags & Flag.PADDED) !== 0) {
+      to = end - paddingBytes('HEADERS', bytes, start, end);
+      from += 1;
+    }
+    if ((flags & Flag.PRIORITY) !== 0) from += PRIORITY_BYTES;
+    if (from > to) throw frameSizeError('HEADERS too short for its flags');
+    const endStream = (flags & Flag.END_STREAM) !== 0;
+    if ((flags & Flag.END_HEADERS) !== 0) return this.#headerBlock(streamId, bytes, from, to, endStream);
+    this.#block = { streamId, endStream, parts: [bytes.slice(from, to)], bytes: to - from };
+  }
+
+  #continuation(flags: number, bytes: Uint8Array, start: number, end: number): void {
+    const block = this.#block;
+    if (block === undefined) throw protocolError('CONTINUATION without HEADERS');
+    block.parts.push(bytes.slice(start, end));
+    block.bytes += end - start;
+    if (block.bytes > MAX_BLOCK_BYTES || block.parts.length > MAX_BLOCK_FRAMES) {
+      throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'a header block that is too long');
+    }
+    if ((flags & Flag.END_HEADERS) === 0) return;
+    this.#block = undefined;
+    this.#headerBlock(block.streamId, concatBytes(...block.parts), 0, block.bytes, block.endStream);
+  }
+
+  #headerBlock(streamId: number, bytes: Uint8Array, start: number, end: number, endStream: boolean): void {
     const stream = this.#targets.streams.find(streamId, 'HEADERS');
-    this.#targets.pinger.judgedAnew();
-    // Also where nobody wants them: they change the decoder's table.
+    this.#targets.pinger.receivedHeadersOrData();
+    // The decoder reads a block for a closed stream, too, because the block may change the dynamic table.
     const fields = this.#responseHeaders.read(bytes, start, end);
     if (stream === undefined) return this.#targets.limits.lateHeaders(end - start);
     try {
       stream.headers(fields, endStream);
     } catch (error) {
-      this.#endStream(stream, error);
+      endStreamOn(error, stream);
     }
   }
 
-  rstStream(streamId: number, code: number): void {
+  #rstStream(streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    requireStream('RST_STREAM', streamId);
+    requireLength('RST_STREAM', end - start, 4);
     const stream = this.#targets.streams.find(streamId, 'RST_STREAM');
     if (stream === undefined) this.#targets.limits.useless('RST_STREAM');
-    else stream.reset(code);
+    else stream.closedByPeer(errorOfReset(readUint32(bytes, start), stream.head));
   }
 
-  settings(bytes: Uint8Array, start: number, end: number): void {
-    this.#targets.limits.asked();
-    const before = this.#targets.settings.initialWindowBytes;
-    applySettings(this.#targets.settings, bytes, start, end, (tableBytes) =>
-      this.#targets.requestHeaders.resizeTable(tableBytes),
-    );
-    const growth = this.#targets.settings.initialWindowBytes - before;
-    // Ahead of any data that the change lets through: the peer counts with its old values up to here.
-    this.#targets.writer.settingsAck();
-    // Section 6.9.2: the change holds for the streams there are, too.
-    if (growth !== 0) this.#targets.limits.windowsChanged(this.#targets.streams.size);
-    for (const stream of growth === 0 ? [] : this.#targets.streams.all()) {
+  #settings(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    const { streams, settings, limits, requestHeaders, writer } = this.#targets;
+    requireConnection('SETTINGS', streamId);
+    if ((flags & Flag.ACK) !== 0) {
+      requireLength('SETTINGS with ACK', end - start, 0);
+      return limits.useless('ignored');
+    }
+    limits.mustAnswer();
+    const before = settings.initialWindowBytes;
+    applySettings(settings, bytes, start, end, (tableBytes) => requestHeaders.resizeTable(tableBytes));
+    const growth = settings.initialWindowBytes - before;
+    // The ACK precedes any data that the new windows allow, because the peer counts with the old ones until then.
+    writer.settingsAck();
+    // Section 6.9.2: the change also applies to the windows of open streams.
+    if (growth !== 0) limits.windowsChanged(streams.size);
+    for (const stream of growth === 0 ? [] : streams.all()) {
       try {
         stream.growWindow(growth);
       } catch (error) {
@@ -93,50 +199,87 @@ export class PeerFrames implements FrameEvents {
         throw new ConnectionError(error.code, error.message);
       }
     }
-    this.#targets.settled();
+    this.#targets.settingsApplied();
+    this.#hasSettings = true;
   }
 
-  ping(first: number, second: number): void {
-    this.#targets.limits.asked();
-    this.#targets.writer.pingAck(first, second);
+  #ping(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    const { limits, writer, pinger } = this.#targets;
+    requireConnection('PING', streamId);
+    requireLength('PING', end - start, 8);
+    const second = readUint32(bytes, start + 4);
+    if ((flags & Flag.ACK) !== 0) {
+      limits.useless('PING with ACK');
+      return pinger.acknowledged(second);
+    }
+    limits.mustAnswer();
+    writer.pingAck(readUint32(bytes, start), second);
   }
 
-  pingAck(_first: number, second: number): void {
-    this.#targets.limits.useless('PING with ACK');
-    this.#targets.pinger.acknowledged(second);
-  }
-
-  goAway(lastStreamId: number, code: number, debug: string): void {
+  #goAway(streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    requireConnection('GOAWAY', streamId);
+    if (end - start < 8) throw frameSizeError(`GOAWAY of ${end - start} bytes`);
     this.#targets.limits.goAway();
-    const said = debug === '' ? '' : ` (${debug})`;
-    this.#targets.retire(lastStreamId, `the peer ends the connection: GOAWAY, ${errorCodeName(code)}${said}`);
+    const debug = textOf(bytes.subarray(start + 8, Math.min(end, start + 8 + MAX_DEBUG_BYTES)));
+    const suffix = debug === '' ? '' : ` (${debug.replace(/[^\x20-\x7e]/g, '?')})`;
+    const problem = `the peer ends the connection with GOAWAY, ${errorCodeName(readUint32(bytes, start + 4))}${suffix}`;
+    this.#targets.goAway(readUint31(bytes, start), problem);
   }
 
-  windowUpdate(streamId: number, increment: number): void {
+  #windowUpdate(streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    requireLength('WINDOW_UPDATE', end - start, 4);
+    const increment = readUint31(bytes, start);
+    if (increment === 0) {
+      if (streamId === 0) throw protocolError('WINDOW_UPDATE by 0');
+      return this.#streamError(streamId, ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE by 0');
+    }
     this.#targets.limits.useless('WINDOW_UPDATE');
     if (streamId === 0) return this.#targets.flow.grow(increment);
     const stream = this.#targets.streams.find(streamId, 'WINDOW_UPDATE');
     try {
       stream?.growWindow(increment);
     } catch (error) {
-      this.#endStream(stream as Http2Stream, error);
+      endStreamOn(error, stream as Http2Stream);
     }
   }
 
-  ignored(): void {
-    this.#targets.limits.useless('ignored');
+  #streamError(streamId: number, code: ErrorCode, problem: string): void {
+    const stream = this.#targets.streams.find(streamId, 'a malformed frame');
+    if (stream !== undefined) endStreamOn(new StreamError(code, problem), stream);
   }
+}
 
-  streamError(streamId: number, error: StreamError): void {
-    const stream = this.#targets.streams.find(streamId, 'a wrong frame');
-    if (stream !== undefined) this.#endStream(stream, error);
-  }
+/** Resets the stream if the error is a StreamError. Otherwise throws the error again. */
+function endStreamOn(error: unknown, stream: Http2Stream): void {
+  if (!(error instanceof StreamError)) throw error;
+  const problem = `the peer broke a rule of HTTP/2: ${error.message}`;
+  stream.fail(badResponse(problem, 'ProtocolError', stream.head), error.code);
+}
 
-  #endStream(stream: Http2Stream, error: unknown): void {
-    if (!(error instanceof StreamError)) throw error;
-    stream.fail(
-      badAnswer(`the peer broke a rule of HTTP/2: ${error.message}`, 'ProtocolError', stream.head),
-      error.code,
-    );
-  }
+/** The length of the padding at the end of a padded frame: section 6.1. */
+function paddingBytes(name: string, bytes: Uint8Array, start: number, end: number): number {
+  if (end === start) throw frameSizeError(`padded ${name} without the length of the padding`);
+  const length = bytes[start] as number;
+  if (length >= end - start) throw protocolError(`${name} with more padding than payload`);
+  return length;
+}
+
+function requireStream(name: string, streamId: number): void {
+  if (streamId === 0) throw protocolError(`${name} on stream 0`);
+}
+
+function requireConnection(name: string, streamId: number): void {
+  if (streamId !== 0) throw protocolError(`${name} on stream ${streamId}`);
+}
+
+function requireLength(name: string, length: number, allowed: number): void {
+  if (length !== allowed) throw frameSizeError(`${name} of ${length} bytes, not ${allowed}`);
+}
+
+function protocolError(problem: string): ConnectionError {
+  return new ConnectionError(ErrorCode.PROTOCOL_ERROR, problem);
+}
+
+function frameSizeError(problem: string): ConnectionError {
+  return new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, problem);
 }

@@ -1,48 +1,50 @@
 import { monotonicMs } from '../../runtime/timers.js';
-import { ConnectionError, ErrorCode } from './error-code.js';
+import { ConnectionError, ErrorCode } from './frame.js';
 
-/** Answers to SETTINGS and PING that a peer may ask for without reading any. */
+/** Unsent answers to SETTINGS and PING that the client holds for a peer that does not read them. */
 const MAX_BACKLOG_BYTES = 1_048_576;
-/** Empty frames in a row, which cost work and bring nothing. */
+/** Empty DATA frames in a row. They cost work and carry nothing. */
 const MAX_EMPTY_FRAMES = 1_000;
-
-/** A peer that shuts down gracefully sends two; each is told to every stream. */
+/** A peer that shuts down gracefully sends two GOAWAY frames. The client passes each of them on to every stream. */
 const MAX_GOAWAYS = 10;
 
 /**
- * Frames that bring no call further are counted in units of about one small frame, a microsecond of work. A peer has this
- * many units to begin with, and once they are used up at most as many again for the time that has passed. Honest peers
- * come nowhere near: grpc-go, nginx, HAProxy, Envoy and node:http2 send WINDOW_UPDATE at most twice for each DATA frame
- * that they read, which `useful` makes up for; grpc-go changes its initial window some ten times while it estimates the
- * bandwidth, and the others never; none of them sends PRIORITY, frames of unknown types, or answers that nobody asked
- * for, but for a few.
+ * A useless frame is one that advances no call. The client counts such frames in units of about one small frame, which is
+ * a microsecond of work. A connection starts with this many units. When they are used up, it gets back a number of units
+ * for the time that has passed, at most this many. A well-behaved peer never comes near the limit: grpc-go, nginx, HAProxy,
+ * Envoy and node:http2 send WINDOW_UPDATE at most twice for each DATA frame that they read, and the units that a DATA
+ * frame adds cover that. grpc-go changes its initial window some ten times while it estimates the bandwidth, and the others
+ * never do. None of them sends PRIORITY or frames of unknown types, or more than a few unsolicited acknowledgements.
  */
-const MAX_USELESS = 50_000;
-/** What a peer gets back by time: a rate that costs a thousandth of a processor. */
-const USELESS_PER_SECOND = 1_000;
-/** A change of SETTINGS_INITIAL_WINDOW_SIZE touches each open stream; so many of them cost as much as a small frame. */
+const MAX_USELESS_UNITS = 50_000;
+/** The units that a connection gets back per second. They cost a thousandth of a processor. */
+const UNITS_PER_SECOND = 1_000;
+/** A change of SETTINGS_INITIAL_WINDOW_SIZE updates every open stream. This many updates cost as much as a small frame. */
 const STREAMS_PER_UNIT = 16;
-/** A header block is decoded even if its stream is closed; so many bytes of it cost as much as a small frame. */
+/** The client decodes a header block even if its stream is closed. This many bytes cost as much as a small frame. */
 const BLOCK_BYTES_PER_UNIT = 256;
-/** What a new stream makes up for: its WINDOW_UPDATEs, and frames of its answer that come late. */
+/** The units that a new stream adds. They cover its WINDOW_UPDATE frames, and late frames of its response. */
 const UNITS_PER_STREAM = 8;
-/** A peer may send WINDOW_UPDATEs for each frame of data, so many bytes of which make up for one. */
+/** Every time this many bytes of data are sent, the connection gets a unit, because the peer may send WINDOW_UPDATE. */
 const SENT_BYTES_PER_UNIT = 256;
-/** A message, or a part of one, is what all this is for. */
+/** The units that a received DATA frame adds, because it carries a message or a part of one. */
 const UNITS_PER_DATA = 4;
-/** The peer had begun to answer what is reset here: many calls that time out together are no fault of the peer. */
-const MAX_AFTER_RESETS = 1_000_000;
+/**
+ * The limit of the units that resets by this client add. It is higher, because the peer may have begun to answer the calls:
+ * if many calls time out together, that is not the peer's fault.
+ */
+const MAX_UNITS_AFTER_RESETS = 1_000_000;
 
-/** What a peer may not have of this side: memory and work for nothing. */
+/** Limits the memory and the work that a peer can cost this client without advancing a call. */
 export class PeerLimits {
   #backlogBytes = 0;
   #emptyFrames = 0;
   #goAways = 0;
-  #useless = MAX_USELESS;
-  /** When units were given back by time, on the monotonic clock. */
-  #givenBackAt = monotonicMs();
+  #uselessUnits = MAX_USELESS_UNITS;
+  /** When the connection last got units back for time, on the monotonic clock. */
+  #refilledAt = monotonicMs();
 
-  /** Bytes were given to a byte stream that is slow to take them. */
+  /** The client wrote to a byte stream that has a long backlog. */
   wroteCongested(bytes: number): void {
     this.#backlogBytes += bytes;
   }
@@ -51,72 +53,73 @@ export class PeerLimits {
     this.#backlogBytes = 0;
   }
 
-  /** The peer asks for an answer. @throws ConnectionError */
-  asked(): void {
-    if (this.#backlogBytes > MAX_BACKLOG_BYTES) throw calm('it asks for more answers than it reads');
+  /** The peer sent a frame that the client must answer. @throws ConnectionError */
+  mustAnswer(): void {
+    if (this.#backlogBytes > MAX_BACKLOG_BYTES) throw tooMuch('the peer requests more answers than it reads');
   }
 
   /** The peer sent DATA. @throws ConnectionError */
   data(empty: boolean): void {
     this.#emptyFrames = empty ? this.#emptyFrames + 1 : 0;
-    if (this.#emptyFrames > MAX_EMPTY_FRAMES) throw calm('empty DATA frames without end');
+    if (this.#emptyFrames > MAX_EMPTY_FRAMES) throw tooMuch('too many empty DATA frames');
   }
 
-  /** A stream was opened. */
+  /** The client opened a stream. */
   opened(): void {
-    this.#useful(UNITS_PER_STREAM);
+    this.#add(UNITS_PER_STREAM);
   }
 
-  /** So many bytes of data were sent. */
+  /** The client sent data. */
   sent(bytes: number): void {
-    this.#useful(bytes / SENT_BYTES_PER_UNIT);
+    this.#add(bytes / SENT_BYTES_PER_UNIT);
   }
 
-  /** Data of an open stream came. */
+  /** Data of an open stream arrived. */
   received(): void {
-    this.#useful(UNITS_PER_DATA);
+    this.#add(UNITS_PER_DATA);
   }
 
-  /** A stream was reset from this side: frames for it may be on their way. */
+  /** The client reset a stream. The peer may have sent frames for it already. */
   reset(): void {
-    this.#useless = Math.min(Math.max(this.#useless, MAX_AFTER_RESETS), this.#useless + UNITS_PER_STREAM);
+    const most = Math.max(this.#uselessUnits, MAX_UNITS_AFTER_RESETS);
+    this.#uselessUnits = Math.min(most, this.#uselessUnits + UNITS_PER_STREAM);
   }
 
-  /** A change of the initial window was applied to this many open streams. @throws ConnectionError */
+  /** A change of the initial window was applied to open streams. @throws ConnectionError */
   windowsChanged(streams: number): void {
-    this.#spend(1 + streams / STREAMS_PER_UNIT, 'SETTINGS that change its windows without end');
+    this.#spend(1 + streams / STREAMS_PER_UNIT, 'too many SETTINGS that change the initial window');
   }
 
   /** The peer sent HEADERS on a closed stream. @throws ConnectionError */
   lateHeaders(bytes: number): void {
-    this.#spend(1 + bytes / BLOCK_BYTES_PER_UNIT, 'HEADERS on closed streams without end');
+    this.#spend(1 + bytes / BLOCK_BYTES_PER_UNIT, 'too many HEADERS on closed streams');
   }
 
-  /** The peer sent a frame that brings no call further by itself. @throws ConnectionError */
+  /** The peer sent a frame that by itself advances no call. @throws ConnectionError */
   useless(frame: string): void {
-    this.#spend(1, `${frame} frames without end`);
+    this.#spend(1, `too many ${frame} frames`);
   }
 
-  /** @throws ConnectionError */
+  /** The peer sent GOAWAY. @throws ConnectionError */
   goAway(): void {
     this.#goAways += 1;
-    if (this.#goAways > MAX_GOAWAYS) throw calm('GOAWAY without end');
+    if (this.#goAways > MAX_GOAWAYS) throw tooMuch('too many GOAWAY frames');
   }
 
-  #useful(units: number): void {
-    if (this.#useless < MAX_USELESS) this.#useless += units;
+  #add(units: number): void {
+    if (this.#uselessUnits < MAX_USELESS_UNITS) this.#uselessUnits += units;
   }
 
   #spend(units: number, problem: string): void {
-    this.#useless -= units;
-    if (this.#useless >= 0) return;
+    this.#uselessUnits -= units;
+    if (this.#uselessUnits >= 0) return;
     const now = monotonicMs();
-    this.#useless += Math.min(MAX_USELESS, ((now - this.#givenBackAt) / 1_000) * USELESS_PER_SECOND);
-    this.#givenBackAt = now;
-    if (this.#useless < 0) throw calm(problem);
+    this.#uselessUnits += Math.min(MAX_USELESS_UNITS, ((now - this.#refilledAt) / 1_000) * UNITS_PER_SECOND);
+    this.#refilledAt = now;
+    if (this.#uselessUnits < 0) throw tooMuch(problem);
   }
 }
 
-function calm(problem: string): ConnectionError {
+function tooMuch(problem: string): ConnectionError {
   return new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, problem);
 }

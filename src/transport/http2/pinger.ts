@@ -1,73 +1,76 @@
 import { after, monotonicMs } from '../../runtime/timers.js';
 
-/** A peer that has left a request without any byte for this long is probed. */
+/** The pinger sends a probe once the peer has left a request without any byte for this long. */
 const SILENCE_MS = 1_000;
-/** A probe without any byte after it for this long lets new calls go elsewhere. */
-const DOUBT_MS = 1_000;
-/** After a blocked event loop the answer may have arrived and not been read yet. */
+/** The pinger suspects the peer once it has left a probe without any byte for this long. */
+const SUSPECT_MS = 1_000;
+/** Additional time in which an event loop that was blocked reads an answer that has already arrived. */
 const GRACE_MS = 50;
 /**
- * The answer to a probe waits behind all data that the peer queued before it, for seconds on a slow link. Bytes that
- * arrive extend the wait, up to this multiple of the timeout: they do not prove that the peer still receives anything.
+ * The answer to a probe waits behind all data that the peer queued before it, for seconds on a slow link. Arriving bytes
+ * therefore extend the wait, up to this multiple of the timeout. The limit exists because those bytes do not prove that
+ * the peer still receives anything.
  */
 const MAX_TIMEOUTS = 3;
 /**
- * Probes sent on purpose sooner than the server allows. grpc-go closes the connection at the third; this leaves one for
- * a probe that the network delivers late.
+ * The number of probes in a row that the pinger may send sooner than the server allows. grpc-go closes the connection at
+ * the third strike. This leaves one strike for a probe that the network delivers late.
  */
 const MAX_STRIKES = 1;
 
 export interface PingerOptions {
   readonly intervalMs: number;
   readonly timeoutMs: number;
+  /** Sends a PING frame. */
   readonly ping: (opaque: number) => void;
-  /** Whether a call is open that waits for its one answer. Asked at most once a second. */
+  /** Returns whether a unary call is open, which waits for its response. Called at most once a second. */
   readonly awaiting: () => boolean;
-  /** The peer is probably gone: new calls should not go there. Called once. */
-  readonly doubted: () => void;
-  /** The answer to the last probe has come. */
+  /** The peer is probably gone, and new calls should go elsewhere. Called at most once. */
+  readonly suspected: () => void;
+  /** The peer has answered the last probe. */
   readonly answered: () => void;
-  /** No answer came in time: the connection leads nowhere. */
+  /** The peer did not answer in time: the connection is dead. */
   readonly lost: () => void;
 }
 
 /**
- * Finds out whether the peer is still there. It probes a connection with open streams in an interval, and also when a
- * request has gone without any byte of the peer for a second.
+ * Detects a peer that no longer answers. The pinger probes a connection with open streams at an interval. It also sends a
+ * probe when the peer has left a request without any byte for a second.
  *
  * etcd limits pings by the rule of grpc-go (`handlePing` in internal/transport/http2_server.go; etcd sets MinTime to 5 s
  * and PermitWithoutStream to false): a ping that arrives sooner than MinTime after the one before, or sooner than 2 h
- * after it while no stream is open, is a strike. The third strike ends the connection with GOAWAY, too_many_pings. The
- * first ping after the server has written HEADERS or DATA is not judged, and sets the strikes to 0. Therefore:
+ * after it while no stream is open, is a strike. The third strike ends the connection with GOAWAY, too_many_pings. When
+ * the server writes HEADERS or DATA, it resets the strikes to 0 and does not judge the next ping. Therefore:
  *
  * - The pinger probes only while a stream is open.
  * - It measures the interval from the answer to the previous probe, because the server received that probe before.
  * - It probes sooner only if HEADERS or DATA arrived after that answer, or else at most `MAX_STRIKES` times in a row.
  *
- * Its timers keep no process alive: streams do that.
+ * Its timers do not keep the process alive. Open streams do.
  */
 export class Pinger {
   readonly #options: PingerOptions;
   #busy = false;
+  /** The number of probes so far, which identifies the last one. */
   #count = 0;
+  /** The probe that the peer has not answered yet. */
   #awaited: number | undefined;
-  /** Times are on the monotonic clock. When the last probe was sent. */
+  /** When the pinger sent the last probe. All times are on the monotonic clock. */
   #probedAt = Number.NEGATIVE_INFINITY;
-  /** When the answer to the last probe came. */
+  /** When the answer to the last probe arrived. */
   #answeredAt = Number.NEGATIVE_INFINITY;
-  /** When bytes were read last. */
-  #heardAt = Number.NEGATIVE_INFINITY;
-  /** When the first request since then was sent; only valid while `#unheard`. */
+  /** When bytes last arrived. */
+  #receivedAt = Number.NEGATIVE_INFINITY;
+  /** When the first request after those bytes was sent. Valid only while `#unanswered` is true. */
   #sentAt = 0;
-  /** A request was sent, and no byte has been read since. */
-  #unheard = false;
-  /** HEADERS or DATA of the peer came after the answer to the last probe. */
-  #judgedAnew = false;
+  /** A request was sent, and no byte has arrived since. */
+  #unanswered = false;
+  /** HEADERS or DATA arrived after the answer to the last probe: the server has reset its strikes. */
+  #strikesReset = false;
   #strikes = 0;
-  /** When the peer was taken to be gone. */
-  #doubtedAt: number | undefined;
+  #suspectedAt: number | undefined;
   #stopped = false;
-  /** For the next probe of the interval, or for the answer to the last probe. */
+  /** Stops the timer of the next probe, or of the answer to the last probe. */
   #stopTimer: (() => void) | undefined;
   #stopSilenceTimer: (() => void) | undefined;
 
@@ -75,69 +78,68 @@ export class Pinger {
     this.#options = options;
   }
 
-  /** Whether streams are open. */
+  /** Tells the pinger whether streams are open. */
   busy(busy: boolean): void {
     this.#busy = busy;
-    if (!busy || this.#stopTimer !== undefined) return;
-    // Not earlier than that after becoming busy: so the peer's bound holds over pauses, too.
-    this.#armInterval();
+    // The first probe follows one whole interval after this, so that pauses do not shorten the interval.
+    if (busy && this.#stopTimer === undefined) this.#armInterval();
   }
 
-  /** HEADERS or DATA were sent: the peer owes a byte for them. */
+  /** The client sent HEADERS or DATA, which the peer has to answer with some byte. */
   sent(): void {
-    if (this.#unheard) return;
-    this.#unheard = true;
+    if (this.#unanswered) return;
+    this.#unanswered = true;
     this.#sentAt = monotonicMs();
     if (this.#stopSilenceTimer === undefined) this.#armSilence(SILENCE_MS);
   }
 
-  /** Bytes were read. */
-  heard(): void {
-    this.#unheard = false;
-    this.#heardAt = monotonicMs();
+  /** Bytes arrived. */
+  received(): void {
+    this.#unanswered = false;
+    this.#receivedAt = monotonicMs();
   }
 
-  /** The peer sent HEADERS or DATA. */
-  judgedAnew(): void {
-    this.#judgedAnew = true;
+  /** HEADERS or DATA arrived. */
+  receivedHeadersOrData(): void {
+    this.#strikesReset = true;
   }
 
   /**
-   * A call that was opened at `openedAt` times out, and its stream is still open. If nothing has been read since, that is
-   * evidence: it is followed by a probe, or, where etcd allows none, by doubt once the silence is as long as in the case
-   * with a probe.
+   * A call that was opened at `openedAt` times out, and its stream is still open. If no byte has arrived since then, this is
+   * evidence of a dead peer, and the pinger sends a probe. If etcd's limit does not allow a probe, the pinger suspects the
+   * peer as soon as the silence is as long as it would be with a probe.
    */
   expired(openedAt: number): void {
-    if (this.#heardAt > openedAt || this.#awaited !== undefined || !this.#isOn) return;
+    if (this.#receivedAt > openedAt || this.#awaited !== undefined || !this.#isOn) return;
     const now = monotonicMs();
     if (this.#mayProbe(now)) return this.#probe();
-    if (!this.#unheard || now - this.#sentAt < SILENCE_MS + DOUBT_MS) return;
+    if (!this.#unanswered || now - this.#sentAt < SILENCE_MS + SUSPECT_MS) return;
     const judge = (): void => {
-      if (this.#heardAt < now) this.#doubt();
+      if (this.#receivedAt < now) this.#suspect();
     };
     after(GRACE_MS, judge, 'background');
   }
 
-  /** Only the answer to the last probe counts. */
+  /** The peer answered a PING. Only the answer to the last probe counts. */
   acknowledged(opaque: number): void {
     if (opaque !== this.#awaited) return;
     this.#awaited = undefined;
     this.#answeredAt = monotonicMs();
-    this.#judgedAnew = false;
+    this.#strikesReset = false;
     this.#stopTimer?.();
     this.#stopTimer = undefined;
     this.busy(this.#busy);
     this.#options.answered();
   }
 
-  /** A probe waits for its answer. */
+  /** Whether the peer has left a probe without an answer so far. */
   get probing(): boolean {
     return this.#awaited !== undefined;
   }
 
-  /** The peer is probably gone, and nothing has been read since. */
-  get doubtful(): boolean {
-    return this.#doubtedAt !== undefined && this.#heardAt <= this.#doubtedAt;
+  /** Whether the peer is probably gone: the pinger suspects it, and no byte has arrived since. */
+  get suspect(): boolean {
+    return this.#suspectedAt !== undefined && this.#receivedAt <= this.#suspectedAt;
   }
 
   stop(): void {
@@ -146,14 +148,14 @@ export class Pinger {
     this.#stopSilenceTimer?.();
   }
 
-  /** Without a limit for the answer a probe proves nothing. */
+  /** Without a timeout for the answer, a probe would prove nothing. */
   get #isOn(): boolean {
     return this.#options.timeoutMs < Number.POSITIVE_INFINITY && !this.#stopped;
   }
 
-  /** Whether a probe before its interval is over breaks none of the server's limits. */
+  /** Whether the server allows a probe before the interval has passed. */
   #mayProbe(now: number): boolean {
-    return this.#judgedAnew || this.#strikes < MAX_STRIKES || now - this.#answeredAt >= this.#options.intervalMs;
+    return this.#strikesReset || this.#strikes < MAX_STRIKES || now - this.#answeredAt >= this.#options.intervalMs;
   }
 
   #armInterval(): void {
@@ -171,19 +173,19 @@ export class Pinger {
     this.#stopSilenceTimer = after(delayMs, look, 'background');
   }
 
-  /** The next request arms the timer again where this does not. */
+  /** Sends a probe if the peer is silent. Otherwise it arms the timer again, or leaves that to the next request. */
   #lookForSilence(): void {
     if (!this.#busy || this.#awaited !== undefined) return;
-    if (!this.#unheard && !this.#options.awaiting()) return;
+    if (!this.#unanswered && !this.#options.awaiting()) return;
     const now = monotonicMs();
-    const silentMs = now - (this.#unheard ? this.#sentAt : this.#heardAt);
+    const silentMs = now - (this.#unanswered ? this.#sentAt : this.#receivedAt);
     if (silentMs < SILENCE_MS) this.#armSilence(SILENCE_MS - silentMs);
     else if (this.#mayProbe(now)) this.#probe();
   }
 
   #probe(): void {
     const now = monotonicMs();
-    if (this.#judgedAnew) this.#strikes = 0;
+    if (this.#strikesReset) this.#strikes = 0;
     else if (now - this.#answeredAt < this.#options.intervalMs) this.#strikes += 1;
     this.#count += 1;
     this.#awaited = this.#count;
@@ -194,26 +196,26 @@ export class Pinger {
 
   #armJudgement(now: number): void {
     const { timeoutMs } = this.#options;
-    const quietSince = Math.max(this.#probedAt, this.#heardAt);
+    const quietSince = Math.max(this.#probedAt, this.#receivedAt);
     const lostAt = Math.min(quietSince + timeoutMs, this.#probedAt + MAX_TIMEOUTS * timeoutMs);
-    const due = this.#doubtedAt !== undefined ? lostAt : Math.min(lostAt, quietSince + DOUBT_MS);
-    // The grace comes after the timer, so that bytes which wait behind a blocked event loop are read in between.
+    const due = this.#suspectedAt !== undefined ? lostAt : Math.min(lostAt, quietSince + SUSPECT_MS);
+    // The grace is a second timer, so that a blocked event loop reads the bytes that wait before the pinger judges.
     this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge()));
   }
 
   #judge(): void {
     const { timeoutMs } = this.#options;
     const now = monotonicMs();
-    const quietMs = now - Math.max(this.#probedAt, this.#heardAt);
+    const quietMs = now - Math.max(this.#probedAt, this.#receivedAt);
     if (quietMs >= timeoutMs || now - this.#probedAt >= MAX_TIMEOUTS * timeoutMs) return this.#options.lost();
-    if (quietMs >= DOUBT_MS) this.#doubt();
+    if (quietMs >= SUSPECT_MS) this.#suspect();
     if (!this.#stopped) this.#armJudgement(now);
   }
 
-  #doubt(): void {
-    if (this.#doubtedAt !== undefined || this.#stopped) return;
-    this.#doubtedAt = monotonicMs();
-    this.#options.doubted();
+  #suspect(): void {
+    if (this.#suspectedAt !== undefined || this.#stopped) return;
+    this.#suspectedAt = monotonicMs();
+    this.#options.suspected();
   }
 
   #arm(delayMs: number, action: () => void): void {

@@ -1,12 +1,11 @@
 import type { Metadata } from '../transport.js';
-import { entryBytes } from './hpack/dynamic-table.js';
 import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from './hpack/encoder.js';
-import type { HeaderField } from './hpack/static-table.js';
+import { entryBytes, type HeaderField } from './hpack/tables.js';
 
 const TIMEOUT_HEADER = 'grpc-timeout';
-/** gRPC allows eight digits of each unit. */
-const MAX_TIMEOUT_DIGITS = 99_999_999;
-/** gRPC's units of a timeout in milliseconds, finest first: milliseconds, seconds, minutes, hours. */
+/** gRPC allows eight digits. */
+const MAX_TIMEOUT = 99_999_999;
+/** The units of `grpc-timeout`, finest first: milliseconds, seconds, minutes, hours. */
 const TIMEOUT_UNITS: readonly (readonly [unit: string, ms: number])[] = [
   ['m', 1],
   ['S', 1_000],
@@ -15,13 +14,14 @@ const TIMEOUT_UNITS: readonly (readonly [unit: string, ms: number])[] = [
 ];
 
 interface Block {
+  /** The encoder's version for which the block is valid. */
   readonly version: number;
   readonly bytes: Uint8Array;
-  /** As SETTINGS_MAX_HEADER_LIST_SIZE counts. */
+  /** Counts against SETTINGS_MAX_HEADER_LIST_SIZE. */
   readonly listBytes: number;
 }
 
-/** The header blocks of requests, by method: https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html */
+/** Encodes the headers of requests. https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html */
 export class RequestHeaders {
   readonly #encoder = new HpackEncoder();
   readonly #blocks = new Map<string, Block>();
@@ -37,10 +37,13 @@ export class RequestHeaders {
     this.#encoder.resize(bytes);
   }
 
-  /** What is the same for every call of the method. It must be sent: the peer's table goes with it. */
+  /**
+   * The encoded fields that are the same for every call of the method. The caller must send the block, because the peer's
+   * dynamic table has to change along with the encoder's.
+   */
   block(path: string): Uint8Array {
-    const known = this.#blocks.get(path);
-    if (known !== undefined && known.version === this.#encoder.version) return known.bytes;
+    const cached = this.#blocks.get(path);
+    if (cached !== undefined && cached.version === this.#encoder.version) return cached.bytes;
     const { version } = this.#encoder;
     const fields = this.#fields(path);
     const bytes = this.#encoder.encode(fields);
@@ -48,7 +51,7 @@ export class RequestHeaders {
     return bytes;
   }
 
-  /** How large the list of fields is, as SETTINGS_MAX_HEADER_LIST_SIZE counts. */
+  /** The size of all fields of a request, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
   listBytes(path: string, timeout: string, metadata: Metadata | undefined): number {
     let bytes = this.#blocks.get(path)?.listBytes ?? listBytesOf(this.#fields(path));
     if (timeout !== '') bytes += entryBytes([TIMEOUT_HEADER, timeout]);
@@ -69,31 +72,25 @@ export class RequestHeaders {
   }
 }
 
-/** Bytes that `writeCallFields` takes. */
+/** The number of bytes that `writeCallFields` writes. */
 export function callFieldsBytes(timeout: string, metadata: Metadata | undefined): number {
   let bytes = timeout === '' ? 0 : neverIndexedBytes(TIMEOUT_HEADER, timeout);
   for (const name in metadata) bytes += neverIndexedBytes(name, metadata[name] as string);
   return bytes;
 }
 
-/** What belongs to one call: its time limit and its metadata, a token among it. */
-export function writeCallFields(
-  bytes: Uint8Array,
-  at: number,
-  timeout: string,
-  metadata: Metadata | undefined,
-): number {
+/** Writes the fields of a single call: its timeout and its metadata, which may contain a token. */
+export function writeCallFields(bytes: Uint8Array, at: number, timeout: string, metadata: Metadata | undefined): void {
   let end = timeout === '' ? at : writeNeverIndexed(bytes, at, TIMEOUT_HEADER, timeout);
   for (const name in metadata) end = writeNeverIndexed(bytes, end, name, metadata[name] as string);
-  return end;
 }
 
-/** The time limit as gRPC writes it, rounded up; empty for none. */
+/** The value of `grpc-timeout`, rounded up. Empty for a call without a deadline, which sends no such header. */
 export function grpcTimeout(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return '';
   for (const [unit, unitMs] of TIMEOUT_UNITS) {
     const amount = Math.max(0, Math.ceil(ms / unitMs));
-    if (amount <= MAX_TIMEOUT_DIGITS) return `${amount}${unit}`;
+    if (amount <= MAX_TIMEOUT) return `${amount}${unit}`;
   }
   return '';
 }

@@ -1,7 +1,14 @@
-import { ConnectionError, ErrorCode } from './error-code.js';
-import { DEFAULT_MAX_FRAME_BYTES, DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES, readUint32, writeUint32 } from './frame.js';
+import {
+  ConnectionError,
+  DEFAULT_MAX_FRAME_BYTES,
+  DEFAULT_WINDOW_BYTES,
+  ErrorCode,
+  MAX_WINDOW_BYTES,
+  readUint32,
+  writeUint32,
+} from './frame.js';
 
-/** RFC 9113, section 6.5.2. */
+/** Setting identifiers. RFC 9113, section 6.5.2. */
 export const Setting = {
   HEADER_TABLE_SIZE: 0x1,
   ENABLE_PUSH: 0x2,
@@ -14,14 +21,14 @@ export const Setting = {
 export const SETTING_BYTES = 6;
 const LARGEST_MAX_FRAME_BYTES = 2 ** 24 - 1;
 
-/** What a stream may send before it is read: a page of a scan and the next one on its way, over a long line. */
+/** The receive window of a stream: room for one page of a scan and the next one, over a link with a long delay. */
 export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
-/** For all streams together. What is read is made room for at once, so that no slow reader holds up the others. */
+/** The receive window of the connection. Data is consumed as it arrives, so a slow reader does not block other streams. */
 export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
-/** Header fields of an answer: etcd sends some hundred bytes; error texts are the longest of them. */
+/** The largest header list of a response. etcd sends some hundred bytes, and error messages are most of them. */
 export const MAX_HEADER_LIST_BYTES = 65_536;
 
-/** What the peer has said of itself. */
+/** The peer's settings that this client obeys. */
 export interface PeerSettings {
   maxConcurrentStreams: number;
   initialWindowBytes: number;
@@ -29,7 +36,7 @@ export interface PeerSettings {
   maxHeaderListBytes: number;
 }
 
-/** Before the peer has said anything. */
+/** The values that hold before the peer's first SETTINGS. */
 export function initialSettings(): PeerSettings {
   return {
     maxConcurrentStreams: Number.POSITIVE_INFINITY,
@@ -39,7 +46,7 @@ export function initialSettings(): PeerSettings {
   };
 }
 
-/** The payload of this side's SETTINGS. */
+/** The payload of this client's SETTINGS. */
 export function ownSettings(): Uint8Array {
   const settings = [
     [Setting.ENABLE_PUSH, 0],
@@ -55,9 +62,10 @@ export function ownSettings(): Uint8Array {
 }
 
 /**
- * `resizeTable` is called for every SETTINGS_HEADER_TABLE_SIZE: also of one that holds for a moment the encoder must tell.
+ * Applies a SETTINGS payload to `peer`. Ignores unknown settings. Calls `resizeTable` for each SETTINGS_HEADER_TABLE_SIZE,
+ * because the HPACK encoder must also signal a size that a later value in the same frame replaces.
  *
- * @throws ConnectionError on values that are not allowed; ones that nobody knows are passed over.
+ * @throws ConnectionError on a value that RFC 9113 does not allow.
  */
 export function applySettings(
   peer: PeerSettings,
@@ -77,7 +85,7 @@ export function applySettings(
         resizeTable(value);
         break;
       case Setting.ENABLE_PUSH:
-        // Section 6.5.2: a server that says anything but 0 is wrong.
+        // Section 6.5.2: a server must not set it to anything but 0.
         if (value !== 0) throw notAllowed('ENABLE_PUSH', value);
         break;
       case Setting.MAX_CONCURRENT_STREAMS:

@@ -1,17 +1,16 @@
 import { TurnQueue } from '../../runtime/queues.js';
-import { ConnectionError, ErrorCode } from './error-code.js';
-import { MAX_STREAM_ID } from './frame.js';
+import { ConnectionError, ErrorCode, MAX_STREAM_ID } from './frame.js';
 import type { Http2Stream } from './stream.js';
 
-/** A power of two. */
+/** The length of the array of recent streams. A power of two. */
 const RECENT = 1_024;
 
-/** The streams of a connection: those that are open, by identifier, and those that wait for room. */
+/** The streams of a connection: the open ones by identifier, and the idle ones that wait for a free stream. */
 export class StreamTable {
-  /** By the low bits of the identifier: a Map's tables would outlive their streams, as `Deadlines` says. */
+  /** By the low bits of the identifier. An array instead of a Map, for the reason given at `Deadlines`. */
   readonly #recent = new Array<Http2Stream | undefined>(RECENT).fill(undefined);
-  /** Those that were still open when another one came to their place. */
-  readonly #long = new Map<number, Http2Stream>();
+  /** Open streams whose place in `#recent` a newer stream has taken. */
+  readonly #old = new Map<number, Http2Stream>();
   #size = 0;
   readonly #waiting = new TurnQueue<Http2Stream>();
   #nextId: number;
@@ -20,7 +19,7 @@ export class StreamTable {
     this.#nextId = firstId;
   }
 
-  /** How many are open. */
+  /** The number of open streams. */
   get size(): number {
     return this.#size;
   }
@@ -29,24 +28,24 @@ export class StreamTable {
     return this.#waiting.size > 0;
   }
 
-  /** RFC 9113, section 5.1.1: identifiers are not used again, and this connection has had them all. */
+  /** Whether the connection has used all stream identifiers. They cannot be reused: RFC 9113, section 5.1.1. */
   get isExhausted(): boolean {
     return this.#nextId > MAX_STREAM_ID;
   }
 
-  /** Those that are open, in their order. */
+  /** The open streams in the order of their identifiers. */
   all(): readonly Http2Stream[] {
     const recent = this.#recent.filter((stream) => stream !== undefined);
-    return [...this.#long.values(), ...recent].sort((a, b) => a.id - b.id);
+    return [...this.#old.values(), ...recent].sort((a, b) => a.id - b.id);
   }
 
-  /** Gives the stream its identifier. */
+  /** Adds an open stream. Returns its identifier. */
   add(stream: Http2Stream): number {
     const id = this.#nextId;
     this.#nextId += 2;
-    const before = this.#recent[placeOf(id)];
-    if (before !== undefined) this.#long.set(before.id, before);
-    this.#recent[placeOf(id)] = stream;
+    const before = this.#recent[indexOf(id)];
+    if (before !== undefined) this.#old.set(before.id, before);
+    this.#recent[indexOf(id)] = stream;
     this.#size += 1;
     return id;
   }
@@ -55,33 +54,34 @@ export class StreamTable {
     this.#waiting.add(stream);
   }
 
-  /** The one that has waited longest. */
+  /** Takes the stream that has waited longest. */
   takeWaiting(): Http2Stream | undefined {
     return this.#waiting.take();
   }
 
-  /** Whether it was open. */
+  /** Removes a stream. Returns whether it was open. */
   delete(stream: Http2Stream): boolean {
     if (this.#waiting.delete(stream)) return false;
-    if (this.#recent[placeOf(stream.id)] === stream) this.#recent[placeOf(stream.id)] = undefined;
-    else if (!this.#long.delete(stream.id)) return false;
+    if (this.#recent[indexOf(stream.id)] === stream) this.#recent[indexOf(stream.id)] = undefined;
+    else if (!this.#old.delete(stream.id)) return false;
     this.#size -= 1;
     return true;
   }
 
   /**
-   * Undefined for a stream that is closed: what was on its way to it is passed over.
+   * Finds an open stream. Returns undefined for a closed stream, because the peer may have sent the frame before it learned
+   * of the end.
    *
-   * @throws ConnectionError for one that was never opened.
+   * @throws ConnectionError if the stream is idle, that is, if the client has never opened it.
    */
   find(id: number, frame: string): Http2Stream | undefined {
-    const recent = this.#recent[placeOf(id)];
-    const stream = recent?.id === id ? recent : this.#long.get(id);
+    const recent = this.#recent[indexOf(id)];
+    const stream = recent?.id === id ? recent : this.#old.get(id);
     if (stream !== undefined || (id % 2 === 1 && id < this.#nextId)) return stream;
-    throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, `${frame} on stream ${id}, which nobody opened`);
+    throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, `${frame} on stream ${id}, which is idle`);
   }
 }
 
-function placeOf(id: number): number {
+function indexOf(id: number): number {
   return (id >>> 1) & (RECENT - 1);
 }

@@ -1,46 +1,46 @@
 import type { EtcdError } from '../../errors/etcd-error.js';
-import { responseTooLarge } from '../messages.js';
 import type { Metadata } from '../transport.js';
-import { ErrorCode, StreamError } from './error-code.js';
-import { MAX_WINDOW_BYTES } from './frame.js';
+import { ReceiveWindow, type SendFlow } from './flow-control.js';
+import { ErrorCode, MAX_WINDOW_BYTES, StreamError } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
-import { MessageAssembler, type Refusal } from './message-assembler.js';
-import { MESSAGE_PREFIX_BYTES } from './message-prefix.js';
-import { Outgoing } from './outgoing.js';
-import { ReceiveWindow } from './receive-window.js';
-import { checkFields, type ResponseFields } from './response-headers.js';
-import { badAnswer, errorOfHeaders, errorOfReset, errorOfTrailers, headersTooLarge } from './response-status.js';
-import type { SendFlow } from './send-flow.js';
+import { MESSAGE_PREFIX_BYTES, MessageAssembler, type MessageReceiver, SendQueue } from './message-framing.js';
+import {
+  badResponse,
+  checkFields,
+  errorOfHeaders,
+  errorOfTrailers,
+  headersTooLarge,
+  type ResponseFields,
+} from './response.js';
 import { STREAM_WINDOW_BYTES } from './settings.js';
 
-/** What opens a stream. */
+/** What a stream needs to know about its call. */
 export interface StreamHead {
   readonly method: string;
   readonly endpoint: string;
-  readonly metadata: Metadata | undefined;
-  /** On the monotonic clock. */
+  /** Must be complete before the stream opens. */
+  metadata: Metadata | undefined;
+  /** On the monotonic clock. Infinity for a call without a deadline. */
   readonly deadline: number;
   readonly maxReceiveBytes: number;
-  /** A unary call waits for its answer; a stream of messages may be silent for a long time. */
-  readonly oneAnswer: boolean;
+  /** The encoded request of a unary call. The stream sends it when it opens, and half-closes. */
+  readonly request?: Uint8Array | undefined;
 }
 
-/** What becomes of a stream. No call of it may throw. */
-export interface StreamReceiver {
+/** The call of a stream. No method may throw. */
+export interface StreamReceiver extends MessageReceiver {
   /**
-   * The connection is about to open the stream; `now` is on the monotonic clock. Returns whether the call still wants
-   * that. A call whose deadline has passed or whose signal has aborted ends here, not sent, even if its timer is late.
+   * Called just before the stream opens; `now` is on the monotonic clock. Returns whether the call still needs the stream. A
+   * call whose deadline has passed or whose signal has aborted ends here with outcome `not-sent`, even if its timer is late.
    */
   mayOpen?(now: number): boolean;
-  /** The stream is open: its HEADERS are on their way. */
-  sent(): void;
-  /** The bytes of a message are there for the time of the call only. */
-  message(bytes: Uint8Array, start: number, end: number): void;
-  /** Comes once, last, if not `unprocessed` does: without an error for status OK. */
-  end(error: EtcdError | undefined): void;
-  /** The connection takes no more streams, and nothing was done for this one: it may be begun on another. */
+  /** The stream is open, and its HEADERS are written. */
+  opened?(): void;
+  /** The stream has ended: with status OK if `error` is undefined. Called once, and last, unless `unprocessed` is called. */
+  ended(error: EtcdError | undefined): void;
+  /** The connection takes no more streams, and the peer has not processed this one: another connection may carry the call. */
   unprocessed(error: EtcdError): void;
-  /** The connection takes no more streams, and this one goes on. May come more than once. */
+  /** The peer takes no more streams, and still processes this one. May be called more than once. */
   leaving?(): void;
 }
 
@@ -48,92 +48,110 @@ export interface StreamReceiver {
 export interface StreamConnection {
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
-  /** The call of an open stream times out now. */
+  /** The call of an open stream is timing out. */
   expired(stream: Http2Stream): void;
-  /** This side has reset an open stream. */
+  /** The client has reset an open stream. */
   resetSent(): void;
-  /** The process is not kept alive for an idle stream. */
+  /** Sets whether the open stream lets the process exit. */
   setIdle(stream: Http2Stream, isIdle: boolean): void;
-  /** The stream is closed, or was never opened. */
+  /** The stream is closed. */
   released(stream: Http2Stream): void;
 }
 
-/** One call as a stream of HTTP/2: RFC 9113, section 5.1. Messages given before it is open wait here. */
+/**
+ * One call as an HTTP/2 stream: RFC 9113, section 5.1. The states are those of the RFC:
+ *
+ *               opened()               END_STREAM sent
+ *        idle ────────────► open ───────────────────────► half-closed (local)
+ *          │                  │                                    │
+ *          │ cancel           │ END_STREAM received, RST_STREAM    │ END_STREAM received, RST_STREAM
+ *          │                  │ sent or received, connection lost  │ sent or received, connection lost
+ *          ▼                  ▼                                    ▼
+ *       closed ◄──────────────┴────────────────────────────────────┘
+ *
+ * - idle: The stream has no identifier. Its connection opens it when it has a free stream; messages wait in the queue.
+ * - open: The client may send, and the peer may send.
+ * - half-closed (local): The client has sent all its messages, and waits for the response.
+ * - closed: No frame is sent any more. Received messages may still wait for a paused receiver.
+ *
+ * The state half-closed (remote) does not exist here, because the client resets the stream once the server has ended its
+ * side. The reserved states do not exist, because push is off.
+ */
 export class Http2Stream {
   readonly head: StreamHead;
+  /** The connection that opens the stream, or has opened it. The connection itself sets this. */
+  connection: StreamConnection | undefined;
+  /** The stream identifier, or 0 while the stream is idle. */
+  id = 0;
+  /** When the stream opened, on the monotonic clock. */
+  openedAt = 0;
+  sendWindowBytes = 0;
+  #state: 'idle' | 'open' | 'half-closed (local)' | 'closed' = 'idle';
   readonly #receiver: StreamReceiver;
   readonly #assembler: MessageAssembler;
   readonly #window = new ReceiveWindow(STREAM_WINDOW_BYTES);
-  #connection: StreamConnection | undefined;
-  /** 0 until it is open. */
-  id = 0;
-  /** On the monotonic clock; 0 until it is open. */
-  openedAt = 0;
-  sendWindowBytes = 0;
-  /** `local` and `remote`: that side has ended it. */
-  #state: 'waiting' | 'open' | 'half-closed (local)' | 'closed' = 'waiting';
-  readonly #outgoing = new Outgoing();
-  #answered = false;
-  /** Bytes of data that are still to come, where the peer has said how many. */
-  #announcedBytes: number | undefined;
-  /** Comes after the messages that nobody has wanted yet. */
+  readonly #queue = new SendQueue();
+  /** The response headers have arrived: the next HEADERS are trailers. */
+  #hasHeaders = false;
+  /** Bytes of data that are still missing to `content-length`, if the server sent that field. */
+  #missingBytes: number | undefined;
+  /** How the stream ended, while the receiver has not taken all messages. */
   #heldEnd: { readonly error: EtcdError | undefined } | undefined;
+  /** The stream lets the process exit. */
   #isIdle = false;
-  /** Nobody is to hear of it any more. */
+  /** The receiver was told of the end, or has cancelled. */
   #over = false;
 
   constructor(head: StreamHead, receiver: StreamReceiver) {
     this.head = head;
     this.#receiver = receiver;
-    this.#assembler = new MessageAssembler(head.maxReceiveBytes, this);
+    this.#assembler = new MessageAssembler(head.maxReceiveBytes, receiver);
   }
 
-  /** Whether the peer may have heard of it. */
-  get opened(): boolean {
+  /** Whether the peer may know of the stream. */
+  get wasOpened(): boolean {
     return this.id !== 0;
   }
 
-  // ——— what the call wants ———
-
-  /** `last`: nothing more will be sent. */
+  /** Sends a message as soon as the windows allow. With `last`, the client half-closes the stream after it. */
   send(message: Uint8Array, last = false): void {
-    if (this.#over || this.#outgoing.complete) return;
-    if (last) this.#outgoing.end();
+    if (this.#over || this.#queue.complete) return;
+    this.#queue.complete = last;
     const bytes = MESSAGE_PREFIX_BYTES + message.length;
-    const connection = this.#connection;
-    if (this.#state === 'open' && connection && !this.#outgoing.waiting && bytes <= connection.flow.allowance(this)) {
+    const { connection } = this;
+    if (this.#state === 'open' && connection && !this.#queue.waiting && bytes <= connection.flow.allowance(this)) {
       connection.flow.sent(this, bytes);
       connection.writer.message(this.id, message, last);
       if (last) this.#state = 'half-closed (local)';
       return;
     }
-    this.#outgoing.push(message);
-    this.#sendWaiting();
+    this.#queue.push(message);
+    this.#sendQueued();
   }
 
-  /** Half-close, after what waits. */
+  /** Half-closes the stream after the queued messages. */
   end(): void {
-    if (this.#over || this.#outgoing.complete) return;
-    this.#outgoing.end();
-    this.#sendWaiting();
+    if (this.#over || this.#queue.complete) return;
+    this.#queue.complete = true;
+    this.#sendQueued();
   }
 
-  /** Ends it on both sides; nobody hears of it any more. */
+  /** Resets the stream. The receiver is not called any more. */
   cancel(): void {
     this.#over = true;
     this.#assembler.close();
     this.#reset(ErrorCode.CANCEL);
   }
 
-  /** The call times out, and cancels the stream next. */
+  /** The call is timing out, and cancels the stream next. */
   expired(): void {
-    if (this.opened && this.#state !== 'closed') this.#connection?.expired(this);
+    if (this.#state === 'open' || this.#state === 'half-closed (local)') this.connection?.expired(this);
   }
 
-  /** Whether the process is kept alive for it. */
+  /** Sets whether the stream keeps the process alive. */
   hold(busy: boolean): void {
     this.#isIdle = !busy;
-    if (this.#state === 'open' || this.#state === 'half-closed (local)') this.#connection?.setIdle(this, !busy);
+    if (this.#state === 'open' || this.#state === 'half-closed (local)') this.connection?.setIdle(this, !busy);
   }
 
   pause(): void {
@@ -142,183 +160,163 @@ export class Http2Stream {
 
   resume(): void {
     this.#consumed(this.#assembler.resume());
-    if (this.#heldEnd !== undefined && !this.#assembler.pending) this.#deliverEnd(this.#heldEnd.error);
+    if (this.#heldEnd !== undefined) this.#end(this.#heldEnd.error);
   }
 
-  /** Ends it with this error, whatever was still to be read. */
+  /** Resets the stream, and ends it with this error. Messages that the receiver has not taken are discarded. */
   fail(error: EtcdError, code: ErrorCode = ErrorCode.CANCEL): void {
     this.#assembler.close();
     this.#reset(code);
-    this.#deliverEnd(error);
+    this.#end(error);
   }
 
-  // ——— what the connection tells ———
-
-  /** Its connection will open it when there is room. */
-  attach(connection: StreamConnection): void {
-    this.#connection = connection;
-  }
-
-  /** Whether the call still wants the stream; `now` is on the monotonic clock. */
+  /** Returns whether the call still needs the stream. */
   mayOpen(now: number): boolean {
     return this.#receiver.mayOpen?.(now) ?? true;
   }
 
-  open(id: number, sendWindowBytes: number, now: number): void {
+  /** The connection has written the HEADERS. */
+  opened(id: number, sendWindowBytes: number, now: number): void {
     this.id = id;
     this.openedAt = now;
     this.sendWindowBytes = sendWindowBytes;
     this.#state = 'open';
-    if (this.#isIdle) this.#connection?.setIdle(this, true);
-    this.#receiver.sent();
-    // The usual request fits into one frame: no need to wait for a turn.
-    this.#sendWaiting();
+    if (this.#isIdle) this.connection?.setIdle(this, true);
+    this.#receiver.opened?.();
+    const { request } = this.head;
+    if (request !== undefined) this.send(request, true);
+    else this.#sendQueued();
   }
 
-  /** The peer takes no more streams, and finishes this one. */
+  /** The peer takes no more streams, and still processes this one. */
   leaving(): void {
     this.#receiver.leaving?.();
   }
 
-  /** Not opened, or the peer vouches that it was not processed. */
+  /** The stream was not opened, or GOAWAY says that the peer has not processed it. */
   unprocessed(error: EtcdError): void {
     if (this.#state === 'closed') return;
-    this.#connection?.flow.forget(this);
-    this.#connection = undefined;
-    // What was never opened can be: all of it is still here.
-    if (this.opened) this.#state = 'closed';
+    this.connection?.flow.forget(this);
+    this.connection = undefined;
+    // A stream that is still idle has all its messages, so another connection can open it.
+    if (this.wasOpened) this.#state = 'closed';
     this.#receiver.unprocessed(error);
   }
 
   /** @throws StreamError */
   headers(fields: ResponseFields, endStream: boolean): void {
     if (this.#state === 'closed') return;
-    checkFields(fields, this.#answered);
+    checkFields(fields, this.#hasHeaders);
     if (fields.tooLarge) return this.fail(headersTooLarge('header fields larger than 64 KiB', 'unknown', this.head));
-    if (this.#answered) {
+    if (this.#hasHeaders) {
       if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
-      if ((this.#announcedBytes ?? 0) !== 0) {
+      if ((this.#missingBytes ?? 0) !== 0) {
         throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'a content-length that is not the length of the data');
       }
-      return this.#remoteEnd(errorOfTrailers(fields, this.head));
+      return this.#endedByPeer(errorOfTrailers(fields, this.head));
     }
-    const interim = (fields.httpStatus as number) < 200;
+    const isInterim = (fields.httpStatus as number) < 200;
     if (endStream) {
-      if (interim) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'an interim answer that ends the stream');
+      if (isInterim) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'an interim response that ends the stream');
       const error = fields.grpcStatus === undefined ? errorOfHeaders(fields, this.head) : undefined;
-      return this.#remoteEnd(error ?? errorOfTrailers(fields, this.head));
+      return this.#endedByPeer(error ?? errorOfTrailers(fields, this.head));
     }
-    if (interim) return;
-    this.#answered = true;
-    this.#announcedBytes = fields.contentLength;
+    if (isInterim) return;
+    this.#hasHeaders = true;
+    this.#missingBytes = fields.contentLength;
     const error = errorOfHeaders(fields, this.head);
     if (error !== undefined) this.fail(error);
   }
 
-  /** @throws StreamError */
+  /** `frameBytes` includes padding, which counts against the window. @throws StreamError */
   data(bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
     if (this.#state === 'closed') return;
-    if (!this.#answered) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'DATA before HEADERS');
+    if (!this.#hasHeaders) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'DATA before HEADERS');
     if (!this.#window.receive(frameBytes)) {
       throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the stream allows');
     }
     const padding = frameBytes - (end - start);
-    if (this.#announcedBytes !== undefined) this.#announcedBytes -= end - start;
+    if (this.#missingBytes !== undefined) this.#missingBytes -= end - start;
     this.#consumed(this.#assembler.receive(bytes, start, end) + padding);
-    if (endStream) this.#remoteEnd(badAnswer('the answer ended without trailers', 'Other', this.head));
+    if (endStream) this.#endedByPeer(badResponse('the response ended without trailers', 'Other', this.head));
   }
 
-  reset(code: number): void {
+  /** The peer has reset the stream, or the connection is lost. Messages that arrived before are still delivered. */
+  closedByPeer(error: EtcdError): void {
     if (this.#state === 'closed') return;
     this.#close();
-    this.#endWith(errorOfReset(code, this.head));
+    this.#end(error);
   }
 
-  /** @throws StreamError where the window grows beyond what the protocol knows. */
+  /**
+   * Enlarges the send window. A negative increment makes it smaller: section 6.9.2.
+   *
+   * @throws StreamError if the window would exceed 2^31 - 1.
+   */
   growWindow(increment: number): void {
     this.sendWindowBytes += increment;
     if (this.sendWindowBytes > MAX_WINDOW_BYTES) {
-      throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'a window of the stream beyond 2^31 - 1');
+      throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'the window of the stream exceeds 2^31 - 1');
     }
-    if (!this.#outgoing.waiting) return;
-    this.#connection?.flow.wait(this);
-    this.#connection?.flow.pump();
+    if (!this.#queue.waiting) return;
+    this.connection?.flow.wait(this);
+    this.connection?.flow.pump();
   }
 
-  /** The connection is gone; what was read before can still be had. */
-  lost(error: EtcdError): void {
-    if (this.#state === 'closed') return;
-    this.#close();
-    this.#endWith(error);
-  }
-
-  // ——— sending ———
-
+  /** Sends one DATA frame of at most `maxBytes` from the queue. Returns whether it could send another one. */
   sendFrame(maxBytes: number): boolean {
-    const connection = this.#connection;
+    const { connection } = this;
     if (this.#state !== 'open' || connection === undefined) return false;
-    const frame = this.#outgoing.take(maxBytes);
+    const frame = this.#queue.take(maxBytes);
     if (frame !== undefined) {
       connection.flow.sent(this, frame.bytes.length);
       connection.writer.data(this.id, frame.bytes, frame.endStream);
       if (frame.endStream) this.#state = 'half-closed (local)';
     }
-    if (this.#outgoing.waiting) return frame !== undefined;
+    if (this.#queue.waiting) return frame !== undefined;
     connection.flow.forget(this);
     return false;
   }
 
-  #sendWaiting(): void {
-    const connection = this.#connection;
+  #sendQueued(): void {
+    const { connection } = this;
     if (this.#state !== 'open' || connection === undefined) return;
     while (this.sendFrame(connection.flow.allowance(this)));
-    if (this.#outgoing.waiting) connection.flow.wait(this);
+    if (this.#queue.waiting) connection.flow.wait(this);
   }
 
-  // ——— receiving ———
-
-  /** @internal Called by the assembler. */
-  message(bytes: Uint8Array, start: number, end: number): void {
-    this.#receiver.message(bytes, start, end);
-  }
-
-  /** @internal Called by the assembler. */
-  refused(why: Refusal, length: number): void {
-    if (why === 'too large') return this.fail(responseTooLarge(length, this.head.maxReceiveBytes, this.head));
-    const problem = why === 'compressed' ? 'a compressed message, which nobody asked for' : 'no gRPC message';
-    this.fail(badAnswer(problem, 'MalformedMessage', this.head));
-  }
-
+  /** Counts received bytes as consumed, and sends WINDOW_UPDATE if it is due. */
   #consumed(bytes: number): void {
     if (this.#state === 'closed') return;
     const increment = this.#window.consume(bytes);
-    if (increment > 0) this.#connection?.writer.windowUpdate(this.id, increment);
+    if (increment > 0) this.connection?.writer.windowUpdate(this.id, increment);
   }
 
-  /** The peer has ended its side. */
-  #remoteEnd(error: EtcdError | undefined): void {
-    // It wants nothing more from this side either: RFC 9113, section 8.1.
+  /** The peer has sent END_STREAM, so it reads no more requests: RFC 9113, section 8.1. */
+  #endedByPeer(error: EtcdError | undefined): void {
     if (this.#state === 'open') this.#reset(ErrorCode.CANCEL);
     else this.#close();
-    this.#endWith(error);
+    this.#end(error);
   }
 
-  #endWith(error: EtcdError | undefined): void {
-    if (this.#assembler.pending) this.#heldEnd = { error };
-    else this.#deliverEnd(error);
-  }
-
-  #deliverEnd(error: EtcdError | undefined): void {
+  /** Tells the receiver of the end, after all messages that have arrived. */
+  #end(error: EtcdError | undefined): void {
+    if (this.#assembler.pending) {
+      this.#heldEnd = { error };
+      return;
+    }
     if (this.#over) return;
     this.#over = true;
-    const torn = error === undefined && this.#assembler.midMessage;
-    this.#receiver.end(torn ? badAnswer('the answer ended within a message', 'MalformedMessage', this.head) : error);
+    const isTorn = error === undefined && this.#assembler.midMessage;
+    this.#receiver.ended(
+      isTorn ? badResponse('the response ended within a message', 'MalformedMessage', this.head) : error,
+    );
   }
 
   #reset(code: ErrorCode): void {
     if (this.#state === 'open' || this.#state === 'half-closed (local)') {
-      this.#connection?.writer.rstStream(this.id, code);
-      this.#connection?.resetSent();
+      this.connection?.writer.rstStream(this.id, code);
+      this.connection?.resetSent();
     }
     this.#close();
   }
@@ -326,8 +324,8 @@ export class Http2Stream {
   #close(): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
-    this.#outgoing.clear();
-    this.#connection?.flow.forget(this);
-    this.#connection?.released(this);
+    this.#queue.clear();
+    this.connection?.flow.forget(this);
+    this.connection?.released(this);
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ConnectionError } from '../../../src/transport/http2/error-code.js';
+import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { FrameReader } from '../../../src/transport/http2/frame-reader.js';
 import { frame } from '../../support/http2-frames.js';
 

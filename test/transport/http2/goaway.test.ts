@@ -157,7 +157,7 @@ describe('GOAWAY', () => {
       code: 'Unavailable',
       reason: 'StreamRefused',
       outcome: 'rejected',
-      problem: 'the peer ends the connection: GOAWAY, ENHANCE_YOUR_CALM (too_many_pings)',
+      problem: 'the peer ends the connection with GOAWAY, ENHANCE_YOUR_CALM (too_many_pings)',
     });
     expect(peer.connections.length).toBeLessThan(10);
   });

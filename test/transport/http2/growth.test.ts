@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { TurnQueue } from '../../../src/runtime/queues.js';
 import { Deadlines, type Expiring } from '../../../src/transport/http2/deadlines.js';
-import { Outgoing } from '../../../src/transport/http2/outgoing.js';
-import { SendFlow } from '../../../src/transport/http2/send-flow.js';
+import { SendFlow } from '../../../src/transport/http2/flow-control.js';
+import { SendQueue } from '../../../src/transport/http2/message-framing.js';
 import { initialSettings } from '../../../src/transport/http2/settings.js';
 import { growth, MAX_GROWTH } from '../../support/measure.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
@@ -56,11 +56,11 @@ describe('a queue of waiting streams', () => {
 test('messages that wait for a window cost linear work to send', () => {
   expect(
     growth(10_000, (count) => {
-      const outgoing = new Outgoing();
+      const queue = new SendQueue();
       const message = new Uint8Array(8);
-      for (let index = 0; index < count; index += 1) outgoing.push(message);
+      for (let index = 0; index < count; index += 1) queue.push(message);
       return () => {
-        while (outgoing.take(16_384) !== undefined);
+        while (queue.take(16_384) !== undefined);
       };
     }),
   ).toBeLessThan(MAX_GROWTH);

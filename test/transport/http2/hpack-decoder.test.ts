@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ConnectionError } from '../../../src/transport/http2/error-code.js';
+import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { type HeaderList, HpackDecoder } from '../../../src/transport/http2/hpack/decoder.js';
 import { block, type Field, integer, STATIC_FIELDS, tableSize } from '../../support/http2-hpack.js';
 

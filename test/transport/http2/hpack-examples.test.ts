@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { HpackDecoder } from '../../../src/transport/http2/hpack/decoder.js';
 import { HpackEncoder } from '../../../src/transport/http2/hpack/encoder.js';
-import { STATIC_TABLE } from '../../../src/transport/http2/hpack/static-table.js';
+import { STATIC_TABLE } from '../../../src/transport/http2/hpack/tables.js';
 import { type Field, STATIC_FIELDS, tableSize } from '../../support/http2-hpack.js';
 
 // RFC 7541, appendix C, octet for octet.

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ConnectionError } from '../../../src/transport/http2/error-code.js';
+import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { decodeHuffman } from '../../../src/transport/http2/hpack/huffman.js';
 
 // RFC 7541, section 5.2 and appendix B. What `node:http2` makes of printable octets is checked with its header blocks.

@@ -162,7 +162,7 @@ describe('maxReceiveBytes', () => {
     expect(open.end?.error).toMatchObject({
       code: 'ResourceExhausted',
       reason: 'ResponseTooLarge',
-      problem: `a response of ${message.length} bytes; at most ${message.length - 1} are taken (maxReceiveBytes)`,
+      problem: `a response of ${message.length} bytes; at most ${message.length - 1} are allowed (maxReceiveBytes)`,
     });
     await turn();
     expect(peer.connection.request().reset).toBe('CANCEL');

@@ -48,7 +48,7 @@ describe('grpc-status', () => {
       code: 'Unknown',
       reason: 'Other',
       outcome: 'unknown',
-      problem: 'the answer ended without grpc-status',
+      problem: 'the response ended without grpc-status',
     });
   });
 

@@ -1,21 +1,20 @@
-import { ConnectionError, ErrorCode } from '../error-code.js';
-import { DEFAULT_TABLE_BYTES, DynamicTable, entryBytes } from './dynamic-table.js';
+import { ConnectionError, ErrorCode } from '../frame.js';
 import { decodeHuffman } from './huffman.js';
-import { type HeaderField, STATIC_TABLE } from './static-table.js';
+import { DEFAULT_TABLE_BYTES, DynamicTable, entryBytes, type HeaderField, STATIC_TABLE } from './tables.js';
 
-/** Integers hereof take at most so many octets after the prefix: they stay below 2^28. */
+/** The decoder accepts integers with at most this many octets after the prefix: they stay below 2^28. */
 const MAX_INTEGER_OCTETS = 4;
 
-/** What a header block holds. */
+/** The fields of a decoded header block. */
 export interface HeaderList {
   readonly fields: readonly HeaderField[];
-  /** It was longer than the limit: some fields are left out. */
+  /** The list exceeds the limit. `fields` lacks the fields beyond it. */
   readonly tooLarge: boolean;
 }
 
 /**
- * Decodes header blocks: RFC 7541. One decoder a connection, and every block must pass through it, in order, also those
- * that nobody wants: they change the table.
+ * Decodes header blocks: RFC 7541. A connection has one decoder. Every header block must pass through it in order, even
+ * one for a closed stream, because each block may change the dynamic table.
  */
 export class HpackDecoder {
   readonly #table = new DynamicTable();
@@ -24,17 +23,17 @@ export class HpackDecoder {
   #at = 0;
   #end = 0;
 
-  /** `maxListBytes` counts as SETTINGS_MAX_HEADER_LIST_SIZE does. */
+  /** `maxListBytes` limits the sum of `entryBytes` of all fields in a block. */
   constructor(maxListBytes: number) {
     this.#maxListBytes = maxListBytes;
   }
 
-  /** The same block means the same fields as long as this stays the same. */
+  /** A block decodes to the same fields as long as the version stays the same. */
   get version(): number {
     return this.#table.version;
   }
 
-  /** @throws ConnectionError, COMPRESSION_ERROR: the table is not the peer's any more. */
+  /** @throws ConnectionError, COMPRESSION_ERROR, after which the dynamic table no longer equals the peer's. */
   decode(bytes: Uint8Array, start: number, end: number): HeaderList {
     this.#bytes = bytes;
     this.#at = start;
@@ -50,7 +49,7 @@ export class HpackDecoder {
     return { fields, tooLarge: listBytes > this.#maxListBytes };
   }
 
-  /** One representation, section 6; undefined where it is no field but a new table size. */
+  /** Decodes one representation: section 6. Returns undefined for a dynamic table size update. */
   #field(afterFields: boolean): HeaderField | undefined {
     const first = this.#bytes[this.#at] as number;
     if (first >= 0x80) return this.#indexed(this.#integer(0x7f));
@@ -60,9 +59,10 @@ export class HpackDecoder {
       return field;
     }
     if (first < 0x20) return this.#literal(this.#integer(0x0f));
-    if (afterFields) throw invalid('a table size after the first field');
+    if (afterFields) throw invalid('a table size update after the first field');
     const size = this.#integer(0x1f);
-    if (size > DEFAULT_TABLE_BYTES) throw invalid(`a table of ${size} bytes, where ${DEFAULT_TABLE_BYTES} are allowed`);
+    if (size > DEFAULT_TABLE_BYTES)
+      throw invalid(`a table of ${size} bytes; at most ${DEFAULT_TABLE_BYTES} are allowed`);
     this.#table.resize(size);
     return undefined;
   }
@@ -79,7 +79,7 @@ export class HpackDecoder {
     return field;
   }
 
-  /** Section 5.1; the prefix is given as its largest value. */
+  /** Decodes an integer: section 5.1. `prefix` is the largest value of the prefix. */
   #integer(prefix: number): number {
     let value = (this.#bytes[this.#at++] as number) & prefix;
     if (value < prefix) return value;
@@ -92,13 +92,13 @@ export class HpackDecoder {
     throw invalid('an integer that is too large');
   }
 
-  /** Section 5.2. */
+  /** Decodes a string: section 5.2. */
   #string(): string {
     if (this.#at >= this.#end) throw invalid('a truncated field');
     const huffman = (this.#bytes[this.#at] as number) >= 0x80;
     const length = this.#integer(0x7f);
     const start = this.#at;
-    if (length > this.#end - start) throw invalid('a string longer than its block');
+    if (length > this.#end - start) throw invalid('a string that is longer than its block');
     this.#at += length;
     return huffman ? decodeHuffman(this.#bytes, start, this.#at) : latin1(this.#bytes, start, this.#at);
   }

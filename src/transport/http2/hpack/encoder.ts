@@ -1,7 +1,7 @@
-import { DEFAULT_TABLE_BYTES, entryBytes } from './dynamic-table.js';
-import { type HeaderField, STATIC_TABLE } from './static-table.js';
+import { DEFAULT_TABLE_BYTES, entryBytes, type HeaderField, STATIC_TABLE } from './tables.js';
 
-// Representations of RFC 7541, section 6: the bits that tell them apart, and the largest value of the index beside them.
+// The representations of RFC 7541, section 6: the bits that identify each one, and the largest value of the integer
+// prefix in the same octet.
 const INDEXED = { bits: 0x80, prefix: 0x7f };
 const INCREMENTAL_INDEXING = { bits: 0x40, prefix: 0x3f };
 const WITHOUT_INDEXING = { bits: 0x00, prefix: 0x0f };
@@ -9,18 +9,18 @@ const NEVER_INDEXED = { bits: 0x10, prefix: 0x0f };
 const TABLE_SIZE_UPDATE = { bits: 0x20, prefix: 0x1f };
 
 /**
- * Encodes the fields that are the same for many requests, so that all but the first take one octet each. Entries are
- * added to the peer's table as long as there is room, and none is ever evicted: an index changes only with an addition.
+ * Encodes fields that many requests have in common: after its first use, a field takes one octet. The encoder adds entries
+ * to the peer's dynamic table as long as there is room. It never evicts one, so an index changes only with an addition.
  */
 export class HpackEncoder {
   #entries: HeaderField[] = [];
   #bytes = 0;
   #capacityBytes = DEFAULT_TABLE_BYTES;
   #sizeUpdate: number[] = [];
-  /** Grows with every change: a block that was encoded holds for one version. */
+  /** Grows with every change. An encoded block may be sent again as long as the version stays the same. */
   version = 0;
 
-  /** The peer's SETTINGS_HEADER_TABLE_SIZE: the next block begins with an empty table of at most that size. */
+  /** Applies the peer's SETTINGS_HEADER_TABLE_SIZE. The next block begins with an empty table of at most that size. */
   resize(capacityBytes: number): void {
     const capacity = Math.min(capacityBytes, DEFAULT_TABLE_BYTES);
     if (capacity === this.#capacityBytes) return;
@@ -28,7 +28,7 @@ export class HpackEncoder {
     this.#entries = [];
     this.#bytes = 0;
     this.#capacityBytes = capacity;
-    // Size 0 in between empties the peer's table.
+    // The size 0, sent first, empties the peer's table.
     this.#sizeUpdate = [TABLE_SIZE_UPDATE.bits, ...integer(TABLE_SIZE_UPDATE, capacity)];
   }
 
@@ -59,7 +59,7 @@ export class HpackEncoder {
     return literal;
   }
 
-  /** 0 where there is none. */
+  /** Returns 0 if no field matches. */
   #indexOf(matches: (field: HeaderField) => boolean): number {
     const fixed = STATIC_TABLE.findIndex(matches);
     if (fixed >= 0) return fixed + 1;
@@ -68,12 +68,15 @@ export class HpackEncoder {
   }
 }
 
-/** How many octets `writeNeverIndexed` takes. */
+/** The number of octets that `writeNeverIndexed` writes. */
 export function neverIndexedBytes(name: string, value: string): number {
   return 1 + stringBytes(name) + stringBytes(value);
 }
 
-/** A field that nobody on the way may put into a table: secrets, and values that do not come again. ASCII only. */
+/**
+ * Writes a literal field that is never indexed: no intermediary may add it to a table. This suits secrets, and values that
+ * differ with every call. The name and the value must be ASCII. Returns where the field ends.
+ */
 export function writeNeverIndexed(bytes: Uint8Array, at: number, name: string, value: string): number {
   bytes[at] = NEVER_INDEXED.bits;
   return writeString(bytes, writeString(bytes, at + 1, name), value);
@@ -85,7 +88,7 @@ function stringBytes(text: string): number {
   return octets + text.length;
 }
 
-/** Without Huffman coding: section 5.2. */
+/** Writes a string without Huffman coding: section 5.2. Returns where the string ends. */
 function writeString(bytes: Uint8Array, at: number, text: string): number {
   const { length } = text;
   if (length < 0x7f) bytes[at++] = length;
@@ -100,7 +103,7 @@ function string(text: string): number[] {
   return [...bytes];
 }
 
-/** Section 5.1. */
+/** Encodes an integer: section 5.1. */
 function integer({ bits, prefix }: { readonly bits: number; readonly prefix: number }, value: number): number[] {
   if (value < prefix) return [bits | value];
   const octets = [bits | prefix];

@@ -1,10 +1,11 @@
-import { ConnectionError, ErrorCode } from '../error-code.js';
+import { ConnectionError, ErrorCode } from '../frame.js';
 
 /**
- * Bits of the code of each octet, RFC 7541, appendix B. The codes follow from the lengths: shorter ones first, and
- * octets with codes of one length in ascending order. EOS (30 bits) comes last, and must not occur.
+ * The length in bits of each octet's code: RFC 7541, appendix B. The codes follow from the lengths, because the Huffman
+ * code is canonical: shorter codes come first, and octets with codes of the same length are in ascending order. The EOS
+ * symbol has the last code (30 bits) and must not occur in a string.
  */
-// biome-ignore format: sixteen a line, as a table of octets reads
+// biome-ignore format: sixteen octets in each line
 const CODE_BITS: readonly number[] = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
   28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -24,24 +25,24 @@ const CODE_BITS: readonly number[] = [
   26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 const MAX_BITS = 30;
-/** Padding is the beginning of EOS, all ones, and shorter than an octet: section 5.2. */
+/** Padding consists of the first bits of EOS, which are all ones, and is shorter than an octet: section 5.2. */
 const MAX_PADDING_BITS = 7;
 
-/** Octets by the length of their codes. */
+/** The octets that have a code of each length. */
 const octetsByBits: readonly (readonly number[])[] = Array.from({ length: MAX_BITS + 1 }, (_, bits) =>
   CODE_BITS.flatMap((length, octet) => (length === bits ? [octet] : [])),
 );
 
 /**
- * The text whose code stands there.
+ * Decodes a Huffman-coded string.
  *
- * @throws ConnectionError on what is no such code.
+ * @throws ConnectionError on an invalid code.
  */
 export function decodeHuffman(bytes: Uint8Array, start: number, end: number): string {
   let text = '';
   let code = 0;
   let bits = 0;
-  /** The first code of this length. */
+  /** The first code that has `bits` bits. */
   let first = 0;
   for (let at = start; at < end; at += 1) {
     const byte = bytes[at] as number;
@@ -61,7 +62,7 @@ export function decodeHuffman(bytes: Uint8Array, start: number, end: number): st
     }
   }
   if (bits > MAX_PADDING_BITS) throw invalid('padding of more than 7 bits');
-  if (code !== (1 << bits) - 1) throw invalid('padding that is not of ones');
+  if (code !== (1 << bits) - 1) throw invalid('padding that contains a 0 bit');
   return text;
 }
 

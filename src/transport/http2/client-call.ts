@@ -1,0 +1,298 @@
+import { amended, canceled, clientClosed, type EtcdError, type Outcome, timedOut } from '../../errors/etcd-error.js';
+import type { Init } from '../../protobuf/codec.js';
+import type { Method } from '../../protobuf/schema.js';
+import { onAbort } from '../../runtime/signals.js';
+import { monotonicMs } from '../../runtime/timers.js';
+import { decodeResponse, encodeRequest, responseTooLarge } from '../messages.js';
+import type { Metadata, OutgoingStream, StreamCall, StreamHandler, TransportOptions, UnaryCall } from '../transport.js';
+import type { Connection } from './connection.js';
+import type { Expiring } from './deadlines.js';
+import type { Refusal } from './message-framing.js';
+import { badResponse, type Where } from './response.js';
+import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
+
+/**
+ * The number of streams that a call may use, one after the other, because a connection ended without processing the one
+ * before. After that the call fails: an endpoint whose connections end again and again is a problem for the channel.
+ */
+const MAX_ATTEMPTS = 4;
+
+/** A call under way. */
+export interface ClientCall extends Expiring {
+  /** Makes an attempt: opens a stream for the call. Does nothing if the call has ended. */
+  openStream(connection: Connection): void;
+  /** The transport could not connect. The call ends, and nothing was sent. */
+  notConnected(error: EtcdError): void;
+  /** The client is closed. */
+  close(): void;
+}
+
+/** What a call needs of its transport. */
+export interface CallOwner {
+  readonly endpoint: string;
+  readonly options: TransportOptions;
+  /** Opens a stream for the call on the current connection, or on the next one. */
+  send(call: ClientCall): void;
+  ended(call: ClientCall): void;
+}
+
+/** A unary call, from its request to its response. */
+export class UnaryClientCall<Request, Response> implements StreamReceiver, ClientCall {
+  slot = -1;
+  readonly #call: UnaryCall<Request, Response>;
+  readonly #request: Uint8Array;
+  readonly #owner: CallOwner;
+  readonly #resolve: (response: Response) => void;
+  readonly #reject: (error: EtcdError) => void;
+  readonly #offAbort: (() => void) | undefined;
+  /** The stream of the current attempt. Undefined while the call waits for a connection. */
+  #stream: Http2Stream | undefined;
+  #attempts = 0;
+  #response: Response | undefined;
+  #over = false;
+
+  constructor(
+    call: UnaryCall<Request, Response>,
+    request: Uint8Array,
+    owner: CallOwner,
+    resolve: (response: Response) => void,
+    reject: (error: EtcdError) => void,
+  ) {
+    this.#call = call;
+    this.#request = request;
+    this.#owner = owner;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    const { signal } = call;
+    if (signal !== undefined) this.#offAbort = onAbort(signal, () => this.#abort());
+  }
+
+  get deadline(): number {
+    return this.#call.deadline;
+  }
+
+  openStream(connection: Connection): void {
+    if (this.#over) return;
+    this.#attempts += 1;
+    const { method, metadata, deadline } = this.#call;
+    const { endpoint, options } = this.#owner;
+    const { maxReceiveBytes } = options;
+    this.#stream = new Http2Stream(
+      { method: method.path, endpoint, metadata, deadline, maxReceiveBytes, request: this.#request },
+      this,
+    );
+    connection.open(this.#stream);
+  }
+
+  mayOpen(now: number): boolean {
+    if (this.#call.signal?.aborted) this.#abort();
+    else if (now >= this.deadline) this.expire();
+    return !this.#over;
+  }
+
+  opened(): void {
+    this.#call.onSent?.();
+  }
+
+  message(bytes: Uint8Array, start: number, end: number): void {
+    if (this.#response !== undefined) {
+      const problem = 'a second message in the response to a unary call';
+      return this.#stream?.fail(badResponse(problem, 'MalformedMessage', this.#where));
+    }
+    try {
+      this.#response = decodeResponse(this.#call.method, this.#owner.endpoint, bytes, start, end);
+    } catch (malformed) {
+      this.#stream?.fail(malformed as EtcdError);
+    }
+  }
+
+  refused(why: Refusal, length: number): void {
+    this.#stream?.fail(unreadableMessage(why, length, this.#stream.head));
+  }
+
+  ended(error: EtcdError | undefined): void {
+    // The server knows the deadline, too, and may act on it before this client does.
+    const isLate = error?.code === 'Canceled' || error?.code === 'DeadlineExceeded';
+    if (isLate && error.outcome === 'unknown' && monotonicMs() >= this.deadline) this.expire();
+    else if (error !== undefined) this.#fail(error);
+    else if (this.#response !== undefined) {
+      if (this.#finish()) this.#resolve(this.#response);
+    } else this.#fail(badResponse('status OK without a message', 'MalformedMessage', this.#where));
+  }
+
+  unprocessed(error: EtcdError): void {
+    if (this.#over) return;
+    if (this.#attempts >= MAX_ATTEMPTS) return this.#fail(error);
+    this.#stream = undefined;
+    this.#owner.send(this);
+  }
+
+  notConnected(error: EtcdError): void {
+    this.#fail(amended(error, { method: this.#call.method.path }));
+  }
+
+  expire(): void {
+    this.#stream?.expired();
+    this.#cancel(timedOut('call', this.#call.timeoutMs, this.#outcome, this.#call.method.path));
+  }
+
+  close(): void {
+    this.#cancel(clientClosed(this.#outcome, this.#call.method.path));
+  }
+
+  #abort(): void {
+    this.#cancel(canceled(this.#call.signal as AbortSignal, this.#outcome, this.#call.method.path));
+  }
+
+  #cancel(error: EtcdError): void {
+    this.#fail(error);
+    this.#stream?.cancel();
+  }
+
+  #fail(error: EtcdError): void {
+    if (this.#finish()) this.#reject(error);
+  }
+
+  /** Returns false if the call has ended before. */
+  #finish(): boolean {
+    if (this.#over) return false;
+    this.#over = true;
+    this.#offAbort?.();
+    this.#owner.ended(this);
+    return true;
+  }
+
+  /** The outcome if the client gives up the call now. */
+  get #outcome(): Outcome {
+    return this.#stream?.wasOpened ? 'unknown' : 'not-sent';
+  }
+
+  get #where(): Where {
+    return { method: this.#call.method.path, endpoint: this.#owner.endpoint };
+  }
+}
+
+/** A call with a stream of messages in one direction or both. It has no deadline. */
+export class StreamingClientCall<Request, Response> implements OutgoingStream<Request>, StreamReceiver, ClientCall {
+  slot = -1;
+  readonly deadline = Number.POSITIVE_INFINITY;
+  readonly #method: Method<Request, Response>;
+  readonly #owner: CallOwner;
+  readonly #handler: StreamHandler<Response>;
+  /** All attempts use the same stream, because a stream that has opened is never attempted again: its messages are gone. */
+  readonly #stream: Http2Stream;
+  #attempts = 0;
+  #halfClosed = false;
+  #over = false;
+
+  constructor(call: StreamCall<Request, Response>, owner: CallOwner, handler: StreamHandler<Response>) {
+    this.#method = call.method;
+    this.#owner = owner;
+    this.#handler = handler;
+    const { maxReceiveBytes } = owner.options;
+    const head = {
+      method: call.method.path,
+      endpoint: owner.endpoint,
+      metadata: undefined,
+      deadline: this.deadline,
+      maxReceiveBytes: Math.min(maxReceiveBytes, call.maxReceiveBytes ?? maxReceiveBytes),
+    };
+    this.#stream = new Http2Stream(head, this);
+  }
+
+  /** Sends the call. Messages that the caller sends before this wait in the stream's queue. */
+  start(metadata: Metadata | undefined): void {
+    if (this.#over) return;
+    this.#stream.head.metadata = metadata;
+    this.#owner.send(this);
+  }
+
+  openStream(connection: Connection): void {
+    if (this.#over) return;
+    this.#attempts += 1;
+    connection.open(this.#stream);
+  }
+
+  send(message: Init<Request>): void {
+    if (this.#over || this.#halfClosed) return;
+    this.#stream.send(encodeRequest(this.#method, message, this.#owner.options.maxRequestBytes));
+  }
+
+  end(): void {
+    this.#halfClosed = true;
+    this.#stream.end();
+  }
+
+  cancel(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#owner.ended(this);
+    this.#stream.cancel();
+  }
+
+  pause(): void {
+    this.#stream.pause();
+  }
+
+  resume(): void {
+    this.#stream.resume();
+  }
+
+  hold(busy: boolean): void {
+    this.#stream.hold(busy);
+  }
+
+  message(bytes: Uint8Array, start: number, end: number): void {
+    if (this.#over) return;
+    let message: Response;
+    try {
+      message = decodeResponse(this.#method, this.#owner.endpoint, bytes, start, end);
+    } catch (malformed) {
+      return this.#stream.fail(malformed as EtcdError);
+    }
+    this.#handler.message(message);
+  }
+
+  refused(why: Refusal, length: number): void {
+    this.#stream.fail(unreadableMessage(why, length, this.#stream.head));
+  }
+
+  ended(error: EtcdError | undefined): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#owner.ended(this);
+    this.#handler.end(error);
+  }
+
+  unprocessed(error: EtcdError): void {
+    if (this.#stream.wasOpened || this.#attempts >= MAX_ATTEMPTS) this.ended(error);
+    else if (!this.#over) this.#owner.send(this);
+  }
+
+  leaving(): void {
+    if (!this.#over) this.#handler.leaving?.();
+  }
+
+  notConnected(error: EtcdError): void {
+    this.ended(amended(error, { method: this.#method.path }));
+  }
+
+  /** Not called: the call has no deadline. */
+  expire(): void {}
+
+  close(): void {
+    this.fail(clientClosed(this.#stream.wasOpened ? 'unknown' : 'not-sent'));
+  }
+
+  /** Ends the call with this error. */
+  fail(error: EtcdError): void {
+    this.#stream.cancel();
+    this.ended(error);
+  }
+}
+
+function unreadableMessage(why: Refusal, length: number, head: StreamHead): EtcdError {
+  if (why === 'too large') return responseTooLarge(length, head.maxReceiveBytes, head);
+  const compressed = 'a compressed message, although the client accepts no compression';
+  return badResponse(why === 'compressed' ? compressed : 'bytes that are not a gRPC message', 'MalformedMessage', head);
+}

@@ -1,0 +1,117 @@
+import { TurnQueue } from '../../runtime/queues.js';
+import { ConnectionError, DEFAULT_WINDOW_BYTES, ErrorCode, MAX_WINDOW_BYTES } from './frame.js';
+import type { PeerSettings } from './settings.js';
+
+// Flow control: RFC 9113, sections 5.2 and 6.9. A DATA frame counts against two windows, that of its stream and that of
+// the connection. The sender sends at most what the smaller window has left. The receiver enlarges a window with
+// WINDOW_UPDATE once it has consumed data. No other frame counts.
+//
+// Receiving. The window has 100 bytes.
+//   40 bytes arrive and are consumed: 60 are left. No update, because 40 bytes are less than half of the window.
+//   20 bytes arrive and are consumed: 40 are left. WINDOW_UPDATE by 60 makes that 100 again.
+//
+// Sending. The connection's window has 65,535 bytes, each stream's window 50,000, and a frame takes at most 16,384.
+//   Stream 1 has 60,000 bytes: it sends 3 frames of 16,384 and one of 848. Its window has 0 left, that of the connection
+//   15,535. The other 10,000 bytes wait for a WINDOW_UPDATE on stream 1.
+//   Stream 3 has 20,000 bytes: it sends 15,535. The window of the connection has 0 left. The other 4,465 bytes wait in the
+//   queue of `SendFlow` for a WINDOW_UPDATE on the connection.
+
+/** Counts what the peer may still send on one stream, or on the connection. */
+export class ReceiveWindow {
+  readonly #size: number;
+  #left: number;
+  /** Consumed bytes that no WINDOW_UPDATE has returned to the peer yet. */
+  #consumed = 0;
+
+  constructor(size: number) {
+    this.#size = size;
+    this.#left = size;
+  }
+
+  /** Takes received bytes off the window. Returns false if the peer sent more than the window allowed. */
+  receive(bytes: number): boolean {
+    this.#left -= bytes;
+    return this.#left >= 0;
+  }
+
+  /**
+   * Counts bytes as consumed. Returns the increment of the WINDOW_UPDATE to send now, or 0 for none. An update is due once
+   * half of the window is consumed: a fast peer never waits, and the updates stay few.
+   */
+  consume(bytes: number): number {
+    this.#consumed += bytes;
+    if (this.#consumed * 2 < this.#size) return 0;
+    const increment = this.#consumed;
+    this.#consumed = 0;
+    this.#left += increment;
+    return increment;
+  }
+}
+
+/** A stream that has data to send. */
+interface Sender {
+  /** The stream's own window. Negative after the peer has reduced SETTINGS_INITIAL_WINDOW_SIZE: section 6.9.2. */
+  sendWindowBytes: number;
+  /** Sends one frame of at most `maxBytes`. Returns whether the stream could send another frame. */
+  sendFrame(maxBytes: number): boolean;
+}
+
+/** Decides which stream of a connection may send how much data. */
+export class SendFlow {
+  readonly #settings: PeerSettings;
+  readonly #onSent: (bytes: number) => void;
+  /** Streams whose data waits for the connection. A stream that waits for its own window is not in this queue. */
+  readonly #waiting = new TurnQueue<Sender>();
+  #windowBytes = DEFAULT_WINDOW_BYTES;
+  /** The byte stream has a long backlog of unsent bytes. No stream may send until it has drained. */
+  congested = false;
+
+  /** `onSent` is called for each DATA frame. */
+  constructor(settings: PeerSettings, onSent: (bytes: number) => void) {
+    this.#settings = settings;
+    this.#onSent = onSent;
+  }
+
+  /** The largest DATA frame that the stream may send now, in bytes. */
+  allowance(stream: Sender): number {
+    if (this.congested) return 0;
+    return Math.min(this.#windowBytes, stream.sendWindowBytes, this.#settings.maxFrameBytes);
+  }
+
+  sent(stream: Sender, bytes: number): void {
+    this.#windowBytes -= bytes;
+    stream.sendWindowBytes -= bytes;
+    this.#onSent(bytes);
+  }
+
+  /** Queues a stream that has data left. The stream calls this again when its own window grows. */
+  wait(stream: Sender): void {
+    if (stream.sendWindowBytes > 0) this.#waiting.add(stream);
+  }
+
+  forget(stream: Sender): void {
+    this.#waiting.delete(stream);
+  }
+
+  /**
+   * Enlarges the connection's window.
+   *
+   * @throws ConnectionError if the window would exceed 2^31 - 1.
+   */
+  grow(increment: number): void {
+    this.#windowBytes += increment;
+    if (this.#windowBytes > MAX_WINDOW_BYTES) {
+      throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'the window of the connection exceeds 2^31 - 1');
+    }
+    this.pump();
+  }
+
+  /** Lets the waiting streams send in turn, one frame each, as far as the connection's window allows. */
+  pump(): void {
+    while (!this.congested && this.#windowBytes > 0) {
+      const stream = this.#waiting.take();
+      if (stream === undefined) return;
+      if (stream.sendFrame(this.allowance(stream))) this.#waiting.add(stream);
+    }
+  }
+}

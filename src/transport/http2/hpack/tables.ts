@@ -1,0 +1,125 @@
+/** A header field: RFC 9110, section 5. Each character stands for one octet, also beyond ASCII. */
+export type HeaderField = readonly [name: string, value: string];
+
+/** What an entry counts in addition to its octets. RFC 7541, section 4.1. */
+const ENTRY_OVERHEAD_BYTES = 32;
+/** The initial SETTINGS_HEADER_TABLE_SIZE. RFC 9113, section 6.5.2. */
+export const DEFAULT_TABLE_BYTES = 4_096;
+
+/** The size of a table entry: RFC 7541, section 4.1. SETTINGS_MAX_HEADER_LIST_SIZE counts fields in the same way. */
+export function entryBytes([name, value]: HeaderField): number {
+  return name.length + value.length + ENTRY_OVERHEAD_BYTES;
+}
+
+/** The static table: RFC 7541, appendix A. Its first entry has index 1. */
+export const STATIC_TABLE: readonly HeaderField[] = [
+  [':authority', ''],
+  [':method', 'GET'],
+  [':method', 'POST'],
+  [':path', '/'],
+  [':path', '/index.html'],
+  [':scheme', 'http'],
+  [':scheme', 'https'],
+  [':status', '200'],
+  [':status', '204'],
+  [':status', '206'],
+  [':status', '304'],
+  [':status', '400'],
+  [':status', '404'],
+  [':status', '500'],
+  ['accept-charset', ''],
+  ['accept-encoding', 'gzip, deflate'],
+  ['accept-language', ''],
+  ['accept-ranges', ''],
+  ['accept', ''],
+  ['access-control-allow-origin', ''],
+  ['age', ''],
+  ['allow', ''],
+  ['authorization', ''],
+  ['cache-control', ''],
+  ['content-disposition', ''],
+  ['content-encoding', ''],
+  ['content-language', ''],
+  ['content-length', ''],
+  ['content-location', ''],
+  ['content-range', ''],
+  ['content-type', ''],
+  ['cookie', ''],
+  ['date', ''],
+  ['etag', ''],
+  ['expect', ''],
+  ['expires', ''],
+  ['from', ''],
+  ['host', ''],
+  ['if-match', ''],
+  ['if-modified-since', ''],
+  ['if-none-match', ''],
+  ['if-range', ''],
+  ['if-unmodified-since', ''],
+  ['last-modified', ''],
+  ['link', ''],
+  ['location', ''],
+  ['max-forwards', ''],
+  ['proxy-authenticate', ''],
+  ['proxy-authorization', ''],
+  ['range', ''],
+  ['referer', ''],
+  ['refresh', ''],
+  ['retry-after', ''],
+  ['server', ''],
+  ['set-cookie', ''],
+  ['strict-transport-security', ''],
+  ['transfer-encoding', ''],
+  ['user-agent', ''],
+  ['vary', ''],
+  ['via', ''],
+  ['www-authenticate', ''],
+];
+
+/** The dynamic table of the decoder: fields that were sent before on this connection. RFC 7541, section 2.3.2. */
+export class DynamicTable {
+  /** The oldest entry comes first. Entries before `#evicted` were evicted. */
+  #entries: (HeaderField | undefined)[] = [];
+  #evicted = 0;
+  #bytes = 0;
+  #capacityBytes = DEFAULT_TABLE_BYTES;
+  /** Grows with every change. An index has the same meaning as long as the version stays the same. */
+  version = 0;
+
+  get length(): number {
+    return this.#entries.length - this.#evicted;
+  }
+
+  /** The newest entry has index 0. */
+  get(index: number): HeaderField | undefined {
+    return index < this.length ? this.#entries[this.#entries.length - 1 - index] : undefined;
+  }
+
+  /** Adds an entry, and evicts old ones until it fits. An entry larger than the table empties it: section 4.4. */
+  add(field: HeaderField): void {
+    this.version += 1;
+    const bytes = entryBytes(field);
+    this.#evictTo(this.#capacityBytes - bytes);
+    if (bytes > this.#capacityBytes) return;
+    this.#entries.push(field);
+    this.#bytes += bytes;
+  }
+
+  resize(capacityBytes: number): void {
+    this.version += 1;
+    this.#capacityBytes = capacityBytes;
+    this.#evictTo(capacityBytes);
+  }
+
+  #evictTo(bytes: number): void {
+    while (this.#bytes > bytes && this.length > 0) {
+      this.#bytes -= entryBytes(this.#entries[this.#evicted] as HeaderField);
+      this.#entries[this.#evicted] = undefined;
+      this.#evicted += 1;
+    }
+    if (this.#evicted > 64 && this.#evicted * 2 > this.#entries.length) {
+      this.#entries = this.#entries.slice(this.#evicted);
+      this.#evicted = 0;
+    }
+  }
+}

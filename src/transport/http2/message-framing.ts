@@ -1,0 +1,210 @@
+import { copyOf, NO_BYTES } from '../../runtime/bytes.js';
+import { Fifo } from '../../runtime/queues.js';
+import { readUint32, writeUint32 } from './frame.js';
+
+// gRPC sends messages in DATA frames. Each message has a prefix of 5 bytes: a compressed flag and the length. Frames and
+// messages are independent: a frame may contain several messages, or a part of one.
+// https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
+
+/** The compressed flag and the length. */
+export const MESSAGE_PREFIX_BYTES = 5;
+/** Memory reserved on the word of a length prefix alone. Beyond that, memory grows with the bytes that arrive. */
+const TRUSTED_BYTES = 65_536;
+/** A buffer of at most this size is reused for the next message. */
+const MAX_REUSED_BYTES = 1_048_576;
+
+/** Writes an uncompressed message with its prefix. `bytes` must have room for both. */
+export function writeMessage(bytes: Uint8Array, at: number, message: Uint8Array): void {
+  bytes[at] = 0;
+  writeUint32(bytes, at + 1, message.length);
+  bytes.set(message, at + MESSAGE_PREFIX_BYTES);
+}
+
+/** The messages that a stream could not send yet, because it is not open or because a window is too small. */
+export class SendQueue {
+  /** Messages with their prefixes. Undefined until the first message has to wait, which is rare. */
+  #messages: Fifo<Uint8Array> | undefined;
+  /** Bytes of the first message that were sent already. */
+  #sentOfFirst = 0;
+  /** The client sends no more messages: the last frame carries END_STREAM. */
+  complete = false;
+
+  /** Whether there are bytes to send. */
+  get waiting(): boolean {
+    return this.#messages !== undefined && this.#messages.length > 0;
+  }
+
+  push(message: Uint8Array): void {
+    const framed = new Uint8Array(MESSAGE_PREFIX_BYTES + message.length);
+    writeMessage(framed, 0, message);
+    this.#messages ??= new Fifo();
+    this.#messages.push(framed);
+  }
+
+  /** Takes the payload of the next DATA frame. Returns undefined if there is nothing to send, or if `maxBytes` is 0. */
+  take(maxBytes: number): { readonly bytes: Uint8Array; readonly endStream: boolean } | undefined {
+    const first = this.#messages?.first;
+    if (first === undefined) return this.complete ? { bytes: NO_BYTES, endStream: true } : undefined;
+    const start = this.#sentOfFirst;
+    const end = Math.min(first.length, start + maxBytes);
+    if (end <= start) return undefined;
+    this.#sentOfFirst = end === first.length ? 0 : end;
+    if (end === first.length) this.#messages?.shift();
+    return { bytes: first.subarray(start, end), endStream: this.complete && !this.waiting };
+  }
+
+  clear(): void {
+    this.#messages = undefined;
+  }
+}
+
+/** Why received data contains no message that this client can read. */
+export type Refusal = 'too large' | 'compressed' | 'malformed';
+
+export interface MessageReceiver {
+  /** Receives a whole message. `bytes` is valid only during the call. */
+  message(bytes: Uint8Array, start: number, end: number): void;
+  /** The next message cannot be read. `length` is the length in its prefix. */
+  refused(why: Refusal, length: number): void;
+}
+
+/**
+ * Splits the data of a stream into messages. A message that lies whole in a frame is passed on without a copy. While the
+ * receiver is paused, the assembler stores the data.
+ */
+export class MessageAssembler {
+  readonly #maxBytes: number;
+  readonly #receiver: MessageReceiver;
+  /** The beginning of a message whose rest has not arrived. */
+  #partial: Uint8Array = NO_BYTES;
+  #partialLength = 0;
+  /** Data that arrived while the receiver was paused. Most streams never store any. */
+  #stored: Fifo<Uint8Array> | undefined;
+  /** Bytes of the first stored piece that were split already. */
+  #splitOfFirst = 0;
+  #paused = false;
+  /** The receiver is being called. */
+  #busy = false;
+  #closed = false;
+
+  constructor(maxBytes: number, receiver: MessageReceiver) {
+    this.#maxBytes = maxBytes;
+    this.#receiver = receiver;
+  }
+
+  /** Whether the data so far ends within a message. */
+  get midMessage(): boolean {
+    return this.#partialLength > 0;
+  }
+
+  /** Whether the receiver may still get messages from data that has arrived. */
+  get pending(): boolean {
+    return !this.#closed && (this.#busy || this.#stored !== undefined);
+  }
+
+  /** Takes received data. Returns how many bytes of it were consumed; the rest is stored. */
+  receive(bytes: Uint8Array, start: number, end: number): number {
+    if (this.#closed || start === end) return end - start;
+    const stopped = this.#paused || this.pending ? start : this.#split(bytes, start, end);
+    if (stopped < end && !this.#closed) {
+      this.#stored ??= new Fifo();
+      this.#stored.push(copyOf(bytes, stopped, end));
+    }
+    return stopped - start;
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  /** Passes on messages from the stored data. Returns how many bytes of it were consumed. */
+  resume(): number {
+    this.#paused = false;
+    let consumed = 0;
+    while (this.#stored !== undefined && !this.#paused && !this.#busy) {
+      const first = this.#stored.first as Uint8Array;
+      const stopped = this.#split(first, this.#splitOfFirst, first.length);
+      consumed += stopped - this.#splitOfFirst;
+      this.#splitOfFirst = stopped;
+      if (stopped === first.length) this.#dropFirst();
+    }
+    return consumed;
+  }
+
+  /** Passes on no more messages, and discards the stored data. */
+  close(): void {
+    this.#closed = true;
+    this.#stored = undefined;
+  }
+
+  #dropFirst(): void {
+    this.#splitOfFirst = 0;
+    this.#stored?.shift();
+    if (this.#stored?.length === 0) this.#stored = undefined;
+  }
+
+  /** Passes on the messages. Returns where it stopped: at `end`, or after the message during which it was paused. */
+  #split(bytes: Uint8Array, start: number, end: number): number {
+    this.#busy = true;
+    let at = start;
+    while (at < end && !this.#paused && !this.#closed) at = this.#next(bytes, at, end);
+    this.#busy = false;
+    return at;
+  }
+
+  /** Reads one message, or the beginning of one. Returns where the next one begins. */
+  #next(bytes: Uint8Array, at: number, end: number): number {
+    if (this.#partialLength > 0) return this.#complete(bytes, at, end);
+    if (end - at < MESSAGE_PREFIX_BYTES) return this.#keep(bytes, at, end, MESSAGE_PREFIX_BYTES);
+    const length = this.#readLength(bytes, at);
+    if (length < 0) return end;
+    const messageEnd = at + MESSAGE_PREFIX_BYTES + length;
+    if (messageEnd > end) return this.#keep(bytes, at, end, MESSAGE_PREFIX_BYTES + length);
+    this.#receiver.message(bytes, messageEnd - length, messageEnd);
+    return messageEnd;
+  }
+
+  /** Appends to the partial message. Returns where the next message begins. */
+  #complete(bytes: Uint8Array, start: number, end: number): number {
+    let at = start;
+    if (this.#partialLength < MESSAGE_PREFIX_BYTES) {
+      at = Math.min(end, start + MESSAGE_PREFIX_BYTES - this.#partialLength);
+      this.#keep(bytes, start, at, MESSAGE_PREFIX_BYTES);
+      if (this.#partialLength < MESSAGE_PREFIX_BYTES) return at;
+    }
+    const length = this.#readLength(this.#partial, 0);
+    if (length < 0) return end;
+    const total = MESSAGE_PREFIX_BYTES + length;
+    const next = Math.min(end, at + total - this.#partialLength);
+    this.#keep(bytes, at, next, total);
+    if (this.#partialLength < total) return next;
+    const message = this.#partial;
+    this.#partialLength = 0;
+    if (message.length > MAX_REUSED_BYTES) this.#partial = NO_BYTES;
+    this.#receiver.message(message, MESSAGE_PREFIX_BYTES, total);
+    return next;
+  }
+
+  /** Reads the length from a prefix. Returns -1 if the message is refused. */
+  #readLength(bytes: Uint8Array, at: number): number {
+    const length = readUint32(bytes, at + 1);
+    const flag = bytes[at] as number;
+    if (flag === 0 && length <= this.#maxBytes) return length;
+    this.#partialLength = 0;
+    this.#receiver.refused(flag === 1 ? 'compressed' : flag === 0 ? 'too large' : 'malformed', length);
+    return -1;
+  }
+
+  #keep(bytes: Uint8Array, start: number, end: number, expected: number): number {
+    const needed = this.#partialLength + end - start;
+    if (needed > this.#partial.length) {
+      const trusted = Math.min(expected, Math.max(TRUSTED_BYTES, 2 * this.#partial.length));
+      const grown = new Uint8Array(Math.max(needed, trusted));
+      grown.set(this.#partial.subarray(0, this.#partialLength));
+      this.#partial = grown;
+    }
+    this.#partial.set(bytes.subarray(start, end), this.#partialLength);
+    this.#partialLength = needed;
+    return end;
+  }
+}

@@ -1,0 +1,228 @@
+import { EtcdError, type Outcome, type Reason } from '../../errors/etcd-error.js';
+import { type StatusCode, statusCode } from '../../errors/status.js';
+import { errorFromStatus } from '../../errors/status-error.js';
+import { textOf } from '../../runtime/bytes.js';
+import { ErrorCode, errorCodeName, StreamError } from './frame.js';
+import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
+
+// The headers and trailers of a response, and how each way to end a stream becomes the status of the call:
+// https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
+
+/** Longer header blocks are not cached. */
+const MAX_CACHED_BYTES = 32;
+/** Room for the headers and the trailers of a successful response, and for two more blocks. */
+const MAX_CACHED_BLOCKS = 4;
+
+// RFC 9113, section 8.2.1, except that a value may have spaces around it: an error message of etcd may end in one.
+const FIELD_NAME = /^:?[^\0- A-Z:\x7f-\xff]+$/;
+const NOT_IN_VALUE = /[\0\r\n]/;
+/** Fields that HTTP/2 forbids: RFC 9113, section 8.2.2. */
+const CONNECTION_SPECIFIC = /^(?:connection|proxy-connection|keep-alive|transfer-encoding|upgrade)$/;
+
+/** The header or trailer fields of a response that concern gRPC. */
+export interface ResponseFields {
+  /** `:status`; undefined in trailers. */
+  readonly httpStatus: number | undefined;
+  readonly contentType: string | undefined;
+  /** `content-length`, if the server sent it. */
+  readonly contentLength: number | undefined;
+  readonly grpcStatus: number | undefined;
+  readonly grpcMessage: string;
+  /** The field list exceeds this client's SETTINGS_MAX_HEADER_LIST_SIZE. */
+  readonly tooLarge: boolean;
+  /** Why the fields are malformed, if they are: RFC 9113, section 8.1.1. */
+  readonly malformed: string | undefined;
+}
+
+interface CachedBlock {
+  /** The decoder's version for which the block has these fields. */
+  readonly version: number;
+  readonly bytes: Uint8Array;
+  readonly fields: ResponseFields;
+}
+
+/**
+ * Reads the header blocks of responses. After the first call, the blocks of successful responses are the same two or three
+ * octets. The reader recognizes them by their bytes and does not decode them again.
+ */
+export class ResponseHeaders {
+  readonly #decoder: HpackDecoder;
+  #cached: CachedBlock[] = [];
+
+  constructor(maxListBytes: number) {
+    this.#decoder = new HpackDecoder(maxListBytes);
+  }
+
+  /** @throws ConnectionError on bytes that are not a valid header block. */
+  read(bytes: Uint8Array, start: number, end: number): ResponseFields {
+    const { version } = this.#decoder;
+    for (const cached of this.#cached) {
+      if (cached.version === version && isSame(cached.bytes, bytes, start, end)) return cached.fields;
+    }
+    const fields = responseFields(this.#decoder.decode(bytes, start, end));
+    if (this.#decoder.version === version && end - start <= MAX_CACHED_BYTES) {
+      const kept = this.#cached.filter((cached) => cached.version === version).slice(1 - MAX_CACHED_BLOCKS);
+      this.#cached = [...kept, { version, bytes: bytes.slice(start, end), fields }];
+    }
+    return fields;
+  }
+}
+
+/** @throws StreamError if the fields are malformed for headers, or for trailers if `trailers` is true. */
+export function checkFields(fields: ResponseFields, trailers: boolean): void {
+  let problem = fields.malformed;
+  if (trailers && fields.httpStatus !== undefined) problem ??= ':status in trailers';
+  if (!trailers && fields.httpStatus === undefined) problem ??= 'a response without :status';
+  if (problem !== undefined) throw new StreamError(ErrorCode.PROTOCOL_ERROR, problem);
+}
+
+function isSame(cached: Uint8Array, bytes: Uint8Array, start: number, end: number): boolean {
+  if (cached.length !== end - start) return false;
+  for (let index = 0; index < cached.length; index += 1) {
+    if (cached[index] !== bytes[start + index]) return false;
+  }
+  return true;
+}
+
+function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
+  let httpStatus: number | undefined;
+  let contentType: string | undefined;
+  let contentLength: number | undefined;
+  let grpcStatus: number | undefined;
+  let grpcMessage = '';
+  let malformed: string | undefined;
+  let regular = false;
+  for (const [name, value] of fields) {
+    if (!FIELD_NAME.test(name)) malformed ??= 'an invalid field name';
+    if (NOT_IN_VALUE.test(value)) malformed ??= 'an invalid field value';
+    if (CONNECTION_SPECIFIC.test(name)) malformed ??= `the field ${name}`;
+    if (name.startsWith(':')) {
+      if (name !== ':status' || regular || httpStatus !== undefined || !/^\d{3}$/.test(value)) {
+        malformed ??= 'an invalid pseudo-header field';
+      }
+      httpStatus = Number(value);
+      continue;
+    }
+    regular = true;
+    if (name === 'content-type') contentType = value;
+    else if (name === 'grpc-status') grpcStatus = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
+    else if (name === 'grpc-message') grpcMessage = percentDecoded(value);
+    else if (name === 'content-length') {
+      contentLength = Number(value);
+      if (!/^\d{1,15}$/.test(value)) malformed ??= 'a content-length that is not a number';
+    }
+  }
+  return { httpStatus, contentType, contentLength, grpcStatus, grpcMessage, tooLarge, malformed };
+}
+
+/** Decodes `grpc-message`, which is percent-encoded UTF-8. Leaves invalid escapes as they are. */
+function percentDecoded(text: string): string {
+  if (!text.includes('%')) return text;
+  const bytes: number[] = [];
+  for (let at = 0; at < text.length; at += 1) {
+    const encoded = /^%([0-9A-Fa-f]{2})/.exec(text.slice(at, at + 3));
+    bytes.push(encoded === null ? text.charCodeAt(at) : Number.parseInt(encoded[1] as string, 16));
+    if (encoded !== null) at += 2;
+  }
+  return textOf(Uint8Array.from(bytes));
+}
+
+/** The call that an error is about. */
+export interface Where {
+  readonly method: string;
+  readonly endpoint: string;
+}
+
+/** https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html */
+const STATUS_OF_HTTP: Readonly<Record<number, StatusCode>> = {
+  400: 'Internal',
+  401: 'Unauthenticated',
+  403: 'PermissionDenied',
+  404: 'Unimplemented',
+  429: 'Unavailable',
+  502: 'Unavailable',
+  503: 'Unavailable',
+  504: 'Unavailable',
+};
+
+/** Section "Errors" of the gRPC protocol. Any other error code becomes `Internal`. */
+const STATUS_OF_RESET: Readonly<Record<number, StatusCode>> = {
+  [ErrorCode.REFUSED_STREAM]: 'Unavailable',
+  [ErrorCode.CANCEL]: 'Canceled',
+  [ErrorCode.ENHANCE_YOUR_CALM]: 'ResourceExhausted',
+  [ErrorCode.INADEQUATE_SECURITY]: 'PermissionDenied',
+};
+
+/** Error codes of RST_STREAM that count as a lost connection, because another attempt may succeed. */
+const LOST_BY_RESET: ReadonlySet<number> = new Set([
+  ErrorCode.NO_ERROR,
+  ErrorCode.INTERNAL_ERROR,
+  ErrorCode.STREAM_CLOSED,
+  ErrorCode.CANCEL,
+  ErrorCode.CONNECT_ERROR,
+]);
+
+/** The error that trailers report, or headers that end the stream. Returns undefined for status OK. */
+export function errorOfTrailers(fields: ResponseFields, where: Where): EtcdError | undefined {
+  const { grpcStatus, grpcMessage } = fields;
+  if (grpcStatus === 0) return undefined;
+  if (grpcStatus === undefined) return statusError('Unknown', 'the response ended without grpc-status', where);
+  return errorFromStatus(statusCode(grpcStatus), grpcMessage, where);
+}
+
+/** The error if the headers are not those of a gRPC response. Something other than etcd probably sent them. */
+export function errorOfHeaders(fields: ResponseFields, where: Where): EtcdError | undefined {
+  const { httpStatus = 0, contentType = 'none' } = fields;
+  if (httpStatus !== 200) {
+    const problem = `the server answered with HTTP status ${httpStatus}, not with a gRPC response`;
+    return statusError(STATUS_OF_HTTP[httpStatus] ?? 'Unknown', problem, where);
+  }
+  if (/^application\/grpc(?:$|[+;])/.test(contentType)) return undefined;
+  return statusError('Unknown', 'the response has no gRPC content-type: the server is not etcd', where);
+}
+
+/**
+ * The error of a stream that the peer ended with RST_STREAM. By RFC 9113, section 8.7, REFUSED_STREAM means that the server
+ * did not process the request. It is no proof, because HAProxy also sends it for a request that it has forwarded, when the
+ * server behind it goes away.
+ */
+export function errorOfReset(code: number, where: Where): EtcdError {
+  const problem = `the peer ended the stream with RST_STREAM, ${errorCodeName(code)}`;
+  const refused = code === ErrorCode.REFUSED_STREAM;
+  return new EtcdError(problem, {
+    code: STATUS_OF_RESET[code] ?? 'Internal',
+    reason: refused ? 'StreamRefused' : LOST_BY_RESET.has(code) ? 'ConnectionLost' : 'Other',
+    outcome: 'unknown',
+    ...where,
+  });
+}
+
+/** The error of a stream above the last stream of GOAWAY, which the peer has not processed: RFC 9113, section 6.8. */
+export function notProcessed(problem: string, where: Where): EtcdError {
+  return new EtcdError(problem, { code: 'Unavailable', reason: 'StreamRefused', outcome: 'rejected', ...where });
+}
+
+/** The error of a stream whose connection has closed. */
+export function connectionLost(
+  problem: string,
+  outcome: Outcome,
+  where: Where,
+  reason: Reason = 'ConnectionLost',
+): EtcdError {
+  return new EtcdError(problem, { code: 'Unavailable', reason, outcome, ...where });
+}
+
+/** The headers are too large: those of the request (outcome `not-sent`), or of the response (outcome `unknown`). */
+export function headersTooLarge(problem: string, outcome: 'not-sent' | 'unknown', where: Where): EtcdError {
+  return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome, ...where });
+}
+
+/** The error of a stream that the client resets, because the response violates the protocol. */
+export function badResponse(problem: string, reason: Reason, where: Where): EtcdError {
+  return new EtcdError(problem, { code: 'Internal', reason, outcome: 'unknown', ...where });
+}
+
+function statusError(code: StatusCode, problem: string, where: Where): EtcdError {
+  const reason = code === 'Unavailable' ? 'ConnectionLost' : 'Other';
+  return new EtcdError(problem, { code, reason, outcome: 'unknown', ...where });
+}
