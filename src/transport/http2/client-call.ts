@@ -1,4 +1,5 @@
-import { amended, canceled, clientClosed, type EtcdError, type Outcome, timedOut } from '../../errors/etcd-error.js';
+import { canceled, clientClosed, type EtcdError, type Outcome, timedOut } from '../../errors/etcd-error.js';
+import type { Endpoint } from '../../host/endpoint.js';
 import type { Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
 import { onAbort } from '../../runtime/signals.js';
@@ -8,7 +9,7 @@ import type { Metadata, OutgoingStream, StreamCall, StreamHandler, TransportOpti
 import type { Connection } from './connection.js';
 import type { Expiring } from './deadlines.js';
 import type { Refusal } from './message-framing.js';
-import { badResponse, type Where } from './response.js';
+import { badResponse } from './response.js';
 import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 
 /**
@@ -21,17 +22,15 @@ const MAX_ATTEMPTS = 4;
 export interface ClientCall extends Expiring {
   /** Makes an attempt: opens a stream for the call. Does nothing if the call has ended. */
   openStream(connection: Connection): void;
-  /** The transport could not connect. The call ends, and nothing was sent. */
-  notConnected(error: EtcdError): void;
   /** The client is closed. */
   close(): void;
 }
 
 /** What a call needs of its transport. */
 export interface CallOwner {
-  readonly endpoint: string;
+  readonly endpoint: Endpoint;
   readonly options: TransportOptions;
-  /** Opens a stream for the call on the current connection, or on the next one. */
+  /** Opens a stream for the call on the connection for new calls. Connects if there is none. */
   send(call: ClientCall): void;
   ended(call: ClientCall): void;
 }
@@ -40,7 +39,7 @@ export interface CallOwner {
 export class UnaryClientCall<Request, Response> implements StreamReceiver, ClientCall {
   slot = -1;
   readonly #call: UnaryCall<Request, Response>;
-  readonly #request: Uint8Array;
+  readonly #head: StreamHead;
   readonly #owner: CallOwner;
   readonly #resolve: (response: Response) => void;
   readonly #reject: (error: EtcdError) => void;
@@ -59,11 +58,12 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     reject: (error: EtcdError) => void,
   ) {
     this.#call = call;
-    this.#request = request;
     this.#owner = owner;
     this.#resolve = resolve;
     this.#reject = reject;
-    const { signal } = call;
+    const { method, metadata, deadline, signal } = call;
+    const { maxReceiveBytes } = owner.options;
+    this.#head = { method: method.path, endpoint: owner.endpoint.url, metadata, deadline, maxReceiveBytes, request };
     if (signal !== undefined) this.#offAbort = onAbort(signal, () => this.#abort());
   }
 
@@ -74,13 +74,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   openStream(connection: Connection): void {
     if (this.#over) return;
     this.#attempts += 1;
-    const { method, metadata, deadline } = this.#call;
-    const { endpoint, options } = this.#owner;
-    const { maxReceiveBytes } = options;
-    this.#stream = new Http2Stream(
-      { method: method.path, endpoint, metadata, deadline, maxReceiveBytes, request: this.#request },
-      this,
-    );
+    this.#stream = new Http2Stream(this.#head, this);
     connection.open(this.#stream);
   }
 
@@ -97,17 +91,17 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   message(bytes: Uint8Array, start: number, end: number): void {
     if (this.#response !== undefined) {
       const problem = 'a second message in the response to a unary call';
-      return this.#stream?.fail(badResponse(problem, 'MalformedMessage', this.#where));
+      return this.#stream?.fail(badResponse(problem, 'MalformedMessage', this.#head));
     }
     try {
-      this.#response = decodeResponse(this.#call.method, this.#owner.endpoint, bytes, start, end);
+      this.#response = decodeResponse(this.#call.method, this.#head.endpoint, bytes, start, end);
     } catch (malformed) {
       this.#stream?.fail(malformed as EtcdError);
     }
   }
 
   refused(why: Refusal, length: number): void {
-    this.#stream?.fail(unreadableMessage(why, length, this.#stream.head));
+    this.#stream?.fail(unreadableMessage(why, length, this.#head));
   }
 
   ended(error: EtcdError | undefined): void {
@@ -117,7 +111,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     else if (error !== undefined) this.#fail(error);
     else if (this.#response !== undefined) {
       if (this.#finish()) this.#resolve(this.#response);
-    } else this.#fail(badResponse('status OK without a message', 'MalformedMessage', this.#where));
+    } else this.#fail(badResponse('status OK without a message', 'MalformedMessage', this.#head));
   }
 
   unprocessed(error: EtcdError): void {
@@ -127,21 +121,17 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     this.#owner.send(this);
   }
 
-  notConnected(error: EtcdError): void {
-    this.#fail(amended(error, { method: this.#call.method.path }));
-  }
-
   expire(): void {
     this.#stream?.expired();
-    this.#cancel(timedOut('call', this.#call.timeoutMs, this.#outcome, this.#call.method.path));
+    this.#cancel(timedOut('call', this.#call.timeoutMs, this.#outcome, this.#head.method));
   }
 
   close(): void {
-    this.#cancel(clientClosed(this.#outcome, this.#call.method.path));
+    this.#cancel(clientClosed(this.#outcome, this.#head.method));
   }
 
   #abort(): void {
-    this.#cancel(canceled(this.#call.signal as AbortSignal, this.#outcome, this.#call.method.path));
+    this.#cancel(canceled(this.#call.signal as AbortSignal, this.#outcome, this.#head.method));
   }
 
   #cancel(error: EtcdError): void {
@@ -166,10 +156,6 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   get #outcome(): Outcome {
     return this.#stream?.wasOpened ? 'unknown' : 'not-sent';
   }
-
-  get #where(): Where {
-    return { method: this.#call.method.path, endpoint: this.#owner.endpoint };
-  }
 }
 
 /** A call with a stream of messages in one direction or both. It has no deadline. */
@@ -192,7 +178,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
     const { maxReceiveBytes } = owner.options;
     const head = {
       method: call.method.path,
-      endpoint: owner.endpoint,
+      endpoint: owner.endpoint.url,
       metadata: undefined,
       deadline: this.deadline,
       maxReceiveBytes: Math.min(maxReceiveBytes, call.maxReceiveBytes ?? maxReceiveBytes),
@@ -246,7 +232,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
     if (this.#over) return;
     let message: Response;
     try {
-      message = decodeResponse(this.#method, this.#owner.endpoint, bytes, start, end);
+      message = decodeResponse(this.#method, this.#owner.endpoint.url, bytes, start, end);
     } catch (malformed) {
       return this.#stream.fail(malformed as EtcdError);
     }
@@ -271,10 +257,6 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
 
   leaving(): void {
     if (!this.#over) this.#handler.leaving?.();
-  }
-
-  notConnected(error: EtcdError): void {
-    this.ended(amended(error, { method: this.#method.path }));
   }
 
   /** Not called: the call has no deadline. */

@@ -1,15 +1,16 @@
-import type { Reason } from '../../errors/etcd-error.js';
+import { amended, type EtcdError, type Reason } from '../../errors/etcd-error.js';
 import type { Endpoint } from '../../host/endpoint.js';
 import type { ByteStream, OpenByteStream } from '../../host/host.js';
 import { type TlsOptions, tlsForDial } from '../../host/tls.js';
 import { plain } from '../../runtime/bytes.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
+import { connectFailed } from '../connect-failed.js';
 import type { TransportOptions } from '../transport.js';
 import { SendFlow } from './flow-control.js';
 import { ConnectionError, ErrorCode, errorCodeName, MAX_STREAM_ID } from './frame.js';
 import { FrameReader } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
-import { PeerFrames } from './peer-frames.js';
+import { type FrameTarget, PeerFrames } from './peer-frames.js';
 import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
 import { grpcTimeout, RequestHeaders } from './request-headers.js';
@@ -18,14 +19,15 @@ import { initialSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
+/** While a connection takes longer than this to open, new calls prefer another endpoint. */
+const SLOW_DIAL_MS = 1_000;
+
 /** What a connection tells its transport. */
 export interface ConnectionEvents {
-  /** The peer has sent its SETTINGS: streams can be opened. */
-  opened(): void;
   /** The connection takes no more streams. Its open streams go on. */
   draining(): void;
-  /** Called once, and last. `opened` may never have been called. */
-  closed(problem: string, cause?: unknown): void;
+  /** Called once, and last. */
+  closed(): void;
 }
 
 /**
@@ -38,30 +40,31 @@ export interface ConnectionEvents {
  *           └─────────────────────┴─────────────────────────────┴───────────────────────────────┘
  *                       connectTimeoutMs, error, end of the byte stream, close()
  *
- * - connecting: The client dials, and waits for the peer's SETTINGS. No stream can be opened.
+ * - connecting: The client dials, and waits for the peer's SETTINGS. Streams wait.
  * - open: Streams can be opened, as many as SETTINGS_MAX_CONCURRENT_STREAMS allows. Others wait.
  * - draining: The streams up to `lastStreamId` finish. New and waiting streams go to another connection.
  * - closed: The byte stream is closed, and every stream has ended.
  */
 type State =
-  | { readonly name: 'connecting'; readonly stopTimer: () => void }
+  | { readonly name: 'connecting'; readonly startedAt: number; readonly stopTimer: () => void }
   | { readonly name: 'open' }
   | { readonly name: 'draining'; readonly lastStreamId: number }
   | { readonly name: 'closed' };
 
 /** The client's side of one HTTP/2 connection: RFC 9113. It owns the byte stream and all streams on it. */
-export class Connection implements StreamConnection {
+export class Connection implements StreamConnection, FrameTarget {
+  readonly #endpoint: Endpoint;
   readonly #events: ConnectionEvents;
-  readonly #settings = initialSettings();
-  readonly #limits = new PeerLimits();
-  readonly #requestHeaders: RequestHeaders;
-  readonly #reader: FrameReader;
-  readonly #streams: StreamTable;
-  readonly #pinger: Pinger;
+  readonly settings = initialSettings();
+  readonly limits = new PeerLimits();
+  readonly requestHeaders: RequestHeaders;
+  readonly #reader = new FrameReader(new PeerFrames(this));
+  readonly streams: StreamTable;
+  readonly pinger: Pinger;
   readonly writer = new FrameWriter((parts) => this.#write(parts));
-  readonly flow = new SendFlow(this.#settings, (bytes) => {
-    this.#limits.sent(bytes);
-    this.#pinger.sent();
+  readonly flow = new SendFlow(this.settings, (bytes) => {
+    this.limits.sent(bytes);
+    this.pinger.sent();
   });
   /** Undefined until the TLS options are known. */
   #bytes: ByteStream | undefined;
@@ -80,34 +83,23 @@ export class Connection implements StreamConnection {
     events: ConnectionEvents,
     firstStreamId: number,
   ) {
+    this.#endpoint = endpoint;
     this.#events = events;
-    this.#streams = new StreamTable(firstStreamId);
+    this.streams = new StreamTable(firstStreamId);
     const { connectTimeoutMs, pingIntervalMs, pingTimeoutMs } = options;
-    this.#pinger = new Pinger({
+    this.pinger = new Pinger({
       intervalMs: pingIntervalMs,
       timeoutMs: pingTimeoutMs,
       ping: (opaque) => this.writer.ping(opaque),
-      awaiting: () => this.#streams.all().some(({ head }) => head.request !== undefined),
+      awaiting: () => this.streams.all().some(({ head }) => head.request !== undefined),
       suspected: () => this.#drain(MAX_STREAM_ID, 'the peer is silent'),
       answered: () => this.#closeIfDrained(),
       lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
     });
     const authority = 'path' in endpoint.address ? 'localhost' : endpoint.url.replace(/^https?:\/\//, '');
-    this.#requestHeaders = new RequestHeaders(endpoint.tls ? 'https' : 'http', authority);
-    const frames = new PeerFrames({
-      streams: this.#streams,
-      settings: this.#settings,
-      limits: this.#limits,
-      requestHeaders: this.#requestHeaders,
-      writer: this.writer,
-      flow: this.flow,
-      pinger: this.#pinger,
-      settingsApplied: () => this.#settingsApplied(),
-      goAway: (lastStreamId, problem) => this.#goAway(lastStreamId, problem),
-    });
-    this.#reader = new FrameReader(frames);
+    this.requestHeaders = new RequestHeaders(endpoint.tls ? 'https' : 'http', authority);
     const onTimeout = (): void => this.#close(`no answer within connectTimeoutMs = ${connectTimeoutMs}`);
-    this.#state = { name: 'connecting', stopTimer: after(connectTimeoutMs, onTimeout) };
+    this.#state = { name: 'connecting', startedAt: monotonicMs(), stopTimer: after(connectTimeoutMs, onTimeout) };
     const dial = (tls?: TlsOptions): void => this.#dial(endpoint, tls, open);
     if (!endpoint.tls) dial();
     else
@@ -116,18 +108,24 @@ export class Connection implements StreamConnection {
         .catch((error: Error) => this.#close(error.message, 'ConnectionLost', error.cause ?? error));
   }
 
-  /** Whether the peer is probably gone: it has left a probe without an answer, and no byte has arrived since. */
-  get suspect(): boolean {
-    return this.#pinger.suspect;
+  get isOpen(): boolean {
+    return this.#state.name === 'open';
   }
 
-  /** Opens the stream now, or when the peer allows one more stream. */
+  /** Whether new calls should prefer another endpoint: the dial is slow, or the peer is silent. */
+  get suspect(): boolean {
+    const state = this.#state;
+    return state.name === 'connecting' ? monotonicMs() - state.startedAt >= SLOW_DIAL_MS : this.pinger.suspect;
+  }
+
+  /** Opens the stream as soon as the connection is open and the peer allows one more stream. */
   open(stream: Http2Stream): void {
-    if (this.#state.name !== 'open')
+    const { name } = this.#state;
+    if (name === 'draining' || name === 'closed')
       return stream.unprocessed(connectionLost('the connection takes no more calls', 'not-sent', stream.head));
     stream.connection = this;
-    if (!this.#streams.hasWaiting && this.#hasRoom()) return this.#openNow(stream);
-    this.#streams.wait(stream);
+    if (name === 'open' && !this.streams.hasWaiting && this.#hasRoom()) return this.#openNow(stream);
+    this.streams.wait(stream);
     this.#updateHold();
   }
 
@@ -138,7 +136,7 @@ export class Connection implements StreamConnection {
   }
 
   resetSent(): void {
-    this.#limits.reset();
+    this.limits.reset();
   }
 
   setIdle(stream: Http2Stream, isIdle: boolean): void {
@@ -149,21 +147,21 @@ export class Connection implements StreamConnection {
 
   released(stream: Http2Stream): void {
     this.#idle.delete(stream);
-    if (!this.#streams.delete(stream)) return this.#updateHold();
+    if (!this.streams.delete(stream)) return this.#updateHold();
     this.#openWaitingSoon();
     if (this.#holding) this.#updateHold();
-    if (this.#streams.size > 0) return;
-    this.#pinger.busy(false);
+    if (this.streams.size > 0) return;
+    this.pinger.busy(false);
     this.#closeIfDrained();
   }
 
   expired(stream: Http2Stream): void {
-    this.#pinger.expired(stream.openedAt);
+    this.pinger.expired(stream.openedAt);
   }
 
   /** Keeps the process alive for open streams, and for waiting streams, because their calls still have to end. */
   #updateHold(): void {
-    const busy = this.#streams.size > this.#idle.size || this.#streams.hasWaiting;
+    const busy = this.streams.size > this.#idle.size || this.streams.hasWaiting;
     if (busy === this.#holding || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
     this.#holding = busy;
     this.#bytes?.hold(busy);
@@ -171,7 +169,7 @@ export class Connection implements StreamConnection {
 
   /** Whether the peer allows one more stream, and the byte stream has no long backlog. */
   #hasRoom(): boolean {
-    return this.#streams.size < this.#settings.maxConcurrentStreams && !this.flow.congested;
+    return this.streams.size < this.settings.maxConcurrentStreams && !this.flow.congested;
   }
 
   /**
@@ -179,7 +177,7 @@ export class Connection implements StreamConnection {
    * closes, a signal aborts many calls, or many calls time out together. A call that such a job ends was not sent.
    */
   #openWaitingSoon(): void {
-    if (this.#opening || !this.#streams.hasWaiting) return;
+    if (this.#opening || !this.streams.hasWaiting) return;
     this.#opening = true;
     queueMicrotask(() => {
       this.#opening = false;
@@ -188,32 +186,32 @@ export class Connection implements StreamConnection {
   }
 
   #openWaiting(): void {
-    while (this.#streams.hasWaiting && this.#state.name === 'open' && this.#hasRoom()) {
-      this.#openNow(this.#streams.takeWaiting() as Http2Stream);
+    while (this.streams.hasWaiting && this.#state.name === 'open' && this.#hasRoom()) {
+      this.#openNow(this.streams.takeWaiting() as Http2Stream);
     }
   }
 
   #openNow(stream: Http2Stream): void {
     const { method, metadata, deadline } = stream.head;
-    if (this.#streams.isExhausted) {
-      this.#streams.wait(stream);
-      return this.#goAway(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
+    if (this.streams.isExhausted) {
+      this.streams.wait(stream);
+      return this.goAway(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
     }
     const now = monotonicMs();
     if (!stream.mayOpen(now)) return;
     const timeout = grpcTimeout(deadline - now);
-    const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.#settings;
-    if (this.#requestHeaders.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
+    const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.settings;
+    if (this.requestHeaders.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
       const limit = `SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes}`;
       const problem = `the headers of the request are larger than the server allows (${limit})`;
       return stream.fail(headersTooLarge(problem, 'not-sent', stream.head));
     }
-    const id = this.#streams.add(stream);
-    if (this.#streams.size === 1) this.#pinger.busy(true);
+    const id = this.streams.add(stream);
+    if (this.streams.size === 1) this.pinger.busy(true);
     if (!this.#holding) this.#updateHold();
-    this.writer.headers(id, this.#requestHeaders.block(method), timeout, metadata, maxFrameBytes);
-    this.#limits.opened();
-    this.#pinger.sent();
+    this.writer.headers(id, this.requestHeaders.block(method), timeout, metadata, maxFrameBytes);
+    this.limits.opened();
+    this.pinger.sent();
     stream.opened(id, initialWindowBytes, now);
   }
 
@@ -229,20 +227,20 @@ export class Connection implements StreamConnection {
 
   #write(parts: readonly Uint8Array[]): void {
     if (this.#state.name === 'closed') return;
-    if (this.flow.congested) for (const { length } of parts) this.#limits.wroteCongested(length);
+    if (this.flow.congested) for (const { length } of parts) this.limits.wroteCongested(length);
     this.flow.congested = !this.#bytes?.write(parts);
   }
 
   #drained(): void {
     this.flow.congested = false;
-    this.#limits.drained();
+    this.limits.drained();
     this.flow.pump();
     this.#openWaiting();
   }
 
   #read(bytes: Uint8Array): void {
     if (this.#state.name === 'closed') return;
-    this.#pinger.received();
+    this.pinger.received();
     try {
       this.#reader.push(plain(bytes));
     } catch (error) {
@@ -253,34 +251,34 @@ export class Connection implements StreamConnection {
     }
   }
 
-  #settingsApplied(): void {
+  settingsApplied(): void {
     if (this.#state.name !== 'connecting') return this.#openWaiting();
     this.#state.stopTimer();
     this.#state = { name: 'open' };
-    this.#events.opened();
+    this.#openWaiting();
     this.#updateHold();
   }
 
   /** Handles GOAWAY, or acts as if the peer had sent it. */
-  #goAway(lastStreamId: number, problem: string): void {
+  goAway(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;
     if (before.name === 'connecting') return this.#close(problem);
     // A second GOAWAY matters only if it excludes more streams: RFC 9113, section 6.8.
     if (before.name === 'draining' && lastStreamId >= before.lastStreamId) return;
     this.#drain(lastStreamId, problem);
-    for (const stream of this.#streams.all()) {
+    for (const stream of this.streams.all()) {
       if (stream.id <= lastStreamId) {
         stream.leaving();
         continue;
       }
-      this.#streams.delete(stream);
+      this.streams.delete(stream);
       stream.unprocessed(notProcessed(problem, stream.head));
     }
-    if (this.#streams.size === 0) this.#close(problem);
+    if (this.streams.size === 0) this.#close(problem);
   }
 
-  /** Takes no more streams, and lets another connection open those that wait. */
+  /** Takes no more streams. */
   #drain(lastStreamId: number, problem: string): void {
     const before = this.#state.name;
     this.#state = { name: 'draining', lastStreamId };
@@ -291,28 +289,36 @@ export class Connection implements StreamConnection {
 
   /** A suspect connection without streams stays until its probe is answered or lost, because it marks the peer as suspect. */
   #closeIfDrained(): void {
-    if (this.#state.name !== 'draining' || this.#streams.size > 0) return;
-    if (!this.#pinger.probing || !this.#pinger.suspect) this.#close('the connection takes no more calls');
+    if (this.#state.name !== 'draining' || this.streams.size > 0) return;
+    if (!this.pinger.probing || !this.pinger.suspect) this.#close('the connection takes no more calls');
   }
 
   #close(problem: string, reason: Reason = 'ConnectionLost', cause?: unknown): void {
     const state = this.#state;
     if (state.name === 'closed') return;
     if (state.name === 'connecting') state.stopTimer();
-    this.#pinger.stop();
+    this.pinger.stop();
     this.#reader.stop();
     this.writer.flush();
     this.#state = { name: 'closed' };
     this.#bytes?.close();
-    this.#events.closed(problem, cause);
+    this.#events.closed();
+    if (state.name === 'connecting') this.#failWaiting(connectFailed(this.#endpoint, problem, cause));
     this.#releaseWaiting(problem);
-    for (const stream of this.#streams.all()) {
+    for (const stream of this.streams.all()) {
       stream.closedByPeer(connectionLost(problem, 'unknown', stream.head, reason));
     }
   }
 
+  #failWaiting(error: EtcdError): void {
+    for (let stream = this.streams.takeWaiting(); stream !== undefined; stream = this.streams.takeWaiting()) {
+      stream.fail(amended(error, { method: stream.head.method }));
+    }
+  }
+
+  /** Lets another connection open the streams that wait. */
   #releaseWaiting(problem: string): void {
-    for (let stream = this.#streams.takeWaiting(); stream !== undefined; stream = this.#streams.takeWaiting()) {
+    for (let stream = this.streams.takeWaiting(); stream !== undefined; stream = this.streams.takeWaiting()) {
       stream.unprocessed(connectionLost(problem, 'not-sent', stream.head));
     }
   }

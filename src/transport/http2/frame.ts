@@ -61,9 +61,7 @@ export function errorCodeName(code: number): string {
   return ERROR_NAMES.get(code) ?? `0x${code.toString(16)}`;
 }
 
-/** A protocol violation by the peer that ends the whole connection. RFC 9113, section 5.4.1. */
-export class ConnectionError extends Error {
-  override readonly name = 'ConnectionError';
+class ProtocolViolation extends Error {
   readonly code: ErrorCode;
 
   constructor(code: ErrorCode, problem: string) {
@@ -72,15 +70,14 @@ export class ConnectionError extends Error {
   }
 }
 
-/** A protocol violation by the peer that ends one stream. RFC 9113, section 5.4.2. */
-export class StreamError extends Error {
-  override readonly name = 'StreamError';
-  readonly code: ErrorCode;
+/** A protocol violation by the peer that ends the whole connection. RFC 9113, section 5.4.1. */
+export class ConnectionError extends ProtocolViolation {
+  override readonly name = 'ConnectionError';
+}
 
-  constructor(code: ErrorCode, problem: string) {
-    super(problem);
-    this.code = code;
-  }
+/** A protocol violation by the peer that ends one stream. RFC 9113, section 5.4.2. */
+export class StreamError extends ProtocolViolation {
+  override readonly name = 'StreamError';
 }
 
 /** The first bytes that a client sends. RFC 9113, section 3.4. */

@@ -16,7 +16,6 @@ import type { Pinger } from './pinger.js';
 import type { RequestHeaders } from './request-headers.js';
 import { badResponse, errorOfReset, ResponseHeaders } from './response.js';
 import { applySettings, CONNECTION_WINDOW_BYTES, MAX_HEADER_LIST_BYTES, type PeerSettings } from './settings.js';
-import type { Http2Stream } from './stream.js';
 import type { StreamTable } from './stream-table.js';
 
 /** The longest header block, in its encoded form and over all its frames. etcd sends some hundred bytes. */
@@ -27,8 +26,8 @@ const MAX_BLOCK_FRAMES = 16;
 const MAX_DEBUG_BYTES = 200;
 const PRIORITY_BYTES = 5;
 
-/** The parts of a connection that the peer's frames concern. */
-export interface FrameTargets {
+/** The connection, as far as the peer's frames concern it. */
+export interface FrameTarget {
   readonly streams: StreamTable;
   readonly settings: PeerSettings;
   readonly limits: PeerLimits;
@@ -55,14 +54,14 @@ interface PartialBlock {
  * ConnectionError.
  */
 export class PeerFrames {
-  readonly #targets: FrameTargets;
+  readonly #target: FrameTarget;
   readonly #window = new ReceiveWindow(CONNECTION_WINDOW_BYTES);
   readonly #responseHeaders = new ResponseHeaders(MAX_HEADER_LIST_BYTES);
   #block: PartialBlock | undefined;
   #hasSettings = false;
 
-  constructor(targets: FrameTargets) {
-    this.#targets = targets;
+  constructor(target: FrameTarget) {
+    this.#target = target;
   }
 
   /** @throws ConnectionError on a violation that ends the connection. */
@@ -73,6 +72,19 @@ export class PeerFrames {
     if (this.#block !== undefined && (type !== FrameType.CONTINUATION || streamId !== this.#block.streamId)) {
       throw protocolError('another frame within a header block');
     }
+    try {
+      this.#act(type, flags, streamId, bytes, start, end);
+    } catch (error) {
+      if (!(error instanceof StreamError)) throw error;
+      const stream = this.#target.streams.find(streamId, 'a malformed frame');
+      if (stream === undefined) return;
+      const problem = `the peer broke a rule of HTTP/2: ${error.message}`;
+      stream.fail(badResponse(problem, 'ProtocolError', stream.head), error.code);
+    }
+  }
+
+  /** @throws StreamError on a violation that ends the stream. */
+  #act(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
     switch (type) {
       case FrameType.DATA:
         return this.#data(flags, streamId, bytes, start, end);
@@ -93,12 +105,12 @@ export class PeerFrames {
       case FrameType.PRIORITY:
         requireStream('PRIORITY', streamId);
         if (end - start === PRIORITY_BYTES) break;
-        return this.#streamError(streamId, ErrorCode.FRAME_SIZE_ERROR, `PRIORITY of ${end - start} bytes, not 5`);
+        throw new StreamError(ErrorCode.FRAME_SIZE_ERROR, `PRIORITY of ${end - start} bytes, not 5`);
       case FrameType.PUSH_PROMISE:
         throw protocolError('PUSH_PROMISE, although push is off');
     }
     // PRIORITY has no effect, and section 5.5 tells a receiver to ignore frames of unknown types.
-    this.#targets.limits.useless('ignored');
+    this.#target.limits.useless('ignored');
   }
 
   #data(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
@@ -107,7 +119,7 @@ export class PeerFrames {
     const from = isPadded ? start + 1 : start;
     const to = isPadded ? end - paddingBytes('DATA', bytes, start, end) : end;
     const endStream = (flags & Flag.END_STREAM) !== 0;
-    const { streams, pinger, limits, writer } = this.#targets;
+    const { streams, pinger, limits, writer } = this.#target;
     const stream = streams.find(streamId, 'DATA');
     pinger.receivedHeadersOrData();
     // Padding counts against the windows, too.
@@ -120,11 +132,7 @@ export class PeerFrames {
     limits.data(from === to && !endStream);
     if (stream === undefined) return;
     if (from < to) limits.received();
-    try {
-      stream.data(bytes, from, to, frameBytes, endStream);
-    } catch (error) {
-      endStreamOn(error, stream);
-    }
+    stream.data(bytes, from, to, frameBytes, endStream);
   }
 
   #headers(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
@@ -156,28 +164,24 @@ export class PeerFrames {
   }
 
   #headerBlock(streamId: number, bytes: Uint8Array, start: number, end: number, endStream: boolean): void {
-    const stream = this.#targets.streams.find(streamId, 'HEADERS');
-    this.#targets.pinger.receivedHeadersOrData();
+    const stream = this.#target.streams.find(streamId, 'HEADERS');
+    this.#target.pinger.receivedHeadersOrData();
     // The decoder reads a block for a closed stream, too, because the block may change the dynamic table.
     const fields = this.#responseHeaders.read(bytes, start, end);
-    if (stream === undefined) return this.#targets.limits.lateHeaders(end - start);
-    try {
-      stream.headers(fields, endStream);
-    } catch (error) {
-      endStreamOn(error, stream);
-    }
+    if (stream === undefined) return this.#target.limits.lateHeaders(end - start);
+    stream.headers(fields, endStream);
   }
 
   #rstStream(streamId: number, bytes: Uint8Array, start: number, end: number): void {
     requireStream('RST_STREAM', streamId);
     requireLength('RST_STREAM', end - start, 4);
-    const stream = this.#targets.streams.find(streamId, 'RST_STREAM');
-    if (stream === undefined) this.#targets.limits.useless('RST_STREAM');
+    const stream = this.#target.streams.find(streamId, 'RST_STREAM');
+    if (stream === undefined) this.#target.limits.useless('RST_STREAM');
     else stream.closedByPeer(errorOfReset(readUint32(bytes, start), stream.head));
   }
 
   #settings(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
-    const { streams, settings, limits, requestHeaders, writer } = this.#targets;
+    const { streams, settings, limits, requestHeaders, writer } = this.#target;
     requireConnection('SETTINGS', streamId);
     if ((flags & Flag.ACK) !== 0) {
       requireLength('SETTINGS with ACK', end - start, 0);
@@ -199,12 +203,12 @@ export class PeerFrames {
         throw new ConnectionError(error.code, error.message);
       }
     }
-    this.#targets.settingsApplied();
+    this.#target.settingsApplied();
     this.#hasSettings = true;
   }
 
   #ping(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
-    const { limits, writer, pinger } = this.#targets;
+    const { limits, writer, pinger } = this.#target;
     requireConnection('PING', streamId);
     requireLength('PING', end - start, 8);
     const second = readUint32(bytes, start + 4);
@@ -219,41 +223,22 @@ export class PeerFrames {
   #goAway(streamId: number, bytes: Uint8Array, start: number, end: number): void {
     requireConnection('GOAWAY', streamId);
     if (end - start < 8) throw frameSizeError(`GOAWAY of ${end - start} bytes`);
-    this.#targets.limits.goAway();
+    this.#target.limits.goAway();
     const debug = textOf(bytes.subarray(start + 8, Math.min(end, start + 8 + MAX_DEBUG_BYTES)));
     const suffix = debug === '' ? '' : ` (${debug.replace(/[^\x20-\x7e]/g, '?')})`;
     const problem = `the peer ends the connection with GOAWAY, ${errorCodeName(readUint32(bytes, start + 4))}${suffix}`;
-    this.#targets.goAway(readUint31(bytes, start), problem);
+    this.#target.goAway(readUint31(bytes, start), problem);
   }
 
   #windowUpdate(streamId: number, bytes: Uint8Array, start: number, end: number): void {
     requireLength('WINDOW_UPDATE', end - start, 4);
     const increment = readUint31(bytes, start);
-    if (increment === 0) {
-      if (streamId === 0) throw protocolError('WINDOW_UPDATE by 0');
-      return this.#streamError(streamId, ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE by 0');
-    }
-    this.#targets.limits.useless('WINDOW_UPDATE');
-    if (streamId === 0) return this.#targets.flow.grow(increment);
-    const stream = this.#targets.streams.find(streamId, 'WINDOW_UPDATE');
-    try {
-      stream?.growWindow(increment);
-    } catch (error) {
-      endStreamOn(error, stream as Http2Stream);
-    }
+    if (increment === 0 && streamId === 0) throw protocolError('WINDOW_UPDATE by 0');
+    if (increment === 0) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE by 0');
+    this.#target.limits.useless('WINDOW_UPDATE');
+    if (streamId === 0) return this.#target.flow.grow(increment);
+    this.#target.streams.find(streamId, 'WINDOW_UPDATE')?.growWindow(increment);
   }
-
-  #streamError(streamId: number, code: ErrorCode, problem: string): void {
-    const stream = this.#targets.streams.find(streamId, 'a malformed frame');
-    if (stream !== undefined) endStreamOn(new StreamError(code, problem), stream);
-  }
-}
-
-/** Resets the stream if the error is a StreamError. Otherwise throws the error again. */
-function endStreamOn(error: unknown, stream: Http2Stream): void {
-  if (!(error instanceof StreamError)) throw error;
-  const problem = `the peer broke a rule of HTTP/2: ${error.message}`;
-  stream.fail(badResponse(problem, 'ProtocolError', stream.head), error.code);
 }
 
 /** The length of the padding at the end of a padded frame: section 6.1. */
