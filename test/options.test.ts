@@ -171,7 +171,6 @@ const CALLS: Readonly<Record<string, Call>> = {
 
 /** What only this package itself calls, although it is public or belongs to a public class. */
 const INTERNAL = new Set([
-  'grpcJs',
   'new EtcdCluster',
   'new EtcdMember',
   'new FaultProxy',

@@ -1,8 +1,15 @@
-import { type Client, type ClientUnaryCall, Metadata as GrpcMetadata, type ServiceError } from '@grpc/grpc-js';
+import {
+  type Client,
+  type ClientDuplexStream,
+  type ClientUnaryCall,
+  Metadata as GrpcMetadata,
+  type ServiceError,
+} from '@grpc/grpc-js';
 import { amended, canceled, clientClosed, EtcdError, timedOut } from '../../errors/etcd-error.js';
 import { statusCode } from '../../errors/status.js';
 import { errorFromStatus } from '../../errors/status-error.js';
 import type { Endpoint } from '../../host/endpoint.js';
+import type { Init } from '../../protobuf/codec.js';
 import { onAbort } from '../../runtime/signals.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
 import { decodeResponse, encodeRequest, isPrintable, responseTooLarge } from '../messages.js';
@@ -17,7 +24,6 @@ import type {
   UnaryCall,
 } from '../transport.js';
 import { asBuffer, GrpcJsConnection } from './connection.js';
-import { GrpcJsStream } from './stream.js';
 
 /** The status text of grpc-js for a response that is too large. A server words its errors about requests differently. */
 const TOO_LARGE = /^Received message larger than max \((\d+) vs (\d+)\)$/;
@@ -37,37 +43,38 @@ export function grpcJs(): TransportFactory {
 }
 
 class GrpcJsTransport implements Transport {
-  readonly #endpoint: Endpoint;
-  readonly #options: TransportOptions;
-  readonly #connection: GrpcJsConnection;
+  readonly url: string;
+  readonly options: TransportOptions;
   /** Functions that end the calls under way. grpc-js lets them run when their channel is closed. */
-  readonly #live = new Set<(error: EtcdError) => void>();
+  readonly live = new Set<(error: EtcdError) => void>();
+  readonly #connection: GrpcJsConnection;
   #closed = false;
 
   constructor(endpoint: Endpoint, options: TransportOptions) {
-    this.#endpoint = endpoint;
-    this.#options = options;
+    this.url = endpoint.url;
+    this.options = options;
     this.#connection = new GrpcJsConnection(endpoint, options);
   }
 
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     const { method, signal } = call;
     return new Promise((resolve, reject) => {
-      const request = encodeRequest(method, call.request, this.#options.maxRequestBytes);
+      const request = encodeRequest(method, call.request, this.options.maxRequestBytes);
       let running: ClientUnaryCall | undefined;
       let over = false;
       let offAbort = (): void => {};
       const outcome = (): 'not-sent' | 'unknown' => (running === undefined ? 'not-sent' : 'unknown');
-      const finish = (settle: () => void): void => {
-        if (over) return;
+      /** Returns false if the call has ended before. */
+      const finish = (): boolean => {
+        if (over) return false;
         over = true;
         stopTimer();
         offAbort();
-        this.#live.delete(fail);
-        settle();
+        this.live.delete(fail);
+        return true;
       };
       const fail = (error: EtcdError): void => {
-        finish(() => reject(error));
+        if (finish()) reject(error);
         running?.cancel();
       };
       const abort = (): void => fail(canceled(signal as AbortSignal, outcome(), method.path));
@@ -76,32 +83,26 @@ class GrpcJsTransport implements Transport {
       if (this.#closed) return fail(clientClosed('not-sent', method.path));
       if (signal?.aborted) return abort();
       if (signal !== undefined) offAbort = onAbort(signal, abort);
-      this.#live.add(fail);
+      this.live.add(fail);
 
+      const onResponse = (error: ServiceError | null, bytes?: Uint8Array): void => {
+        if (!finish()) return;
+        if (error !== null) return reject(statusError(error, method.path, this.url));
+        try {
+          resolve(decodeResponse(method, this.url, bytes as Uint8Array));
+        } catch (malformed) {
+          reject(malformed);
+        }
+      };
       const send = (client: Client): void => {
         if (over) return;
         call.onSent?.();
-        running = client.makeUnaryRequest(
-          method.path,
-          asBuffer,
-          (bytes) => bytes,
-          request,
-          grpcMetadata(call.metadata),
-          (error, bytes) => {
-            finish(() => {
-              if (error !== null) return reject(this.#statusError(error, method.path));
-              try {
-                resolve(decodeResponse(method, this.#endpoint.url, bytes as Uint8Array));
-              } catch (malformed) {
-                reject(malformed);
-              }
-            });
-          },
-        );
+        const metadata = grpcMetadata(call.metadata);
+        running = client.makeUnaryRequest(method.path, asBuffer, asBytes, request, metadata, onResponse);
       };
-      const ready = this.#connection.ready;
       // Calls that wait for the same connection share its error, but each call adds its own method.
       const refuse = (error: unknown): void => fail(asEtcdError(error, method.path));
+      const { ready } = this.#connection;
       if (ready === undefined) return void this.#connection.connect().then(send).catch(refuse);
       try {
         send(ready);
@@ -116,49 +117,129 @@ class GrpcJsTransport implements Transport {
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request> {
     const { method, metadata } = call;
-    const stream = new GrpcJsStream<Request, Response>(call, this.#options.maxRequestBytes, {
-      message: (message) => handler.message(message),
-      end: (error) => {
-        this.#live.delete(fail);
-        handler.end(error);
-      },
-      canceled: () => this.#live.delete(fail),
-      endpoint: this.#endpoint.url,
-      statusError: (error) => this.#statusError(error, method.path),
-    });
-    const fail = (error: EtcdError): void => stream.fail(error);
+    const stream = new GrpcJsStream(call, this, handler);
     if (this.#closed) {
-      queueMicrotask(() => fail(clientClosed('not-sent', method.path)));
+      queueMicrotask(() => stream.fail(clientClosed('not-sent', method.path)));
       return stream;
     }
-    this.#live.add(fail);
-    const ready = this.#connection.ready;
+    this.live.add(stream.fail);
+    const { ready } = this.#connection;
     const start = async (known: Metadata | undefined): Promise<void> => {
-      if (!stream.over) stream.start(await this.#connection.connect(), grpcMetadata(known));
+      if (!stream.over) stream.start(await this.#connection.connect(), known);
     };
-    if (ready !== undefined && !(metadata instanceof Promise) && isPrintable(metadata)) {
-      stream.start(ready, grpcMetadata(metadata));
-    } else {
+    if (ready !== undefined && !(metadata instanceof Promise) && isPrintable(metadata)) stream.start(ready, metadata);
+    else
       Promise.resolve(metadata)
         .then(start)
-        .catch((error: unknown) => fail(asEtcdError(error, method.path)));
-    }
+        .catch((error: unknown) => stream.fail(asEtcdError(error, method.path)));
     return stream;
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const fail of [...this.#live]) fail(clientClosed());
+    for (const fail of [...this.live]) fail(clientClosed());
     this.#connection.close();
   }
+}
 
-  #statusError(error: ServiceError, method: string): EtcdError {
-    const where = { method, endpoint: this.#endpoint.url };
-    const tooLarge = TOO_LARGE.exec(error.details ?? '');
-    if (tooLarge !== null) return responseTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), where);
-    // grpc-js says only in the text that a call was not sent. A server may send the same text, so it proves nothing.
-    return errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
+/** One grpc-js stream. Messages wait here until the connection is open. */
+class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
+  readonly #call: StreamCall<Request, Response>;
+  readonly #transport: GrpcJsTransport;
+  readonly #handler: StreamHandler<Response>;
+  #stream: ClientDuplexStream<Uint8Array, Uint8Array> | undefined;
+  #unsent: Uint8Array[] = [];
+  #halfClosed = false;
+  #paused = false;
+  /** The stream was cancelled, or has ended. */
+  over = false;
+
+  constructor(call: StreamCall<Request, Response>, transport: GrpcJsTransport, handler: StreamHandler<Response>) {
+    this.#call = call;
+    this.#transport = transport;
+    this.#handler = handler;
   }
+
+  start(client: Client, metadata: Metadata | undefined): void {
+    if (this.over) return;
+    const { path } = this.#call.method;
+    const stream = client.makeBidiStreamRequest(path, asBuffer, asBytes, grpcMetadata(metadata));
+    this.#stream = stream;
+    let status: EtcdError | undefined;
+    stream.on('data', (bytes: Uint8Array) => this.#receive(bytes));
+    // The listener is never removed, because grpc-js may report several errors, even after a cancel.
+    stream.on('error', (error: ServiceError) => {
+      status ??= statusError(error, path, this.#transport.url);
+    });
+    // The status may arrive before the last message is read. "end" comes after both.
+    stream.on('end', () => this.fail(status));
+    stream.on('close', () => this.fail(status));
+    if (this.#paused) stream.pause();
+    for (const bytes of this.#unsent.splice(0)) stream.write(bytes);
+    if (this.#halfClosed) stream.end();
+  }
+
+  send(message: Init<Request>): void {
+    if (this.over || this.#halfClosed) return;
+    const bytes = encodeRequest(this.#call.method, message, this.#transport.options.maxRequestBytes);
+    if (this.#stream === undefined) this.#unsent.push(bytes);
+    else this.#stream.write(bytes);
+  }
+
+  end(): void {
+    this.#halfClosed = true;
+    this.#stream?.end();
+  }
+
+  cancel(): void {
+    if (this.over) return;
+    this.over = true;
+    this.#transport.live.delete(this.fail);
+    this.#unsent = [];
+    this.#stream?.cancel();
+    // Messages that nobody reads would keep the stream open.
+    this.#stream?.resume();
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#stream?.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#stream?.resume();
+  }
+
+  /** Ends the stream, with status OK if `error` is undefined. */
+  readonly fail = (error: EtcdError | undefined): void => {
+    if (this.over) return;
+    this.cancel();
+    this.#handler.end(error);
+  };
+
+  #receive(bytes: Uint8Array): void {
+    if (this.over) return;
+    const { method, maxReceiveBytes = Number.POSITIVE_INFINITY } = this.#call;
+    const endpoint = this.#transport.url;
+    if (bytes.length > maxReceiveBytes)
+      return this.fail(responseTooLarge(bytes.length, maxReceiveBytes, { method: method.path, endpoint }));
+    let message: Response;
+    try {
+      message = decodeResponse(method, endpoint, bytes);
+    } catch (malformed) {
+      return this.fail(malformed as EtcdError);
+    }
+    this.#handler.message(message);
+  }
+}
+
+function statusError(error: ServiceError, method: string, endpoint: string): EtcdError {
+  const where = { method, endpoint };
+  const tooLarge = TOO_LARGE.exec(error.details ?? '');
+  if (tooLarge !== null) return responseTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), where);
+  // grpc-js says only in the text that a call was not sent. A server may send the same text, so it proves nothing.
+  return errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
 }
 
 /** Replaces an error that grpc-js itself throws, because its message may contain the metadata and with them a token. */
@@ -176,4 +257,8 @@ function grpcMetadata(metadata: Metadata | undefined): GrpcMetadata {
   const result = new GrpcMetadata();
   for (const [name, value] of Object.entries(metadata ?? {})) result.set(name, value);
   return result;
+}
+
+function asBytes(bytes: Uint8Array): Uint8Array {
+  return bytes;
 }

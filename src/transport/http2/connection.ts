@@ -15,7 +15,7 @@ import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
 import { grpcTimeout, RequestHeaders } from './request-headers.js';
 import { connectionLost, headersTooLarge, notProcessed } from './response.js';
-import { initialSettings } from './settings.js';
+import { PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
@@ -55,7 +55,7 @@ type State =
 export class Connection implements StreamConnection, FrameTarget {
   readonly #endpoint: Endpoint;
   readonly #events: ConnectionEvents;
-  readonly settings = initialSettings();
+  readonly settings = new PeerSettings();
   readonly limits = new PeerLimits();
   readonly requestHeaders: RequestHeaders;
   readonly #reader = new FrameReader(new PeerFrames(this));

@@ -15,7 +15,7 @@ import type { PeerLimits } from './peer-limits.js';
 import type { Pinger } from './pinger.js';
 import type { RequestHeaders } from './request-headers.js';
 import { badResponse, errorOfReset, ResponseHeaders } from './response.js';
-import { applySettings, CONNECTION_WINDOW_BYTES, MAX_HEADER_LIST_BYTES, type PeerSettings } from './settings.js';
+import { CONNECTION_WINDOW_BYTES, MAX_HEADER_LIST_BYTES, type PeerSettings } from './settings.js';
 import type { StreamTable } from './stream-table.js';
 
 /** The longest header block, in its encoded form and over all its frames. etcd sends some hundred bytes. */
@@ -189,7 +189,7 @@ export class PeerFrames {
     }
     limits.mustAnswer();
     const before = settings.initialWindowBytes;
-    applySettings(settings, bytes, start, end, (tableBytes) => requestHeaders.resizeTable(tableBytes));
+    settings.apply(bytes, start, end, (tableBytes) => requestHeaders.resizeTable(tableBytes));
     const growth = settings.initialWindowBytes - before;
     // The ACK precedes any data that the new windows allow, because the peer counts with the old ones until then.
     writer.settingsAck();

@@ -28,24 +28,6 @@ export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
 /** The largest header list of a response. etcd sends some hundred bytes, and error messages are most of them. */
 export const MAX_HEADER_LIST_BYTES = 65_536;
 
-/** The peer's settings that this client obeys. */
-export interface PeerSettings {
-  maxConcurrentStreams: number;
-  initialWindowBytes: number;
-  maxFrameBytes: number;
-  maxHeaderListBytes: number;
-}
-
-/** The values that hold before the peer's first SETTINGS. */
-export function initialSettings(): PeerSettings {
-  return {
-    maxConcurrentStreams: Number.POSITIVE_INFINITY,
-    initialWindowBytes: DEFAULT_WINDOW_BYTES,
-    maxFrameBytes: DEFAULT_MAX_FRAME_BYTES,
-    maxHeaderListBytes: Number.POSITIVE_INFINITY,
-  };
-}
-
 /** The payload of this client's SETTINGS. */
 export function ownSettings(): Uint8Array {
   const settings = [
@@ -61,48 +43,50 @@ export function ownSettings(): Uint8Array {
   return bytes;
 }
 
-/**
- * Applies a SETTINGS payload to `peer`. Ignores unknown settings. Calls `resizeTable` for each SETTINGS_HEADER_TABLE_SIZE,
- * because the HPACK encoder must also signal a size that a later value in the same frame replaces.
- *
- * @throws ConnectionError on a value that RFC 9113 does not allow.
- */
-export function applySettings(
-  peer: PeerSettings,
-  bytes: Uint8Array,
-  start: number,
-  end: number,
-  resizeTable: (bytes: number) => void,
-): void {
-  if ((end - start) % SETTING_BYTES !== 0) {
-    throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, `SETTINGS of ${end - start} bytes`);
-  }
-  for (let at = start; at < end; at += SETTING_BYTES) {
-    const setting = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
-    const value = readUint32(bytes, at + 2);
-    switch (setting) {
-      case Setting.HEADER_TABLE_SIZE:
-        resizeTable(value);
-        break;
-      case Setting.ENABLE_PUSH:
-        // Section 6.5.2: a server must not set it to anything but 0.
-        if (value !== 0) throw notAllowed('ENABLE_PUSH', value);
-        break;
-      case Setting.MAX_CONCURRENT_STREAMS:
-        peer.maxConcurrentStreams = value;
-        break;
-      case Setting.INITIAL_WINDOW_SIZE:
-        if (value > MAX_WINDOW_BYTES) throw notAllowed('INITIAL_WINDOW_SIZE', value, ErrorCode.FLOW_CONTROL_ERROR);
-        peer.initialWindowBytes = value;
-        break;
-      case Setting.MAX_FRAME_SIZE:
-        if (value < DEFAULT_MAX_FRAME_BYTES || value > LARGEST_MAX_FRAME_BYTES)
-          throw notAllowed('MAX_FRAME_SIZE', value);
-        peer.maxFrameBytes = value;
-        break;
-      case Setting.MAX_HEADER_LIST_SIZE:
-        peer.maxHeaderListBytes = value;
-        break;
+/** The peer's settings. The initial values hold until its first SETTINGS arrives. */
+export class PeerSettings {
+  maxConcurrentStreams = Number.POSITIVE_INFINITY;
+  initialWindowBytes: number = DEFAULT_WINDOW_BYTES;
+  maxFrameBytes: number = DEFAULT_MAX_FRAME_BYTES;
+  maxHeaderListBytes = Number.POSITIVE_INFINITY;
+
+  /**
+   * Applies a SETTINGS payload. Ignores unknown settings. Calls `resizeTable` for each SETTINGS_HEADER_TABLE_SIZE, because
+   * the HPACK encoder must also signal a size that a later value in the same frame replaces.
+   *
+   * @throws ConnectionError on a value that RFC 9113 does not allow.
+   */
+  apply(bytes: Uint8Array, start: number, end: number, resizeTable: (bytes: number) => void): void {
+    if ((end - start) % SETTING_BYTES !== 0) {
+      throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, `SETTINGS of ${end - start} bytes`);
+    }
+    for (let at = start; at < end; at += SETTING_BYTES) {
+      const setting = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+      const value = readUint32(bytes, at + 2);
+      switch (setting) {
+        case Setting.HEADER_TABLE_SIZE:
+          resizeTable(value);
+          break;
+        case Setting.ENABLE_PUSH:
+          // Section 6.5.2: a server must not set it to anything but 0.
+          if (value !== 0) throw notAllowed('ENABLE_PUSH', value);
+          break;
+        case Setting.MAX_CONCURRENT_STREAMS:
+          this.maxConcurrentStreams = value;
+          break;
+        case Setting.INITIAL_WINDOW_SIZE:
+          if (value > MAX_WINDOW_BYTES) throw notAllowed('INITIAL_WINDOW_SIZE', value, ErrorCode.FLOW_CONTROL_ERROR);
+          this.initialWindowBytes = value;
+          break;
+        case Setting.MAX_FRAME_SIZE:
+          if (value < DEFAULT_MAX_FRAME_BYTES || value > LARGEST_MAX_FRAME_BYTES)
+            throw notAllowed('MAX_FRAME_SIZE', value);
+          this.maxFrameBytes = value;
+          break;
+        case Setting.MAX_HEADER_LIST_SIZE:
+          this.maxHeaderListBytes = value;
+          break;
+      }
     }
   }
 }

@@ -13,7 +13,7 @@ import type {
   UnaryCall,
 } from '../transport.js';
 import { type CallOwner, type ClientCall, StreamingClientCall, UnaryClientCall } from './client-call.js';
-import { Connection } from './connection.js';
+import { Connection, type ConnectionEvents } from './connection.js';
 import { Deadlines } from './deadlines.js';
 
 /**
@@ -24,26 +24,25 @@ import { Deadlines } from './deadlines.js';
  *   of identifiers.
  */
 export function http2(open: OpenByteStream, firstStreamId = 1): TransportFactory {
-  return (endpoint, options) => new Http2Transport(endpoint, options, open, firstStreamId);
+  return (endpoint, options) =>
+    new Http2Transport(endpoint, options, (events) => new Connection(endpoint, options, open, events, firstStreamId));
 }
 
 /** The transport of one endpoint. It has one connection for new calls, and any number that finish their open streams. */
 class Http2Transport implements Transport, CallOwner {
   readonly endpoint: Endpoint;
   readonly options: TransportOptions;
-  readonly #openBytes: OpenByteStream;
-  readonly #firstStreamId: number;
+  readonly #connect: (events: ConnectionEvents) => Connection;
   readonly #calls = new Deadlines<ClientCall>();
   readonly #connections = new Set<Connection>();
   /** The connection for new calls. Undefined if there is none; the next call dials one. */
   #current: Connection | undefined;
   #closed = false;
 
-  constructor(endpoint: Endpoint, options: TransportOptions, open: OpenByteStream, firstStreamId: number) {
+  constructor(endpoint: Endpoint, options: TransportOptions, connect: (events: ConnectionEvents) => Connection) {
     this.endpoint = endpoint;
     this.options = options;
-    this.#openBytes = open;
-    this.#firstStreamId = firstStreamId;
+    this.#connect = connect;
   }
 
   get suspect(): boolean {
@@ -95,7 +94,7 @@ class Http2Transport implements Transport, CallOwner {
 
   send(call: ClientCall): void {
     if (this.#closed) return call.close();
-    this.#current ??= this.#connect();
+    this.#current ??= this.#dial();
     call.openStream(this.#current);
   }
 
@@ -103,7 +102,7 @@ class Http2Transport implements Transport, CallOwner {
     this.#calls.delete(call);
   }
 
-  #connect(): Connection {
+  #dial(): Connection {
     const draining = (): void => {
       if (this.#current === connection) this.#current = undefined;
     };
@@ -111,14 +110,7 @@ class Http2Transport implements Transport, CallOwner {
       this.#connections.delete(connection);
       draining();
     };
-    const events = { draining, closed };
-    const connection: Connection = new Connection(
-      this.endpoint,
-      this.options,
-      this.#openBytes,
-      events,
-      this.#firstStreamId,
-    );
+    const connection = this.#connect({ draining, closed });
     this.#connections.add(connection);
     return connection;
   }

@@ -3,7 +3,7 @@ import { TurnQueue } from '../../../src/runtime/queues.js';
 import { Deadlines, type Expiring } from '../../../src/transport/http2/deadlines.js';
 import { SendFlow } from '../../../src/transport/http2/flow-control.js';
 import { SendQueue } from '../../../src/transport/http2/message-framing.js';
-import { initialSettings } from '../../../src/transport/http2/settings.js';
+import { PeerSettings } from '../../../src/transport/http2/settings.js';
 import { growth, MAX_GROWTH } from '../../support/measure.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
@@ -102,7 +102,7 @@ describe('streams that wait for a window', () => {
   /** Streams with 10 bytes to send each and no window. */
   function blocked(count: number): { flow: SendFlow; senders: Sender[]; asked: () => number } {
     let asked = 0;
-    const flow = new SendFlow(initialSettings(), () => {});
+    const flow = new SendFlow(new PeerSettings(), () => {});
     const senders = Array.from({ length: count }, (): Sender => {
       const sender: Sender = {
         sendWindowBytes: 0,
