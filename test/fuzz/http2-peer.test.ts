@@ -10,17 +10,17 @@ import { Http2Peer, type PeerConnection, turn } from '../support/http2-peer.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// A peer that does everything it may, and calls that end in every way, in virtual time. Every call ends once; it is
-// `not-sent` exactly when the peer saw no HEADERS of it; none is opened after its end or after the client was closed; the
-// client keeps the rules of RFC 9113 and of etcd's pings; it leaves a connection that is silent; and a flood ends it.
+// A peer that does everything that HTTP/2 allows, and calls that end in every way, in virtual time. Every call ends once. Its
+// outcome is `not-sent` exactly if the peer received no HEADERS of it. No call opens a stream after its end, or after the
+// client was closed. The client obeys RFC 9113 and etcd's limit on pings. It closes silent connections and flooded ones.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
-/** From the first unanswered request on, by which a connection with open streams is closed. */
+/** The client closes a connection with open streams within this time after the first unanswered request. */
 const LEFT_WITHIN_MS = pingIntervalMs + 3 * pingTimeoutMs + 500;
-/** From a call that expired in silence on, by which new calls go elsewhere. */
-const DOUBTED_WITHIN_MS = 1_500;
+/** The client opens no calls on a connection after this time from a call that timed out there in silence. */
+const SUSPECT_WITHIN_MS = 1_500;
 const SIGNALS = 3;
-/** More than twice what a peer may send at a time. */
+/** More than twice the number of useless frames that the client tolerates at once. */
 const FLOOD_FRAMES = 110_000;
 const FLOODS = {
   'window update': windowUpdate(0, 1),
@@ -29,7 +29,7 @@ const FLOODS = {
   settings: Buffer.concat([settings({ INITIAL_WINDOW_SIZE: 65_536 }), settings({ INITIAL_WINDOW_SIZE: 65_535 })]),
 } as const;
 
-/** `signal` -1: none. `timeoutMs` 0: none. */
+/** A `signal` of -1 stands for no signal, and a `timeoutMs` of 0 for no timeout. */
 type Step =
   | {
       readonly do: 'call';
@@ -83,7 +83,7 @@ const KINDS: readonly fc.Arbitrary<Step>[] = [
   fc.record({ do: fc.constantFrom('lose' as const, ...Array<'answer all'>(6).fill('answer all')) }),
   fc.record({ do: fc.constantFrom('close' as const, ...Array<'turn'>(9).fill('turn')) }),
 ];
-/** A flood is large, so that only some scripts end with one. */
+/** Only some scripts end with a flood, because a flood is large. */
 const flood = fc
   .constantFrom(...(Object.keys(FLOODS) as (keyof typeof FLOODS)[]))
   .map((frames) => [{ do: 'flood' as const, frames }]);
@@ -93,7 +93,7 @@ const inputs: fc.Arbitrary<readonly Step[]> = fc
 
 fuzz<readonly Step[]>({
   target: 'http2-peer',
-  property: 'calls end once, and as the peer saw them, whatever a lawful peer does',
+  property: 'every call ends once, with an outcome that fits what the peer received, when the peer obeys HTTP/2',
   inputs,
   runs: 800,
   parts: { answered: 0.15, unanswered: 0.1 },
@@ -109,21 +109,21 @@ class PeerPlay implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #peer: Http2Peer;
   readonly #calls: Tracked[] = [];
-  /** When each call was opened last, by its token. */
+  /** When each call last opened a stream, by its token. */
   readonly #openedAt = new Map<string, number>();
   readonly #violations: string[] = [];
   readonly #signals = Array.from({ length: SIGNALS }, () => new AbortController());
-  /** Last streams of the GOAWAYs of each connection. */
+  /** The last stream of the GOAWAY frames on each connection. */
   readonly #goneAway = new Map<PeerConnection, number>();
-  /** On the clock: when each connection's peer sent its last bytes. */
+  /** When the peer last sent bytes on each connection, on the virtual clock. */
   readonly #spokeAt = new Map<PeerConnection, number>();
   #answersPings = true;
   #isClosing = false;
-  /** Time has passed, and timers that were due have not run. */
+  /** The event loop was blocked, and timers that are due have not run yet. */
   #blocked = false;
-  /** Connections whose probes the peer has answered: etcd's limit may forbid the next one. */
+  /** Connections on which the peer has answered a probe, so that etcd's limit may forbid the next one. */
   readonly #probed = new Set<PeerConnection>();
-  /** When a call timed out on a connection, first since the peer spoke there, without a byte since it was opened. */
+  /** When a call first timed out on each connection without any byte since the call's stream opened. */
   readonly #evidenceAt = new Map<PeerConnection, number>();
 
   constructor(clock: VirtualClock) {
@@ -237,7 +237,7 @@ class PeerPlay implements Play<Step> {
         return connection.drain();
       case 'flood':
         this.#send(connection, Buffer.concat(Array<Buffer>(FLOOD_FRAMES).fill(FLOODS[step.frames])));
-        if (!connection.closed) this.#violations.push(`a flood of ${step.frames} did not end the connection`);
+        if (!connection.closed) this.#violations.push(`a flood of ${step.frames} did not close the connection`);
     }
   }
 
@@ -257,9 +257,10 @@ class PeerPlay implements Play<Step> {
         opened = { connection: this.#peer.connection, at: this.#clock.now };
         this.#openedAt.set(token, opened.at);
         this.#checkEvidence(opened.connection);
-        if (this.#isClosing) this.#violations.push(`call ${token} is opened after close()`);
-        if (this.#clock.now >= deadline) this.#violations.push(`call ${token} is opened past its deadline`);
-        if (controller?.signal.aborted) this.#violations.push(`call ${token} is opened though its signal aborted`);
+        if (this.#isClosing) this.#violations.push(`call ${token} opens a stream after close()`);
+        if (this.#clock.now >= deadline) this.#violations.push(`call ${token} opens a stream past its deadline`);
+        if (controller?.signal.aborted)
+          this.#violations.push(`call ${token} opens a stream although its signal has aborted`);
       },
     });
     const end = call.then(
@@ -282,9 +283,9 @@ class PeerPlay implements Play<Step> {
     const outcome = end instanceof EtcdError ? end.outcome : end;
     if (outcome === undefined) this.#violations.push(`call ${token} does not end`);
     if (outcome === 'not-sent' && where.some(({ isCovered }) => isCovered))
-      this.#violations.push(`call ${token} ends as not sent, and the peer saw it`);
+      this.#violations.push(`call ${token} ends as not sent, although the peer received it`);
     if ((outcome === 'unknown' || outcome === 'ok') && where.length === 0)
-      this.#violations.push(`call ${token} ends as ${outcome}, and the peer never saw it`);
+      this.#violations.push(`call ${token} ends as ${outcome}, although the peer never received it`);
   }
 
   #expired(connection: PeerConnection, openedAt: number): void {
@@ -292,16 +293,16 @@ class PeerPlay implements Play<Step> {
     if (!this.#evidenceAt.has(connection)) this.#evidenceAt.set(connection, this.#clock.now);
   }
 
-  /** A call is opened: not on a connection that was found silent some time ago. */
+  /** A call opens a stream. The connection must not have been found silent some time ago. */
   #checkEvidence(connection: PeerConnection): void {
     const at = this.#evidenceAt.get(connection);
-    if (at === undefined || this.#blocked || this.#clock.now - at < DOUBTED_WITHIN_MS) return;
+    if (at === undefined || this.#blocked || this.#clock.now - at < SUSPECT_WITHIN_MS) return;
     this.#violations.push(
-      `a call is opened on a connection ${this.#clock.now - at} ms after a call expired there in silence`,
+      `a call opens a stream ${this.#clock.now - at} ms after a call on the connection timed out in silence`,
     );
   }
 
-  /** Timers have run: no connection with open streams is kept that has been silent for too long. */
+  /** All timers have run. No connection with open streams may have been silent for too long. */
   #checkLeft(): void {
     for (const connection of this.#peer.connections) {
       const silentMs = this.#clock.now - (this.#spokeAt.get(connection) as number);
@@ -309,7 +310,7 @@ class PeerPlay implements Play<Step> {
       const oldest = Math.min(...requests.map(({ headers }) => this.#openedAt.get(headers.token ?? '') as number));
       if (connection.closed || requests.length === 0 || Math.min(silentMs, this.#clock.now - oldest) < LEFT_WITHIN_MS)
         continue;
-      this.#violations.push(`a connection with open streams was silent for ${silentMs} ms, and is kept`);
+      this.#violations.push(`a connection with open streams was silent for ${silentMs} ms, and is still open`);
     }
   }
 

@@ -30,10 +30,10 @@ import {
 } from '../support/http2-frames.js';
 import { Http2Peer, turn } from '../support/http2-peer.js';
 
-// Whatever a peer sends: every call ends, by an EtcdError if not by its answer; nothing else is thrown, and the client
-// keeps to the rules itself.
+// The peer sends any bytes. Every call must end with its response or with an EtcdError, nothing else may be thrown, and the
+// client must obey the rules of HTTP/2.
 
-/** What the client does on the way. */
+/** The actions of the client. */
 const ACTIONS = [
   'turn',
   'get',
@@ -50,7 +50,7 @@ const ACTIONS = [
 
 type Action = (typeof ACTIONS)[number];
 
-/** Octets that the peer sends, in hex, and what the client does. */
+/** The octets that the peer sends, in hex, and the actions of the client. */
 type Conversation = readonly string[];
 
 const streamId = fc.constantFrom(0, 1, 3, 5, 7, 2, 2 ** 31 - 1);
@@ -126,7 +126,7 @@ function cut(bytes: Uint8Array, sizes: readonly number[]): string[] {
 
 fuzz<Conversation>({
   target: 'http2',
-  property: 'every call ends as an answer or an error, whatever the peer sends',
+  property: 'every call ends with a response or an EtcdError when the peer sends any bytes',
   inputs,
   runs: 3_000,
   parts: { answered: 0.05 },
@@ -144,7 +144,7 @@ function isAction(step: string): step is Action {
   return ACTIONS.some((action) => action === step);
 }
 
-/** A get, a put and a watch, and what becomes of them. */
+/** A client with a get, a put and a watch under way. */
 class TalkingClient {
   readonly #peer = new Http2Peer({ greeting: false, ownClose: true });
   readonly #calls: Promise<unknown>[];
@@ -160,7 +160,7 @@ class TalkingClient {
 
   async hears(bytes: Uint8Array): Promise<void> {
     const { connection } = this.#peer;
-    // A new connection: nobody speaks before it stands.
+    // The connection is new, and the peer cannot send before it is open.
     if (connection.frames.length === 0) await turn();
     connection.send(bytes);
   }
@@ -191,7 +191,7 @@ class TalkingClient {
     }
   }
 
-  /** Everything comes to its end. Gives the number of calls that were answered. */
+  /** Ends all connections, and expects that every call ends. Returns the number of successful calls. */
   async end(): Promise<number> {
     this.#watching.stream.resume();
     let settled = 0;
@@ -209,7 +209,7 @@ class TalkingClient {
         },
       );
     }
-    // Calls that were moved end with the next connection.
+    // Calls that have moved to another connection end with that one.
     for (let turns = 0; turns < 6; turns += 1) {
       await turn();
       for (const connection of this.#peer.connections) connection.lose();

@@ -9,9 +9,9 @@ import { fuzz } from '../support/fuzz.js';
 import { block, type Field } from '../support/http2-hpack.js';
 
 interface Input {
-  /** Header fields of an answer or trailers; characters are octets. */
+  /** The fields of headers or trailers. Each character stands for an octet. */
   readonly fields: readonly Field[];
-  /** What a server may say of a watch that it ends. */
+  /** The `cancel_reason` of a watch that the server cancels. */
   readonly cancelReason: string;
 }
 
@@ -56,7 +56,7 @@ const cancelReason = fc.oneof(
 
 fuzz<Input>({
   target: 'status',
-  property: 'whatever ends a call is an error that says so, or OK',
+  property: 'any trailers and any cancel reason become a valid EtcdError, or status OK',
   inputs: fc.record({ fields: fc.array(field, { maxLength: 6 }), cancelReason }),
   runs: 6_000,
   parts: { OK: 0.01, error: 0.5 },
@@ -74,7 +74,7 @@ fuzz<Input>({
     expect(error === undefined).toBe(/^0{1,9}$/.test(last('grpc-status') ?? ''));
     const text = last('grpc-message');
     if (error !== undefined && text !== undefined && last('grpc-status') !== undefined) {
-      // No more than was said, which is one character an octet at most.
+      // The text is not longer than what was sent, with at most one character for each octet.
       expect(error.problem.length).toBeLessThanOrEqual(Math.max(text.length, 'gRPC status FailedPrecondition'.length));
       const meant = decoded(text);
       if (meant !== undefined && meant !== '') expect(error.problem).toBe(meant);
@@ -92,7 +92,7 @@ function checkError(error: EtcdError): void {
   expect(error).toMatchObject(where);
 }
 
-/** Undefined where it is not encoded rightly. */
+/** Returns undefined if the encoding is invalid. */
 function decoded(text: string): string | undefined {
   try {
     return /^[ -~]*$/.test(text) ? decodeURIComponent(text) : undefined;
@@ -101,7 +101,7 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** As gRPC writes `grpc-message`. */
+/** Encodes `grpc-message` as gRPC does. */
 function percentEncoded(text: string): string {
   return [...Buffer.from(text)]
     .map((octet) =>

@@ -11,18 +11,18 @@ import { errorOf } from '../support/errors.js';
 import { type NodeCall, nodePeer, nodeStore } from '../support/peers/node-peer.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 
-// What `node:http2`, in etcd's place, makes of our HTTP/2, and we of its.
+// The client's HTTP/2 against a server of `node:http2` in place of etcd.
 
 const NOTHING = new Uint8Array();
 
-describe('a server on node:http2', () => {
+describe('a server of node:http2', () => {
   test.for([
-    ['its frames padded to the full', { paddingStrategy: constants.PADDING_STRATEGY_MAX }],
-    ['its frames padded to a multiple of 8', { paddingStrategy: constants.PADDING_STRATEGY_CALLBACK }],
+    ['frames with the most padding', { paddingStrategy: constants.PADDING_STRATEGY_MAX }],
+    ['frames padded to a multiple of 8', { paddingStrategy: constants.PADDING_STRATEGY_CALLBACK }],
     ['windows of 1,000 bytes', { settings: { initialWindowSize: 1_000 } }],
     ['frames of 16 MB', { settings: { maxFrameSize: 2 ** 24 - 1, initialWindowSize: 2 ** 31 - 1 } }],
-    ['no table of header fields', { settings: { headerTableSize: 0 } }],
-  ] as const)('takes and gives back 1 MB with %s', async ([, options]) => {
+    ['no dynamic table', { settings: { headerTableSize: 0 } }],
+  ] as const)('receives and returns 1 MB with %s', async ([, options]) => {
     const { endpoint } = await nodeStore(options);
     const etcd = openClient({ endpoints: [endpoint] });
     const value = randomBytes(1_000_000);
@@ -30,7 +30,7 @@ describe('a server on node:http2', () => {
     expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
   });
 
-  test('that takes one call at a time is given no second', async () => {
+  test('gets one call at a time when it allows one stream', async () => {
     let [underWay, most] = [0, 0];
     const { endpoint } = await nodeStore({ settings: { maxConcurrentStreams: 1 } }, ({ stream }) => {
       most = Math.max(most, ++underWay);
@@ -47,7 +47,7 @@ describe('a server on node:http2', () => {
     expect(most).toBe(1);
   });
 
-  test('that takes no call at all does not let a process end before its call does', async () => {
+  test('keeps the process alive until the call ends when it allows no stream', async () => {
     const { endpoint } = await nodeStore({ settings: { maxConcurrentStreams: 0 } });
     const program = new URL('../support/waiting-program.ts', import.meta.url);
     const child = startScript(program, [endpoint, '1000']);
@@ -55,14 +55,14 @@ describe('a server on node:http2', () => {
     expect(await child.exited).toBe(0);
   });
 
-  test('that comes to take more calls is given those that wait', async () => {
+  test('gets the waiting calls when it raises the number of streams', async () => {
     const { range } = methods.kv;
     const held: NodeCall[] = [];
     const { endpoint } = await nodePeer(
       (call) => {
         held.push(call);
         if (held.length === 1) call.session.settings({ maxConcurrentStreams: 5 });
-        // None is answered before all are there.
+        // The server answers none before all five have arrived.
         if (held.length === 5) for (const each of held) each.answer(range.response, {});
       },
       { settings: { maxConcurrentStreams: 1 } },
@@ -71,10 +71,10 @@ describe('a server on node:http2', () => {
     expect(await Promise.all(Array.from({ length: 5 }, () => etcd.get('a')))).toEqual(Array(5).fill(undefined));
   });
 
-  // nghttp2 allows what its SETTINGS allow from their acknowledgement on: data sent before it, but by them, is an error.
-  test('that closes its window under a request, and opens it again, gets all of it', async () => {
+  // nghttp2 enforces SETTINGS once they are acknowledged. Data that only they allow is an error before that.
+  test('receives a whole request when it closes and reopens its window meanwhile', async () => {
     const { endpoint } = await nodeStore({ settings: { initialWindowSize: 100_000 } }, ({ session }) => {
-      // What was sent already makes the window less than nothing.
+      // The bytes that were sent already make the window negative.
       session.settings({ initialWindowSize: 0 }, () => session.settings({ initialWindowSize: 100_000 }));
     });
     const etcd = openClient({ endpoints: [endpoint] });
@@ -83,13 +83,13 @@ describe('a server on node:http2', () => {
     expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
   });
 
-  test('may send header fields by the dozen, long ones and ever new ones', async () => {
+  test('can send many header fields, long ones and changing ones', async () => {
     const { range } = methods.kv;
     let calls = 0;
     const { endpoint } = await nodePeer((call) => {
       calls += 1;
       const some = Array.from({ length: 30 }, (_, index) => [`x-${index}`, `${calls % (index + 1)} ~{|}~ Ä`]);
-      // Longer than a frame.
+      // This field is longer than a frame.
       const long = { 'x-long': '~'.repeat(20_000 + calls) };
       call.head({ ...Object.fromEntries(some), ...(calls % 3 === 0 ? long : {}) }, { 'x-trailer': `${calls}` });
       call.answer(range.response, { count: BigInt(calls) });
@@ -98,7 +98,7 @@ describe('a server on node:http2', () => {
     for (let call = 1; call <= 50; call += 1) expect((await etcd.range('a')).count).toBe(call);
   });
 
-  test('may send interim answers, pings and frames that nobody knows', async () => {
+  test('can send interim responses, pings and frames of unknown types', async () => {
     const pings: (Error | null)[] = [];
     const { endpoint } = await nodeStore({}, async ({ stream, session }) => {
       stream.additionalHeaders({ ':status': 103, link: '</a>' });
@@ -116,7 +116,7 @@ describe('a server on node:http2', () => {
     expect(pings).toEqual([null, null]);
   });
 
-  test.for(['trailers', 'headers alone'] as const)('refuses by %s, in any language', async (how) => {
+  test.for(['trailers', 'headers alone'] as const)('fails a call by %s with a message in UTF-8', async (how) => {
     const message = 'no caf%C3%A9 %F0%9F%94%92 for 100% of you';
     const { endpoint } = await nodePeer((call) => {
       if (how === 'headers alone') return call.trailersOnly(9, message);
@@ -136,7 +136,7 @@ describe('a server on node:http2', () => {
     [418, 'Unknown'],
     [429, 'Unavailable'],
     [503, 'Unavailable'],
-  ] as const)('whose answer is a page with status %i proves nothing of a put', async ([status, code]) => {
+  ] as const)('fails a put with outcome "unknown" when it answers with HTTP status %i', async ([status, code]) => {
     const { endpoint } = await nodePeer(({ stream }) => {
       stream.respond({ ':status': status, 'content-type': 'text/html' });
       stream.end('<h1>no</h1>');
@@ -153,17 +153,20 @@ describe('a server on node:http2', () => {
     [constants.NGHTTP2_CANCEL, 'Canceled'],
     [constants.NGHTTP2_ENHANCE_YOUR_CALM, 'ResourceExhausted'],
     [constants.NGHTTP2_INADEQUATE_SECURITY, 'PermissionDenied'],
-  ] as const)('that resets the stream with error code %i proves nothing of a put', async ([reset, code]) => {
-    const { endpoint, sessions } = await nodeStore({}, ({ stream, headers }) => {
-      if (headers[':path'] === methods.kv.put.path) stream.close(reset);
-    });
-    const etcd = openClient({ endpoints: [endpoint] });
-    expect(await errorOf(etcd.put('a', 'b'))).toMatchObject({ code, outcome: 'unknown' });
-    expect(await etcd.get('a')).toBeUndefined();
-    expect(sessions).toHaveLength(1);
-  });
+  ] as const)(
+    'fails a put with outcome "unknown" when it resets the stream with error code %i',
+    async ([reset, code]) => {
+      const { endpoint, sessions } = await nodeStore({}, ({ stream, headers }) => {
+        if (headers[':path'] === methods.kv.put.path) stream.close(reset);
+      });
+      const etcd = openClient({ endpoints: [endpoint] });
+      expect(await errorOf(etcd.put('a', 'b'))).toMatchObject({ code, outcome: 'unknown' });
+      expect(await etcd.get('a')).toBeUndefined();
+      expect(sessions).toHaveLength(1);
+    },
+  );
 
-  test('that resets a get with REFUSED_STREAM is asked again', async () => {
+  test('gets a get again when it resets the stream with REFUSED_STREAM', async () => {
     let calls = 0;
     const { endpoint } = await nodeStore({}, ({ stream }) => {
       calls += 1;
@@ -173,7 +176,7 @@ describe('a server on node:http2', () => {
     expect(calls).toBe(2);
   });
 
-  test('answers what it has after GOAWAY, and gets the rest on another connection, once', async () => {
+  test('answers its streams after GOAWAY, and gets the other calls once on another connection', async () => {
     const { put } = methods.kv;
     const calls: NodeCall[] = [];
     const { endpoint, sessions } = await nodePeer((call) => {
@@ -189,14 +192,14 @@ describe('a server on node:http2', () => {
     expect(calls.map(({ session }) => sessions.indexOf(session))).toEqual([0, 0, 0, 1]);
   });
 
-  test('that closes the connection when it is done answers first, and the next call takes another', async () => {
+  test('answers before it closes the connection, and gets the next call on another one', async () => {
     const { endpoint, sessions } = await nodeStore({}, ({ session }) => session.close());
     const etcd = openClient({ endpoints: [endpoint] });
     for (let call = 0; call < 20; call += 1) await etcd.put(`${call}`, 'x');
     expect(sessions).toHaveLength(20);
   });
 
-  test('may answer before it has read all of the request', async () => {
+  test('can answer before it has read the whole request', async () => {
     const { put } = methods.kv;
     const { endpoint, sessions } = await nodePeer((call) => call.answer(put.response, {}), {
       settings: { initialWindowSize: 1_000 },
@@ -206,7 +209,7 @@ describe('a server on node:http2', () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test('echoes a stream, message by message and 1,000 at once, until either side ends it', async () => {
+  test('echoes a stream message by message, and 1,000 messages at once', async () => {
     const { request, response } = methods.lease.leaseKeepAlive;
     const { endpoint } = await nodePeer(async (call) => {
       call.head();
@@ -226,7 +229,7 @@ describe('a server on node:http2', () => {
     expect(echoed).toEqual(ids);
   });
 
-  test('that speaks HTTP/1.1 is no server to talk to', async () => {
+  test('fails the connection when it speaks HTTP/1.1', async () => {
     const server = createHttpServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void server.close());
@@ -238,7 +241,7 @@ describe('a server on node:http2', () => {
   });
 });
 
-describe('a server on node:http2 over TLS', () => {
+describe('a server of node:http2 with TLS', () => {
   let [ca, certificate]: [string, Certificate] = ['', { cert: '', key: '' }];
 
   beforeAll(async () => {
@@ -247,15 +250,18 @@ describe('a server on node:http2 over TLS', () => {
     certificate = await authority.issue({ names: ['127.0.0.1', 'etcd.example'] });
   });
 
-  test.for([undefined, 'etcd.example'])('is talked to as its certificate names it: %s', async (serverName) => {
-    const { endpoint } = await nodeStore({ ...certificate });
-    const etcd = openClient({ endpoints: [endpoint], tls: { ca, serverName } });
-    const value = randomBytes(1_000_000);
-    await etcd.put('a', value);
-    expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
-  });
+  test.for([undefined, 'etcd.example'])(
+    'is accepted when its certificate contains the host or tls.serverName: %s',
+    async (serverName) => {
+      const { endpoint } = await nodeStore({ ...certificate });
+      const etcd = openClient({ endpoints: [endpoint], tls: { ca, serverName } });
+      const value = randomBytes(1_000_000);
+      await etcd.put('a', value);
+      expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
+    },
+  );
 
-  test('is not talked to by another name', async () => {
+  test('is refused when its certificate does not contain tls.serverName', async () => {
     const { endpoint, sessions } = await nodeStore({ ...certificate });
     const tls = { ca, serverName: 'other.example' };
     const error = await errorOf(openClient({ endpoints: [endpoint], tls }).put('a', 'b', { timeoutMs: 300 }));
@@ -264,7 +270,7 @@ describe('a server on node:http2 over TLS', () => {
     expect(sessions).toEqual([]);
   });
 
-  test('that does not choose h2 by ALPN is not talked to', async () => {
+  test('is refused when it does not select h2 by ALPN', async () => {
     const server = createHttpsServer(certificate);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void server.close());

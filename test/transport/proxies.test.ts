@@ -15,12 +15,11 @@ import { type NodeCall, nodePeer } from '../support/peers/node-peer.js';
 import { PROXIES, type ProxyName, type ProxyProcess, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
 
-// Other people's HTTP/2 between the client and etcd: what a proxy does to frames, connections and statuses.
+// Proxies between the client and etcd, with HTTP/2 implementations of their own.
 
-/** A test that waits for more than this has failed. */
 const NOTHING = new Uint8Array();
 
-/** One call at a time, and little room for each. */
+/** Settings with one stream at a time and small buffers. */
 const TIGHT: Record<ProxyName, string> = {
   nginx: 'http2_max_concurrent_streams 1; http2_chunk_size 1k; grpc_buffer_size 4k;',
   nghttpx: [
@@ -46,17 +45,17 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     etcd = openClient({ endpoints: [proxy.endpoint] });
   });
 
-  test('a value of 1 MB goes there and comes back', async () => {
+  test('a value of 1 MB is written and read', async () => {
     const [key, value] = [unique(), new Uint8Array(randomBytes(1_000_000))];
     await etcd.put(key, value);
     expect(Buffer.from(value).equals((await etcd.get(key))?.value ?? NOTHING)).toBe(true);
   });
 
-  test('a key that is not there is none', async () => {
+  test('a get of a missing key returns undefined', async () => {
     expect(await etcd.get(unique())).toBeUndefined();
   });
 
-  test('a refusal of etcd keeps its reason', async () => {
+  test('an error of etcd keeps its reason', async () => {
     expect(await errorOf(etcd.put(unique(), 'x', { lease: 987_654_321n }))).toMatchObject({
       reason: 'LeaseNotFound',
       code: 'NotFound',
@@ -69,13 +68,13 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     });
   });
 
-  test('of 500 gets at once each is given its own answer', async () => {
+  test('500 concurrent gets each receive their own response', async () => {
     const keys = await fill(unique(), 500);
     const values = await Promise.all(keys.map(async (key) => (await etcd.get(key))?.text()));
     expect(values).toEqual(keys.map((key) => `value of ${key}`));
   });
 
-  test('a transaction is decided, and answers in full', async () => {
+  test('a transaction returns its full response', async () => {
     const key = unique();
     const put = { if: [compare.version(key, '==', 0n)], then: [op.put(key, 'first')], else: [op.get(key)] } as const;
     expect((await etcd.txn(put)).succeeded).toBe(true);
@@ -83,7 +82,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(second.succeeded ? undefined : second.responses[0]?.text()).toBe('first');
   });
 
-  test('a watch is told of 1,000 puts, each once and in order', async () => {
+  test('a watch receives 1,000 puts, each once and in order', async () => {
     const key = unique();
     const watch = etcd.watch(prefix(`${key}/`));
     await watch.created();
@@ -95,7 +94,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(events.map(({ kv }) => kv.keyText())).toEqual(inOrder.map((kv) => kv.keyText()));
   });
 
-  test('a watch catches up on several MB, each revision whole', async () => {
+  test('a watch catches up on several MB in whole revisions', async () => {
     const { key, value, revisions } = await fillRevisions(6, 20);
     const watch = etcd.watch(prefix(`${key}/`), { startRevision: revisions[0] });
     const batches: [bigint, number][] = [];
@@ -106,7 +105,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(batches).toEqual(revisions.map((revision) => [revision, 20]));
   });
 
-  test('a watch that asks for fragments is sent them', async () => {
+  test('a watch receives fragments when it requests them', async () => {
     const { key, value, revisions } = await fillRevisions(6, 20);
     const stream = etcd.raw.watch.watch();
     const [start, end] = [`${key}/`, `${key}0`].map((text) => Buffer.from(text));
@@ -122,7 +121,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(fragments).toBeGreaterThan(0);
   });
 
-  test('a watch that is closed is cancelled at etcd too', async () => {
+  test('a watch that is closed is cancelled at etcd, too', async () => {
     const { endpoints } = await ownEtcd();
     const own = openClient({ endpoints: [(await startProxy({ backend: endpoints[0] as string })).endpoint] });
     const watch = own.watch('a');
@@ -130,11 +129,11 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(await watchers(endpoints)).toBe(1);
     await watch.close();
     await expect.poll(() => watchers(endpoints)).toBe(0);
-    // The connection is as good as before.
+    // The connection still works.
     await own.put('a', 'b');
   });
 
-  test('a watch goes on where it was when the connection behind the proxy breaks', async () => {
+  test('a watch resumes without a gap when the connection behind the proxy breaks', async () => {
     const behind = await faultProxy(inject('endpoints')[0] as string);
     const broken = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
     const key = unique();
@@ -155,13 +154,13 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     const lease = await etcd.lease.grant({ ttl: 2 });
     const kept = etcd.lease.keepAlive(lease);
     onTestFinished(() => kept.close());
-    // A renewal every third of the TTL: with the second one the lease lives for more than one and a half from its grant.
+    // The lease is renewed every third of its TTL. After two renewals it lasts longer than 1.5 TTLs from its grant.
     const twiceRenewed = lease.sentAt + 1_500 * lease.ttl;
     await expect.poll(() => monotonicMs() + kept.remainingMs()).toBeGreaterThan(twiceRenewed);
     expect((await openClient().lease.timeToLive(lease.id)).ttl).toBeGreaterThan(0);
   });
 
-  test('a lock goes from one client to another', async () => {
+  test('a lock passes from one client to another', async () => {
     const other = openClient({ endpoints: [proxy.endpoint] });
     const lock = unique('lock');
     const first = await new Mutex(await Session.open(etcd), lock).lock();
@@ -174,7 +173,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     await second.release();
   });
 
-  test('a scan brings each of 5,000 keys once and in order', async () => {
+  test('a scan returns each of 5,000 keys once and in order', async () => {
     const key = unique();
     const keys = await fill(key, 5_000);
     const scanned: string[] = [];
@@ -182,7 +181,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(scanned).toEqual([...keys].sort());
   });
 
-  test('one call at a time, through small windows and buffers, all come through', async () => {
+  test('all calls succeed with one stream, small windows and small buffers', async () => {
     const { endpoint } = await startProxy({ settings: TIGHT[name] });
     const tight = openClient({ endpoints: [endpoint] });
     const key = unique();
@@ -197,7 +196,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
   test.each([
     ['killed', (killed: ProxyProcess) => killed.kill()],
     ['told to stop at once', (stopped: ProxyProcess) => stopped.signal('SIGTERM')],
-  ])('a put that is under way when the proxy is %s may have been done, and says so', async (_, end) => {
+  ])('a put fails with outcome "unknown" when the proxy is %s during the call', async (_, end) => {
     const arrivals = new AsyncQueue<NodeCall>();
     const silent = await nodePeer((call) => arrivals.push(call));
     const ended = await startProxy({ backend: silent.endpoint });
@@ -207,8 +206,8 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(await putting).toMatchObject({ code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
   });
 
-  // HAProxy says REFUSED_STREAM then, though it has passed the request on: haproxy/haproxy#1495 and #3414.
-  test('a put that the proxy gives up on, and etcd then does, is done once and was not vouched for', async () => {
+  // HAProxy then sends REFUSED_STREAM although it has forwarded the request: haproxy/haproxy#1495 and #3414.
+  test('a put fails with outcome "unknown" when the proxy gives up and etcd applies it later', async () => {
     const behind = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     const held = behind.holdNextRequest(containing(key));
@@ -222,7 +221,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     await expect.poll(async () => (await openClient().get(key))?.version).toBe(1n);
   });
 
-  test('of puts while the connection behind the proxy breaks time and again none is done twice', async () => {
+  test('no put is applied twice while the connection behind the proxy breaks again and again', async () => {
     const behind = await faultProxy(inject('endpoints')[0] as string);
     const broken = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
     const key = unique();
@@ -236,7 +235,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     await expectAsTold(openClient(), key, told);
   });
 
-  test('a get whose answer is lost behind the proxy is asked again', async () => {
+  test('a get is repeated when its response is lost behind the proxy', async () => {
     const behind = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     await openClient().put(key, 'read');
@@ -246,12 +245,12 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     await lost;
   });
 
-  test('a backend that is not there makes the endpoint unavailable', async () => {
+  test('calls fail with Unavailable when the proxy cannot reach its backend', async () => {
     const { endpoint } = await startProxy({ backend: 'http://127.0.0.1:1' });
     const alone = openClient({ endpoints: [endpoint] });
     expect(await errorOf(alone.put('a', 'b', { timeoutMs: 10_000 }))).toMatchObject({
       code: 'Unavailable',
-      // Nothing in a proxy's status proves that no request went through.
+      // The status of a proxy never proves that no request reached etcd.
       outcome: 'unknown',
       endpoint,
     });
@@ -260,7 +259,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect((await openClient({ endpoints: [endpoint, ...inject('endpoints')] }).get(key))?.text()).toBe('elsewhere');
   });
 
-  test('what the proxy still has is finished as it shuts down, and the rest goes elsewhere', async () => {
+  test('calls finish or move to another endpoint while the proxy shuts down gracefully', async () => {
     const key = unique();
     const both = openClient({ endpoints: [proxy.endpoint, ...inject('endpoints')] });
     const told = await putMany(both, key, {
@@ -281,20 +280,23 @@ describe('through nginx', () => {
   test.for([
     ['one after the other', 1],
     ['at once', 1_000],
-  ] as const)('of 1,000 puts %s each is done once, though each connection ends after 100', async ([, lanes]) => {
-    const proxy = await startProxy({ settings: 'keepalive_requests 100;' });
-    const key = unique();
-    const told = await putMany(openClient({ endpoints: [proxy.endpoint] }), key, { count: 1_000, lanes });
-    expect(await expectAsTold(openClient(), key, told)).toBe(0);
-    expect([...told.values()].filter((error) => error !== undefined)).toEqual([]);
-    const connections = proxy.log('access').matchAll(/^(\d+) .*KV.Put 200$/gm);
-    expect(new Set([...connections].map(([, connection]) => connection)).size).toBeGreaterThanOrEqual(10);
-  });
+  ] as const)(
+    '1,000 puts %s are applied once each when every connection ends after 100 requests',
+    async ([, lanes]) => {
+      const proxy = await startProxy({ settings: 'keepalive_requests 100;' });
+      const key = unique();
+      const told = await putMany(openClient({ endpoints: [proxy.endpoint] }), key, { count: 1_000, lanes });
+      expect(await expectAsTold(openClient(), key, told)).toBe(0);
+      expect([...told.values()].filter((error) => error !== undefined)).toEqual([]);
+      const connections = proxy.log('access').matchAll(/^(\d+) .*KV.Put 200$/gm);
+      expect(new Set([...connections].map(([, connection]) => connection)).size).toBeGreaterThanOrEqual(10);
+    },
+  );
 
   test.for([
-    ['nothing comes from etcd', 'grpc_read_timeout 1s;'],
-    ['nothing comes from the client', 'client_body_timeout 1s;'],
-  ] as const)('a watch that is cut off time and again, since %s, loses nothing', async ([, settings]) => {
+    ['etcd sends nothing', 'grpc_read_timeout 1s;'],
+    ['the client sends nothing', 'client_body_timeout 1s;'],
+  ] as const)('a watch loses nothing when nginx cuts it off again and again because %s', async ([, settings]) => {
     const proxy = await startProxy({ settings });
     const key = unique();
     const watch = openClient({ endpoints: [proxy.endpoint] }).watch(prefix(`${key}/`));
@@ -308,7 +310,7 @@ describe('through nginx', () => {
     }
   });
 
-  test('a put that takes too long for it may have been done, and says so', async () => {
+  test('a put fails with outcome "unknown" when nginx times it out', async () => {
     const silent = await nodePeer(() => {});
     const proxy = await startProxy({ backend: silent.endpoint, settings: 'grpc_read_timeout 1s;' });
     expect(await errorOf(openClient({ endpoints: [proxy.endpoint] }).put('a', 'b'))).toMatchObject({
@@ -318,7 +320,7 @@ describe('through nginx', () => {
     });
   });
 
-  test('a request that is too long for it fails with its status', async () => {
+  test('a request fails with the HTTP status of nginx when it is too long', async () => {
     const etcd = openClient({ endpoints: [(await startProxy({ settings: 'client_max_body_size 100k;' })).endpoint] });
     expect(await errorOf(etcd.put(unique(), new Uint8Array(200_000)))).toMatchObject({
       code: 'Unknown',
@@ -329,7 +331,7 @@ describe('through nginx', () => {
   });
 });
 
-/** Puts `count` keys under `name`, past any proxy; gives them in the order in which they were put. */
+/** Puts `count` keys under `name` without a proxy. Returns the keys in the order of the puts. */
 async function fill(name: string, count: number): Promise<string[]> {
   const etcd = openClient();
   const keys = Array.from({ length: count }, (_, index) => `${name}/${index}`);
@@ -340,7 +342,7 @@ async function fill(name: string, count: number): Promise<string[]> {
   return keys;
 }
 
-/** Puts `keys` keys of 50 kB together, again and again. */
+/** Puts `keys` values of 50 kB in each of `count` transactions. */
 async function fillRevisions(
   count: number,
   keys: number,
@@ -355,7 +357,7 @@ async function fillRevisions(
   return { key, value, revisions };
 }
 
-/** The next events of a watch, which goes on. */
+/** Takes the next events of a watch, and leaves the watch open. */
 async function take(watch: Watch, count: number): Promise<WatchEvent[]> {
   const events: WatchEvent[] = [];
   const batches = watch.batches();

@@ -11,28 +11,28 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { ALL_PROXIES, type AnyProxyName, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
 
-// Proxies set up as operators set them up: with short timeouts, few streams, small buffers, and pages of their own where
-// no server is behind them. Gets, puts, watches, leases and locks do behind each what they do without.
+// Proxies with the settings that operators use: short timeouts, few streams, small buffers, and error pages when no server
+// is behind them. Gets, puts, watches, leases and locks must behave as they do without a proxy.
 
 const WATCHES = 9;
 const RECONNECTS = 15;
-/** Per watch, between two reconnects. */
+/** Puts for each watch between two reconnects. */
 const PUTS = 2;
-/** Seconds: renewed three times within it. */
+/** The TTL of the lease in seconds. The client renews it every third of that. */
 const TTL = 3;
-/** For calls that no server answers. */
+/** The timeout of calls that no server answers. */
 const NO_ANSWER_MS = 3_000;
 const NAMES = Object.keys(ALL_PROXIES) as AnyProxyName[];
 
 interface Settings {
   readonly what: string;
   readonly of: Record<AnyProxyName, string>;
-  /** How long nothing is sent, now and then. */
+  /** How long the test sends nothing from time to time. */
   readonly idleMs?: number;
 }
 
 const IDLE: Settings = {
-  what: 'that ends what is idle for a second',
+  what: 'that closes connections and streams after a second without traffic',
   idleMs: 1_500,
   of: {
     nginx: 'grpc_read_timeout 1s; grpc_send_timeout 1s; client_body_timeout 1s; keepalive_timeout 1s; send_timeout 1s;',
@@ -41,7 +41,7 @@ const IDLE: Settings = {
       ...['backend-read-timeout=1s', 'backend-write-timeout=1s', 'backend-keep-alive-timeout=1s'],
     ].join('\n'),
     HAProxy: ['client', 'server', 'http-keep-alive', 'tunnel'].map((side) => `  timeout ${side} 1s`).join('\n'),
-    // It ends nothing that is idle. It pings instead, and ends connections that do not answer.
+    // grpc-proxy has no idle timeout. It sends pings instead, and closes connections that do not answer.
     'grpc-proxy': '--grpc-keepalive-interval=1s --grpc-keepalive-timeout=1s',
   },
 };
@@ -61,7 +61,7 @@ const SMALL_BUFFERS: Settings = {
 
 function streams(limit: number): Settings {
   return {
-    what: `with ${limit} streams a connection at most`,
+    what: `with at most ${limit} streams for each connection`,
     of: {
       nginx: `http2_max_concurrent_streams ${limit};`,
       nghttpx: `frontend-http2-max-concurrent-streams=${limit}`,
@@ -75,7 +75,7 @@ describe.each([IDLE, streams(10), streams(100), SMALL_BUFFERS])('through a proxy
   describe.each(NAMES)('%s', (name) => {
     const startProxy = useProxy(name);
 
-    test('gets, puts, watches, a lease and a lock come through 15 reconnects', { timeout: 90_000 }, async () => {
+    test('gets, puts, watches, a lease and a lock survive 15 reconnects', { timeout: 90_000 }, async () => {
       const { endpoint } = await startProxy({ settings: of[name] });
       await expectExact(endpoint, idleMs);
     });
@@ -85,8 +85,8 @@ describe.each([IDLE, streams(10), streams(100), SMALL_BUFFERS])('through a proxy
 describe.each(NAMES)('through %s', (name) => {
   const startProxy = useProxy(name);
 
-  // A client has one connection to an endpoint: its watches share a stream there, its keepalives another.
-  test('with 1 stream a connection a client has watches, a lease or calls, and what needs two ends in time', async () => {
+  // A client has one connection to an endpoint. Its watches share one stream there, and its keepalives another.
+  test('a client can use watches, a lease or calls with 1 stream, and what needs two streams times out', async () => {
     const { endpoint } = await startProxy({ settings: streams(1).of[name] });
     const front = await faultProxy(endpoint);
     const clients = Array.from({ length: 3 }, () => openClient({ endpoints: [front.endpoint] }));
@@ -109,10 +109,10 @@ describe.each(NAMES)('through %s', (name) => {
     expect(opened instanceof Session || opened instanceof EtcdError).toBe(true);
   });
 
-  test('every wait ends while no server is behind the proxy, and goes on where it was once there is one', async () => {
+  test('calls fail while no server is behind the proxy, and watches and locks continue afterwards', async () => {
     const { endpoints, processes } = await ownEtcd();
     const [member] = processes;
-    if (member === undefined) throw new Error('the server is no process of ours');
+    if (member === undefined) throw new Error('the tests did not start this server');
     const { endpoint } = await startProxy({ backend: endpoints[0] as string });
     const etcd = openClient({ endpoints: [endpoint] });
     const watch = etcd.watch(prefix('a/'));
@@ -136,7 +136,7 @@ describe.each(NAMES)('through %s', (name) => {
     expect(refused.filter((error) => !(error instanceof EtcdError))).toEqual([]);
     expect(held.valid()).toBe(true);
     await member.start();
-    // Whether the refused put was done is unknown: the key is another one.
+    // The outcome of the failed put is unknown, so this put uses another key.
     await untilDone(() => etcd.put('a/2', 'y'));
     const events = watch[Symbol.asyncIterator]();
     for (;;) {
@@ -148,11 +148,11 @@ describe.each(NAMES)('through %s', (name) => {
   });
 });
 
-describe('through HAProxy that waits for whole requests', () => {
+describe('through HAProxy with http-buffer-request', () => {
   const startProxy = useProxy('HAProxy');
 
-  // A stream of ours has no end, so that its first message never goes on to the server.
-  test('calls are answered, and what needs a stream ends with a typed error', async () => {
+  // HAProxy waits for the end of a request. A stream has no end, so its first message never reaches the server.
+  test('unary calls succeed, and watches and leases fail with a typed error', async () => {
     const { endpoint } = await startProxy({ settings: '  option http-buffer-request\n  timeout http-request 1s' });
     const etcd = openClient({ endpoints: [endpoint] });
     const key = unique();
@@ -166,7 +166,7 @@ describe('through HAProxy that waits for whole requests', () => {
   });
 });
 
-/** Gets, puts judged by what is there, watches by what happened, a lease and a lock, all through this endpoint. */
+/** Runs gets, puts, watches, a lease and a lock through this endpoint, and compares them with what etcd stores. */
 async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   const front = await faultProxy(endpoint);
   const [etcd, other, direct] = [[front.endpoint], [front.endpoint], inject('endpoints')].map((endpoints) =>
@@ -174,8 +174,8 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   ) as [Client, Client, Client];
   const [key, lockName] = [unique('p'), unique('lock')];
   const prefixes = Array.from({ length: WATCHES }, (_, index) => `${key}/${index}/`);
-  // etcd's proxy joins watches of the same keys, and tells those who join that their watch is created before others that
-  // asked earlier: the watches of this client come and go, those of the neighbour stay.
+  // grpc-proxy combines watches of the same keys, and confirms a combined watch before others that were requested earlier.
+  // The watches of this client come and go, and those of the neighbour stay.
   const neighbour = openClient({ endpoints: [endpoint] });
   const joined = prefixes.filter((_, index) => index % 2 === 1).map((each) => collect(neighbour.watch(prefix(each))));
   await Promise.all(joined.map(({ created }) => created));
@@ -190,7 +190,7 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   for (let round = 0; round < RECONNECTS; round += 1) {
     const puts = prefixes.map((each) => putMany(etcd, `${each}${round}`, { count: PUTS, lanes: 1 }));
     if (round % 7 === 6) await pause(idleMs);
-    // Some of them are under way.
+    // The connections break while some of the puts are under way.
     if (round % 2 === 0) front.dropConnections();
     const told = await Promise.all(puts);
     if (round % 2 === 1) front.dropConnections();
@@ -199,7 +199,7 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
     expect((await untilDone(() => etcd.get(first?.key ?? key)))?.text()).toBe(first?.text());
   }
   await expectAll(direct, prefixes, seen);
-  // Renewed after the reconnects: it lives for longer than from its grant.
+  // The lease lasts longer than its grant allows, so the client renewed it after the reconnects.
   await expect.poll(() => monotonicMs() + lease.remainingMs()).toBeGreaterThan(granted.sentAt + 1_500 * TTL);
   expect((await direct.lease.timeToLive(granted.id)).ttl).toBeGreaterThan(0);
   expect(held.valid()).toBe(true);
@@ -209,7 +209,7 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   await next.release();
 }
 
-/** Each key was put once: so what a watch has to tell is the keys of its prefix, in the order of their revisions. */
+/** Expects that each watch delivers the keys of its prefix in the order of their revisions. Each key was put once. */
 async function expectAll(direct: Client, prefixes: readonly string[], seen: readonly Collected[]): Promise<void> {
   for (const each of prefixes) await direct.put(`${each}last`, 'x');
   for (const [index, { events }] of seen.entries()) {
@@ -226,7 +226,7 @@ interface Collected {
   readonly events: readonly string[];
 }
 
-/** The keys of a watch's events as they come. */
+/** Collects the keys of a watch's events. */
 function collect(watch: Watch): Collected {
   const events: string[] = [];
   const taking = (async () => {
@@ -237,7 +237,7 @@ function collect(watch: Watch): Collected {
   return { created: watch.created(), events };
 }
 
-/** Repeats a call that may be refused while a proxy finds its server again. */
+/** Repeats a call until it succeeds, because a proxy may refuse it until it reaches its server again. */
 async function untilDone<T>(call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

@@ -11,10 +11,10 @@ import { Authority, type Certificate } from '../support/tls/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure } from '../support/tls/tls-peer.js';
 
-// What certificates of clients are worth to real servers that ask for them, and what becomes of those that change.
+// Client certificates with real servers that require them, and certificates that change.
 
 const DAY_MS = 86_400_000;
-/** For calls that are to be refused: some attempts. */
+/** The timeout of calls that fail, which allows some attempts. */
 const SOON = { timeoutMs: 2_000 };
 const NOTHING = new Uint8Array();
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
@@ -24,7 +24,7 @@ const tls = { ca: authority.cert };
 const etcd = useSecureEtcd(authority, { clients: true });
 
 describe('a client whose certificate', () => {
-  test('is from the authority that the server asks for is served, by calls and streams', async () => {
+  test('is from an authority that the server trusts can make calls and streams', async () => {
     const client = openClient({ endpoints: [etcd().endpoint], tls: { ...tls, ...(await authority.issue()) } });
     const [key, value] = [unique(), randomBytes(1_000_000)];
     const watch = client.watch(key);
@@ -35,7 +35,7 @@ describe('a client whose certificate', () => {
     expect(value.equals(event?.kv.value ?? NOTHING)).toBe(true);
   });
 
-  test('comes with an authority between is served, and not without it', async () => {
+  test('has an intermediate certificate is accepted only if it sends that, too', async () => {
     const { cert, key } = await (await authority.intermediate('between')).issue();
     const [withIt, alone] = [cert, cert.slice(0, cert.lastIndexOf('-----BEGIN'))];
     const as = (cert: string): Client => openClient({ endpoints: [etcd().endpoint], tls: { ...tls, cert, key } });
@@ -44,36 +44,39 @@ describe('a client whose certificate', () => {
   });
 
   test.each<[string, () => Promise<Certificate | undefined>]>([
-    ['is not there', async () => undefined],
+    ['is missing', async () => undefined],
     ['has expired', () => authority.issue({ untilMs: -1_000 })],
     ['is not yet valid', () => authority.issue({ fromMs: DAY_MS, untilMs: 2 * DAY_MS })],
     ['is from another authority', () => other.issue()],
-    ['was issued by one that is no authority', async () => (await authority.intermediate('a client', false)).issue()],
-  ])('%s is refused, with what to do about it', async (_, certificate) => {
+    [
+      'was issued by a certificate that is no authority',
+      async () => (await authority.intermediate('a client', false)).issue(),
+    ],
+  ])('%s is refused, and the error gives advice', async (_, certificate) => {
     const shown = await certificate();
     const client = openClient({ endpoints: [etcd().endpoint], tls: { ...tls, ...shown } });
     const key = unique();
     const error = await errorOf(client.put(key, 'x', SOON));
     expect(error).toMatchObject({ outcome: 'not-sent', cause: CONNECT_FAILED });
-    expect(error.message).toMatch(/alert .*; the server asks for a certificate that it accepts: tls\.cert/);
+    expect(error.message).toMatch(/alert .*; the server requires a client certificate that it accepts: set tls\.cert/);
     if (shown !== undefined) expect(inspect(error, { depth: 9 })).not.toContain(shown.key.slice(60, 80));
     expect(await refusalOf(client)).toMatchObject(CONNECT_FAILED);
     const served = openClient({ endpoints: [etcd().endpoint], tls: { ...tls, ...(await authority.issue()) } });
     expect(await served.get(key)).toBeUndefined();
   });
 
-  test('has the key of another is told so', async () => {
+  test('does not belong to its key gets an error that says so', async () => {
     const [{ cert }, { key }] = [await authority.issue(), await authority.issue()];
     const client = openClient({ endpoints: [etcd().endpoint], tls: { ...tls, cert, key } });
     const error = await refusalOf(client);
     expect(error).toMatchObject(CONNECT_FAILED);
-    expect(error.message).toMatch(/key values mismatch; tls\.key is not the key of tls\.cert/);
+    expect(error.message).toMatch(/key values mismatch; tls\.key does not belong to tls\.cert/);
     expect(await errorOf(client.get('a', SOON))).toMatchObject({ outcome: 'not-sent', cause: CONNECT_FAILED });
   });
 });
 
 describe('tls as a function', () => {
-  test('is asked for each connection, and for nothing else', async () => {
+  test('is called once for each connection', async () => {
     const proxy = await faultProxy(etcd().endpoint);
     const certificate = await authority.issue();
     const source = vi.fn(() => ({ ...tls, ...certificate }));
@@ -90,13 +93,13 @@ describe('tls as a function', () => {
     expect(source).toHaveBeenCalledTimes(2);
   });
 
-  test('is not asked where no TLS is spoken', async () => {
+  test('is not called for an endpoint without TLS', async () => {
     const source = vi.fn(() => tls);
     await openClient({ endpoints: inject('endpoints'), tls: source }).get('a');
     expect(source).toHaveBeenCalledTimes(0);
   });
 
-  test('may take its time, within that of the connection', async () => {
+  test('can take as long as connectTimeoutMs allows', async () => {
     const certificate = await authority.issue();
     let give = (_: TlsOptions): void => {};
     const given = new Promise<TlsOptions>((resolve) => {
@@ -118,7 +121,7 @@ describe('tls as a function', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('the secret word'))],
-  ])('that %s is no connection, whose cause that is; the next time it may do better', async (_, fail) => {
+  ])('that %s fails the connection with that cause, and is called again for the next one', async (_, fail) => {
     const certificate = await authority.issue();
     let tell: () => TlsOptions | Promise<TlsOptions> = fail;
     const client = openClient({ endpoints: [etcd().endpoint], tls: () => tell() });
@@ -133,16 +136,16 @@ describe('tls as a function', () => {
     await client.get('a');
   });
 
-  test('that gives what cannot be used is no connection, and the error names it', async () => {
+  test('that returns an invalid option fails the connection, and the error names the option', async () => {
     const { cert, key } = await authority.issue();
     const client = openClient({ endpoints: [etcd().endpoint], tls: async () => ({ cert, key: key.slice(0, 99) }) });
     const error = await refusalOf(client);
     expect(error).toMatchObject({ ...CONNECT_FAILED, cause: { reason: 'InvalidInput' } });
-    expect(error.message).toMatch(/tls\.key: got PEM that is damaged/);
+    expect(error.message).toMatch(/tls\.key: got damaged PEM/);
     expect(inspect(error, { depth: 9 })).not.toContain(key.slice(60, 80));
   });
 
-  test('that is asked still when the client is closed opens nothing', async () => {
+  test('that returns after the client has closed opens no connection', async () => {
     const { endpoint, clients } = await relay(etcd().port, (piece) => piece);
     let give = (_: TlsOptions): void => {};
     const given = new Promise<TlsOptions>((resolve) => {
@@ -160,8 +163,8 @@ describe('tls as a function', () => {
 });
 
 describe('a server with authentication', () => {
-  test('knows a client by its certificate, without a password, and as another once that is another', async (context) => {
-    const { endpoint, as } = (await withUsers()) ?? context.skip('the servers are not ours');
+  test('identifies a client by its certificate, and as another user after that changes', async (context) => {
+    const { endpoint, as } = (await withUsers()) ?? context.skip('the tests cannot start servers');
     const proxy = await faultProxy(endpoint);
     let certificate = await authority.issue({ commonName: 'ann' });
     const client = openClient({ endpoints: [secure(proxy.endpoint)], tls: () => ({ ...tls, ...certificate }) });
@@ -179,8 +182,8 @@ describe('a server with authentication', () => {
     expect((await errorOf((await as('nobody')).get('ann/a'))).outcome).toBe('rejected');
   });
 
-  test('knows one by its certificate that waits for a lock, keeps a lease alive and watches', async (context) => {
-    const { endpoint } = (await withUsers()) ?? context.skip('the servers are not ours');
+  test('identifies a client by its certificate on the streams of locks, leases and watches', async (context) => {
+    const { endpoint } = (await withUsers()) ?? context.skip('the tests cannot start servers');
     const proxy = await faultProxy(endpoint);
     const source = vi.fn(async () => ({ ...tls, ...(await authority.issue({ commonName: 'ann' })) }));
     const client = openClient({ endpoints: [secure(proxy.endpoint)], tls: source });
@@ -191,7 +194,7 @@ describe('a server with authentication', () => {
     await queueLength(client, 'ann/lock', 2);
     expect(source).toHaveBeenCalledTimes(1);
     proxy.dropConnections();
-    // By itself, for its streams: nobody calls.
+    // The client reconnects for its streams, without a call.
     await expect.poll(() => source.mock.calls.length).toBe(2);
     await first.release();
     const second = await waiting;
@@ -199,13 +202,13 @@ describe('a server with authentication', () => {
     await second.release();
   });
 
-  test('knows a client by its password, over https, whoever its certificate is', async (context) => {
-    const { endpoint } = (await withUsers()) ?? context.skip('the servers are not ours');
+  test('identifies a client by its password, even if the certificate names another user', async (context) => {
+    const { endpoint } = (await withUsers()) ?? context.skip('the tests cannot start servers');
     const certificate = await authority.issue({ commonName: 'ann' });
     const source = vi.fn(() => ({ ...tls, ...certificate }));
     const auth = { username: 'carl', password: 'carls-secret' };
     const client = openClient({ endpoints: [endpoint], tls: source, auth });
-    // Before there is a token.
+    // The first call is a watch, for which the client has no token yet.
     await client.watch('carl/a').created();
     await client.put('carl/a', 'his');
     expect(source).toHaveBeenCalledTimes(1);
@@ -218,7 +221,7 @@ interface Users {
   readonly as: (commonName: string) => Promise<Client>;
 }
 
-/** A server with authentication: `ann` and `bob` have certificates, `carl` a password, and each a prefix of their own. */
+/** A server with authentication. `ann` and `bob` have certificates, `carl` has a password, and each user has a prefix. */
 async function withUsers(): Promise<Users | undefined> {
   const secured = await SecureEtcd.start(await authority.issue(HERE), authority);
   if (secured === undefined) return undefined;

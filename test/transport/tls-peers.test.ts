@@ -10,11 +10,11 @@ import { Authority } from '../support/tls/authority.js';
 import { HERE, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure, tlsPeer } from '../support/tls/tls-peer.js';
 
-// Peers, and ways to them, that do with TLS what no good server does.
+// Peers and networks that break TLS.
 
-/** For calls that are to be refused: some attempts. */
+/** The timeout of calls that fail, which allows some attempts. */
 const SOON = { timeoutMs: 2_000 };
-/** For those that end with the time for a connection: two of them. */
+/** For calls that fail after connectTimeoutMs, which allows two attempts. */
 const QUICK = { connectTimeoutMs: 200 };
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
 
@@ -23,22 +23,19 @@ const tls = { ca: authority.cert };
 const etcd = useSecureEtcd(authority);
 
 describe('a handshake', () => {
-  test.each([0, 1, 5, 100, 500])(
-    'of which %i bytes come is waited for no longer than connectTimeoutMs',
-    async (bytes) => {
-      const { endpoint, clients } = await relay(etcd().port, (piece, before) =>
-        before < bytes ? piece.subarray(0, bytes - before) : undefined,
-      );
-      const error = await refusalOf(openClient({ endpoints: [endpoint], tls, ...QUICK }));
-      expect(error).toMatchObject(CONNECT_FAILED);
-      expect(error.message).toContain('no answer within connectTimeoutMs = 200');
-      // The client has let go of it; grpc-js keeps it for as long as the peer does.
-      if (inject('transport') === 'grpc-js') return;
-      for (const client of clients) if (!client.destroyed) await once(client, 'close');
-    },
-  );
+  test.each([0, 1, 5, 100, 500])('that stops after %i bytes fails after connectTimeoutMs', async (bytes) => {
+    const { endpoint, clients } = await relay(etcd().port, (piece, before) =>
+      before < bytes ? piece.subarray(0, bytes - before) : undefined,
+    );
+    const error = await refusalOf(openClient({ endpoints: [endpoint], tls, ...QUICK }));
+    expect(error).toMatchObject(CONNECT_FAILED);
+    expect(error.message).toContain('no answer within connectTimeoutMs = 200');
+    // The client has closed the connection. grpc-js keeps it as long as the peer does.
+    if (inject('transport') === 'grpc-js') return;
+    for (const client of clients) if (!client.destroyed) await once(client, 'close');
+  });
 
-  test.each([1, 5, 100, 500])('that breaks off after %i bytes is none', async (bytes) => {
+  test.each([1, 5, 100, 500])('that breaks off after %i bytes fails the connection', async (bytes) => {
     const { endpoint, clients } = await relay(etcd().port, (piece, before) => {
       if (before + piece.length < bytes) return piece;
       clients.at(-1)?.end(piece.subarray(0, bytes - before));
@@ -47,7 +44,7 @@ describe('a handshake', () => {
     expect(await refusalOf(openClient({ endpoints: [endpoint], tls }))).toMatchObject(CONNECT_FAILED);
   });
 
-  test('whose bytes come one by one is one', async () => {
+  test('whose bytes arrive one by one succeeds', async () => {
     const proxy = await faultProxy(etcd().endpoint);
     proxy.slice(1);
     const client = openClient({ endpoints: [secure(proxy.endpoint)], tls });
@@ -57,7 +54,7 @@ describe('a handshake', () => {
   });
 
   test.each(['is silent', 'ends', 'breaks off', 'resets'] as const)(
-    'after which the peer %s is no connection',
+    'after which the peer %s fails the connection',
     async (what) => {
       const { endpoint } = await tlsPeer(await authority.issue(HERE), (socket, connection) => {
         if (what === 'ends') socket.end();
@@ -69,13 +66,13 @@ describe('a handshake', () => {
     },
   );
 
-  test('that does not choose h2 is none', async () => {
+  test('that does not select h2 fails the connection', async () => {
     const peer = await tlsPeer({ ...(await authority.issue(HERE)), ALPNProtocols: undefined });
     const error = await refusalOf(openClient({ endpoints: [peer.endpoint], tls, connectTimeoutMs: 2_000 }));
     expect(error).toMatchObject(CONNECT_FAILED);
-    // grpc-js speaks HTTP/2 all the same.
+    // grpc-js uses HTTP/2 anyway.
     if (inject('transport') === 'http2') {
-      expect(error.message).toMatch(/it did not choose h2 by ALPN/);
+      expect(error.message).toMatch(/it did not select h2 by ALPN/);
       expect(peer.heard()).toBe('');
     }
     const others = await tlsPeer({ ...(await authority.issue(HERE)), ALPNProtocols: ['http/1.1'] });
@@ -83,13 +80,13 @@ describe('a handshake', () => {
     expect(refused.message).toMatch(/no application protocol/);
   });
 
-  test('of TLS 1.1 is none, and of TLS 1.2 one', async () => {
+  test('with TLS 1.1 fails the connection, and with TLS 1.2 succeeds', async () => {
     const certificate = await authority.issue(HERE);
     const old = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
     const { endpoint } = await tlsPeer({ ...certificate, ...old });
     const error = await refusalOf(openClient({ endpoints: [endpoint], tls }));
     expect(error).toMatchObject(CONNECT_FAILED);
-    expect(error.message).toMatch(/protocol.*; TLS 1\.2 or newer is needed/);
+    expect(error.message).toMatch(/protocol.*; the server must support TLS 1\.2 or newer/);
     const store = await nodeStore({ ...certificate, maxVersion: 'TLSv1.2' });
     const client = openClient({ endpoints: [store.endpoint], tls });
     await client.put('a', 'b');
@@ -98,7 +95,7 @@ describe('a handshake', () => {
 });
 
 describe('a certificate', () => {
-  test('at the end of a long chain is good, of one too long it is not', async () => {
+  test('is accepted after a chain of 40 authorities, and refused after one of 110', async () => {
     let chain = authority;
     for (let length = 1; length <= 40; length += 1) chain = await chain.intermediate(`authority ${length}`);
     const { endpoint } = await nodeStore({ ...(await chain.issue(HERE)) });
@@ -111,7 +108,7 @@ describe('a certificate', () => {
     expect((await refusalOf(openClient({ endpoints: [huge], tls }))).message).toMatch(/excessive message size/);
   });
 
-  test('for two thousand others is refused in a few words', async () => {
+  test('for two thousand other names is refused with a short error', async () => {
     const names = Array.from({ length: 2_000 }, (_, index) => `host-${index}.example`);
     etcd().show(await authority.issue({ names }));
     const error = await refusalOf(openClient({ endpoints: [etcd().byName], tls }));
@@ -121,7 +118,7 @@ describe('a certificate', () => {
     await openClient({ endpoints: [etcd().byName], tls }).get('a');
   });
 
-  test('that is refused keeps token and password from the peer, and the next one gets them', async () => {
+  test('that is refused keeps the token and the password from the peer', async () => {
     const peer = await tlsPeer(await authority.issue({ names: ['etcd.example'] }));
     const byPassword = { username: 'ann', password: 'the-secret-password' };
     for (const auth of [{ token: 'the-secret-token' }, byPassword]) {
@@ -137,12 +134,12 @@ describe('a certificate', () => {
 });
 
 describe('a connection', () => {
-  test('that breaks off in the middle of an answer loses the answer', async () => {
+  test('fails its call with outcome "unknown" when it breaks off within a response', async () => {
     let cut = (): void => {};
     const { endpoint, sessions } = await nodePeer(
       (call) => {
         call.head();
-        // More of a message is to come: its prefix says so.
+        // The prefix announces more bytes of the message than are sent.
         call.stream.write(Buffer.from([0, 0, 1, 0, 0, 1, 2, 3]), () => cut());
       },
       { ...(await authority.issue(HERE)) },
@@ -154,7 +151,7 @@ describe('a connection', () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test('whose bytes were changed on the way is over', async () => {
+  test('is closed when its bytes were changed on the way', async () => {
     let change = false;
     const { endpoint, clients } = await relay(etcd().port, (piece) => {
       if (change) piece[piece.length - 1] = 1 ^ (piece.at(-1) as number);
@@ -176,14 +173,14 @@ describe('a connection', () => {
 });
 
 describe('an https endpoint', () => {
-  test('hears nothing that is not TLS', async () => {
+  test('receives only TLS from the client', async () => {
     const heard: Buffer[] = [];
     const server = createServer((socket) => {
       socket
         .on('error', () => {})
         .on('data', (bytes) => {
           heard.push(bytes);
-          // As a server of HTTP does that hears nonsense.
+          // An HTTP server answers invalid requests in this way.
           socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
         });
     });
@@ -192,9 +189,7 @@ describe('an https endpoint', () => {
     const endpoint = `https://127.0.0.1:${(server.address() as { port: number }).port}`;
     const client = openClient({ endpoints: [endpoint], tls, auth: { token: 'the-secret-token' } });
     const error = await errorOf(client.put('the-secret-key', 'the-secret-value', SOON));
-    expect(error.message).toMatch(
-      /version number.*; does the peer speak TLS\? Then the URL begins with https:, and else/,
-    );
+    expect(error.message).toMatch(/version number.*; check the URL: https: for a server with TLS/);
     expect(heard.length).toBeGreaterThan(1);
     for (const bytes of heard) {
       expect(bytes[0]).toBe(0x16);
@@ -202,9 +197,9 @@ describe('an https endpoint', () => {
     }
   });
 
-  test('may be an address of IPv6', async (context) => {
+  test('can be an IPv6 address', async (context) => {
     const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-    if (!addresses.some(({ address }) => address === '::1')) return context.skip('no IPv6 here');
+    if (!addresses.some(({ address }) => address === '::1')) return context.skip('this machine has no IPv6');
     const { endpoint } = await relay(etcd().port, (piece) => piece, '::1');
     await openClient({ endpoints: [endpoint], tls }).get('a');
     await openClient({ endpoints: [endpoint.replace('[::1]', '[0:0::0:1]')], tls }).get('a');
@@ -214,12 +209,12 @@ describe('an https endpoint', () => {
     );
   });
 
-  test.each(['LOCALHOST', 'LocalHost'])('may be written %s', async (host) => {
+  test.each(['LOCALHOST', 'LocalHost'])('can be written %s', async (host) => {
     await openClient({ endpoints: [etcd().byName.replace('localhost', host)], tls }).get('a');
   });
 });
 
-test('a thousand calls at once, of which a server takes some at a time, all get their answers', async () => {
+test('a thousand concurrent calls succeed when the server allows fewer streams', async () => {
   const client = openClient({ endpoints: [etcd().endpoint], tls });
   const key = unique();
   const watch = client.watch(key);

@@ -7,12 +7,12 @@ import { Authority, type Certificate } from '../support/tls/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, secure } from '../support/tls/tls-peer.js';
 
-// What the certificates of real servers are worth to the client. Those of clients: tls-client-certificates.test.ts.
+// How the client checks the certificates of real servers. For client certificates, see tls-client-certificates.test.ts.
 
 const DAY_MS = 86_400_000;
-/** A test that waits for more than this has failed. */
+/** A test fails if a condition takes longer than this. */
 const POLL = { timeout: 20_000, interval: 50 };
-/** For calls that are to be refused: some attempts. */
+/** The timeout of calls that fail, which allows some attempts. */
 const SOON = { timeoutMs: 2_000 };
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
 
@@ -25,50 +25,50 @@ interface Refusal {
   readonly says: RegExp;
 }
 
-const NOBODY_VOUCHES =
-  /(unable to .*|self.signed certificate.*); no authority in tls\.ca, or else of the platform, vouches for it/;
+const UNKNOWN_AUTHORITY =
+  /(unable to .*|self.signed certificate.*); set tls\.ca to the authority that issued it; by default, the platform/;
 const WRONG_NAME =
-  /altnames: IP: 127\.0\.0\.1 is not in .*; the server needs one for this name, unless tls\.serverName/;
+  /altnames: IP: 127\.0\.0\.1 is not in .*; the server's certificate must contain this name; set tls\.serverName/;
 
 const REFUSED: Record<string, Refusal> = {
   'has expired': {
     certificate: () => authority.issue({ ...HERE, untilMs: -1_000 }),
-    says: /certificate has expired; the server needs another one, unless the clock here is wrong/,
+    says: /certificate has expired; renew the server's certificate, or correct the clock/,
   },
   'is not yet valid': {
     certificate: () => authority.issue({ ...HERE, fromMs: DAY_MS, untilMs: 2 * DAY_MS }),
-    says: /certificate is not yet valid; the server needs another one, unless the clock here is wrong/,
+    says: /certificate is not yet valid; renew the server's certificate, or correct the clock/,
   },
   'is for another name': { certificate: () => authority.issue({ names: ['etcd.example'] }), says: WRONG_NAME },
   'is for another address': { certificate: () => authority.issue({ names: ['127.0.0.2'] }), says: WRONG_NAME },
-  'has the address as a name alone': {
+  'contains the address only as its common name': {
     certificate: () => authority.issue({ commonName: '127.0.0.1' }),
     says: WRONG_NAME,
   },
-  'is from an unknown authority': { certificate: () => other.issue(HERE), says: NOBODY_VOUCHES },
+  'is from an unknown authority': { certificate: () => other.issue(HERE), says: UNKNOWN_AUTHORITY },
   'is from an unknown authority of the same name': {
     certificate: async () => (await Authority.create()).issue(HERE),
     says: /certificate signature failure|unable to/,
   },
-  'comes without the authority between': {
+  'lacks the intermediate certificate': {
     certificate: async () => {
       const { cert, key } = await (await authority.intermediate('between')).issue(HERE);
       return { cert: cert.slice(0, cert.lastIndexOf('-----BEGIN')), key };
     },
-    says: NOBODY_VOUCHES,
+    says: UNKNOWN_AUTHORITY,
   },
-  'was issued by one that is no authority': {
+  'was issued by a certificate that is no authority': {
     certificate: async () => (await authority.intermediate('a server', false)).issue(HERE),
     says: /invalid CA certificate|unsuitable certificate purpose/,
   },
-  'is for clients': {
+  'is for clients only': {
     certificate: () => authority.issue({ ...HERE, usage: 'clients' }),
     says: /(unsupported|unsuitable) certificate purpose/,
   },
 };
 
 describe.each(Object.entries(REFUSED))('a server whose certificate %s', (_, { certificate, says }) => {
-  test('gets no call, and the error says why', async () => {
+  test('gets no call, and the error names the reason', async () => {
     etcd().show(await certificate());
     const client = openClient({ endpoints: [etcd().endpoint], tls });
     const key = unique();
@@ -80,7 +80,7 @@ describe.each(Object.entries(REFUSED))('a server whose certificate %s', (_, { ce
     expect(await client.get(key)).toBeUndefined();
   });
 
-  test('gets no stream', async () => {
+  test('gets no stream, and the error names the reason', async () => {
     etcd().show(await certificate());
     const error = await refusalOf(openClient({ endpoints: [etcd().endpoint], tls }));
     expect(error).toMatchObject(CONNECT_FAILED);
@@ -88,7 +88,7 @@ describe.each(Object.entries(REFUSED))('a server whose certificate %s', (_, { ce
   });
 });
 
-test('a hundred calls that are refused make the handshakes of one', async () => {
+test('a hundred concurrent calls that fail share their handshakes', async () => {
   etcd().show(await authority.issue({ ...HERE, untilMs: -1_000 }));
   const proxy = await faultProxy(etcd().endpoint);
   let dials = 0;
@@ -101,41 +101,41 @@ test('a hundred calls that are refused make the handshakes of one', async () => 
   });
   const calls = Array.from({ length: 100 }, () => errorOf(client.get('a', { timeoutMs: 2_000 })));
   for (const error of await Promise.all(calls)) expect(error.cause).toMatchObject(CONNECT_FAILED);
-  // One call alone makes some eight; a hundred that took no notice of each other made hundreds.
+  // One call alone makes some eight handshakes. A hundred calls made hundreds before they shared them.
   expect(dials).toBeLessThan(40);
 });
 
-describe('a server whose certificate is good', () => {
-  test('is trusted for its authority alone', async () => {
+describe('a server whose certificate is valid', () => {
+  test('is trusted only if its authority is trusted', async () => {
     const { endpoint } = etcd();
     await openClient({ endpoints: [endpoint], tls }).get('a');
     for (const options of [{}, { tls: {} }, { tls: { ca: other.cert } }]) {
       const error = await refusalOf(openClient({ endpoints: [endpoint], ...options }));
       expect(error).toMatchObject(CONNECT_FAILED);
-      expect(error.message).toMatch(NOBODY_VOUCHES);
+      expect(error.message).toMatch(UNKNOWN_AUTHORITY);
     }
     await openClient({ endpoints: [endpoint], tls: { ca: `${other.cert}\n${authority.cert}` } }).get('a');
   });
 
-  test('is trusted for an authority between that comes with it', async () => {
+  test('is trusted when it sends its intermediate certificates', async () => {
     const between = await (await authority.intermediate('between')).intermediate('further between');
     etcd().show(await between.issue(HERE));
     await openClient({ endpoints: [etcd().endpoint], tls }).get('a');
   });
 
-  test('is refused where NODE_TLS_REJECT_UNAUTHORIZED=0 would have every certificate taken', async () => {
+  test('is refused for an unknown authority even if NODE_TLS_REJECT_UNAUTHORIZED is 0', async () => {
     vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
     try {
       const error = await refusalOf(openClient({ endpoints: [etcd().endpoint] }));
-      expect(error.message).toMatch(NOBODY_VOUCHES);
+      expect(error.message).toMatch(UNKNOWN_AUTHORITY);
     } finally {
       vi.unstubAllEnvs();
     }
   });
 });
 
-describe('the name that a certificate must bear', () => {
-  test('is that of each endpoint: one that is good for one is not for the other', async () => {
+describe('the name that a certificate must contain', () => {
+  test('is the host of the endpoint, so that a certificate can fit one endpoint and not another', async () => {
     etcd().show(await authority.issue({ names: ['127.0.0.1'] }));
     const [wrong, right] = [etcd().byName, etcd().endpoint];
     const client = openClient({ endpoints: [wrong, right], tls });
@@ -149,9 +149,9 @@ describe('the name that a certificate must bear', () => {
     expect((await refusalOf(openClient({ endpoints: [right], tls }))).message).toMatch(WRONG_NAME);
   });
 
-  test('is that of each endpoint where two servers have each other’s', async (context) => {
+  test('is the host of each endpoint when two servers have certificates for different hosts', async (context) => {
     const second = await SecureEtcd.start(await authority.issue({ names: ['localhost'] }));
-    if (second === undefined) return context.skip('the servers are not ours');
+    if (second === undefined) return context.skip('the tests cannot start servers');
     try {
       etcd().show(await authority.issue({ names: ['127.0.0.1'] }));
       const key = unique();
@@ -168,7 +168,7 @@ describe('the name that a certificate must bear', () => {
     }
   });
 
-  test('is that of each endpoint that members advertise; those given stay the last resort', async () => {
+  test('is the host of each advertised endpoint, and the given endpoints remain the fallback', async () => {
     etcd().show(await authority.issue({ names: ['localhost'] }));
     const client = openClient({ endpoints: [etcd().byName], tls });
     const key = unique();
@@ -179,14 +179,14 @@ describe('the name that a certificate must bear', () => {
   });
 
   test.each([
-    ['as it is', 'etcd.example', 'other.example'],
+    ['in its own spelling', 'etcd.example', 'other.example'],
     ['in another case', 'ETCD.Example', 'ETCD.Examples'],
-    ['with a dot at the end', 'etcd.example.', 'etcd.'],
+    ['with a trailing dot', 'etcd.example.', 'etcd.'],
     ['with letters beyond ASCII', 'Bücher.example', 'bucher.example'],
     ['under a wildcard', 'm1.members.example', 'm1.m2.members.example'],
-    ['of IPv4', '10.9.8.7', '10.9.8.70'],
-    ['of IPv6', 'FD00:0:0::17', 'fd00::18'],
-  ])('may be another by tls.serverName: %s', async (_, serverName, unlike) => {
+    ['as an IPv4 address', '10.9.8.7', '10.9.8.70'],
+    ['as an IPv6 address', 'FD00:0:0::17', 'fd00::18'],
+  ])('can be set by tls.serverName %s', async (_, serverName, unlike) => {
     const names = ['etcd.example', 'xn--bcher-kva.example', '*.members.example', '10.9.8.7', 'fd00::17'];
     etcd().show(await authority.issue({ names }));
     const { endpoint } = etcd();
@@ -197,7 +197,7 @@ describe('the name that a certificate must bear', () => {
 });
 
 describe('a certificate that changes', () => {
-  test('counts from the next connection on; the one there is goes on past its end', async () => {
+  test('is checked at the next connection, and an open connection outlives its certificate', async () => {
     etcd().show(await authority.issue({ ...HERE, untilMs: 3_000 }));
     const proxy = await faultProxy(etcd().endpoint);
     const client = openClient({ endpoints: [secure(proxy.endpoint)], tls });
@@ -215,18 +215,18 @@ describe('a certificate that changes', () => {
     expect(await client.get(key)).toMatchObject({ version: 2n });
   });
 
-  test('is used from the next connection on', async () => {
+  test('is accepted at the next connection when its authority is trusted', async () => {
     const proxy = await faultProxy(etcd().endpoint);
     const client = openClient({ endpoints: [secure(proxy.endpoint)], tls: { ca: `${authority.cert}${other.cert}` } });
     await client.get('a');
     etcd().show(await other.issue(HERE));
-    expect((await refusalOf(openClient({ endpoints: [etcd().endpoint], tls }))).message).toMatch(NOBODY_VOUCHES);
+    expect((await refusalOf(openClient({ endpoints: [etcd().endpoint], tls }))).message).toMatch(UNKNOWN_AUTHORITY);
     await client.get('a');
     proxy.dropConnections();
     await client.get('a');
   });
 
-  test('from good to bad and to good again leaves a watch without a gap', async () => {
+  test('to an invalid one and back leaves a watch without a gap', async () => {
     const proxy = await faultProxy(etcd().endpoint);
     const [pre, steady] = [`${unique()}/`, openClient({ endpoints: [etcd().endpoint], tls })];
     let dials = 0;
@@ -265,18 +265,18 @@ describe('a certificate that changes', () => {
   });
 });
 
-describe('the scheme of an endpoint', () => {
-  test('that is https: reaches no server without TLS', async () => {
+describe('an endpoint', () => {
+  test('with https: does not connect to a server without TLS', async () => {
     const endpoint = secure(inject('endpoints')[0] as string);
     const error = await refusalOf(openClient({ endpoints: [endpoint], tls }));
     expect(error).toMatchObject(CONNECT_FAILED);
-    expect(error.message).toMatch(/does the peer speak TLS\? Then the URL begins with https:, and else/);
+    expect(error.message).toMatch(/check the URL: https: for a server with TLS, http: for a server without/);
   });
 
-  test('that is http: reaches no server with TLS', async () => {
+  test('with http: does not connect to a server with TLS', async () => {
     const endpoint = etcd().endpoint.replace('https:', 'http:');
     const error = await refusalOf(openClient({ endpoints: [endpoint], tls }));
     expect(error).toMatchObject(CONNECT_FAILED);
-    expect(error.message).toMatch(/does the peer speak TLS\? Then the URL begins with https:, and else/);
+    expect(error.message).toMatch(/check the URL: https: for a server with TLS, http: for a server without/);
   });
 });

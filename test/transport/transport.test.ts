@@ -23,7 +23,7 @@ test('the tests run over the transport that their project names', () => {
 });
 
 describe('connecting', () => {
-  test('to nobody fails with the reason, and nothing was sent', async () => {
+  test('fails with the reason and outcome "not-sent" when no server listens', async () => {
     const error = await errorOf(openClient({ endpoints: [NOBODY], timeoutMs: 300 }).put('a', 'b'));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent', method: '/etcdserverpb.KV/Put' });
     expect(error.cause).toMatchObject({
@@ -37,14 +37,14 @@ describe('connecting', () => {
     );
   });
 
-  test('to a peer that accepts and never speaks has a deadline of its own (S30)', async () => {
+  test('times out after connectTimeoutMs when the peer accepts and stays silent (S30)', async () => {
     const endpoint = await silentListener();
     const error = await errorOf(openClient({ endpoints: [endpoint], connectTimeoutMs: 100, timeoutMs: 350 }).get('a'));
     expect(error.outcome).toBe('not-sent');
     expect(error.message).toContain('no answer within connectTimeoutMs = 100');
   });
 
-  test('goes on to the next endpoint when one is dead or dumb (S30)', async () => {
+  test('tries the next endpoint when one is dead or silent (S30)', async () => {
     const endpoints = [NOBODY, await silentListener(), ...inject('endpoints')];
     const etcd = openClient({ endpoints, connectTimeoutMs: 100 });
     const key = unique();
@@ -52,13 +52,13 @@ describe('connecting', () => {
     expect((await etcd.get(key))?.version).toBe(1n);
   });
 
-  test('to a certificate that nobody vouches for is refused', async () => {
+  test('fails when the endpoint requires TLS and the peer stays silent', async () => {
     const endpoint = (await silentListener()).replace('http:', 'https:');
     const error = await errorOf(openClient({ endpoints: [endpoint], connectTimeoutMs: 100, timeoutMs: 200 }).get('a'));
     expect(error.outcome).toBe('not-sent');
   });
 
-  test('to a learner goes on to a member that serves, also with a write (S30)', async () => {
+  test('tries the next endpoint when a learner refuses a write (S30)', async () => {
     const learner = await scriptedServer(
       scriptedUnary(methods.kv.put, () => {
         throw Object.assign(new Error(), { code: 9, details: 'etcdserver: rpc not supported for learner' });
@@ -72,7 +72,7 @@ describe('connecting', () => {
     });
   });
 
-  test('happens at the first call, not before', async () => {
+  test('happens once, at the first call', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     expect(proxy.connections).toBe(0);
@@ -82,7 +82,7 @@ describe('connecting', () => {
 });
 
 describe('a call', () => {
-  test('whose answer is lost says that the outcome is unknown, and is not repeated (S27)', async () => {
+  test('fails with outcome "unknown" and is not repeated when the response to a put is lost (S27)', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     const lost = proxy.loseNextAnswer(containing(key));
@@ -93,7 +93,7 @@ describe('a call', () => {
     expect((await openClient().get(key))?.version).toBe(1n);
   });
 
-  test('that the server refuses as if it had never come is not repeated: nobody knows what was done (S27)', async () => {
+  test('is not repeated when a server sends the text of a connection error (S27)', async () => {
     let puts = 0;
     const endpoint = await scriptedServer(
       scriptedUnary(methods.kv.put, () => {
@@ -105,7 +105,7 @@ describe('a call', () => {
     expect(puts).toBe(1);
   });
 
-  test('that only reads is repeated over a connection that breaks (S28)', async () => {
+  test('is repeated when the response to a get is lost (S28)', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     await openClient().put(key, 'read');
@@ -114,7 +114,7 @@ describe('a call', () => {
     await lost;
   });
 
-  test('ends when its signal aborts, with the caller’s reason', async () => {
+  test('fails with the caller’s reason when its signal aborts', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     await etcd.get('a');
@@ -134,7 +134,7 @@ describe('a call', () => {
     });
   });
 
-  test('ends when its time is up', async () => {
+  test('fails when its timeout passes', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     await etcd.get('a');
@@ -146,7 +146,7 @@ describe('a call', () => {
     });
   });
 
-  test('answered with bytes that are no such message is a typed error', async () => {
+  test('fails with reason MalformedMessage when the response is not a valid message', async () => {
     const { definition, handlers } = scriptedUnary(methods.kv.range, () => ({}));
     const broken = { call: { ...(definition.call as object), responseSerialize: () => Buffer.from([0xff, 0xff]) } };
     const endpoint = await scriptedServer({ definition: broken, handlers });
@@ -156,14 +156,14 @@ describe('a call', () => {
     });
   });
 
-  test('answered by a server that does not know the method was not done', async () => {
+  test('fails with code Unimplemented when the server does not have the method', async () => {
     const endpoint = await scriptedServer(scriptedUnary(methods.kv.range, () => ({})));
     expect(await errorOf(openClient({ endpoints: [endpoint] }).put('a', 'b'))).toMatchObject({ code: 'Unimplemented' });
   });
 });
 
 describe('closing the client', () => {
-  test('ends calls and streams that are under way, with reason ClientClosed', async () => {
+  test('ends the calls and streams under way with reason ClientClosed', async () => {
     const endpoint = await scriptedServer(
       scriptedStream(methods.watch.watch, async () => {}),
       scriptedStream(methods.lease.leaseKeepAlive, async () => {}),
@@ -174,23 +174,23 @@ describe('closing the client', () => {
     raw.send({ id: 1n });
     const reading = errorOf(raw.next());
     await etcd.close();
-    // The owner of a watch that closes the client wants no error of it.
+    // A watch ends without an error, because its owner closed the client.
     expect(await watching).toMatchObject({ done: true });
     expect((await reading).reason).toBe('ClientClosed');
     expect(await errorOf(etcd.get('a'))).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
     await etcd.close();
   });
 
-  test('ends calls that wait for an endpoint', async () => {
+  test('ends the calls that wait for an endpoint', async () => {
     const etcd = openClient({ endpoints: [NOBODY] });
     const reading = errorOf(etcd.get('a'));
-    // Long enough for the first attempts to have failed.
+    // By then the first attempts have failed.
     await errorOf(etcd.get('b', { timeoutMs: 200 }));
     await etcd.close();
     expect((await reading).reason).toBe('ClientClosed');
   });
 
-  test('leaves nothing that keeps the process alive', async () => {
+  test('lets the process exit', async () => {
     const child = startScript(new URL('../support/closing-program.ts', import.meta.url), [
       inject('endpoints')[0] as string,
     ]);
@@ -199,11 +199,11 @@ describe('closing the client', () => {
   });
 });
 
-test('a client that was never used is closed without ado', async () => {
+test('a client that was never used can be closed', async () => {
   await new Client({ endpoints: [NOBODY] }).close();
 });
 
-/** Accepts connections and never says a word. */
+/** A server that accepts connections and never sends a byte. */
 async function silentListener(): Promise<string> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => sockets.add(socket.on('error', () => {})));

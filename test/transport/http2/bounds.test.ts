@@ -9,7 +9,7 @@ import { continuation, data, grpcMessage, headers } from '../../support/http2-fr
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-test('each of several calls has a time limit of its own, also after that of another one', async () => {
+test('each of several calls times out at its own deadline', async () => {
   const peer = new Http2Peer();
   // Open the connection first, so that a slow machine cannot delay the requests past their time limits.
   const first = range(peer);
@@ -21,7 +21,7 @@ test('each of several calls has a time limit of its own, also after that of anot
     expect(await errorOf(call)).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('calls that have ended leave no listener on the signal that they were given', async () => {
+test('calls that have ended leave no listener on their signal', async () => {
   const peer = new Http2Peer();
   const { signal } = new AbortController();
   const calls = [range(peer, { signal }), range(peer, { signal })];
@@ -33,7 +33,7 @@ test('calls that have ended leave no listener on the signal that they were given
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('empty DATA frames are no harm as long as others come in between', async () => {
+test('empty DATA frames are tolerated when DATA frames with bytes come in between', async () => {
   const peer = new Http2Peer();
   const call = range(peer);
   await turn();
@@ -49,7 +49,7 @@ test('empty DATA frames are no harm as long as others come in between', async ()
   expect((await call).count).toBe(5n);
 });
 
-test('a header block of more than 64 KB is not gathered', async () => {
+test('a header block of more than 64 KiB closes the connection', async () => {
   const peer = new Http2Peer();
   const call = range(peer);
   await turn();

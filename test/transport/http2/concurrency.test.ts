@@ -13,10 +13,10 @@ import {
 import { data, rstStream, settings } from '../../support/http2-frames.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// RFC 9113, section 5.1.2: how many streams there may be at a time. The peer of these tests notes every one too many.
+// RFC 9113, section 5.1.2: the limit on open streams. The peer of these tests records every stream beyond the limit.
 
 describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
-  test('of 1 has calls go one after the other, in their order', async () => {
+  test('of 1 makes calls run one after the other, in their order', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const calls = ['a', 'b', 'c'].map((token) => range(peer, { metadata: { token } }));
     for (const [index, token] of ['a', 'b', 'c'].entries()) {
@@ -29,7 +29,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     }
   });
 
-  test('of 0 lets calls wait until it is 1', async () => {
+  test('of 0 makes calls wait until it is 1', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 0 } });
     const calls = [range(peer), range(peer)];
     await turn();
@@ -42,7 +42,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(await Promise.all(calls)).toMatchObject([{ count: 1n }, { count: 1n }]);
   });
 
-  test('that is raised opens as many as there is room for', async () => {
+  test('opens as many waiting streams as it allows when it is raised', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     for (let calls = 0; calls < 6; calls += 1) void range(peer);
     await turn();
@@ -51,7 +51,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(peer.connection.streamIds).toEqual([1, 3, 5, 7]);
   });
 
-  test('that is lowered ends none, and opens none until there are fewer', async () => {
+  test('ends no stream when it is lowered, and opens none until fewer are open', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 3 } });
     for (let calls = 0; calls < 4; calls += 1) void range(peer);
     await turn();
@@ -65,7 +65,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(opened).toEqual([3, 3, 4]);
   });
 
-  test('is not told of by other SETTINGS, and stays what it was', async () => {
+  test('keeps its value when other SETTINGS arrive', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     for (let calls = 0; calls < 2; calls += 1) void range(peer);
     await turn();
@@ -74,7 +74,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(peer.connection.streamIds).toEqual([1]);
   });
 
-  test('counts streams of messages as long as they are open', async () => {
+  test('counts a streaming call as long as its stream is open', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const { stream } = watch(peer);
     stream.send(CREATE_WATCH);
@@ -89,7 +89,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect((await call).count).toBe(3n);
   });
 
-  test('has room again for each stream that is reset, by either side', async () => {
+  test('allows another stream when either side resets one', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const stop = new AbortController();
     const calls = [range(peer), range(peer, { signal: stop.signal }), range(peer)];
@@ -105,8 +105,8 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
   });
 });
 
-describe('a call that waits for its turn', () => {
-  test('and is given up opens no stream: the next one is opened in its place', async () => {
+describe('a call that waits for a free stream', () => {
+  test('opens no stream when it is cancelled, and the next call takes its place', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const stop = new AbortController();
     const calls = [range(peer), range(peer, { signal: stop.signal }), range(peer)];
@@ -120,7 +120,7 @@ describe('a call that waits for its turn', () => {
     expect((await calls[2])?.count).toBe(3n);
   });
 
-  test('ends at its deadline, not sent', async () => {
+  test('times out at its deadline with outcome "not-sent"', async () => {
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
     try {
       const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
@@ -137,7 +137,7 @@ describe('a call that waits for its turn', () => {
     }
   });
 
-  test('is told to its caller as sent only once it is', async () => {
+  test('calls onSent only when its stream opens', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const sent: string[] = [];
     for (const name of ['first', 'second']) void range(peer, { onSent: () => void sent.push(name) });
@@ -149,7 +149,7 @@ describe('a call that waits for its turn', () => {
     expect(sent).toEqual(['first', 'second']);
   });
 
-  test('moves to a new connection when its own is lost, and is sent there', async () => {
+  test('is sent on a new connection when its connection is lost', async () => {
     const peer = new Http2Peer({
       greeting: { MAX_CONCURRENT_STREAMS: 1 },
       play: (each, index) => index > 0 && answerAll(each, 9),
@@ -163,7 +163,7 @@ describe('a call that waits for its turn', () => {
   });
 });
 
-test('a thousand calls at once each get their own answer', async () => {
+test('a thousand concurrent calls each get their own response', async () => {
   const peer = new Http2Peer({
     greeting: { MAX_CONCURRENT_STREAMS: 100, INITIAL_WINDOW_SIZE: 5 },
     play: (connection) => {
@@ -175,7 +175,7 @@ test('a thousand calls at once each get their own answer', async () => {
     tokens.map(async (token) => (await range(peer, { metadata: { token: `${token}` } })).count),
   );
   await turn();
-  // By less than what the requests lack, so that streams end in another order than they began in.
+  // The windows grow by less than the requests need, so that streams end in another order than they opened in.
   for (let size = 6; size <= 8; size += 1) {
     peer.connection.send(settings({ INITIAL_WINDOW_SIZE: size }));
     await turn();
@@ -183,7 +183,7 @@ test('a thousand calls at once each get their own answer', async () => {
   expect(await counts).toEqual(tokens.map(BigInt));
 });
 
-test('calls by the thousand, answered last first, leave a watch among them its own', async () => {
+test('a watch keeps its stream among thousands of calls that are answered in reverse order', async () => {
   const peer = new Http2Peer();
   const open = watch(peer);
   open.stream.send(CREATE_WATCH);

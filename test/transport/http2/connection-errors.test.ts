@@ -18,7 +18,7 @@ import {
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// RFC 9113, section 5.4.1: what ends the connection. Stream 1 is open, and its request has been sent.
+// Violations that end the connection: RFC 9113, section 5.4.1. Stream 1 is open, and the client has sent its request.
 
 const PLAIN = block([[':status', '200']]);
 const BYTES = new Uint8Array(20);
@@ -37,7 +37,7 @@ const LENGTHS: readonly Case[] = [
       frame('SETTINGS', 0, 0, new Uint8Array(length)),
     ],
   ),
-  ['SETTINGS with ACK that has settings (6.5)', 'FRAME_SIZE_ERROR', frame('SETTINGS', FLAG.ACK, 0, new Uint8Array(6))],
+  ['SETTINGS with ACK and a payload (6.5)', 'FRAME_SIZE_ERROR', frame('SETTINGS', FLAG.ACK, 0, new Uint8Array(6))],
   ...[0, 3, 5].map(
     (length): Case => [
       `RST_STREAM of ${length} bytes (6.4)`,
@@ -61,17 +61,21 @@ const LENGTHS: readonly Case[] = [
   ),
   ['DATA of 16,385 bytes (4.2)', 'FRAME_SIZE_ERROR', data(1, new Uint8Array(16_385))],
   ['an unknown frame of 16,385 bytes (4.2)', 'FRAME_SIZE_ERROR', frame(0x42, 0, 0, new Uint8Array(16_385))],
-  ['padded DATA without a byte (6.1)', 'FRAME_SIZE_ERROR', frame('DATA', FLAG.PADDED, 1)],
-  ['padded HEADERS without a byte (6.2)', 'FRAME_SIZE_ERROR', frame('HEADERS', FLAG.PADDED | FLAG.END_HEADERS, 1)],
+  ['empty padded DATA (6.1)', 'FRAME_SIZE_ERROR', frame('DATA', FLAG.PADDED, 1)],
+  ['empty padded HEADERS (6.2)', 'FRAME_SIZE_ERROR', frame('HEADERS', FLAG.PADDED | FLAG.END_HEADERS, 1)],
   [
     'HEADERS too short for its priority (4.2)',
     'FRAME_SIZE_ERROR',
     frame('HEADERS', FLAG.PRIORITY | FLAG.END_HEADERS, 1, new Uint8Array(4)),
   ],
-  ['DATA of padding as long as the payload (6.1)', 'PROTOCOL_ERROR', frame('DATA', FLAG.PADDED, 1, Buffer.of(3, 0, 0))],
-  ['DATA of padding longer than the payload', 'PROTOCOL_ERROR', frame('DATA', FLAG.PADDED, 1, Buffer.of(255, 0, 0))],
   [
-    'HEADERS of padding as long as the payload (6.2)',
+    'DATA with padding as long as the payload (6.1)',
+    'PROTOCOL_ERROR',
+    frame('DATA', FLAG.PADDED, 1, Buffer.of(3, 0, 0)),
+  ],
+  ['DATA with padding longer than the payload', 'PROTOCOL_ERROR', frame('DATA', FLAG.PADDED, 1, Buffer.of(255, 0, 0))],
+  [
+    'HEADERS with padding as long as the payload (6.2)',
     'PROTOCOL_ERROR',
     frame('HEADERS', FLAG.PADDED | FLAG.END_HEADERS, 1, Buffer.of(3, 0, 0)),
   ],
@@ -87,14 +91,14 @@ const STREAMS: readonly Case[] = [
   ['SETTINGS with ACK on stream 1', 'PROTOCOL_ERROR', frame('SETTINGS', FLAG.ACK, 1)],
   ['PING on stream 1 (6.7)', 'PROTOCOL_ERROR', frame('PING', 0, 1, new Uint8Array(8))],
   ['GOAWAY on stream 1 (6.8)', 'PROTOCOL_ERROR', frame('GOAWAY', 0, 1, words(1, 0))],
-  ['PUSH_PROMISE, which was forbidden (6.6)', 'PROTOCOL_ERROR', frame('PUSH_PROMISE', FLAG.END_HEADERS, 1, words(2))],
-  // Stream 3 is idle, and even ones are the peer’s.
+  ['PUSH_PROMISE, although push is off (6.6)', 'PROTOCOL_ERROR', frame('PUSH_PROMISE', FLAG.END_HEADERS, 1, words(2))],
+  // Stream 3 is idle. Streams with even identifiers belong to the server.
   ...[2, 3, 2 ** 31 - 1].flatMap((streamId): readonly Case[] => [
-    [`DATA on stream ${streamId}, which nobody opened (5.1)`, 'PROTOCOL_ERROR', data(streamId, BYTES)],
-    [`HEADERS on stream ${streamId}, which nobody opened`, 'PROTOCOL_ERROR', headers(streamId, PLAIN)],
-    [`RST_STREAM on stream ${streamId}, which nobody opened`, 'PROTOCOL_ERROR', rstStream(streamId, 'CANCEL')],
-    [`WINDOW_UPDATE on stream ${streamId}, which nobody opened`, 'PROTOCOL_ERROR', windowUpdate(streamId, 1)],
-    [`WINDOW_UPDATE by 0 on stream ${streamId}, which nobody opened`, 'PROTOCOL_ERROR', windowUpdate(streamId, 0)],
+    [`DATA on the idle stream ${streamId} (5.1)`, 'PROTOCOL_ERROR', data(streamId, BYTES)],
+    [`HEADERS on the idle stream ${streamId}`, 'PROTOCOL_ERROR', headers(streamId, PLAIN)],
+    [`RST_STREAM on the idle stream ${streamId}`, 'PROTOCOL_ERROR', rstStream(streamId, 'CANCEL')],
+    [`WINDOW_UPDATE on the idle stream ${streamId}`, 'PROTOCOL_ERROR', windowUpdate(streamId, 1)],
+    [`WINDOW_UPDATE by 0 on the idle stream ${streamId}`, 'PROTOCOL_ERROR', windowUpdate(streamId, 0)],
   ]),
 ];
 
@@ -115,16 +119,20 @@ const BLOCKS: readonly Case[] = [
       ['a frame of an unknown type', frame(0x42, 0, 0)],
     ] as const
   ).map(([what, bytes]): Case => [`${what} within a header block (6.2)`, 'PROTOCOL_ERROR', open, bytes]),
-  ['a header block that refers to nothing (4.3)', 'COMPRESSION_ERROR', headers(1, Buffer.of(0xff, 0x40))],
+  ['a header block with an index beyond the tables (4.3)', 'COMPRESSION_ERROR', headers(1, Buffer.of(0xff, 0x40))],
   ['a header block that ends within a field', 'COMPRESSION_ERROR', headers(1, PLAIN.subarray(0, -1))],
 ];
 
 const VALUES: readonly Case[] = [
-  ['WINDOW_UPDATE by 0 of the connection (6.9)', 'PROTOCOL_ERROR', windowUpdate(0, 0)],
+  ['WINDOW_UPDATE by 0 on the connection (6.9)', 'PROTOCOL_ERROR', windowUpdate(0, 0)],
   ['WINDOW_UPDATE by 0 with the reserved bit', 'PROTOCOL_ERROR', windowUpdate(0, 0x8000_0000)],
-  ['a window of the connection beyond 2^31 - 1 (6.9.1)', 'FLOW_CONTROL_ERROR', windowUpdate(0, 2 ** 31 - 1)],
   [
-    'a window of a stream beyond 2^31 - 1 by SETTINGS (6.9.2)',
+    'WINDOW_UPDATE that raises the connection window above 2^31 - 1 (6.9.1)',
+    'FLOW_CONTROL_ERROR',
+    windowUpdate(0, 2 ** 31 - 1),
+  ],
+  [
+    'SETTINGS that raise a stream window above 2^31 - 1 (6.9.2)',
     'FLOW_CONTROL_ERROR',
     windowUpdate(1, 1_000_000),
     settings({ INITIAL_WINDOW_SIZE: 2 ** 31 - 1 }),
@@ -132,7 +140,7 @@ const VALUES: readonly Case[] = [
   ['SETTINGS_INITIAL_WINDOW_SIZE of 2^31 (6.5.2)', 'FLOW_CONTROL_ERROR', settings({ INITIAL_WINDOW_SIZE: 2 ** 31 })],
   ['SETTINGS_MAX_FRAME_SIZE of 16,383 (6.5.2)', 'PROTOCOL_ERROR', settings({ MAX_FRAME_SIZE: 16_383 })],
   ['SETTINGS_MAX_FRAME_SIZE of 2^24 (6.5.2)', 'PROTOCOL_ERROR', settings({ MAX_FRAME_SIZE: 2 ** 24 })],
-  ['SETTINGS_ENABLE_PUSH of 1 by a server (6.5.2)', 'PROTOCOL_ERROR', settings({ ENABLE_PUSH: 1 })],
+  ['SETTINGS_ENABLE_PUSH of 1 from a server (6.5.2)', 'PROTOCOL_ERROR', settings({ ENABLE_PUSH: 1 })],
   ['SETTINGS_ENABLE_PUSH of 2', 'PROTOCOL_ERROR', settings({ ENABLE_PUSH: 2 })],
 ];
 
@@ -141,8 +149,8 @@ describe.each([
   ['a stream', STREAMS],
   ['a header block', BLOCKS],
   ['a value', VALUES],
-] as const)('%s that is not allowed ends the connection', (_, cases) => {
-  test.for(cases)('%s: %s', async ([, code, ...frames]) => {
+] as const)('%s that is not allowed closes the connection', (_, cases) => {
+  test.for(cases)('%s, with %s', async ([, code, ...frames]) => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 5) });
     const call = range(peer);
     await turn();
@@ -156,7 +164,7 @@ describe.each([
   });
 });
 
-test('a wrong header block ends the connection also where nobody waits for it any more', async () => {
+test('an invalid header block closes the connection even if its call was cancelled', async () => {
   const peer = new Http2Peer();
   const stop = new AbortController();
   const [canceled, call] = [range(peer, { signal: stop.signal }), range(peer)];
@@ -169,8 +177,8 @@ test('a wrong header block ends the connection also where nobody waits for it an
   expect(peer.connection.goAwayCode).toBe('COMPRESSION_ERROR');
 });
 
-describe('the end of a connection', () => {
-  test('says which rule was broken', async () => {
+describe('a connection that the client closes after a violation', () => {
+  test('fails its calls with an error that names the rule', async () => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
@@ -180,7 +188,7 @@ describe('the end of a connection', () => {
     );
   });
 
-  test('leaves unread what follows in the same chunk', async () => {
+  test('ignores the frames that follow in the same chunk', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each) });
     const call = range(peer);
     await turn();
@@ -190,7 +198,7 @@ describe('the end of a connection', () => {
     expect(peer.connections[0]?.sent('PING')).toEqual([]);
   });
 
-  test('comes after the answers that were there before', async () => {
+  test('delivers the responses that came before the violation', async () => {
     const peer = new Http2Peer();
     const [first, second] = [range(peer), range(peer)];
     await turn();
@@ -200,16 +208,16 @@ describe('the end of a connection', () => {
   });
 });
 
-describe('a peer that does not begin with SETTINGS (3.4)', () => {
+describe('a peer whose first frame is not SETTINGS (3.4)', () => {
   test.each([
     ['PING', ping(new Uint8Array(8))],
     ['SETTINGS with ACK', frame('SETTINGS', FLAG.ACK, 0)],
-    ['an answer', rangeAnswer(1)],
+    ['a response', rangeAnswer(1)],
     ['GOAWAY', goAway(0)],
     ['a frame of an unknown type', frame(0x42, 0, 0)],
     ['HTTP/1.1', Buffer.from('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')],
     ['TLS', Buffer.of(0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46, 0x00, 0x00)],
-  ])('but with %s is no server: nothing was sent', async (_, bytes) => {
+  ])('but %s gets no request, and the call fails with outcome "not-sent"', async (_, bytes) => {
     const peer = new Http2Peer({ greeting: false });
     const call = range(peer);
     await turn();

@@ -58,7 +58,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when their timer is late and an answer frees a stream first', async () => {
+  test('are not sent past their deadline when their timer is late and a response frees a stream first', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer, timeLimit()));
     await turn();
@@ -95,7 +95,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connection.streamIds).toEqual([1]);
   });
 
-  test('are not sent past their deadline when the connection stands only then', async () => {
+  test('are not sent past their deadline when the connection opens after it', async () => {
     const peer = new Http2Peer({ greeting: false });
     const call = range(peer, timeLimit());
     await turn();
@@ -105,8 +105,8 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connection.streamIds).toEqual([]);
   });
 
-  test('are not sent when a listener ahead of the call’s own lets the freed stream go on', async () => {
-    // A signal that follows another one is marked as aborted before any listener runs.
+  test('are not sent when another listener of the signal frees a stream first', async () => {
+    // A signal made by AbortSignal.any is marked as aborted before any listener runs.
     const peer = saturated();
     const stop = new AbortController();
     const calls = Array.from({ length: IN_FLIGHT }, () => range(peer, { signal: stop.signal }));
@@ -116,7 +116,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes([...calls, follower])).toEqual({ unknown: IN_FLIGHT, 'not-sent': 1 });
   });
 
-  test('move without having been sent when GOAWAY covers the calls before them, and end past their deadline', async () => {
+  test('are not sent past their deadline when GOAWAY moves them to another connection', async () => {
     const peer = new Http2Peer({
       greeting: { MAX_CONCURRENT_STREAMS: IN_FLIGHT },
       play: (each, index) => index > 0 && answerAll(each, 9),
@@ -148,7 +148,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connections.flatMap(({ streamIds }) => streamIds).length).toBe(IN_FLIGHT);
   });
 
-  test('get the streams that a reset frees, as many as there are', async () => {
+  test('take over exactly the streams that a reset frees', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer));
     await turn();
@@ -160,7 +160,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT + 3, 'not-sent': WAITING - 3 });
   });
 
-  test('keep their order ahead of a call that starts in the turn in which a stream becomes free', async () => {
+  test('are sent before a call that starts in the turn in which a stream becomes free', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     void range(peer, { metadata: { token: 'first' } });
     void range(peer, { metadata: { token: 'waiting' } });
@@ -178,7 +178,7 @@ describe('calls that wait for a free stream', () => {
   });
 });
 
-test('a call with room is sent in the turn in which it starts', async () => {
+test('a call is sent in the turn in which it starts when a stream is free', async () => {
   const peer = new Http2Peer({ play: (each) => answerAll(each) });
   await range(peer);
   const sent: string[] = [];
@@ -186,7 +186,7 @@ test('a call with room is sent in the turn in which it starts', async () => {
   expect(sent).toEqual(['call']);
 });
 
-test('a stream that waits when the client closes was not sent', async () => {
+test('a streaming call that waits for a free stream ends with outcome "not-sent" when the client closes', async () => {
   const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
   const [opened, waiting] = [watch(peer), watch(peer)];
   for (const { stream } of [opened, waiting]) stream.send(CREATE_WATCH);
@@ -204,7 +204,7 @@ function timeLimit(): { timeoutMs: number; deadline: number } {
   return { timeoutMs: TIMEOUT_MS, deadline: clock.now + TIMEOUT_MS };
 }
 
-/** How many calls ended in which way. */
+/** The number of calls for each outcome. */
 async function outcomes(calls: readonly Promise<unknown>[]): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const call of calls) {

@@ -17,7 +17,7 @@ import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// A peer that sends frames which bring no call further, and reads what it is answered.
+// A peer that sends useless frames, which advance no call, and reads the answers to them.
 
 let clock: VirtualClock;
 
@@ -30,19 +30,19 @@ const WIDER = settings({ INITIAL_WINDOW_SIZE: 65_536 });
 const NARROWER = settings({ INITIAL_WINDOW_SIZE: 65_535 });
 const PRIORITY = frame('PRIORITY', 0, 1, Buffer.alloc(5));
 
-describe('a peer', () => {
+describe('a connection', () => {
   test.for([
-    ['WINDOW_UPDATE of the connection by 1', windowUpdate(0, 1)],
-    ['WINDOW_UPDATE of a stream by 1', windowUpdate(3, 1)],
-    ['WINDOW_UPDATE of a closed stream', windowUpdate(1, 1)],
-    ['RST_STREAM of a closed stream', rstStream(1, 'CANCEL')],
-    ['HEADERS of a closed stream', headers(1, block(ANSWER_FIELDS))],
+    ['WINDOW_UPDATE by 1 on the connection', windowUpdate(0, 1)],
+    ['WINDOW_UPDATE by 1 on a stream', windowUpdate(3, 1)],
+    ['WINDOW_UPDATE on a closed stream', windowUpdate(1, 1)],
+    ['RST_STREAM on a closed stream', rstStream(1, 'CANCEL')],
+    ['HEADERS on a closed stream', headers(1, block(ANSWER_FIELDS))],
     ['PRIORITY', PRIORITY],
-    ['frames of a type that nobody knows', frame(0xfe, 0, 0)],
-    ['acknowledgements of SETTINGS', settingsAck],
-    ['answers to PINGs that nobody sent', ping(words(0, 7), FLAG.ACK)],
-    ['SETTINGS that change its windows', Buffer.concat([WIDER, NARROWER])],
-  ] as const)('is left when it floods the client with %s', async ([, flood]) => {
+    ['frames of an unknown type', frame(0xfe, 0, 0)],
+    ['SETTINGS with ACK', settingsAck],
+    ['unsolicited PING with ACK', ping(words(0, 7), FLAG.ACK)],
+    ['SETTINGS that change the initial window', Buffer.concat([WIDER, NARROWER])],
+  ] as const)('is closed when the peer floods it with %s', async ([, flood]) => {
     const { connection, call } = await withClosedStream();
     let frames = 0;
     const chunk = Buffer.concat(Array<Buffer>(100).fill(flood));
@@ -58,8 +58,8 @@ describe('a peer', () => {
   test.for([
     ['WINDOW_UPDATE', windowUpdate(3, 1)],
     ['PRIORITY', PRIORITY],
-    ['SETTINGS that change its windows', Buffer.concat([WIDER, NARROWER])],
-  ] as const)('is not left when it sends 400 %s frames each second', async ([, each]) => {
+    ['SETTINGS that change the initial window', Buffer.concat([WIDER, NARROWER])],
+  ] as const)('stays open when the peer sends 400 frames per second: %s', async ([, each]) => {
     const { connection, call } = await withClosedStream();
     for (let seconds = 0; seconds < 300; seconds += 1) {
       for (let frames = 0; frames < 400; frames += 1) connection.send(each);
@@ -69,7 +69,7 @@ describe('a peer', () => {
     expect(await call).toMatchObject({ count: 5n });
   });
 
-  test('is left the sooner when SETTINGS change its windows, the more streams they touch', {
+  test('is closed after fewer changes of the initial window when more streams are open', {
     timeout: 30_000,
   }, async () => {
     const peer = new Http2Peer();
@@ -82,7 +82,7 @@ describe('a peer', () => {
     expect(changes).toBeLessThan(500);
   });
 
-  test('is not left when its windows grow with each estimate of the bandwidth, with 5,000 streams open', async () => {
+  test('stays open when the peer enlarges its windows step by step while 5,000 streams are open', async () => {
     const peer = new Http2Peer();
     for (let calls = 0; calls < 5_000; calls += 1) void range(peer);
     await turn();
@@ -93,7 +93,7 @@ describe('a peer', () => {
     expect(peer.connection.closed).toBe(false);
   });
 
-  test('is not left when it opens both windows after each frame of data', { timeout: 30_000 }, async () => {
+  test('stays open when the peer enlarges both windows after each DATA frame', { timeout: 30_000 }, async () => {
     const peer = new Http2Peer();
     const { stream } = watch(peer);
     await turn();
@@ -107,7 +107,7 @@ describe('a peer', () => {
     expect(connection.closed).toBe(false);
   });
 
-  test('is not left when calls by the million, each with both windows opened for it, are answered', () => {
+  test('stays open over a million calls with two WINDOW_UPDATE frames each', () => {
     const limits = new PeerLimits();
     for (let calls = 0; calls < 1_000_000; calls += 1) {
       limits.opened();
@@ -118,7 +118,7 @@ describe('a peer', () => {
     expect(() => limits.useless('WINDOW_UPDATE')).not.toThrow();
   });
 
-  test('is not left when it answers 50,000 calls that all timed out before', () => {
+  test('stays open when the peer answers 50,000 calls after they have timed out', () => {
     const limits = new PeerLimits();
     for (let calls = 0; calls < 50_000; calls += 1) limits.reset();
     const late = (): void => {
@@ -130,7 +130,7 @@ describe('a peer', () => {
     expect(late).not.toThrow();
   });
 
-  test('is left when the calls that it floods had once been given up by the million', () => {
+  test('is closed when a flood follows millions of cancelled calls', () => {
     const limits = new PeerLimits();
     for (let calls = 0; calls < 10_000_000; calls += 1) limits.reset();
     let frames = 0;
@@ -141,7 +141,7 @@ describe('a peer', () => {
     expect(frames).toBeLessThanOrEqual(1_000_010);
   });
 
-  test('is left when it lets a long request go out byte by byte', async () => {
+  test('is closed when the peer allows a long request byte by byte', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 0 } });
     const call = put(peer, 1_000_000);
     await turn();
@@ -158,7 +158,7 @@ describe('a peer', () => {
   });
 });
 
-/** A connection whose stream 1 is closed, and whose stream 3 waits for its answer. */
+/** A connection with a closed stream 1, and a stream 3 that waits for its response. */
 async function withClosedStream(): Promise<{ connection: PeerConnection; call: Promise<unknown> }> {
   const peer = new Http2Peer();
   const closed = range(peer);

@@ -12,22 +12,22 @@ import {
 import { data, SETTING, settingPairs } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// RFC 9113, sections 5.2 and 6.9: what the client lets its peer send.
+// Flow control of received data: RFC 9113, sections 5.2 and 6.9.
 
 const DEFAULT_WINDOW_BYTES = 65_535;
-/** A message that fills a frame. */
+/** The payload of a full frame. `FULL` is a message of that length. */
 const FRAME_BYTES = 16_384;
 const FULL = watchMessage(1, 'x'.repeat(FRAME_BYTES - 5 - 2 - 3));
 
-test('the client opens its windows before the first request', async () => {
+test('the client enlarges its windows before the first request', async () => {
   const { connection } = await watching();
   expect(streamWindow(connection)).toBeGreaterThanOrEqual(1024 * 1024);
   expect(connection.allowed(0) + DEFAULT_WINDOW_BYTES).toBeGreaterThan(streamWindow(connection));
   expect(FULL.length).toBe(FRAME_BYTES);
 });
 
-describe('a stream that is read as it comes', () => {
-  test('has windows that are opened in good time: a peer that keeps to them never waits', async () => {
+describe('a stream that is read without pauses', () => {
+  test('never blocks a peer that obeys the windows', async () => {
     const { connection, open } = await watching();
     const total = 3 * (streamWindow(connection) + DEFAULT_WINDOW_BYTES + connection.allowed(0));
     let sent = 0;
@@ -40,7 +40,7 @@ describe('a stream that is read as it comes', () => {
     expect([open.messages.length, open.end]).toEqual([sent / FRAME_BYTES, undefined]);
   });
 
-  test('has few of its frames answered with WINDOW_UPDATE', async () => {
+  test('causes few WINDOW_UPDATE frames', async () => {
     const { connection } = await watching();
     const before = connection.sent('WINDOW_UPDATE').length;
     for (let frames = 0; frames < 100; frames += 1) {
@@ -50,7 +50,7 @@ describe('a stream that is read as it comes', () => {
     expect(connection.sent('WINDOW_UPDATE').length - before).toBeLessThan(10);
   });
 
-  test('gets room back for padding, too (6.1)', async () => {
+  test('returns the window bytes of padding, too (6.1)', async () => {
     const { connection, open } = await watching();
     const frame = data(1, watchMessage(1), { padding: 255 });
     const bytes = frame.length - 9;
@@ -66,7 +66,7 @@ describe('a stream that is read as it comes', () => {
 });
 
 describe('a stream whose reader pauses', () => {
-  test('is sent no more than its window, and the connection stays open to others', async () => {
+  test('holds back only its own window, and not that of the connection', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     const window = streamWindow(connection);
@@ -74,7 +74,7 @@ describe('a stream whose reader pauses', () => {
     for (let sent = 0; sent < window; sent += FRAME_BYTES) connection.send(data(1, FULL));
     await turn();
     expect([open.messages.length, connection.allowed(1)]).toEqual([0, 0]);
-    // All but the half of the connection's window that it takes to open it again.
+    // The connection's window is enlarged again once half of it is consumed.
     expect(connection.allowed(0) - before + (DEFAULT_WINDOW_BYTES + before) / 2).toBeGreaterThanOrEqual(window);
     open.stream.resume();
     await turn();
@@ -82,7 +82,7 @@ describe('a stream whose reader pauses', () => {
     expect(connection.allowed(1)).toBe(window);
   });
 
-  test('is reset where the peer sends more than that (6.9)', async () => {
+  test('is reset when the peer sends more than its window (6.9)', async () => {
     const { peer, connection, open } = await watching();
     open.stream.pause();
     for (let sent = 0; sent < streamWindow(connection); sent += FRAME_BYTES) connection.send(data(1, FULL));
@@ -97,7 +97,7 @@ describe('a stream whose reader pauses', () => {
     expect((await call).count).toBe(2n);
   });
 
-  test('goes on where it stopped, message by message', async () => {
+  test('continues where it stopped, message by message', async () => {
     const { connection, open } = await watching((_, { stream }) => stream.pause());
     connection.send(data(1, Buffer.concat([watchMessage(1), watchMessage(2), watchMessage(3)])));
     connection.send(data(1, watchMessage(4).subarray(0, 3)), data(1, watchMessage(4).subarray(3)));
@@ -109,7 +109,7 @@ describe('a stream whose reader pauses', () => {
     expect(seen).toEqual([[1n], [1n, 2n], [1n, 2n, 3n], [1n, 2n, 3n, 4n], [1n, 2n, 3n, 4n]]);
   });
 
-  test('may be sent a hundred thousand small frames meanwhile, and is given each', async () => {
+  test('receives 200,000 small messages that arrived during the pause', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     const chunk = Buffer.concat(Array<Buffer>(1_000).fill(data(1, watchMessage(1))));
@@ -120,7 +120,7 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages.length, open.end]).toEqual([200_000, { error: undefined }]);
   });
 
-  test('hears of its end after the messages before it', async () => {
+  test('ends after the messages that arrived before the end', async () => {
     const { connection, open } = await watching((_, { stream }) => stream.pause());
     connection.send(data(1, Buffer.concat([watchMessage(1), watchMessage(2)])), trailers(1));
     expect([open.messages, open.end]).toEqual([[1n], undefined]);
@@ -128,7 +128,7 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages, open.end]).toEqual([[1n, 2n], { error: undefined }]);
   });
 
-  test('hears of the end of its connection after the messages before it', async () => {
+  test('ends after the messages that arrived before the connection was lost', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     connection.send(data(1, watchMessage(1)));
@@ -138,14 +138,14 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages, open.end?.error?.reason]).toEqual([[1n], 'ConnectionLost']);
   });
 
-  test('hears at once of its end where nothing is left to read', async () => {
+  test('ends at once when no message is left', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     connection.send(trailers(1));
     expect(open.end).toEqual({ error: undefined });
   });
 
-  test('hears nothing more once it is cancelled', async () => {
+  test('receives nothing more after it is cancelled', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     connection.send(data(1, watchMessage(1)));
@@ -156,7 +156,7 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages, open.end, connection.request().reset]).toEqual([[], undefined, 'CANCEL']);
   });
 
-  test('may pause before it is open, and go on within a message', async () => {
+  test('can pause before the stream opens, and resume during a message', async () => {
     const peer = new Http2Peer();
     const open = watch(peer, {}, (_, { stream }) => {
       stream.pause();
@@ -172,7 +172,7 @@ describe('a stream whose reader pauses', () => {
 });
 
 describe('data for a stream that is closed', () => {
-  test('gets its room in the window of the connection back (5.1)', async () => {
+  test('returns its bytes to the window of the connection (5.1)', async () => {
     const { connection, open } = await watching();
     open.stream.cancel();
     const before = connection.allowed(0);
@@ -184,7 +184,7 @@ describe('data for a stream that is closed', () => {
   });
 });
 
-/** A watch that has been answered with headers. */
+/** A watch that was answered with headers. */
 async function watching(onMessage?: Parameters<typeof watch>[2]): Promise<{
   readonly peer: Http2Peer;
   readonly connection: PeerConnection;
@@ -198,14 +198,14 @@ async function watching(onMessage?: Parameters<typeof watch>[2]): Promise<{
   return { peer, connection: peer.connection, open };
 }
 
-/** What the client allows each stream from the beginning. */
+/** The client's initial window for each stream. */
 function streamWindow(connection: PeerConnection): number {
   const [first] = connection.sent('SETTINGS');
   const pairs = new Map(settingPairs(first?.payload ?? Buffer.alloc(0)));
   return pairs.get(SETTING.INITIAL_WINDOW_SIZE) ?? DEFAULT_WINDOW_BYTES;
 }
 
-/** What the peer may still send, having sent so much. */
+/** The number of bytes that the peer may still send after `sent` bytes. */
 function left(connection: PeerConnection, streamId: number, sent: number): number {
   const initial = streamId === 0 ? DEFAULT_WINDOW_BYTES : streamWindow(connection);
   return initial + connection.allowed(streamId) - sent;

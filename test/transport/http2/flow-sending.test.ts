@@ -6,13 +6,13 @@ import { CREATE_WATCH, put, putBytes, range, rangeAnswer, watch } from '../../su
 import { FLAG, rstStream, SETTING, settings, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// RFC 9113, section 5.2 and 6.9: what the client sends, and when. The peer of these tests notes every byte too many.
+// Flow control of sent data: RFC 9113, sections 5.2 and 6.9. The peer of these tests records every byte beyond a window.
 
 const PREFIX_BYTES = 5;
 const LARGEST_WINDOW = 2 ** 31 - 1;
 
 describe('a request larger than the window of its stream', () => {
-  test('is sent as far as the window goes, and goes on with each WINDOW_UPDATE', async () => {
+  test('is sent up to the window, and continues with each WINDOW_UPDATE', async () => {
     const { connection } = await putting(50, { INITIAL_WINDOW_SIZE: 10 });
     const sizes = [connection.request().body.length];
     for (const increment of [1, 20, 3]) {
@@ -27,7 +27,7 @@ describe('a request larger than the window of its stream', () => {
     expectPut(connection, 1, 50);
   });
 
-  test('is sent byte by byte where the window is never larger', async () => {
+  test('is sent byte by byte when the window never exceeds one byte', async () => {
     const { connection } = await putting(20, { INITIAL_WINDOW_SIZE: 1 });
     for (let sent = 1; sent < putBytes(20); sent += 1) {
       expect([connection.request().body.length, connection.request().ended]).toEqual([sent, false]);
@@ -37,7 +37,7 @@ describe('a request larger than the window of its stream', () => {
     expectPut(connection, 1, 20);
   });
 
-  test('waits for a window of 0 to open', async () => {
+  test('waits while the window is 0', async () => {
     const { connection } = await putting(20, { INITIAL_WINDOW_SIZE: 0 });
     expect(connection.sent('DATA')).toEqual([]);
     connection.send(windowUpdate(1, LARGEST_WINDOW));
@@ -45,7 +45,7 @@ describe('a request larger than the window of its stream', () => {
     expectPut(connection, 1, 20);
   });
 
-  test('goes on when SETTINGS open the window of every stream (6.9.2)', async () => {
+  test('continues when SETTINGS enlarge the window of every stream (6.9.2)', async () => {
     const { peer, connection } = await putting(20, { INITIAL_WINDOW_SIZE: 4 });
     void put(peer, 30);
     await turn();
@@ -55,7 +55,7 @@ describe('a request larger than the window of its stream', () => {
     expectPut(connection, 3, 30);
   });
 
-  test('waits for a window that SETTINGS made negative to open again (6.9.2)', async () => {
+  test('waits until a window that SETTINGS made negative is positive again (6.9.2)', async () => {
     const { connection } = await putting(200, { INITIAL_WINDOW_SIZE: 100 });
     connection.send(settings({ INITIAL_WINDOW_SIZE: 30 }));
     // The window is -70 now.
@@ -74,7 +74,7 @@ describe('a request larger than the window of its stream', () => {
     expectPut(connection, 1, 200);
   });
 
-  test('takes the last of several values of one SETTINGS (6.5.3)', async () => {
+  test('uses the last of several values in one SETTINGS frame (6.5.3)', async () => {
     const { connection } = await putting(20, { INITIAL_WINDOW_SIZE: 0 });
     connection.send(
       settings([
@@ -87,7 +87,7 @@ describe('a request larger than the window of its stream', () => {
   });
 });
 
-test('SETTINGS are acknowledged ahead of the data that they let through (6.5.3)', async () => {
+test('SETTINGS are acknowledged before the data that they allow (6.5.3)', async () => {
   const { connection } = await putting(20, { INITIAL_WINDOW_SIZE: 0 });
   const before = connection.frames.length;
   connection.send(settings({ INITIAL_WINDOW_SIZE: 7 }));
@@ -99,7 +99,7 @@ test('SETTINGS are acknowledged ahead of the data that they let through (6.5.3)'
 });
 
 describe('the window of the connection', () => {
-  test('is 65,535 bytes for all streams, whatever SETTINGS say', async () => {
+  test('is 65,535 bytes for all streams, and does not depend on SETTINGS', async () => {
     const { peer, connection } = await putting(50_000, { INITIAL_WINDOW_SIZE: 1_000_000 });
     void put(peer, 50_000);
     await turn();
@@ -113,7 +113,7 @@ describe('the window of the connection', () => {
     expectPut(connection, 3, 50_000);
   });
 
-  test('is shared among large requests, so that each comes on', async () => {
+  test('is shared equally among large requests', async () => {
     const { peer, connection } = await putting(100_000, { INITIAL_WINDOW_SIZE: 1_000_000 });
     for (const _ of [3, 5]) void put(peer, 100_000);
     await turn();
@@ -123,14 +123,14 @@ describe('the window of the connection', () => {
       connection.send(windowUpdate(0, 16_384));
       await turn();
     }
-    // Two frames for each.
+    // Each stream has sent two frames.
     expect(progress().map((now, index) => now - (before[index] as number))).toEqual([32_768, 32_768, 32_768]);
     connection.send(windowUpdate(0, 400_000));
     await turn();
     for (const id of [1, 3, 5]) expectPut(connection, id, 100_000);
   });
 
-  test('is not held by a stream whose own window is closed', async () => {
+  test('is available to other streams while one stream waits for its own window', async () => {
     const { peer, connection } = await putting(20, { INITIAL_WINDOW_SIZE: 0 });
     void put(peer, 30);
     await turn();
@@ -140,7 +140,7 @@ describe('the window of the connection', () => {
     expect(connection.request(1).body.length).toBe(0);
   });
 
-  test('is what was opened before the first request, too', async () => {
+  test('includes a WINDOW_UPDATE that arrives before the first request', async () => {
     const peer = new Http2Peer({ greeting: false });
     void put(peer, 300_000);
     await turn();
@@ -151,7 +151,7 @@ describe('the window of the connection', () => {
 });
 
 describe('a request of 1 MB', () => {
-  test.each([16_384, 20_000, 2 ** 24 - 1])('goes in frames of at most %i bytes', async (largest) => {
+  test.each([16_384, 20_000, 2 ** 24 - 1])('is sent in frames of at most %i bytes', async (largest) => {
     const { connection } = await putting(1_000_000, { INITIAL_WINDOW_SIZE: LARGEST_WINDOW, MAX_FRAME_SIZE: largest });
     connection.send(windowUpdate(0, 2_000_000));
     await turn();
@@ -160,8 +160,8 @@ describe('a request of 1 MB', () => {
   });
 });
 
-describe('messages of a stream', () => {
-  test('leave in order, over windows of a few bytes, and END_STREAM last', async () => {
+describe('messages of a streaming call', () => {
+  test('are sent in order over windows of a few bytes, with END_STREAM on the last frame', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 3 } });
     const { stream } = watch(peer);
     const progress = (id: number) =>
@@ -179,7 +179,7 @@ describe('messages of a stream', () => {
     expect(peer.connection.request().ended).toBe(true);
   });
 
-  test('are ended by an empty frame where all were sent, also with no window left', async () => {
+  test('are followed by an empty frame with END_STREAM when the window is used up', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 5 + 5 } });
     const { stream } = watch(peer);
     stream.send(CREATE_WATCH);
@@ -191,7 +191,7 @@ describe('messages of a stream', () => {
     expect([last?.payload.length, last?.flags]).toEqual([0, FLAG.END_STREAM]);
   });
 
-  test('may be none at all', async () => {
+  test('can be absent', async () => {
     const peer = new Http2Peer();
     watch(peer).stream.end();
     await turn();
@@ -200,7 +200,7 @@ describe('messages of a stream', () => {
 });
 
 describe('a request that waits for a window', () => {
-  test('and is given up is reset, and others go on', async () => {
+  test('is reset when it is cancelled, and other requests go on', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 4 } });
     const stop = new AbortController();
     const call = range(peer, { signal: stop.signal });
@@ -214,7 +214,7 @@ describe('a request that waits for a window', () => {
     expectPut(peer.connection, 3, 30);
   });
 
-  test('and is refused by the peer gives no more bytes', async () => {
+  test('sends no more bytes when the peer resets its stream', async () => {
     const { peer, connection } = await putting(30, { INITIAL_WINDOW_SIZE: 4 });
     connection.send(rstStream(1, 'INTERNAL_ERROR'), windowUpdate(1, 1_000), windowUpdate(0, 1_000));
     void put(peer, 30);
@@ -225,7 +225,7 @@ describe('a request that waits for a window', () => {
     expectPut(connection, 3, 30);
   });
 
-  test('and is answered before its end is done with, and the rest not sent (8.1)', async () => {
+  test('is reset without sending the rest when the response arrives first (8.1)', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 4 } });
     const call = range(peer);
     await turn();
@@ -237,7 +237,7 @@ describe('a request that waits for a window', () => {
   });
 });
 
-/** A put of so many bytes under way, with these settings of the peer. */
+/** Starts a put with a value of this length, to a peer with these settings. */
 async function putting(
   bytes: number,
   greeting: Parameters<typeof settings>[0] & object,
@@ -248,7 +248,7 @@ async function putting(
   return { peer, connection: peer.connection };
 }
 
-/** The stream has the whole request, and has been ended. */
+/** Expects that the stream has the whole request and END_STREAM. */
 function expectPut(connection: PeerConnection, streamId: number, bytes: number): void {
   const { body, ended } = connection.request(streamId);
   expect(ended).toBe(true);

@@ -4,7 +4,7 @@ import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { FrameReader } from '../../../src/transport/http2/frame-reader.js';
 import { frame } from '../../support/http2-frames.js';
 
-// RFC 9113, section 4.1: frames out of chunks.
+// Frames from chunks of bytes: RFC 9113, section 4.1.
 
 const SEED = 9_113;
 
@@ -29,7 +29,7 @@ describe('frames', () => {
     { minLength: 1, maxLength: 8 },
   );
 
-  test('are the same however the bytes are cut', () => {
+  test('are the same for any division of the bytes into chunks', () => {
     fc.assert(
       fc.property(frames, fc.array(fc.oneof(fc.nat({ max: 12 }), fc.nat({ max: 20_000 }))), (sent, sizes) => {
         const bytes = Buffer.concat(
@@ -48,7 +48,7 @@ describe('frames', () => {
     );
   });
 
-  test('come as soon as their last octet is there, each octet by itself', () => {
+  test('are passed on with their last octet when each octet arrives by itself', () => {
     const { read, push } = reading();
     const [first, second] = [frame('PING', 0, 0, new Uint8Array(8)), frame('SETTINGS', 1, 0)];
     for (const octet of first.subarray(0, -1)) push(Uint8Array.of(octet));
@@ -59,21 +59,21 @@ describe('frames', () => {
     expect(read.length).toBe(2);
   });
 
-  test('have a reserved bit before the stream’s identifier, which is passed over', () => {
+  test('are read without the reserved bit before the stream identifier', () => {
     const { read, push } = reading();
     push(frame('DATA', 0, 0x8000_0003));
     expect(read[0]?.streamId).toBe(3);
   });
 });
 
-describe('a frame longer than was allowed (4.2)', () => {
+describe('a frame longer than SETTINGS_MAX_FRAME_SIZE (4.2)', () => {
   const header = frame('DATA', 0, 1, new Uint8Array(16_385)).subarray(0, 9);
 
-  test('is refused as soon as its length is known', () => {
+  test('is refused as soon as its length has arrived', () => {
     expect(() => reading().push(header)).toThrow(ConnectionError);
   });
 
-  test('is refused also where its header comes in pieces, behind another frame', () => {
+  test('is refused when its header arrives in pieces after another frame', () => {
     const { read, push } = reading();
     push(Buffer.concat([frame('SETTINGS', 1, 0), header.subarray(0, 2)]));
     expect(read.length).toBe(1);
@@ -82,12 +82,12 @@ describe('a frame longer than was allowed (4.2)', () => {
     }).toThrow(expect.objectContaining({ code: 6 }));
   });
 
-  test('of the largest length of all is refused', () => {
+  test('is refused when it has the largest possible length', () => {
     expect(() => reading().push(Buffer.of(0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1))).toThrow(ConnectionError);
   });
 });
 
-test('a reader that was stopped hands on nothing more, also not the rest of the chunk', () => {
+test('a stopped reader passes on no more frames, not even the rest of the chunk', () => {
   const { read, push, reader } = reading(() => reader.stop());
   const three = Buffer.concat([1, 3, 5].map((streamId) => frame('DATA', 0, streamId)));
   push(three);
@@ -95,7 +95,7 @@ test('a reader that was stopped hands on nothing more, also not the rest of the 
   expect(read.map(({ streamId }) => streamId)).toEqual([1]);
 });
 
-/** A reader with a note of what it read. */
+/** A reader that records its frames. */
 function reading(onFrame: () => void = () => {}): {
   readonly read: Read[];
   readonly reader: FrameReader;
@@ -111,7 +111,7 @@ function reading(onFrame: () => void = () => {}): {
   const push = (chunk: Uint8Array): void => {
     const copy = Uint8Array.from(chunk);
     reader.push(copy);
-    // A host has one buffer for all that it reads.
+    // A host reuses its buffer for the next read.
     copy.fill(0xee);
   };
   return { read, reader, push };

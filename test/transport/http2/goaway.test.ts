@@ -14,10 +14,10 @@ import {
 import { data, goAway, settings, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// RFC 9113, section 6.8: a peer that ends its connection, and what becomes of the streams.
+// RFC 9113, section 6.8: the peer announces the end of the connection.
 
 describe('GOAWAY', () => {
-  test('lets the streams that it covers finish, and closes the connection then', async () => {
+  test('lets the streams up to its last stream finish, and then closes the connection', async () => {
     const peer = new Http2Peer();
     const calls = [range(peer), range(peer)];
     await turn();
@@ -32,7 +32,7 @@ describe('GOAWAY', () => {
     expect([connection.closed, peer.connections.length]).toEqual([true, 1]);
   });
 
-  test('moves the streams above its last to a new connection, where each is sent once', async () => {
+  test('moves the streams above its last stream to a new connection, which sends each once', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const [covered, ...moved] = [range(peer), put(peer), range(peer)];
     await turn();
@@ -45,7 +45,7 @@ describe('GOAWAY', () => {
     expect((await covered)?.count).toBe(1n);
   });
 
-  test('has new calls go to a new connection at once, while the old one finishes', async () => {
+  test('moves new calls to a new connection at once, while the old connection finishes', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const old = range(peer);
     await turn();
@@ -57,7 +57,7 @@ describe('GOAWAY', () => {
     expect((await old).count).toBe(1n);
   });
 
-  test('that says nothing new costs nothing, and one without end ends the connection', async () => {
+  test('has no effect when it repeats the last stream, and closes the connection after too many', async () => {
     const peer = new Http2Peer();
     const covered = watch(peer);
     await turn();
@@ -70,7 +70,7 @@ describe('GOAWAY', () => {
     expect([connection.goAwayCode, connection.closed]).toEqual(['ENHANCE_YOUR_CALM', true]);
   });
 
-  test('is told to the streams that it covers, which go on', async () => {
+  test('notifies the streams up to its last stream, which go on', async () => {
     const peer = new Http2Peer();
     const [covered, cancelled] = [watch(peer), watch(peer)];
     await turn();
@@ -83,7 +83,7 @@ describe('GOAWAY', () => {
     expect(covered.messages).toEqual([7n]);
   });
 
-  test('of a connection without work closes it, and the next call dials', async () => {
+  test('closes a connection without streams, and the next call dials', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each, 9) });
     await range(peer);
     peer.connection.send(goAway(1));
@@ -93,7 +93,7 @@ describe('GOAWAY', () => {
     expect(peer.connections.length).toBe(2);
   });
 
-  test('may come twice, with a last stream that is less: that one counts', async () => {
+  test('lowers the last stream when it comes a second time', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const calls = [range(peer), range(peer), range(peer)];
     await turn();
@@ -108,7 +108,7 @@ describe('GOAWAY', () => {
     expect(peer.connection.streamIds).toEqual([1, 3]);
   });
 
-  test('leaves a stream that it covers all it needs to be sent to the end', async () => {
+  test('lets a stream up to its last stream send the rest of its request', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 10 } });
     const call = put(peer, 100);
     await turn();
@@ -121,7 +121,7 @@ describe('GOAWAY', () => {
     await call;
   });
 
-  test('moves calls that waited for their turn', async () => {
+  test('moves the calls that wait for a free stream', async () => {
     const peer = new Http2Peer({
       greeting: { MAX_CONCURRENT_STREAMS: 1 },
       play: (each, index) => index > 0 && answerAll(each, 9),
@@ -136,7 +136,7 @@ describe('GOAWAY', () => {
     expect((await calls[0])?.count).toBe(1n);
   });
 
-  test('in one piece with the greeting has the call go to the next connection', async () => {
+  test('moves the call to the next connection when it comes together with the first SETTINGS', async () => {
     const peer = new Http2Peer({ greeting: false, play: (each, index) => index > 0 && answerAll(each, 9) });
     const call = range(peer);
     await turn();
@@ -147,7 +147,7 @@ describe('GOAWAY', () => {
     expect(peer.connections.length).toBe(2);
   });
 
-  test('on every connection ends the call after some of them: nothing was done', async () => {
+  test('fails the call with outcome "rejected" when it comes on one connection after another', async () => {
     const peer = new Http2Peer({
       play: (connection) => {
         connection.onRequest = () => connection.send(goAway(0, 'ENHANCE_YOUR_CALM', 'too_many_pings'));
@@ -163,8 +163,8 @@ describe('GOAWAY', () => {
   });
 });
 
-describe('GOAWAY and then the end of the connection', () => {
-  test('leave the outcome of covered streams unknown, and that of the others known', async () => {
+describe('GOAWAY followed by the loss of the connection', () => {
+  test('fails the streams up to its last stream with outcome "unknown", and moves the others', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const calls = [put(peer), put(peer)];
     await turn();
@@ -181,8 +181,8 @@ describe('GOAWAY and then the end of the connection', () => {
   });
 });
 
-describe('a stream of messages', () => {
-  test('that GOAWAY covers goes on', async () => {
+describe('a streaming call', () => {
+  test('goes on when its stream is not above the last stream of GOAWAY', async () => {
     const peer = new Http2Peer();
     const { stream, messages } = watch(peer);
     stream.send(CREATE_WATCH);
@@ -196,7 +196,7 @@ describe('a stream of messages', () => {
     expect(connection.sent('DATA').length).toBe(2);
   });
 
-  test('above its last ends: its owner opens the next one', async () => {
+  test('ends with outcome "rejected" when its stream is above the last stream of GOAWAY', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -207,7 +207,7 @@ describe('a stream of messages', () => {
     expect(peer.connections.length).toBe(1);
   });
 
-  test('that waited for its turn is opened on the next connection, with all it was given', async () => {
+  test('opens on the next connection with all its messages when it waited for a free stream', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     void range(peer);
     const { stream } = watch(peer);
@@ -224,7 +224,7 @@ describe('a stream of messages', () => {
   });
 });
 
-test('what a peer says with GOAWAY is told in an error, cut and without control characters', async () => {
+test('an error shows the text of GOAWAY, truncated and without control characters', async () => {
   const peer = new Http2Peer();
   const call = range(peer);
   await turn();

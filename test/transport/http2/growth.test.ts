@@ -7,10 +7,10 @@ import { PeerSettings } from '../../../src/transport/http2/settings.js';
 import { growth, MAX_GROWTH } from '../../support/measure.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// What many calls, streams or messages cost grows with their number, and not with its square.
+// The cost of many calls, streams or messages grows linearly with their number, not quadratically.
 
 describe('a queue of waiting streams', () => {
-  test('takes its items in the order in which they came, without those that left', () => {
+  test('returns its items in the order of arrival, without the deleted ones', () => {
     const queue = new TurnQueue<number>();
     expect(queue.take()).toBe(undefined);
     for (const item of [1, 2, 3, 4]) queue.add(item);
@@ -22,7 +22,7 @@ describe('a queue of waiting streams', () => {
     expect([queue.take(), queue.size]).toEqual([1, 0]);
   });
 
-  test('keeps its order when items come, leave and are taken in any sequence', () => {
+  test('keeps the order over random additions, deletions and takes', () => {
     const queue = new TurnQueue<number>();
     let model: number[] = [];
     let random = 1;
@@ -40,7 +40,7 @@ describe('a queue of waiting streams', () => {
     }
   });
 
-  test('costs linear work to empty', () => {
+  test('takes linear time to empty', () => {
     expect(
       growth(5_000, (count) => {
         const queue = new TurnQueue<object>();
@@ -53,7 +53,7 @@ describe('a queue of waiting streams', () => {
   });
 });
 
-test('messages that wait for a window cost linear work to send', () => {
+test('messages that wait for a window take linear time to send', () => {
   expect(
     growth(10_000, (count) => {
       const queue = new SendQueue();
@@ -69,7 +69,7 @@ test('messages that wait for a window cost linear work to send', () => {
 describe('streams that wait for a window', () => {
   const STREAMS = 2_000;
 
-  test('are asked for a frame once each when their own windows open one after the other', () => {
+  test('are asked for one frame each when their own windows open one after the other', () => {
     const { flow, senders, asked } = blocked(STREAMS);
     for (const sender of senders) {
       sender.sendWindowBytes += 10;
@@ -80,7 +80,7 @@ describe('streams that wait for a window', () => {
     expect(asked()).toBeLessThanOrEqual(3 * STREAMS);
   });
 
-  test('are asked only for frames that they can send when the window of the connection opens byte by byte', () => {
+  test('are asked only for frames that they can send when the connection window opens byte by byte', () => {
     const { flow, senders, asked } = blocked(STREAMS);
     flow.sent({ sendWindowBytes: 65_535, sendFrame: () => false }, 65_535);
     for (const sender of senders) {
@@ -92,14 +92,14 @@ describe('streams that wait for a window', () => {
     expect(asked()).toBeLessThanOrEqual(2 * STREAMS);
   });
 
-  test('do not cost a look while their own windows are closed', () => {
+  test('are not asked for frames while their own windows are closed', () => {
     const { flow, senders, asked } = blocked(STREAMS);
     for (const sender of senders) flow.wait(sender);
     for (let grown = 0; grown < STREAMS; grown += 1) flow.grow(1);
     expect(asked()).toBe(0);
   });
 
-  /** Streams with 10 bytes to send each and no window. */
+  /** Streams that have 10 bytes to send each, and no window. */
   function blocked(count: number): { flow: SendFlow; senders: Sender[]; asked: () => number } {
     let asked = 0;
     const flow = new SendFlow(new PeerSettings(), () => {});
@@ -131,16 +131,16 @@ describe('streams that wait for a window', () => {
 describe('the deadlines of many calls', () => {
   let clock: VirtualClock;
   const CALLS = 2_000;
-  /** Of one call in a heap: what it is compared with on the way in and on the way out. */
+  /** The comparisons that the heap needs to add and remove one call. */
   const MAX_LOOKS = 100;
 
   afterEach(() => clock.restore());
 
   test.for([
-    ['in their order', (index: number) => index],
-    ['in the opposite order', (index: number) => CALLS - index],
-    ['in no order', (index: number) => (index * 7_919) % CALLS],
-  ] as const)('expire each in its time and cost a few looks for each, added %s', async ([, delayMs]) => {
+    ['in ascending order', (index: number) => index],
+    ['in descending order', (index: number) => CALLS - index],
+    ['in random order', (index: number) => (index * 7_919) % CALLS],
+  ] as const)('expire at the right time after a few comparisons for each, when added %s', async ([, delayMs]) => {
     clock = new VirtualClock();
     let looks = 0;
     const expired: number[] = [];
@@ -165,7 +165,7 @@ describe('the deadlines of many calls', () => {
     expect(deadlines.all()).toEqual([]);
   });
 
-  test('are those of the calls that have not ended, whichever ended before', async () => {
+  test('expire only for the calls that have not ended', async () => {
     clock = new VirtualClock();
     const expired: number[] = [];
     const deadlines = new Deadlines<Expiring>();

@@ -3,12 +3,12 @@ import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { type HeaderList, HpackDecoder } from '../../../src/transport/http2/hpack/decoder.js';
 import { block, type Field, integer, STATIC_FIELDS, tableSize } from '../../support/http2-hpack.js';
 
-// RFC 7541: what a decoder takes and what it refuses.
+// The HPACK decoder: RFC 7541.
 
 const LIMIT = 65_536;
 const FIRST_DYNAMIC = STATIC_FIELDS.length + 1;
 
-describe('a header block that is refused', () => {
+describe('the decoder refuses', () => {
   test.each<[string, Buffer]>([
     ['index 0 (6.1)', Buffer.of(0x80)],
     ['an index beyond both tables (2.3.3)', Buffer.of(0x80 | FIRST_DYNAMIC)],
@@ -22,18 +22,18 @@ describe('a header block that is refused', () => {
     ['an integer of more than 32 bits (5.1)', Buffer.of(0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f)],
     ['an integer of endless zeros', Buffer.of(0xff, ...Array<number>(60).fill(0x80), 0x00)],
     ['a length of more than 64 bits', Buffer.of(0x00, 0x7f, ...Array<number>(10).fill(0xff), 0x01)],
-    ['a table size beyond SETTINGS_HEADER_TABLE_SIZE (6.3)', tableSize(4_097)],
-    ['a table size after a field (4.2)', Buffer.of(0x82, 0x20)],
+    ['a table size update beyond SETTINGS_HEADER_TABLE_SIZE (6.3)', tableSize(4_097)],
+    ['a table size update after a field (4.2)', Buffer.of(0x82, 0x20)],
     [
-      'a table size after a field that the list has no room for',
+      'a table size update after a field that exceeds the list limit',
       Buffer.concat([block([['a', 'b'.repeat(70_000)]]), tableSize(0)]),
     ],
-    ['a table size that ends before its last octet', Buffer.of(0x3f)],
+    ['a table size update that ends before its last octet', Buffer.of(0x3f)],
   ])('%s', (_, bytes) => {
     expect(refusal(() => decode(new HpackDecoder(LIMIT), bytes))).toBe('COMPRESSION_ERROR');
   });
 
-  test('an index whose field was evicted', () => {
+  test('an index whose entry was evicted', () => {
     const decoder = new HpackDecoder(LIMIT);
     decode(decoder, block([['a', 'b']], 'with indexing'));
     expect(decode(decoder, Buffer.of(0x80 | FIRST_DYNAMIC)).fields).toEqual([['a', 'b']]);
@@ -43,15 +43,15 @@ describe('a header block that is refused', () => {
 });
 
 describe('the dynamic table', () => {
-  test('evicts the oldest fields for a new one (4.4)', () => {
+  test('evicts the oldest entries to make room for a new one (4.4)', () => {
     const decoder = new HpackDecoder(LIMIT);
-    // Three of 34 bytes fit into 110.
+    // Three entries of 34 bytes fit into 110 bytes.
     decode(decoder, Buffer.concat([tableSize(110), block(letters('abcd'), 'with indexing')]));
     expect(at(decoder, 0, 1, 2)).toEqual(letters('dcb'));
     expect(refusal(() => at(decoder, 3))).toBe('COMPRESSION_ERROR');
   });
 
-  test('is emptied by a field larger than itself, which is no error (4.4)', () => {
+  test('is emptied without an error by a field larger than itself (4.4)', () => {
     const decoder = new HpackDecoder(LIMIT);
     decode(decoder, block(letters('ab'), 'with indexing'));
     const large: Field = ['c', 'x'.repeat(4_096)];
@@ -59,7 +59,7 @@ describe('the dynamic table', () => {
     expect(refusal(() => at(decoder, 0))).toBe('COMPRESSION_ERROR');
   });
 
-  test('gives the name of a field that the new one evicts (4.4)', () => {
+  test('allows a new field to use the name of the entry that it evicts (4.4)', () => {
     const decoder = new HpackDecoder(LIMIT);
     decode(decoder, Buffer.concat([tableSize(64), block([['name', 'value']], 'with indexing')]));
     const again = Buffer.concat([integer(0x40, 0x3f, FIRST_DYNAMIC), Buffer.of(3), Buffer.from('new')]);
@@ -67,7 +67,7 @@ describe('the dynamic table', () => {
     expect(at(decoder, 0)).toEqual([['name', 'new']]);
   });
 
-  test('may have its size changed several times before the first field (4.2)', () => {
+  test('can change its size several times before the first field (4.2)', () => {
     const decoder = new HpackDecoder(LIMIT);
     decode(decoder, block(letters('ab'), 'with indexing'));
     const sizes = Buffer.concat([tableSize(40), tableSize(4_096)]);
@@ -75,7 +75,7 @@ describe('the dynamic table', () => {
     expect(refusal(() => at(decoder, 1))).toBe('COMPRESSION_ERROR');
   });
 
-  test('keeps the right fields over thousands of additions', () => {
+  test('keeps the right entries over thousands of additions', () => {
     const decoder = new HpackDecoder(LIMIT);
     const all = Array.from({ length: 3_000 }, (_, index): Field => ['n', `${index}`]);
     for (const field of all) {
@@ -87,13 +87,13 @@ describe('the dynamic table', () => {
     expect(refusal(() => at(decoder, 110))).toBe('COMPRESSION_ERROR');
   });
 
-  test.each(['without indexing', 'never indexed'] as const)('takes no field that is written %s', (literal) => {
+  test.each(['without indexing', 'never indexed'] as const)('does not store a field that is written %s', (literal) => {
     const decoder = new HpackDecoder(LIMIT);
     expect(decode(decoder, block(letters('a'), literal)).fields).toEqual(letters('a'));
     expect(refusal(() => at(decoder, 0))).toBe('COMPRESSION_ERROR');
   });
 
-  test('takes what the list has no room for: the peer counts on it', () => {
+  test('stores fields that exceed the list limit, because the peer refers to them', () => {
     const decoder = new HpackDecoder(100);
     const { fields, tooLarge } = decode(decoder, block(letters('abcd'), 'with indexing'));
     expect({ fields, tooLarge }).toEqual({ fields: letters('ab'), tooLarge: true });
@@ -101,20 +101,20 @@ describe('the dynamic table', () => {
   });
 });
 
-test('a list is as large as SETTINGS_MAX_HEADER_LIST_SIZE counts: 32 bytes a field beside name and value', () => {
+test('the list limit counts the name, the value and 32 bytes for each field', () => {
   // 2 * (1 + 1 + 32)
   expect(decode(new HpackDecoder(68), block(letters('ab')))).toEqual({ fields: letters('ab'), tooLarge: false });
   expect(decode(new HpackDecoder(67), block(letters('ab')))).toEqual({ fields: letters('a'), tooLarge: true });
 });
 
-test('octets beyond ASCII stand as the characters of the same number', () => {
+test('octets beyond ASCII become the characters with the same code', () => {
   expect(decode(new HpackDecoder(LIMIT), block([['a', '\x00\x7f\x80\xff']])).fields).toEqual([
     ['a', '\x00\x7f\x80\xff'],
   ]);
 });
 
 function decode(decoder: HpackDecoder, bytes: Uint8Array): HeaderList {
-  // It stands somewhere in a chunk.
+  // The block has other bytes before and after it, as in a chunk.
   const chunk = Buffer.concat([Buffer.of(0xff), bytes, Buffer.of(0xff)]);
   return decoder.decode(chunk, 1, 1 + bytes.length);
 }

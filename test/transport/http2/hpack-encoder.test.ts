@@ -4,7 +4,7 @@ import { HpackDecoder } from '../../../src/transport/http2/hpack/decoder.js';
 import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from '../../../src/transport/http2/hpack/encoder.js';
 import { BlockReader, type Field, type Written } from '../../support/http2-hpack.js';
 
-// RFC 7541: what an encoder writes.
+// The HPACK encoder: RFC 7541.
 
 const SEED = 7_541;
 const FIELDS: readonly Field[] = [
@@ -13,20 +13,20 @@ const FIELDS: readonly Field[] = [
   ['te', 'trailers'],
 ];
 
-describe('fields that come again', () => {
+describe('repeated fields', () => {
   test('take one octet each', () => {
     const encoder = new HpackEncoder();
     expect(encoder.encode(FIELDS).length).toBeGreaterThan(20);
     expect(encoder.encode(FIELDS).length).toBe(FIELDS.length);
   });
 
-  test('mean the same thing as before, also after others were added', () => {
+  test('keep their meaning after other fields were added', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     for (const name of ['a', 'b', 'c']) read(reader, encoder.encode([[name, 'x']]));
     expect(fieldsOf(read(reader, encoder.encode([...FIELDS, ['a', 'x']])))).toEqual([...FIELDS, ['a', 'x']]);
   });
 
-  test('are written out where the table has no room for them, and nothing is evicted for them', () => {
+  test('are written as literals without eviction when the table has no room for them', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     const many = Array.from({ length: 200 }, (_, index): Field => [`name-${index}`, 'x'.repeat(50)]);
     expect(fieldsOf(read(reader, encoder.encode(many)))).toEqual(many);
@@ -41,7 +41,7 @@ describe('fields that come again', () => {
 });
 
 describe('the peer’s SETTINGS_HEADER_TABLE_SIZE', () => {
-  test('0 empties the table, and nothing is added to it', () => {
+  test('empties the table and prevents additions when it is 0', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     read(reader, encoder.encode(FIELDS));
     const written = resized(encoder, reader, 0);
@@ -52,19 +52,19 @@ describe('the peer’s SETTINGS_HEADER_TABLE_SIZE', () => {
     );
   });
 
-  test('is told with the next block, and only once', () => {
+  test('is signaled once, in the next block', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     resized(encoder, reader, 100);
     expect(read(reader, encoder.encode(FIELDS)).some(({ kind }) => kind === 'table size')).toBe(false);
   });
 
-  test('beyond the default is not made use of, and need not be told', () => {
+  test('is neither used nor signaled when it exceeds the default', () => {
     const encoder = new HpackEncoder();
     encoder.resize(65_536);
     expect(read(new BlockReader(), encoder.encode(FIELDS)).some(({ kind }) => kind === 'table size')).toBe(false);
   });
 
-  test('may change twice between two blocks: the smaller one is told, too (4.2)', () => {
+  test('is signaled with its smallest value, too, when it changes twice between two blocks (4.2)', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     read(reader, encoder.encode(FIELDS));
     for (const size of [0, 4_096]) {
@@ -88,7 +88,7 @@ describe('a field that is never indexed (6.2.3)', () => {
   });
 });
 
-describe('whatever is encoded', () => {
+describe('any fields', () => {
   const text = fc.string({
     unit: fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)),
     maxLength: 60,
@@ -103,7 +103,7 @@ describe('whatever is encoded', () => {
     { arbitrary: fc.nat({ max: 10_000 }).map((size) => ({ size })), weight: 1 },
   );
 
-  test('is what a decoder makes of it, over changes of the table’s size', () => {
+  test('decode to the same fields over changes of the table size', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
         const [encoder, reader, decoder] = [new HpackEncoder(), new BlockReader(), new HpackDecoder(1_000_000)];
@@ -127,7 +127,7 @@ function read(reader: BlockReader, bytes: Uint8Array): Written[] {
   return reader.read(Buffer.from(bytes));
 }
 
-/** The block after the peer has announced a size. */
+/** The first block after the peer has announced a table size. */
 function resized(encoder: HpackEncoder, reader: BlockReader, bytes: number): Written[] {
   encoder.resize(bytes);
   reader.announced(bytes);

@@ -4,7 +4,7 @@ import { HpackEncoder } from '../../../src/transport/http2/hpack/encoder.js';
 import { STATIC_TABLE } from '../../../src/transport/http2/hpack/tables.js';
 import { type Field, STATIC_FIELDS, tableSize } from '../../support/http2-hpack.js';
 
-// RFC 7541, appendix C, octet for octet.
+// The examples of RFC 7541, appendix C, octet for octet.
 
 const LIMIT = 65_536;
 
@@ -12,7 +12,7 @@ interface Example {
   readonly name: string;
   readonly octets: string;
   readonly fields: readonly Field[];
-  /** The dynamic table afterwards, newest first. */
+  /** The dynamic table after the block, newest entry first. */
   readonly table: readonly Field[];
 }
 
@@ -53,24 +53,24 @@ const REQUEST_OCTETS = [
   '828785bf400a637573746f6d2d6b65790c637573746f6d2d76616c7565',
 ];
 
-test('the static table is that of RFC 7541, appendix A', () => {
+test('the static table equals that of RFC 7541, appendix A', () => {
   expect(STATIC_TABLE).toEqual(STATIC_FIELDS);
 });
 
 describe('C.1: integers', () => {
-  test('10 in a prefix of 5 bits is one octet', () => {
+  test('10 with a prefix of 5 bits takes one octet', () => {
     expect(encodedTableSize(10)).toBe('2a');
     expect(holds('2a', '')).toBe(false);
   });
 
-  test('1337 in a prefix of 5 bits is three octets', () => {
+  test('1337 with a prefix of 5 bits takes three octets', () => {
     expect(encodedTableSize(1_337)).toBe('3f9a0a');
-    // An entry counts 32 bytes beside its name and value.
+    // An entry counts 32 bytes in addition to its name and value.
     expect(holds('3f9a0a', 'x'.repeat(1_337 - 32 - 1))).toBe(true);
     expect(holds('3f9a0a', 'x'.repeat(1_337 - 32))).toBe(false);
   });
 
-  test('42 is one octet where it stands at the beginning of one', () => {
+  test('42 takes one octet when it starts at an octet boundary', () => {
     const value = Buffer.alloc(42, 'v').toString('latin1');
     const { fields } = decode(new HpackDecoder(LIMIT), `000161${'2a'}${Buffer.from(value).toString('hex')}`);
     expect(fields).toEqual([['a', value]]);
@@ -138,7 +138,7 @@ describe.each([
     tableBytes: 256,
   },
 ])('$name', ({ octets, examples, tableBytes }) => {
-  test('are decoded in turn, and leave the table as told', () => {
+  test('decode to the fields and the dynamic table of the RFC', () => {
     const decoder = new HpackDecoder(LIMIT);
     expect(decode(decoder, tableSize(tableBytes).toString('hex')).fields).toEqual([]);
     for (const [index, { fields, table }] of examples.entries()) {
@@ -148,7 +148,7 @@ describe.each([
   });
 });
 
-test('C.3: requests are encoded to the same octets', () => {
+test('C.3: requests encode to the octets of the RFC', () => {
   const encoder = new HpackEncoder();
   expect(REQUESTS.map(({ fields }) => Buffer.from(encoder.encode(fields)).toString('hex'))).toEqual(REQUEST_OCTETS);
 });
@@ -158,7 +158,7 @@ function decode(decoder: HpackDecoder, hex: string): ReturnType<HpackDecoder['de
   return decoder.decode(bytes, 0, bytes.length);
 }
 
-/** The dynamic table, newest first: what an index beyond the static table means. It is left as it is. */
+/** Reads the dynamic table by the indexes beyond the static table, newest entry first. Does not change it. */
 function tableOf(decoder: HpackDecoder): Field[] {
   const table: Field[] = [];
   for (let index = STATIC_FIELDS.length + 1; ; index += 1) {
@@ -170,7 +170,7 @@ function tableOf(decoder: HpackDecoder): Field[] {
   }
 }
 
-/** How the encoder says that the table has this size, after having emptied it. */
+/** The octets by which the encoder signals this table size, without those that empty the table first. */
 function encodedTableSize(bytes: number): string {
   const encoder = new HpackEncoder();
   encoder.resize(bytes);
@@ -179,7 +179,7 @@ function encodedTableSize(bytes: number): string {
   return hex.slice(2);
 }
 
-/** Whether a table of the size that the octets tell keeps the field `a` with this value. */
+/** Whether a table of the signaled size stores the field `a` with this value. */
 function holds(sizeHex: string, value: string): boolean {
   const decoder = new HpackDecoder(LIMIT);
   const encoded = Buffer.from(new HpackEncoder().encode([['a', value]])).toString('hex');

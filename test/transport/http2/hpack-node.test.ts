@@ -18,7 +18,7 @@ import { continuation, FLAG, type Frame, headers, PREFACE, settings, settingsAck
 import type { Field } from '../../support/http2-hpack.js';
 import { Http2Socket } from '../../support/http2-socket.js';
 
-// Our header blocks and those of `node:http2`: each side reads what the other writes.
+// Header blocks exchanged with `node:http2`: each side reads what the other writes.
 
 const SEED = 9_113;
 const LIMIT = 1_000_000;
@@ -30,7 +30,7 @@ const REQUEST: readonly Field[] = [
   [':authority', 'peer.test'],
 ];
 
-/** Octets that may stand in a field value, as latin1: beyond visible ASCII they have the longest Huffman codes. */
+/** The octets that a field value may contain, as latin1. Those beyond visible ASCII have the longest Huffman codes. */
 const VALUE_OCTETS = Array.from({ length: 256 }, (_, octet) => octet).filter(
   (octet) => octet === 9 || (octet >= 0x20 && octet !== 0x7f),
 );
@@ -38,18 +38,18 @@ const character = fc.constantFrom(...VALUE_OCTETS).map((octet) => String.fromCha
 const value = fc.oneof(
   fc.string({ unit: character, maxLength: 40 }),
   fc.stringMatching(/^[a-z0-9/.-]{0,60}$/),
-  // Some are larger than the whole table.
+  // Some values are larger than the whole table.
   fc
     .tuple(fc.string({ unit: character, minLength: 1, maxLength: 9 }), fc.constantFrom(50, 600))
     .map(([text, n]) => text.repeat(n)),
 );
-/** White space at either end of a value is not part of it. */
+/** Values without white space at either end, because that is not part of a value. */
 const fields = fc
   .array(fc.tuple(fc.constantFrom('x-a', 'x-b', 'x-c', 'etag', 'via', 'grpc-message', 'x-'.repeat(70)), value), {
     maxLength: 8,
   })
   .map((list) => Object.fromEntries(list.map(([name, text]) => [name, text.replace(/^[\t ]+|[\t ]+$/g, '')])));
-/** Some of the fields, then perhaps another size of the table. */
+/** Steps of some fields each, and perhaps a new table size. */
 const steps = fc.array(
   fc.record({
     fields,
@@ -59,8 +59,8 @@ const steps = fc.array(
 );
 const RUNS = { seed: SEED, numRuns: 25 };
 
-describe('a client on node:http2', () => {
-  test('sends requests that we decode, over changes of the table’s size', async () => {
+describe('a client of node:http2', () => {
+  test('sends requests that the decoder reads, over changes of the table size', async () => {
     const accept = await listen();
     await fc.assert(
       fc.asyncProperty(steps, async (sequence) => {
@@ -71,7 +71,7 @@ describe('a client on node:http2', () => {
             socket.send(settings({ HEADER_TABLE_SIZE: tableBytes }));
             await socket.next(isAck);
           }
-          // What is sensitive never gets an index: ours would be off by one if we gave it one.
+          // A sensitive field never gets an index. If the decoder gave it one, all others would be off by one.
           request(session, { ...fields, token: 'secret' });
           expect(decode(decoder, await headerBlock(socket))).toMatchObject({ ...fields, token: 'secret' });
         }
@@ -80,9 +80,9 @@ describe('a client on node:http2', () => {
     );
   });
 
-  test('writes every octet that a value may hold in Huffman’s code', async () => {
+  test('sends every octet that a value may contain in a Huffman code that the decoder reads', async () => {
     const { session, socket } = await (await listen())();
-    // Huffman’s code is chosen where it is shorter, which the letters see to.
+    // node:http2 uses Huffman coding when that is shorter. The letters make it so.
     const values = VALUE_OCTETS.map((octet) => `a${String.fromCharCode(octet)}${'a'.repeat(40)}`);
     const fields = Object.fromEntries(values.map((text, index) => [`x-${index}`, text]));
     request(session, fields);
@@ -92,7 +92,7 @@ describe('a client on node:http2', () => {
   });
 });
 
-test('a server on node:http2 understands our blocks and we understand its, over changes of its table’s size', async () => {
+test('a server of node:http2 and this client read each other’s blocks over changes of the table size', async () => {
   const streams = new AsyncQueue<{ stream: ServerHttp2Stream; headers: IncomingHttpHeaders }>();
   const sessions = new AsyncQueue<ServerHttp2Session>();
   const server = createHttp2Server({ settings: { maxHeaderListSize: LIMIT } });
@@ -142,7 +142,7 @@ function request(session: ClientHttp2Session, fields: Record<string, string>): v
   session.request({ ...fields, [sensitiveHeaders]: ['token'] }, { endStream: true }).on('error', () => {});
 }
 
-/** Gives connections of a client on `node:http2`, as their peer sees them. */
+/** Returns a function that accepts a connection of a `node:http2` client, and returns both ends. */
 async function listen(): Promise<() => Promise<{ session: ClientHttp2Session; socket: Http2Socket }>> {
   const listener = createServer();
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
@@ -166,10 +166,10 @@ function isAck({ name, flags }: Frame): boolean {
   return name === 'SETTINGS' && flags === FLAG.ACK;
 }
 
-/** The next header block, of however many frames. */
+/** The next header block, from all its frames. */
 async function headerBlock(socket: Http2Socket): Promise<Buffer> {
   const first = await socket.next(({ name }) => name === 'HEADERS');
-  // Priority stands before it where the flag says so.
+  // With the flag PRIORITY, a priority precedes the block.
   const parts = [first.payload.subarray((first.flags & FLAG.PRIORITY) === 0 ? 0 : 5)];
   for (let last = first; (last.flags & FLAG.END_HEADERS) === 0; ) {
     last = await socket.next(() => true);
@@ -179,7 +179,7 @@ async function headerBlock(socket: Http2Socket): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-/** HEADERS that end the stream, and CONTINUATION where one frame does not take them. */
+/** HEADERS that end the stream, with CONTINUATION frames if one frame is too small. */
 function requestFrames(streamId: number, ...parts: readonly Uint8Array[]): Buffer[] {
   const whole = Buffer.concat(parts);
   const frames = [

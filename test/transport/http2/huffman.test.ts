@@ -3,11 +3,11 @@ import { describe, expect, test } from 'vitest';
 import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { decodeHuffman } from '../../../src/transport/http2/hpack/huffman.js';
 
-// RFC 7541, section 5.2 and appendix B. What `node:http2` makes of printable octets is checked with its header blocks.
+// Huffman coding: RFC 7541, section 5.2 and appendix B. hpack-node.test.ts checks printable octets against node:http2.
 
 const SEED = 7_541;
 
-describe('strings of RFC 7541, appendix C', () => {
+describe('the examples of RFC 7541, appendix C, decode to', () => {
   test.each([
     ['www.example.com', 'f1e3c2e5f23a6ba0ab90f4ff'],
     ['no-cache', 'a8eb10649cbf'],
@@ -24,7 +24,7 @@ describe('strings of RFC 7541, appendix C', () => {
   });
 });
 
-/** Appendix B: the codes of the octets that no field may hold, as bits. The others stand in the same table. */
+/** The codes of the octets that no field may contain: appendix B. */
 const CONTROL_CODES: readonly (readonly [octet: number, code: number, bits: number])[] = [
   [0x00, 0x1ff8, 13],
   [0x01, 0x7fffd8, 23],
@@ -45,22 +45,22 @@ test('control characters have the codes of appendix B', () => {
   }
 });
 
-describe('what is refused (5.2)', () => {
+describe('the decoder refuses (5.2)', () => {
   test.each([
     ['EOS within a string', '1'.repeat(30)],
     ['EOS after a character', `${'00011'}${'1'.repeat(30)}`],
     ['padding of 8 bits', `${'00011'}${'1'.repeat(11)}`],
-    ['an octet of padding and nothing else', '1'.repeat(8)],
-    ['padding that is not of ones', `${'00011'}${'110'}`],
+    ['a string that consists of padding', '1'.repeat(8)],
+    ['padding that contains a zero', `${'00011'}${'110'}`],
     ['padding of zeros', `${'101000'}${'00'}`],
-    ['a code that ends too early', `${'1'.repeat(15)}0`],
+    ['a truncated code', `${'1'.repeat(15)}0`],
   ])('%s', (_, bits) => {
     expect(() => decodeBits(bits)).toThrow(ConnectionError);
   });
 });
 
-test('padding of up to 7 ones is passed over', () => {
-  // A character of 5 to 8 bits, then as many ones as an octet lacks.
+test('padding of up to 7 ones is ignored', () => {
+  // Characters of 5 to 8 bits, followed by ones up to the end of the octet.
   for (const [text, bits] of [
     ['aa', '0001100011'],
     ['a', '00011'],
@@ -73,7 +73,7 @@ test('padding of up to 7 ones is passed over', () => {
   }
 });
 
-test('anything is a string of as many characters as there can be, or refused', () => {
+test('any bytes decode to a string of a plausible length, or are refused', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
       try {
@@ -95,7 +95,7 @@ function decode(hex: string): string {
   return decodeHuffman(bytes, 1, bytes.length - 1);
 }
 
-/** With ones up to the end of the octet. */
+/** Decodes the bits, padded with ones to whole octets. */
 function decodeBits(bits: string): string {
   const whole = bits.padEnd(Math.ceil(bits.length / 8) * 8, '1');
   const bytes = Buffer.from((whole.match(/.{8}/g) ?? []).map((octet) => Number.parseInt(octet, 2)));

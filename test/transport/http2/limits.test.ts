@@ -16,7 +16,7 @@ import { continuation, data, headers, ping, settings, words } from '../../suppor
 import { block, type Field } from '../../support/http2-hpack.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// What a peer may not have of the client: memory, work or patience without end.
+// The limits on the memory, work and time that a peer can cost the client.
 
 const NOTHING = new Uint8Array(0);
 
@@ -27,12 +27,12 @@ async function called(): Promise<{ peer: Http2Peer; connection: PeerConnection; 
   return { peer, connection: peer.connection, call };
 }
 
-describe('a header block without end', () => {
+describe('an endless header block', () => {
   test.for([
     ['in frames of 16 KB', new Uint8Array(16_384)],
     ['in frames of a byte', new Uint8Array(1)],
     ['in empty frames', NOTHING],
-  ] as const)('%s ends the connection', async ([, payload]) => {
+  ] as const)('%s closes the connection', async ([, payload]) => {
     const { connection, call } = await called();
     connection.send(headers(1, block(ANSWER_FIELDS), { open: true }));
     let frames = 0;
@@ -47,7 +47,7 @@ describe('a header block without end', () => {
 
 describe('header fields of more than 64 KiB', () => {
   const long: Field = ['x', 'v'.repeat(3_000)];
-  /** Few octets: behind the first field stands its index, again and again. */
+  /** A short block that decodes to a long list: a field, and then its index, many times. */
   const MANY = Buffer.concat([block([long], 'with indexing'), Buffer.alloc(40, 0x80 | 62)]);
 
   test.for([
@@ -60,7 +60,7 @@ describe('header fields of more than 64 KiB', () => {
           headers(id, Buffer.concat([block(TRAILER_FIELDS), MANY]), { endStream: true }),
         ]),
     ],
-  ] as const)('%s end their call, and no other', async ([, answer]) => {
+  ] as const)('%s fail their call, and no other call', async ([, answer]) => {
     const { peer, connection, call } = await called();
     connection.send(answer(1));
     expect(await errorOf(call)).toMatchObject({ code: 'ResourceExhausted', outcome: 'unknown' });
@@ -72,7 +72,7 @@ describe('header fields of more than 64 KiB', () => {
   });
 });
 
-test('empty DATA frames without end close the connection, and some are no harm', async () => {
+test('500 empty DATA frames are tolerated, and an endless series of them closes the connection', async () => {
   const { connection, call } = await called();
   connection.send(answerHeaders(1));
   for (let frames = 0; frames < 500; frames += 1) connection.send(data(1, NOTHING));
@@ -85,8 +85,8 @@ test('empty DATA frames without end close the connection, and some are no harm',
 describe.for([
   ['PING', ping(words(1, 2))],
   ['SETTINGS', settings({ MAX_CONCURRENT_STREAMS: 100 })],
-] as const)('a peer that sends %s and does not read the answers', ([, frame]) => {
-  test('is left before they fill the memory', async () => {
+] as const)('a connection whose peer floods it with %s', ([, frame]) => {
+  test('is closed before the memory fills up when the peer does not read the answers', async () => {
     const { connection, call } = await called();
     connection.roomy = false;
     const chunk = Buffer.concat(Array<Buffer>(100).fill(frame));
@@ -99,11 +99,11 @@ describe.for([
     expect(await errorOf(call)).toMatchObject({ reason: 'ProtocolError', outcome: 'unknown' });
   });
 
-  test('and reads them after all is not', async () => {
+  test('stays open when the peer reads the answers later', async () => {
     const { connection, call } = await called();
     for (let rounds = 0; rounds < 80; rounds += 1) {
       connection.roomy = false;
-      // What comes after the first write knows that the connection is slow.
+      // The client learns at the first write that the connection is congested.
       for (let turns = 0; turns < 2; turns += 1) {
         connection.send(Buffer.concat(Array<Buffer>(2_000).fill(frame)));
         await turn();
@@ -115,8 +115,8 @@ describe.for([
   });
 });
 
-describe('a connection that is slow to take what is written', () => {
-  test('is given no new calls meanwhile, and all of them afterwards', async () => {
+describe('a congested connection', () => {
+  test('opens no new streams, and opens all of them when it has drained', async () => {
     const { peer, connection, call } = await called();
     connection.roomy = false;
     const calls = [call, put(peer, 1_000)];
@@ -131,7 +131,7 @@ describe('a connection that is slow to take what is written', () => {
     expect(connection.streamIds.length).toBe(52);
   });
 
-  test('is given no messages of its streams meanwhile, and delivers what comes for them', async () => {
+  test('sends no messages until it has drained, and still delivers received messages', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -153,7 +153,7 @@ describe('a connection that is slow to take what is written', () => {
 });
 
 describe('stream identifiers', () => {
-  test('go up to 2^31 - 1; after that calls go to a new connection, each once', async () => {
+  test('go up to 2^31 - 1, after which a new connection takes the calls, each once', async () => {
     const peer = new Http2Peer({ firstStreamId: 2 ** 31 - 5, play: (connection) => answerAll(connection, 1) });
     const counts = await Promise.all(Array.from({ length: 8 }, () => range(peer)));
     expect(counts.map(({ count }) => count)).toEqual(Array(8).fill(1n));
@@ -161,7 +161,7 @@ describe('stream identifiers', () => {
     expect(peer.connections.map(({ streamIds }) => streamIds)).toEqual([used, used, used.slice(0, 2)]);
   });
 
-  test('that are used up leave the streams of the connection to their end', async () => {
+  test('that are used up do not disturb the open streams of the connection', async () => {
     const peer = new Http2Peer({ firstStreamId: 2 ** 31 - 1 });
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);

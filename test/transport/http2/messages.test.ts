@@ -14,18 +14,18 @@ import {
 import { data, grpcMessage, words } from '../../support/http2-frames.js';
 import { ENDPOINT, Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// The messages of gRPC in the data of a stream.
+// gRPC messages in the DATA frames of a stream.
 
 describe('messages', () => {
   const MESSAGES = [1, 2, 300, 70_000].map((id) => watchMessage(id));
   const ALL = Buffer.concat([...MESSAGES, grpcMessage(new Uint8Array())]);
   const IDS = [1n, 2n, 300n, 70_000n, 0n];
 
-  test('may share a frame', async () => {
+  test('are read when several share a frame', async () => {
     expect(await watchIds((connection) => connection.send(data(1, ALL)))).toEqual(IDS);
   });
 
-  test.for([...ALL.keys()].slice(1))('may be split over two frames after %i bytes', async (at) => {
+  test.for([...ALL.keys()].slice(1))('are read when they are split over two frames after %i bytes', async (at) => {
     expect(await watchIds((each) => each.send(data(1, ALL.subarray(0, at)), data(1, ALL.subarray(at))))).toEqual(IDS);
     expect(
       await watchIds((each) => {
@@ -35,7 +35,7 @@ describe('messages', () => {
     ).toEqual(IDS);
   });
 
-  test('may be split over a frame for each byte', async () => {
+  test('are read when each byte has a frame of its own', async () => {
     expect(
       await watchIds((connection) => {
         for (const at of ALL.keys()) connection.send(data(1, ALL.subarray(at, at + 1)));
@@ -43,7 +43,7 @@ describe('messages', () => {
     ).toEqual(IDS);
   });
 
-  test('of several streams may alternate, each in pieces', async () => {
+  test('are read when the frames of two streams alternate', async () => {
     const peer = new Http2Peer();
     const opened = [watch(peer), watch(peer)];
     await turn();
@@ -54,7 +54,7 @@ describe('messages', () => {
     expect(opened.map(({ messages }) => messages)).toEqual([IDS, IDS]);
   });
 
-  test('of a megabyte come whole, and the next one too', async () => {
+  test('of a megabyte are read, and so is the next message', async () => {
     const peer = new Http2Peer();
     const texts: string[] = [];
     watch(peer, {}, ({ cancelReason }) => texts.push(cancelReason));
@@ -67,21 +67,25 @@ describe('messages', () => {
   });
 });
 
-describe('data that are no messages', () => {
+describe('invalid data', () => {
   test.for<[string, Buffer, object]>([
+    ['a compressed message', grpcMessage(rangeMessage(), 1), { code: 'Internal', reason: 'MalformedMessage' }],
     [
-      'compressed, which nobody asked for',
-      grpcMessage(rangeMessage(), 1),
+      'a message with an unknown flag',
+      grpcMessage(rangeMessage(), 2),
       { code: 'Internal', reason: 'MalformedMessage' },
     ],
-    ['that begin with another flag', grpcMessage(rangeMessage(), 2), { code: 'Internal', reason: 'MalformedMessage' }],
-    ['that are no protobuf', grpcMessage(Buffer.of(0xff, 0xff)), { code: 'Internal', reason: 'MalformedMessage' }],
     [
-      'of 4 GB',
+      'a message that is not protobuf',
+      grpcMessage(Buffer.of(0xff, 0xff)),
+      { code: 'Internal', reason: 'MalformedMessage' },
+    ],
+    [
+      'a message of 4 GB',
       Buffer.concat([Buffer.of(0), words(2 ** 32 - 1)]),
       { code: 'ResourceExhausted', reason: 'ResponseTooLarge' },
     ],
-  ])('%s end the call', async ([, bytes, error]) => {
+  ])('such as %s fail the call', async ([, bytes, error]) => {
     for (const whole of [true, false]) {
       const peer = new Http2Peer();
       const call = range(peer);
@@ -101,7 +105,7 @@ describe('data that are no messages', () => {
     }
   });
 
-  test.for([1, 4, 5, 6])('of %i bytes when the stream ends are a torn message', async (bytes) => {
+  test.for([1, 4, 5, 6])('fail the call when the stream ends after %i bytes of a message', async (bytes) => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
@@ -109,7 +113,7 @@ describe('data that are no messages', () => {
     expect(await errorOf(call)).toMatchObject({ code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
   });
 
-  test('end a stream after the messages before them', async () => {
+  test('end a stream after the valid messages before them', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -122,8 +126,8 @@ describe('data that are no messages', () => {
   });
 });
 
-describe('a call is answered by one message', () => {
-  test('and none is an error', async () => {
+describe('a unary call', () => {
+  test('fails when the response has no message', async () => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
@@ -131,7 +135,7 @@ describe('a call is answered by one message', () => {
     expect(await errorOf(call)).toMatchObject({ code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
   });
 
-  test.for([true, false])('and a second one is an error (in one frame: %s)', async (together) => {
+  test.for([true, false])('fails when the response has two messages (in one frame: %s)', async (together) => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
@@ -146,7 +150,7 @@ describe('a call is answered by one message', () => {
 describe('maxReceiveBytes', () => {
   const message = encode(methods.watch.watch.response, { watchId: 1n, cancelReason: 'x'.repeat(1_000) });
 
-  test('is the longest message that is taken', async () => {
+  test('allows a message of exactly that length', async () => {
     const peer = new Http2Peer({ maxReceiveBytes: message.length });
     const open = watch(peer);
     await turn();
@@ -154,7 +158,7 @@ describe('maxReceiveBytes', () => {
     expect([open.messages.length, open.end]).toEqual([2, undefined]);
   });
 
-  test('is told to a longer one as soon as its length is known', async () => {
+  test('refuses a longer message as soon as its prefix has arrived', async () => {
     const peer = new Http2Peer({ maxReceiveBytes: message.length - 1 });
     const open = watch(peer);
     await turn();
@@ -168,7 +172,7 @@ describe('maxReceiveBytes', () => {
     expect(peer.connection.request().reset).toBe('CANCEL');
   });
 
-  test('of a stream may be less than that of the transport, and not more', async () => {
+  test('of a stream can lower the limit of the transport, and cannot raise it', async () => {
     const peer = new Http2Peer({ maxReceiveBytes: message.length - 1 });
     const [small, large] = [watch(peer, { maxReceiveBytes: 10 }), watch(peer, { maxReceiveBytes: 10_000 })];
     await turn();
@@ -183,14 +187,14 @@ describe('maxRequestBytes', () => {
   const request = { key: Buffer.from('a') };
   const length = encode(methods.kv.range.request, request).length;
 
-  test('is the longest request that is sent', async () => {
+  test('allows a request of exactly that length', async () => {
     const peer = new Http2Peer({ maxRequestBytes: length });
     void range(peer);
     await turn();
     expect(peer.connection.request().body.length).toBe(5 + length);
   });
 
-  test('refuses a longer one, of which nothing is sent', async () => {
+  test('refuses a longer request, and sends nothing of it', async () => {
     const peer = new Http2Peer({ maxRequestBytes: length - 1 });
     expect(await errorOf(range(peer))).toMatchObject({
       code: 'InvalidArgument',
@@ -206,7 +210,7 @@ describe('maxRequestBytes', () => {
   });
 });
 
-/** The ids of the messages that come of this. */
+/** The watch ids of the messages that a watch receives from these frames. */
 async function watchIds(send: (connection: PeerConnection) => void): Promise<readonly bigint[]> {
   const peer = new Http2Peer();
   const open = watch(peer);

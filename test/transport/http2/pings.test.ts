@@ -12,13 +12,13 @@ import {
 import { FLAG, ping, words } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// RFC 9113, section 6.7: pings of either side, on a clock of the tests' own.
+// PING from the peer and from the client, on a simulated clock: RFC 9113, section 6.7.
 
 const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 3_000;
-/** After so long without a byte a request is followed by a probe. */
+/** The client sends a probe when a request has gone without any byte for this long. */
 const SILENCE_MS = 1_000;
-/** More than what the client grants for an answer that was there and not read yet. */
+/** More than the time that the client adds to read an answer that has already arrived. */
 const GRACE_MS = 1_000;
 const PINGING = { pingIntervalMs: INTERVAL_MS, pingTimeoutMs: TIMEOUT_MS };
 
@@ -26,7 +26,7 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'setTimeout', '
 afterEach(() => void vi.useRealTimers());
 
 describe('a PING of the peer', () => {
-  test.each([1, 8])('is answered with its own octets, in pieces of %i', async (size) => {
+  test.each([1, 8])('is answered with its own octets when it arrives in pieces of %i bytes', async (size) => {
     const peer = new Http2Peer();
     void range(peer);
     await turn();
@@ -42,7 +42,7 @@ describe('a PING of the peer', () => {
     ]);
   });
 
-  test('is answered also where nothing else is under way', async () => {
+  test('is answered when no stream is open', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
     peer.connection.send(ping(words(1, 2)));
@@ -52,7 +52,7 @@ describe('a PING of the peer', () => {
 });
 
 describe('a connection with streams', () => {
-  test('is probed in its interval, each time after the answer to the probe before', async () => {
+  test('is probed one interval after the answer to the previous probe', async () => {
     const { peer, connection } = await busy();
     for (let round = 1; round <= 3; round += 1) {
       await passes(INTERVAL_MS - 1);
@@ -65,7 +65,7 @@ describe('a connection with streams', () => {
     expect(peer.connections.length).toBe(1);
   });
 
-  test('whose probe is not answered is given up, and the outcome of its calls is unknown', async () => {
+  test('is closed when a probe is not answered, and its calls fail with outcome "unknown"', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each, index) => index > 0 && answerAll(each, 9) });
     const call = range(peer);
     await turn();
@@ -79,7 +79,7 @@ describe('a connection with streams', () => {
     expect((await range(peer)).count).toBe(9n);
   });
 
-  test('whose probe is answered in time stays', async () => {
+  test('stays open when the probe is answered in time', async () => {
     const { connection } = await busy();
     await passes(INTERVAL_MS + TIMEOUT_MS - 1);
     answerProbe(connection);
@@ -87,7 +87,7 @@ describe('a connection with streams', () => {
     expect([connection.closed, probes(connection)]).toEqual([false, 1]);
   });
 
-  test('is given up also where other frames come, but not the answer', async () => {
+  test('is closed when other PING frames arrive instead of the answer', async () => {
     const { connection, open } = await busy();
     await passes(INTERVAL_MS);
     connection.send(ping(words(7, 7), FLAG.ACK), ping(words(7, 7)));
@@ -97,14 +97,14 @@ describe('a connection with streams', () => {
 });
 
 describe('a connection without streams', () => {
-  test('is not probed: etcd takes that for abuse', async () => {
+  test('is not probed, because etcd counts that as abuse', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
     await passes(100 * INTERVAL_MS);
     expect([probes(peer.connection), peer.connection.closed]).toEqual([0, false]);
   });
 
-  test('that gets one again is probed an interval later, and not at once', async () => {
+  test('is probed one interval after a stream opens, and not at once', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
     await passes(5 * INTERVAL_MS);
@@ -116,7 +116,7 @@ describe('a connection without streams', () => {
     expect(probes(peer.connection)).toBe(1);
   });
 
-  test('is probed no more often than in its interval, however streams come and go', async () => {
+  test('is probed at most once in each interval while streams open and close', async () => {
     const peer = new Http2Peer(PINGING);
     const times: number[] = [];
     const passesAnswered = async (ms: number): Promise<void> => {
@@ -138,7 +138,7 @@ describe('a connection without streams', () => {
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(INTERVAL_MS);
   });
 
-  test('is given up where the last probe stays without an answer', async () => {
+  test('is closed when the last probe is not answered', async () => {
     const peer = new Http2Peer(PINGING);
     const call = range(peer);
     await turn();
@@ -151,7 +151,7 @@ describe('a connection without streams', () => {
 });
 
 describe('a process', () => {
-  test('is kept by a connection with streams only', async () => {
+  test('is kept alive by a connection as long as it has open streams', async () => {
     const peer = new Http2Peer();
     const call = range(peer);
     expect(peer.connection.held).toBe(true);
@@ -167,7 +167,7 @@ describe('a process', () => {
     expect(peer.connection.held).toBe(false);
   });
 
-  test('is kept by a connection with calls that wait for a free stream', async () => {
+  test('is kept alive by calls that wait for a free stream', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 0 } });
     const stop = new AbortController();
     void range(peer, { signal: stop.signal });
@@ -182,7 +182,7 @@ describe('a process', () => {
     expect(peer.connection.held).toBe(true);
   });
 
-  test('is not kept by a connection whose call was given up before it stood', async () => {
+  test('is not kept alive when the only call is cancelled before the connection opens', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();
     void range(peer, { signal: stop.signal });
@@ -198,7 +198,7 @@ async function busy(): Promise<{ peer: Http2Peer; connection: PeerConnection; op
   return { peer, connection: peer.connection, open };
 }
 
-/** A watch stream whose request has got the headers of its answer: the peer owes nothing. */
+/** A watch whose request was answered with headers, so that the client waits for no byte. */
 async function answeredWatch(peer: Http2Peer): Promise<ReturnType<typeof watch>> {
   const open = watch(peer);
   open.stream.send(CREATE_WATCH);
@@ -212,7 +212,7 @@ async function passes(ms: number): Promise<void> {
   await turn();
 }
 
-/** How often the client has asked. */
+/** The number of PING frames that the client has sent. */
 function probes(connection: PeerConnection): number {
   return connection.sent('PING').filter(({ flags }) => flags === 0).length;
 }
@@ -222,7 +222,7 @@ function answerProbe(connection: PeerConnection): void {
   connection.send(ping(last?.payload ?? new Uint8Array(8), FLAG.ACK));
 }
 
-test('a stream that its owner waits for no more lets the process end, until the owner or a call needs it', async () => {
+test('a stream that its caller does not hold lets the process exit, until the caller holds it or a call starts', async () => {
   const peer = new Http2Peer();
   const { stream } = watch(peer);
   stream.send(CREATE_WATCH);
@@ -243,7 +243,7 @@ test('a stream that its owner waits for no more lets the process end, until the 
   stream.cancel();
   await turn();
   expect(connection.held).toBe(false);
-  // Nothing of the idle stream is left in the count.
+  // The count of idle streams no longer includes the cancelled stream.
   void range(peer);
   await turn();
   expect(connection.held).toBe(true);

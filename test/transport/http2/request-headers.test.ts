@@ -6,12 +6,12 @@ import { answerAll, range, rangeAnswer, watch } from '../../support/http2-calls.
 import { FLAG, SETTING, settings } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// What a request says of itself.
+// The headers of requests, and the peer's settings that concern them.
 
 const TOKEN = 'simple-token-that-is-a-secret.1234';
 
 describe('the headers of a request', () => {
-  test('are those of gRPC, pseudo-headers first', async () => {
+  test('are those of the gRPC protocol, pseudo-headers first', async () => {
     const peer = new Http2Peer();
     void range(peer, { metadata: { token: TOKEN, hasleader: 'true' } });
     await turn();
@@ -28,7 +28,7 @@ describe('the headers of a request', () => {
     ]);
   });
 
-  test('that are the same for every call take an octet each from the second call on', async () => {
+  test('take one octet each from the second call on when they are the same for every call', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
     await range(peer);
@@ -36,7 +36,7 @@ describe('the headers of a request', () => {
     expect(peer.connection.sent('HEADERS', 3)[0]?.payload.length).toBe(7);
   });
 
-  test('mean the same for one method after others were called', async () => {
+  test('keep their meaning for one method after calls of other methods', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     const paths = ['range', 'put', 'txn', 'range', 'compact', 'put', 'range'] as const;
     for (const [index, name] of paths.entries()) {
@@ -47,7 +47,7 @@ describe('the headers of a request', () => {
     }
   });
 
-  test('that hold a secret, or are new for each call, are never indexed on the way (RFC 7541, 7.1.3)', async () => {
+  test('are never indexed when they contain a secret or change with each call (RFC 7541, 7.1.3)', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     for (const id of [1, 3]) {
       await range(peer, { metadata: { token: TOKEN }, deadline: monotonicMs() + 1_000 });
@@ -57,7 +57,7 @@ describe('the headers of a request', () => {
     }
   });
 
-  test('of a token of any length are understood', async () => {
+  test('can contain a token of any length', async () => {
     for (const length of [0, 1, 126, 127, 128, 300, 16_000, 40_000]) {
       const peer = new Http2Peer();
       void range(peer, { metadata: { token: 't'.repeat(length) } });
@@ -66,7 +66,7 @@ describe('the headers of a request', () => {
     }
   });
 
-  test('that one frame does not take go on in CONTINUATION (6.10)', async () => {
+  test('continue in CONTINUATION frames when they exceed one frame (6.10)', async () => {
     const peer = new Http2Peer();
     void range(peer, { metadata: { token: 't'.repeat(40_000) } });
     await turn();
@@ -80,7 +80,7 @@ describe('the headers of a request', () => {
     expect(peer.connection.request().ended).toBe(true);
   });
 
-  test('with what no header may hold are refused, and the secret is not told', async () => {
+  test('are refused without showing the value when it contains invalid characters', async () => {
     const peer = new Http2Peer();
     for (const token of ['a\nb', 'a\rb', 'a\0b', 'ä', '\x7f']) {
       const error = await errorOf(range(peer, { metadata: { token } }));
@@ -95,7 +95,7 @@ describe('the headers of a request', () => {
 });
 
 describe('grpc-timeout', () => {
-  // At most eight digits, rounded up.
+  // The value has at most eight digits and is rounded up.
   test.each([
     [1, '1m'],
     [0.2, '1m'],
@@ -106,7 +106,7 @@ describe('grpc-timeout', () => {
     [99_999_999_000, '99999999S'],
     [99_999_999_001, '1666667M'],
     [5_999_999_940_001, '1666667H'],
-  ])('of %d ms left is %s', async (leftMs, expected) => {
+  ])('for %d remaining ms is %s', async (leftMs, expected) => {
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
     try {
       const peer = new Http2Peer();
@@ -118,7 +118,7 @@ describe('grpc-timeout', () => {
     }
   });
 
-  test('is what is left when the request leaves, not when the call was made', async () => {
+  test('is the time that remains when the request is sent, not when the call was made', async () => {
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
     try {
       const peer = new Http2Peer({ greeting: false });
@@ -133,7 +133,7 @@ describe('grpc-timeout', () => {
     }
   });
 
-  test('is not sent where there is no time limit', async () => {
+  test('is not sent for a call without a deadline', async () => {
     const peer = new Http2Peer();
     void range(peer);
     await turn();
@@ -142,7 +142,7 @@ describe('grpc-timeout', () => {
 });
 
 describe('SETTINGS_HEADER_TABLE_SIZE (RFC 7541, 4.2)', () => {
-  test('of 0 from the beginning leaves nothing indexed that is not in the static table', async () => {
+  test('of 0 in the first SETTINGS prevents any addition to the dynamic table', async () => {
     const peer = new Http2Peer({ greeting: { HEADER_TABLE_SIZE: 0 }, play: (each) => answerAll(each) });
     for (const id of [1, 3]) {
       await range(peer);
@@ -165,10 +165,10 @@ describe('SETTINGS_HEADER_TABLE_SIZE (RFC 7541, 4.2)', () => {
     [65_536, 0, 2 ** 32 - 1],
   ];
 
-  test.for(CHANGES.map((sizes) => ({ sizes })))('that changes to $sizes is kept to', async ({ sizes }) => {
+  test.for(CHANGES.map((sizes) => ({ sizes })))('is obeyed when it changes to $sizes', async ({ sizes }) => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
-    // The peer of these tests notes every size that it is not told of.
+    // The peer of these tests records a violation if the client does not signal the new size.
     for (const size of sizes) peer.connection.send(settings({ HEADER_TABLE_SIZE: size }));
     await range(peer);
     await range(peer);
@@ -182,7 +182,7 @@ describe('SETTINGS_HEADER_TABLE_SIZE (RFC 7541, 4.2)', () => {
     expect(peer.breaches).toEqual([]);
   });
 
-  test('that changes twice within one SETTINGS is told, as the table was emptied in between', async () => {
+  test('is signaled when it changes twice in one SETTINGS frame, because the table was emptied in between', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
     peer.connection.send(
@@ -197,7 +197,7 @@ describe('SETTINGS_HEADER_TABLE_SIZE (RFC 7541, 4.2)', () => {
 });
 
 describe('SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2)', () => {
-  test('refuses a request whose headers are larger, of which nothing is sent', async () => {
+  test('makes a call with larger headers fail with outcome "not-sent"', async () => {
     const peer = new Http2Peer({ greeting: { MAX_HEADER_LIST_SIZE: 1_000 }, play: (each) => answerAll(each) });
     const large = range(peer, { metadata: { token: 't'.repeat(1_000) } });
     expect(await errorOf(large)).toMatchObject({ code: 'ResourceExhausted', reason: 'Other', outcome: 'not-sent' });
@@ -205,7 +205,7 @@ describe('SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2)', () => {
     expect(peer.connection.streamIds).toEqual([1]);
   });
 
-  test('counts name, value and 32 bytes of each field', async () => {
+  test('counts the name, the value and 32 bytes for each field', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer, { metadata: { token: TOKEN } });
     const size = Object.entries(peer.connection.request(1).headers).reduce(
@@ -218,7 +218,7 @@ describe('SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2)', () => {
     expect((await errorOf(range(peer, { metadata: { token: TOKEN } }))).code).toBe('ResourceExhausted');
   });
 
-  test('holds for calls that waited for their turn', async () => {
+  test('applies to calls that waited for a free stream', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const [first, large, last] = [range(peer), range(peer, { metadata: { token: 't'.repeat(1_000) } }), range(peer)];
     await turn();

@@ -16,7 +16,7 @@ import { data, type ErrorName, headers, rstStream } from '../../support/http2-fr
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// RST_STREAM, either way: RFC 9113, section 6.4, and gRPC's mapping of error codes.
+// RST_STREAM from the peer and from the client: RFC 9113, section 6.4, and gRPC's mapping of error codes.
 
 const MEANING: readonly (readonly [ErrorName | number, EtcdErrorDetails['code'], EtcdErrorDetails['reason']])[] = [
   ['NO_ERROR', 'Internal', 'ConnectionLost'],
@@ -36,14 +36,14 @@ const MEANING: readonly (readonly [ErrorName | number, EtcdErrorDetails['code'],
   [0xdead_beef, 'Internal', 'Other'],
 ];
 
-describe('a call that the peer resets', () => {
-  test.for(MEANING)('with %s ends as %s, %s', async ([code, status, reason]) => {
+describe('a call whose stream the peer resets', () => {
+  test.for(MEANING)('with %s fails with code %s, reason %s', async ([code, status, reason]) => {
     const peer = new Http2Peer();
     const call = put(peer);
     await turn();
     peer.connection.send(rstStream(1, code));
     const error = await errorOf(call);
-    // Also REFUSED_STREAM proves nothing: some proxies send it for what they have passed on.
+    // Even REFUSED_STREAM proves nothing, because some proxies send it for requests that they have forwarded.
     expect(error).toMatchObject({ code: status, reason, outcome: 'unknown' });
     expect(error.problem).toContain(typeof code === 'string' ? code : '0xdeadbeef');
     const next = range(peer);
@@ -53,7 +53,7 @@ describe('a call that the peer resets', () => {
     expect([peer.connections.length, peer.connection.sent('RST_STREAM')]).toEqual([1, []]);
   });
 
-  test('after its headers, or its message, is not done', async () => {
+  test('fails when the reset comes after the headers, or after the message', async () => {
     for (const frames of [[answerHeaders(1)], [answerHeaders(1), data(1, rangeMessage())]]) {
       const peer = new Http2Peer();
       const call = range(peer);
@@ -63,7 +63,7 @@ describe('a call that the peer resets', () => {
     }
   });
 
-  test('is a stream that was given its messages before', async () => {
+  test('delivers the messages that arrived before the reset when it is a streaming call', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -79,8 +79,8 @@ describe('a call that the peer resets', () => {
   });
 });
 
-describe('a call that this side ends', () => {
-  test('resets its stream with CANCEL, and what comes for it is passed over', async () => {
+describe('a call that the client cancels', () => {
+  test('resets its stream with CANCEL, and ignores later frames on it', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();
     const call = range(peer, { signal: stop.signal });
@@ -96,7 +96,7 @@ describe('a call that this side ends', () => {
     expect((await next).count).toBe(4n);
   });
 
-  test('still has its header blocks read: the table of fields goes on with them (4.3)', async () => {
+  test('still decodes its header blocks, because they change the dynamic table (4.3)', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();
     const [given, kept] = [range(peer, { signal: stop.signal }), range(peer)];
@@ -112,13 +112,13 @@ describe('a call that this side ends', () => {
       'with indexing',
     );
     peer.connection.send(headers(1, indexed));
-    // The fields of the answer that nobody waits for, by their index.
+    // These indexes refer to the fields of the cancelled call's response.
     peer.connection.send(headers(3, Buffer.of(0x80 | 62, 0x80 | 63)), data(3, rangeMessage(4)));
     peer.connection.send(headers(3, Buffer.of(0x80 | 64), { endStream: true }));
     expect((await kept).count).toBe(4n);
   });
 
-  test('is a watch that is cancelled: once, and without an end', async () => {
+  test('sends one RST_STREAM and reports no end when it is a watch that is cancelled twice', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -134,7 +134,7 @@ describe('a call that this side ends', () => {
     expect(peer.connection.sent('RST_STREAM').length).toBe(1);
   });
 
-  test('within a message gets none of those behind it', async () => {
+  test('receives no further message when the handler cancels it during a message', async () => {
     const peer = new Http2Peer();
     const open = watch(peer, {}, (_, { stream }) => stream.cancel());
     await turn();
@@ -143,7 +143,7 @@ describe('a call that this side ends', () => {
     expect([open.messages, open.end, peer.connection.request().reset]).toEqual([[1n], undefined, 'CANCEL']);
   });
 
-  test('before its connection stands opens no stream', async () => {
+  test('opens no stream when the connection is not open yet', async () => {
     const peer = new Http2Peer({ greeting: false });
     const stop = new AbortController();
     const call = range(peer, { signal: stop.signal });
@@ -157,14 +157,14 @@ describe('a call that this side ends', () => {
     expect(peer.connection.streamIds).toEqual([]);
   });
 
-  test('whose signal was aborted before is not begun', async () => {
+  test('does not connect when its signal has aborted before', async () => {
     const peer = new Http2Peer();
     const call = range(peer, { signal: AbortSignal.abort() });
     expect(await errorOf(call)).toMatchObject({ reason: 'Canceled', outcome: 'not-sent' });
     expect(peer.connections).toEqual([]);
   });
 
-  test('that has ended is not reset', async () => {
+  test('sends no RST_STREAM when it has ended already', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();
     const call = range(peer, { signal: stop.signal });

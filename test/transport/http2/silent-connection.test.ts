@@ -6,7 +6,7 @@ import { ownEtcd } from '../../support/own-etcd.js';
 
 const TIMEOUT_MS = 2_000;
 
-test('a client whose connection to etcd is silently dead recovers by the second call', async () => {
+test('a client recovers with the second call when its connection to etcd is silently dead', async () => {
   const etcd = await ownEtcd();
   let connections = 0;
   const proxy = await faultProxy(etcd.endpoints[0] as string, {

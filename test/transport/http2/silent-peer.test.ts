@@ -19,15 +19,15 @@ import { data, FLAG, ping } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// A peer whose packets are dropped: it takes connections, and from then on nothing arrives from it. Every scripted peer
-// also judges the pings of the client by the rule of etcd.
+// A peer whose packets are dropped: it accepts connections, and then nothing arrives from it. Every scripted peer also
+// checks the pings of the client against etcd's limit.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
 const PINGING = { pingIntervalMs, pingTimeoutMs };
-/** After so long without a byte a request is followed by a probe, and a probe by doubt. */
+/** The client sends a probe after this long without a byte, and suspects the peer after SUSPECT_MS more. */
 const SILENCE_MS = 1_000;
-const DOUBT_MS = 1_000;
-/** More than the client grants for bytes that have arrived and were not read yet. */
+const SUSPECT_MS = 1_000;
+/** More than the time that the client adds to read bytes that have already arrived. */
 const GRACE_MS = 100;
 
 let clock: VirtualClock;
@@ -45,7 +45,7 @@ describe('a client whose only connection is silently dead', () => {
     ['calls of 2 s, one after the other', 2_000, 2_000, 3],
     ['calls of 500 ms, one after the other', 500, 500, 5],
     ['calls of 100 ms, one after the other', 100, 100, 13],
-  ] as const)('connects again: %s', async ([, timeoutMs, everyMs, within]) => {
+  ] as const)('connects again after a few calls: %s', async ([, timeoutMs, everyMs, within]) => {
     const peer = deadThenAlive();
     let calls = 1;
     for (; calls < 30; calls += 1) {
@@ -57,7 +57,7 @@ describe('a client whose only connection is silently dead', () => {
     expect(calls).toBeLessThanOrEqual(within);
   });
 
-  test('fails the calls that are open there when the probe is not answered', async () => {
+  test('fails the open calls when the probe is not answered', async () => {
     const peer = deadThenAlive();
     const call = range(peer);
     await clock.pass(SILENCE_MS + pingTimeoutMs - 1);
@@ -67,15 +67,15 @@ describe('a client whose only connection is silently dead', () => {
     expect(peer.connection.closed).toBe(true);
   });
 
-  test('sends new calls over a new connection before that', async () => {
+  test('sends new calls over a new connection before the probe times out', async () => {
     const peer = deadThenAlive();
     void range(peer);
-    await clock.pass(SILENCE_MS + DOUBT_MS + GRACE_MS);
+    await clock.pass(SILENCE_MS + SUSPECT_MS + GRACE_MS);
     expect((await range(peer)).count).toBe(9n);
     expect(peer.connections.map(({ closed }) => closed)).toEqual([false, false]);
   });
 
-  test('sends calls that wait for a free stream there over a new connection', async () => {
+  test('sends the calls that wait for a free stream over a new connection', async () => {
     const peer = new Http2Peer({
       ...PINGING,
       greeting: { MAX_CONCURRENT_STREAMS: 1 },
@@ -83,11 +83,11 @@ describe('a client whose only connection is silently dead', () => {
     });
     void range(peer);
     const waiting = range(peer);
-    await clock.pass(SILENCE_MS + DOUBT_MS + GRACE_MS);
+    await clock.pass(SILENCE_MS + SUSPECT_MS + GRACE_MS);
     expect((await waiting).count).toBe(9n);
   });
 
-  test('notices by the message of a stream, too', async () => {
+  test('closes the connection when a message of a stream is not answered', async () => {
     const { peer, open, connection } = await answeredWatch();
     await clock.pass(500);
     open.stream.send(CREATE_WATCH);
@@ -96,7 +96,7 @@ describe('a client whose only connection is silently dead', () => {
     expect(peer.connections.length).toBe(1);
   });
 
-  test('notices when the peer’s last bytes came after the request', async () => {
+  test('fails the open calls when the peer’s last bytes came after the request', async () => {
     const { peer, connection } = await answeredWatch();
     const call = range(peer);
     await clock.pass(10);
@@ -105,7 +105,7 @@ describe('a client whose only connection is silently dead', () => {
     expect(await errorOf(call)).toMatchObject({ reason: 'ConnectionLost', outcome: 'unknown' });
   });
 
-  test('notices by its interval when watch events still arrive, but no answer to the probe', async () => {
+  test('closes the connection when watch events still arrive, but no answer to the probe', async () => {
     const { peer, connection } = await answeredWatch();
     const call = range(peer);
     call.catch(() => {});
@@ -118,7 +118,7 @@ describe('a client whose only connection is silently dead', () => {
 });
 
 describe('a client with several endpoints', () => {
-  test('sends new calls elsewhere while one peer is silent, and goes on there', async () => {
+  test('sends new calls to another endpoint while one peer is silent', async () => {
     const [silent, healthy] = [
       new Http2Peer(PINGING),
       new Http2Peer({ ...PINGING, play: (each) => answerAll(each, 9) }),
@@ -126,15 +126,15 @@ describe('a client with several endpoints', () => {
     const channel = over(silent, healthy);
     const first = get(channel);
     first.catch(() => {});
-    await clock.pass(SILENCE_MS + DOUBT_MS + GRACE_MS);
+    await clock.pass(SILENCE_MS + SUSPECT_MS + GRACE_MS);
     expect((await get(channel)).count).toBe(9n);
     expect(silent.connections.length).toBe(1);
     await clock.pass(pingTimeoutMs);
-    // The first one is a read: it is repeated where it may be answered.
+    // The channel repeats the first call at another endpoint, because it is a read.
     expect((await first).count).toBe(9n);
   });
 
-  test('sends new calls elsewhere when the silent peer also takes no new connection', async () => {
+  test('sends new calls to another endpoint when the silent peer accepts no connection either', async () => {
     const [silent, healthy] = [
       new Http2Peer({ ...PINGING, greeting: false, connectTimeoutMs: 3_000 }),
       new Http2Peer({ ...PINGING, play: (each) => answerAll(each, 9) }),
@@ -151,8 +151,8 @@ describe('a client with several endpoints', () => {
   });
 });
 
-describe('a peer that answers late', () => {
-  test('keeps its connection when it answers the probe, however long the call takes', async () => {
+describe('a peer that answers calls late', () => {
+  test('keeps its connection for any time when it answers the probes', async () => {
     const { peer, connection } = alive();
     const call = range(peer);
     await clock.pass(120_000);
@@ -161,7 +161,7 @@ describe('a peer that answers late', () => {
     expect((await call).count).toBe(5n);
   });
 
-  test('gets one probe for a call that waits on purpose, and then those of the interval', async () => {
+  test('gets one early probe for a long call, and then one probe in each interval', async () => {
     const { peer, connection } = alive();
     void range(peer);
     await clock.pass(SILENCE_MS + 1);
@@ -170,14 +170,14 @@ describe('a peer that answers late', () => {
     expect(probes(connection())).toBeLessThanOrEqual(11);
   });
 
-  test('gets no probe sooner than in the interval for a watch that is silent', async () => {
+  test('gets one probe in each interval for a silent watch', async () => {
     const { connection } = await answeredWatch();
     connection.onPing = (payload) => connection.send(ping(payload, FLAG.ACK));
     await clock.pass(10 * pingIntervalMs);
     expect(probes(connection)).toBeLessThanOrEqual(10);
   });
 
-  test('is left for new calls at most once in an interval when calls time out there again and again', async () => {
+  test('loses new calls at most once in each interval when every call times out', async () => {
     const { peer } = alive();
     for (let calls = 0; calls < 100; calls += 1) {
       const call = range(peer, { timeoutMs: 1_500, deadline: clock.now + 1_500 });
@@ -185,11 +185,11 @@ describe('a peer that answers late', () => {
       expect(await errorOf(call)).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
     }
     expect(peer.breaches).toEqual([]);
-    // Only where etcd allows no further probe, the silence alone counts.
+    // The silence alone counts only when etcd's limit does not allow a probe.
     expect(peer.connections.length).toBeLessThanOrEqual(1 + (100 * 1_500) / pingIntervalMs);
   });
 
-  test('is not pinged too often, however calls start, are answered and time out', async () => {
+  test('is never pinged more often than etcd allows while calls succeed and time out', async () => {
     const { peer } = alive();
     const lengths = [90, 700, 1_400, 20, 2_300, 5_100, 400];
     for (let calls = 0; calls < 300; calls += 1) {
@@ -205,19 +205,19 @@ describe('a peer that answers late', () => {
     expect(peer.breaches).toEqual([]);
   });
 
-  test('keeps its connection when the event loop of the client is blocked while the answers wait to be read', async () => {
+  test('keeps its connection when its answers arrive while the client’s event loop is blocked', async () => {
     for (const blockedMs of [2_000, 4_000, 60_000]) {
       const { peer, connection } = alive();
       const call = range(peer, { timeoutMs: 100_000, deadline: clock.now + 100_000 });
       await clock.pass(SILENCE_MS - 1);
       const hold = connection();
-      // From here on the socket has bytes that nobody reads.
+      // From now on, the bytes of the peer stay unread in the socket.
       const unread: Buffer[] = [];
       hold.onPing = (payload) => void unread.push(ping(payload, FLAG.ACK));
       await clock.pass(2);
       expect(unread.length).toBe(1);
       clock.block(blockedMs);
-      // All timers that are due run first, and then the socket is read.
+      // The event loop runs all timers that are due before it reads the socket.
       await clock.pass(0);
       hold.send(...unread, rangeAnswer(1, 5));
       await clock.pass(GRACE_MS);
@@ -226,7 +226,7 @@ describe('a peer that answers late', () => {
     }
   });
 
-  test('keeps its connection while a long answer arrives ahead of the answer to the probe', async () => {
+  test('keeps its connection while a long response arrives before the answer to the probe', async () => {
     const { peer, connection } = alive();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -246,7 +246,7 @@ describe('a peer that answers late', () => {
     expect([connection().closed, peer.connections.length]).toEqual([false, 1]);
   });
 
-  test('takes no new calls once it was doubted, but finishes those it has', async () => {
+  test('gets no new calls on a suspect connection, which finishes its open calls', async () => {
     const { peer, connection } = alive();
     const call = range(peer);
     await turn();
@@ -255,7 +255,7 @@ describe('a peer that answers late', () => {
     first.onPing = (payload) => {
       late = ping(payload, FLAG.ACK);
     };
-    await clock.pass(SILENCE_MS + DOUBT_MS + GRACE_MS);
+    await clock.pass(SILENCE_MS + SUSPECT_MS + GRACE_MS);
     first.send(late as Buffer);
     first.onPing = (payload) => first.send(ping(payload, FLAG.ACK));
     void range(peer);
@@ -269,7 +269,7 @@ describe('a peer that answers late', () => {
     expect(first.closed).toBe(true);
   });
 
-  test('loses the connection it was doubted on once the probe is answered and no call is left', async () => {
+  test('loses a suspect connection without calls when the probe is answered', async () => {
     const { peer, connection } = alive();
     const call = range(peer, { timeoutMs: 500, deadline: clock.now + 500 });
     await turn();
@@ -278,7 +278,7 @@ describe('a peer that answers late', () => {
     first.onPing = (payload) => {
       late = ping(payload, FLAG.ACK);
     };
-    await clock.pass(500 + DOUBT_MS + GRACE_MS);
+    await clock.pass(500 + SUSPECT_MS + GRACE_MS);
     expect([(await errorOf(call)).reason, first.closed, first.held]).toEqual(['DeadlineExceeded', false, false]);
     first.send(late as Buffer);
     await turn();
@@ -303,12 +303,12 @@ test('a call that times out on a new connection sends no second probe at once', 
   expect(probes(connection())).toBeLessThanOrEqual(2);
 });
 
-/** Its first connection is dead once it stands; later ones answer. */
+/** A peer whose first connection is dead as soon as it is open. Its later connections answer. */
 function deadThenAlive(): Http2Peer {
   return new Http2Peer({ ...PINGING, play: (each, index) => index > 0 && answerAll(each, 9) });
 }
 
-/** Answers no call, and every probe at once. */
+/** A peer that answers no call, and every probe at once. */
 function alive(): { peer: Http2Peer; connection: () => PeerConnection } {
   const peer = new Http2Peer({
     ...PINGING,
@@ -319,7 +319,7 @@ function alive(): { peer: Http2Peer; connection: () => PeerConnection } {
   return { peer, connection: () => peer.connection };
 }
 
-/** A watch whose request has got its answer: the peer owes nothing. */
+/** A watch whose request was answered, so that the client waits for no byte. */
 async function answeredWatch(): Promise<{ peer: Http2Peer; connection: PeerConnection; open: OpenWatch }> {
   const peer = new Http2Peer(PINGING);
   const open = watch(peer);
@@ -351,7 +351,7 @@ async function answered(call: Promise<unknown>): Promise<boolean> {
   return Promise.race([ended, turn().then(() => false)]);
 }
 
-/** How often the client has asked. */
+/** The number of PING frames that the client has sent. */
 function probes(connection: PeerConnection): number {
   return connection.sent('PING').filter(({ flags }) => flags === 0).length;
 }

@@ -15,13 +15,13 @@ import { data } from '../../support/http2-frames.js';
 import type { Field } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// How the headers and trailers of an answer say how the call ended.
+// The status of a call, as the headers and trailers of the response give it.
 // https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
 const TYPE: Field = ['content-type', 'application/grpc'];
 
 describe('grpc-status', () => {
-  test.for([...STATUS_CODES.entries()].slice(1))('%i in trailers is %s', async ([number, code]) => {
+  test.for([...STATUS_CODES.entries()].slice(1))('%i in trailers fails the call with %s', async ([number, code]) => {
     expect(await errorAfter(trailing(['grpc-status', `${number}`], ['grpc-message', 'no luck']))).toMatchObject({
       code,
       outcome: 'unknown',
@@ -30,20 +30,20 @@ describe('grpc-status', () => {
   });
 
   test.for([...STATUS_CODES.entries()].slice(1))(
-    '%i in headers that are all of the answer is %s',
+    '%i in headers that end the stream fails the call with %s',
     async ([number, code]) => {
       expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', `${number}`])])).toMatchObject({ code });
     },
   );
 
   test.for(['17', '99', '4294967296', '-1', '1.5', '', 'ok', '0x0', ' 0', '00000000000'])(
-    '%j, which is none, is Unknown',
+    '%j, which is invalid, fails the call with Unknown',
     async (status) => {
       expect((await errorAfter(trailing(['grpc-status', status]))).code).toBe('Unknown');
     },
   );
 
-  test('that is missing in trailers is Unknown', async () => {
+  test('that is missing in trailers fails the call with Unknown', async () => {
     expect(await errorAfter(trailing(['x', 'y']))).toMatchObject({
       code: 'Unknown',
       reason: 'Other',
@@ -52,17 +52,17 @@ describe('grpc-status', () => {
     });
   });
 
-  test('that is missing in headers that are all of the answer is Unknown', async () => {
+  test('that is missing in headers that end the stream fails the call with Unknown', async () => {
     expect((await errorAfter([last(...ANSWER_FIELDS)])).code).toBe('Unknown');
   });
 
-  test('that never comes, because DATA ends the stream, is an error', async () => {
+  test('that is missing because DATA ends the stream fails the call', async () => {
     const error = await errorAfter([answerHeaders(1), data(1, rangeMessage(), { endStream: true })]);
     expect(error).toMatchObject({ code: 'Internal', outcome: 'unknown' });
     expect(error.problem).toContain('without trailers');
   });
 
-  test('of OK in headers that are all of the answer to a stream is its end', async () => {
+  test('OK in headers that end the stream ends a streaming call without an error', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -71,18 +71,18 @@ describe('grpc-status', () => {
     expect(open.end).toEqual({ error: undefined });
   });
 
-  test('of OK in headers that are all of the answer to a call is an answer without its message', async () => {
+  test('OK in headers that end the stream fails a unary call, because its message is missing', async () => {
     expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', '0'])])).toMatchObject({
       code: 'Internal',
       reason: 'MalformedMessage',
     });
   });
 
-  test('counts for more than the message before it', async () => {
+  test('fails the call even if a message came before', async () => {
     expect((await errorAfter(trailing(['grpc-status', '13']))).code).toBe('Internal');
   });
 
-  test('with words of etcd’s is etcd’s reason, and proof that nothing was done', async () => {
+  test('with a message of etcd fails the call with etcd’s reason and outcome "rejected"', async () => {
     const words: Field = ['grpc-message', 'etcdserver: requested lease not found'];
     expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', '5'], words)])).toMatchObject({
       code: 'NotFound',
@@ -91,7 +91,7 @@ describe('grpc-status', () => {
     });
   });
 
-  test('of Unavailable says nothing of what was done', async () => {
+  test('Unavailable fails the call with outcome "unknown"', async () => {
     expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', '14'])])).toMatchObject({
       code: 'Unavailable',
       reason: 'ConnectionLost',
@@ -116,11 +116,11 @@ describe('grpc-message', () => {
     ['%FF%41', '\ufffdA'],
     ['%E2%82', '\ufffd'],
     ['%00', '\0'],
-  ] as const)('%j is read as %j', async ([encoded, text]) => {
+  ] as const)('%j decodes to %j', async ([encoded, text]) => {
     expect((await errorAfter(trailing(['grpc-status', '10'], ['grpc-message', encoded]))).problem).toBe(text);
   });
 
-  test('of 8 KB is read whole', async () => {
+  test('of 8 KB is not truncated', async () => {
     const text = 'very '.repeat(1_600).trimEnd();
     expect((await errorAfter(trailing(['grpc-status', '10'], ['grpc-message', text]))).problem).toBe(text);
   });
@@ -142,14 +142,14 @@ describe('an HTTP status', () => {
     ),
   ] as const;
 
-  test.for(CASES)('%i, and nothing else, is %s', async ([status, code]) => {
+  test.for(CASES)('%i without other fields fails the call with %s', async ([status, code]) => {
     const error = await errorAfter([last([':status', `${status}`])]);
     expect(error).toMatchObject({ code, outcome: 'unknown' });
     expect(error.problem).toContain(`HTTP status ${status}`);
     expect(error.reason).toBe(code === 'Unavailable' ? 'ConnectionLost' : 'Other');
   });
 
-  test.for(CASES)('%i with a page of HTML is %s, and the page is not waited for', async ([status, code]) => {
+  test.for(CASES)('%i with an HTML page fails the call with %s before the page arrives', async ([status, code]) => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
@@ -167,12 +167,12 @@ describe('an HTTP status', () => {
     expect(peer.connection.closed).toBe(false);
   });
 
-  test('counts for less than grpc-status beside it', async () => {
+  test('has no effect when grpc-status is present', async () => {
     const fields: readonly Field[] = [[':status', '503'], TYPE, ['grpc-status', '7'], ['grpc-message', 'no']];
     expect(await errorAfter([last(...fields)])).toMatchObject({ code: 'PermissionDenied', problem: 'no' });
   });
 
-  test('of an interim answer is no end, however many come (8.1)', async () => {
+  test('of any number of interim responses does not end the call (8.1)', async () => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
@@ -184,7 +184,7 @@ describe('an HTTP status', () => {
 
 describe('content-type', () => {
   test.for(['application/grpc', 'application/grpc+proto', 'application/grpc;charset=utf-8'])(
-    '%s is that of gRPC',
+    '%s is accepted',
     async (type) => {
       const peer = new Http2Peer();
       const call = range(peer);
@@ -201,7 +201,7 @@ describe('content-type', () => {
   );
 
   test.for(['text/html', 'application/json', 'application/grpc-web', 'application/grpcx', 'x application/grpc', ''])(
-    '%j is none of gRPC: whoever answers is no etcd',
+    '%j fails the call, because the server is not etcd',
     async (type) => {
       const error = await errorAfter([
         answerHeaders(1, [
@@ -214,12 +214,12 @@ describe('content-type', () => {
     },
   );
 
-  test('that is missing is none of gRPC', async () => {
+  test('fails the call when it is missing', async () => {
     expect((await errorAfter([answerHeaders(1, [[':status', '200']])])).problem).toContain('content-type');
   });
 });
 
-/** A whole answer with these trailers. */
+/** A whole response with these trailers. */
 function trailing(...fields: readonly Field[]): Buffer[] {
   return [answerHeaders(1), data(1, rangeMessage()), last(...fields)];
 }

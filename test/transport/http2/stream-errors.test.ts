@@ -16,7 +16,7 @@ import { data, type ErrorName, frame, windowUpdate } from '../../support/http2-f
 import type { Field } from '../../support/http2-hpack.js';
 import { ENDPOINT, Http2Peer, turn } from '../../support/http2-peer.js';
 
-// RFC 9113, sections 5.4.2 and 8.1.1: what ends one stream, and leaves the connection to the others.
+// Violations that end one stream, and not the connection: RFC 9113, sections 5.4.2 and 8.1.1.
 
 const STATUS: Field = [':status', '200'];
 const TYPE: Field = ['content-type', 'application/grpc'];
@@ -25,12 +25,12 @@ type Case = readonly [what: string, code: ErrorName, ...frames: readonly Buffer[
 
 const FRAMES: readonly Case[] = [
   ['WINDOW_UPDATE by 0 (6.9)', 'PROTOCOL_ERROR', windowUpdate(1, 0)],
-  ['a window beyond 2^31 - 1 (6.9.1)', 'FLOW_CONTROL_ERROR', windowUpdate(1, 2 ** 31 - 1)],
+  ['a WINDOW_UPDATE beyond 2^31 - 1 (6.9.1)', 'FLOW_CONTROL_ERROR', windowUpdate(1, 2 ** 31 - 1)],
   ['PRIORITY of 4 bytes (6.3)', 'FRAME_SIZE_ERROR', frame('PRIORITY', 0, 1, new Uint8Array(4))],
   ['DATA before HEADERS (8.1)', 'PROTOCOL_ERROR', data(1, rangeMessage())],
-  ['DATA after an interim answer (8.1)', 'PROTOCOL_ERROR', head([':status', '100']), data(1, rangeMessage())],
+  ['DATA after an interim response (8.1)', 'PROTOCOL_ERROR', head([':status', '100']), data(1, rangeMessage())],
   ['trailers that do not end the stream (8.1)', 'PROTOCOL_ERROR', answerHeaders(1), head(...TRAILER_FIELDS)],
-  ['an interim answer that ends the stream (8.1)', 'PROTOCOL_ERROR', last([':status', '103'])],
+  ['an interim response that ends the stream (8.1)', 'PROTOCOL_ERROR', last([':status', '103'])],
 ];
 
 const FIELDS: readonly Case[] = [
@@ -38,7 +38,7 @@ const FIELDS: readonly Case[] = [
   ['without any field', 'PROTOCOL_ERROR', head()],
   ['that end the stream without :status', 'PROTOCOL_ERROR', last(['grpc-status', '0'])],
   ['with two :status (8.3)', 'PROTOCOL_ERROR', head(STATUS, STATUS)],
-  ['with :status behind another field (8.3)', 'PROTOCOL_ERROR', head(TYPE, STATUS)],
+  ['with :status after another field (8.3)', 'PROTOCOL_ERROR', head(TYPE, STATUS)],
   ['with a pseudo-header of requests (8.3)', 'PROTOCOL_ERROR', head(STATUS, [':path', '/'])],
   ['with an unknown pseudo-header (8.3)', 'PROTOCOL_ERROR', head(STATUS, [':new', '1'])],
   ...['', '20', '2000', '2x0', '-20', ' 200'].map(
@@ -66,7 +66,7 @@ const FIELDS: readonly Case[] = [
     ],
   ),
   ...['connection', 'proxy-connection', 'keep-alive', 'transfer-encoding', 'upgrade'].map(
-    (name): Case => [`with the field ${name}, of HTTP/1.1 (8.2.2)`, 'PROTOCOL_ERROR', head(STATUS, TYPE, [name, 'x'])],
+    (name): Case => [`with the HTTP/1.1 field ${name} (8.2.2)`, 'PROTOCOL_ERROR', head(STATUS, TYPE, [name, 'x'])],
   ),
 ];
 
@@ -88,14 +88,14 @@ const TRAILERS: readonly Case[] = (
 
 const LENGTHS: readonly Case[] = [
   [
-    'less than the data (8.1.1)',
+    'shorter than the data (8.1.1)',
     'PROTOCOL_ERROR',
     head(STATUS, TYPE, ['content-length', '3']),
     data(1, rangeMessage()),
     trailers(1),
   ],
   [
-    'more than the data (8.1.1)',
+    'longer than the data (8.1.1)',
     'PROTOCOL_ERROR',
     head(STATUS, TYPE, ['content-length', '99']),
     data(1, rangeMessage()),
@@ -104,18 +104,18 @@ const LENGTHS: readonly Case[] = [
 ];
 
 describe.for([
-  ['a peer that sends', FRAMES],
-  ['headers of an answer', FIELDS],
-  ['trailers', TRAILERS],
-  ['content-length of', LENGTHS],
+  ['the client resets the stream on', FRAMES],
+  ['the client resets the stream on headers', FIELDS],
+  ['the client resets the stream on trailers', TRAILERS],
+  ['the client resets the stream on a content-length', LENGTHS],
 ] as const)('%s', ([, cases]) => {
-  test.for(cases)('%s: %s on the stream', async ([, code, ...frames]) => {
+  test.for(cases)('%s, with %s', async ([, code, ...frames]) => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
     const { connection } = peer;
     connection.send(...frames);
-    // What is on its way meanwhile changes nothing.
+    // Frames that the peer sent before it received the RST_STREAM change nothing.
     connection.send(data(1, rangeMessage()), trailers(1));
     expect(await errorOf(call)).toMatchObject({
       reason: 'ProtocolError',
@@ -130,7 +130,7 @@ describe.for([
   });
 });
 
-test('a stream that breaks a rule hears of it once, and no other stream does', async () => {
+test('a violation on one stream ends that stream once, and no other stream', async () => {
   const peer = new Http2Peer();
   const [broken, whole] = [watch(peer), watch(peer)];
   for (const { stream } of [broken, whole]) stream.send(CREATE_WATCH);
@@ -144,7 +144,7 @@ test('a stream that breaks a rule hears of it once, and no other stream does', a
   expect(connection.sent('RST_STREAM').map(({ streamId }) => streamId)).toEqual([1]);
 });
 
-/** The connection carries another call. */
+/** Expects that the connection carries another call. */
 async function expectToGoOn(peer: Http2Peer): Promise<void> {
   const next = range(peer);
   await turn();

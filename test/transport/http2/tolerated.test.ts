@@ -24,18 +24,18 @@ import {
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// RFC 9113: what a client has to put up with. Every case is an answer to a get whose count is 4.
+// Unusual responses that a client must accept by RFC 9113. Every case is a response to a get with the count 4.
 
 const MESSAGE = rangeMessage(4);
 
-describe('an answer is understood', () => {
+describe('the client reads a response', () => {
   test.for<[string, ...Buffer[]]>([
-    ['as most servers send it', rangeAnswer(1, 4)],
+    ['in its usual form', rangeAnswer(1, 4)],
     ['with frames of unknown types anywhere (5.5)', ...mixedWith(frame(0x42, 0xff, 0, Buffer.from('?')))],
     ['with frames of unknown types on the stream', ...mixedWith(frame(0xff, 0xff, 1))],
-    ['with frames of unknown types on streams that nobody opened', ...mixedWith(frame(0x0a, 0, 77))],
+    ['with frames of unknown types on idle streams', ...mixedWith(frame(0x0a, 0, 77))],
     [
-      'with settings that nobody knows (6.5.2)',
+      'with unknown settings (6.5.2)',
       ...mixedWith(
         settings([
           [0x10, 1],
@@ -44,18 +44,18 @@ describe('an answer is understood', () => {
       ),
     ],
     ['with PRIORITY on the stream (6.3)', ...mixedWith(frame('PRIORITY', 0, 1, Buffer.of(0, 0, 0, 0, 9)))],
-    ['with PRIORITY on a stream that nobody opened', ...mixedWith(frame('PRIORITY', 0, 7, new Uint8Array(5)))],
-    ['with ACK of a PING that nobody sent (6.7)', ...mixedWith(ping(words(7, 7), FLAG.ACK))],
-    ['with one ACK of SETTINGS too many', ...mixedWith(settingsAck)],
+    ['with PRIORITY on an idle stream', ...mixedWith(frame('PRIORITY', 0, 7, new Uint8Array(5)))],
+    ['with an unsolicited PING with ACK (6.7)', ...mixedWith(ping(words(7, 7), FLAG.ACK))],
+    ['with an unsolicited SETTINGS with ACK', ...mixedWith(settingsAck)],
     [
-      'with flags that mean nothing',
+      'with undefined flags',
       frame('HEADERS', 0xd2 | FLAG.END_HEADERS, 1, block(ANSWER_FIELDS)),
       data(1, MESSAGE),
       frame('HEADERS', 0xd2 | FLAG.END_HEADERS | FLAG.END_STREAM, 1, block(TRAILER_FIELDS)),
     ],
     ['with reserved bits set (4.1, 6.9)', ...mixedWith(windowUpdate(0x8000_0001, 0x8000_0001))],
     [
-      'with priority before its fields (6.2)',
+      'with a priority in HEADERS (6.2)',
       headers(1, block(ANSWER_FIELDS), { priority: true }),
       data(1, MESSAGE),
       headers(1, block(TRAILER_FIELDS), { priority: true, padding: 3, endStream: true }),
@@ -67,7 +67,7 @@ describe('an answer is understood', () => {
       headers(1, block(TRAILER_FIELDS), { padding: 0, endStream: true }),
     ],
     [
-      'with frames of nothing but padding',
+      'with frames that contain only padding',
       answerHeaders(1),
       data(1, new Uint8Array(), { padding: 9 }),
       data(1, MESSAGE, { padding: 0 }),
@@ -75,7 +75,7 @@ describe('an answer is understood', () => {
       trailers(1),
     ],
     [
-      'with empty DATA in between',
+      'with empty DATA frames in between',
       answerHeaders(1),
       data(1, MESSAGE.subarray(0, 3)),
       data(1, new Uint8Array()),
@@ -83,13 +83,13 @@ describe('an answer is understood', () => {
       trailers(1),
     ],
     [
-      'with its message in a frame for each byte',
+      'with a DATA frame for each byte',
       answerHeaders(1),
       ...bytesOf(MESSAGE).map((byte) => data(1, byte)),
       trailers(1),
     ],
     [
-      'with its fields in CONTINUATION (6.10)',
+      'with fields in CONTINUATION frames (6.10)',
       ...inPieces(block(ANSWER_FIELDS), 3),
       data(1, MESSAGE),
       ...inPieces(block(TRAILER_FIELDS), 4, true),
@@ -110,7 +110,7 @@ describe('an answer is understood', () => {
       trailers(1),
     ],
     [
-      'after interim answers (8.1)',
+      'after interim responses (8.1)',
       ...['100', '102', '103'].map((status) =>
         headers(
           1,
@@ -123,20 +123,20 @@ describe('an answer is understood', () => {
       rangeAnswer(1, 4),
     ],
     [
-      'with fields that mean nothing to gRPC',
+      'with fields that gRPC does not define',
       headers(1, block([...ANSWER_FIELDS, ['server', 'x'], ['set-cookie', 'a'], ['set-cookie', 'b']])),
       data(1, MESSAGE),
       headers(1, block([['x-trace-bin', 'AAE='], ...TRAILER_FIELDS]), { endStream: true }),
     ],
     [
-      'with the largest windows and frames allowed',
+      'with the largest allowed windows and frames',
       settings({ INITIAL_WINDOW_SIZE: 2 ** 31 - 1, MAX_FRAME_SIZE: 2 ** 24 - 1, ENABLE_PUSH: 0 }),
       windowUpdate(0, 2 ** 31 - 1 - 65_535),
       rangeAnswer(1, 4),
     ],
-    ['with RST_STREAM(NO_ERROR) behind it (8.1)', rangeAnswer(1, 4), rstStream(1, 'NO_ERROR')],
+    ['followed by RST_STREAM(NO_ERROR) (8.1)', rangeAnswer(1, 4), rstStream(1, 'NO_ERROR')],
     [
-      'with its content-length',
+      'with a content-length',
       headers(1, block([...ANSWER_FIELDS, ['content-length', `${MESSAGE.length}`]])),
       data(1, MESSAGE),
       trailers(1),
@@ -150,7 +150,7 @@ describe('an answer is understood', () => {
   });
 });
 
-describe('an answer that is cut in two', () => {
+describe('a response', () => {
   const bytes = Buffer.concat([
     headers(1, block(ANSWER_FIELDS).subarray(0, 9), { open: true, padding: 2 }),
     continuation(1, block(ANSWER_FIELDS).subarray(9)),
@@ -160,11 +160,11 @@ describe('an answer that is cut in two', () => {
     trailers(1),
   ]);
 
-  test.for([...bytes.keys()])('after %i bytes is understood', async (end) => {
+  test.for([...bytes.keys()])('is read when it arrives in two chunks, the first of %i bytes', async (end) => {
     await expectAnswer((connection) => connection.sendSplit(bytes, [end]));
   });
 
-  test('after each of its frames, and read a turn later, is understood', async () => {
+  test('is read when it arrives in six chunks, each in a turn of its own', async () => {
     const ends = [1, 2, 3, 4, 5].map((part) => Math.floor((bytes.length * part) / 6));
     const peer = new Http2Peer();
     const call = range(peer);
@@ -179,7 +179,7 @@ describe('an answer that is cut in two', () => {
   });
 });
 
-test('a host may read into a Buffer, and write over it', async () => {
+test('responses are read correctly when the host reads into one Buffer and overwrites it', async () => {
   const peer = new Http2Peer({ play: (connection) => Object.assign(connection, { givesBuffers: true }) });
   for (const streamId of [1, 3, 5]) {
     const call = range(peer);
@@ -194,7 +194,7 @@ test('a host may read into a Buffer, and write over it', async () => {
   }
 });
 
-test('the greeting may come in single bytes, together with the answer', async () => {
+test('a connection opens when the first SETTINGS arrives byte by byte', async () => {
   const peer = new Http2Peer({ greeting: false });
   const call = range(peer);
   await turn();
@@ -205,7 +205,7 @@ test('the greeting may come in single bytes, together with the answer', async ()
   expect((await call).count).toBe(4n);
 });
 
-describe('on a stream that is closed (5.1)', () => {
+describe('on a closed stream (5.1)', () => {
   test.for<[string, Buffer]>([
     ['DATA', data(1, MESSAGE)],
     ['HEADERS', answerHeaders(1)],
@@ -214,7 +214,7 @@ describe('on a stream that is closed (5.1)', () => {
     ['WINDOW_UPDATE', windowUpdate(1, 5)],
     ['WINDOW_UPDATE by 0', windowUpdate(1, 0)],
     ['PRIORITY', frame('PRIORITY', 0, 1, new Uint8Array(5))],
-  ])('%s is passed over', async ([, bytes]) => {
+  ])('%s is ignored', async ([, bytes]) => {
     const peer = new Http2Peer();
     const first = range(peer);
     await turn();
@@ -228,7 +228,7 @@ describe('on a stream that is closed (5.1)', () => {
   });
 });
 
-/** The answer, with the frame before and behind each of its own. */
+/** The response, with the given frame before and after each of its frames. */
 function mixedWith(bytes: Buffer): Buffer[] {
   return [
     bytes,
@@ -255,7 +255,7 @@ function bytesOf(bytes: Buffer): Buffer[] {
   return [...bytes.keys()].map((index) => bytes.subarray(index, index + 1));
 }
 
-/** Answers a get; it must come out with its count, and the connection go on. */
+/** Answers a get, and expects its count, and that the connection stays open. */
 async function expectAnswer(answer: (connection: PeerConnection) => void): Promise<void> {
   const peer = new Http2Peer();
   const call = range(peer);
