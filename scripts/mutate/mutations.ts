@@ -167,7 +167,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     mistake: 'the client accepts any number of tiny WINDOW_UPDATE frames',
     file: 'src/transport/http2/peer-frames.ts',
-    find: "    this.#targets.limits.useless('WINDOW_UPDATE');\n",
+    find: "    this.#target.limits.useless('WINDOW_UPDATE');\n",
     replace: '',
     tests: ['test/fuzz/http2-peer'],
   },

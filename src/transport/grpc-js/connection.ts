@@ -60,17 +60,13 @@ export class GrpcJsConnection {
     const { connectTimeoutMs, tls } = this.#options;
     return new Promise((resolve, reject) => {
       let settled = false;
-      const settle = (finish: () => void): void => {
+      const fail = (problem: string, cause?: unknown): void => {
         if (settled) return;
         settled = true;
         stopTimer();
-        finish();
+        this.#drop();
+        reject(connectFailed(this.#endpoint, problem, cause));
       };
-      const fail = (problem: string, cause?: unknown): void =>
-        settle(() => {
-          this.#drop();
-          reject(connectFailed(this.#endpoint, problem, cause));
-        });
       // grpc-js itself waits forever for a peer that accepts the connection and never sends SETTINGS (its issue 2785).
       this.#abandonDial = () => fail('closed while connecting');
       const stopTimer = after(connectTimeoutMs, () => fail(`no answer within connectTimeoutMs = ${connectTimeoutMs}`));
@@ -78,8 +74,11 @@ export class GrpcJsConnection {
         if (settled) return;
         const channel = client.getChannel();
         const state = channel.getConnectivityState(true);
-        if (state === READY) settle(() => resolve(client));
-        else if (state === TRANSIENT_FAILURE) lastError(client, fail);
+        if (state === READY) {
+          settled = true;
+          stopTimer();
+          resolve(client);
+        } else if (state === TRANSIENT_FAILURE) lastError(client, fail);
         else channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, () => look(client));
       };
       const dial = (known?: TlsOptions): void => {

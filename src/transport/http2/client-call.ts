@@ -13,8 +13,8 @@ import { badResponse } from './response.js';
 import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 
 /**
- * The number of streams that a call may use, one after the other, because a connection ended without processing the one
- * before. After that the call fails: an endpoint whose connections end again and again is a problem for the channel.
+ * The most attempts of a call on one endpoint. A call makes another attempt only if the connection ended without processing
+ * the last one. If that happens again and again, the call fails, and the channel layer chooses another endpoint.
  */
 const MAX_ATTEMPTS = 4;
 
@@ -44,7 +44,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   readonly #resolve: (response: Response) => void;
   readonly #reject: (error: EtcdError) => void;
   readonly #offAbort: (() => void) | undefined;
-  /** The stream of the current attempt. Undefined while the call waits for a connection. */
+  /** The stream of the current attempt. Undefined before the first attempt, and between two attempts. */
   #stream: Http2Stream | undefined;
   #attempts = 0;
   #response: Response | undefined;
@@ -107,11 +107,12 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   ended(error: EtcdError | undefined): void {
     // The server knows the deadline, too, and may act on it before this client does.
     const isLate = error?.code === 'Canceled' || error?.code === 'DeadlineExceeded';
-    if (isLate && error.outcome === 'unknown' && monotonicMs() >= this.deadline) this.expire();
-    else if (error !== undefined) this.#fail(error);
-    else if (this.#response !== undefined) {
-      if (this.#finish()) this.#resolve(this.#response);
-    } else this.#fail(badResponse('status OK without a message', 'MalformedMessage', this.#head));
+    if (isLate && error.outcome === 'unknown' && monotonicMs() >= this.deadline) return this.expire();
+    if (error !== undefined) return this.#fail(error);
+    const response = this.#response;
+    if (response === undefined)
+      return this.#fail(badResponse('status OK without a message', 'MalformedMessage', this.#head));
+    if (this.#finish()) this.#resolve(response);
   }
 
   unprocessed(error: EtcdError): void {
@@ -158,14 +159,14 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   }
 }
 
-/** A call with a stream of messages in one direction or both. It has no deadline. */
+/** A call with a stream of messages in one or both directions. It has no deadline. */
 export class StreamingClientCall<Request, Response> implements OutgoingStream<Request>, StreamReceiver, ClientCall {
   slot = -1;
   readonly deadline = Number.POSITIVE_INFINITY;
   readonly #method: Method<Request, Response>;
   readonly #owner: CallOwner;
   readonly #handler: StreamHandler<Response>;
-  /** All attempts use the same stream, because a stream that has opened is never attempted again: its messages are gone. */
+  /** The stream of all attempts. Once it has opened, there is no further attempt, because its messages are gone. */
   readonly #stream: Http2Stream;
   #attempts = 0;
   #halfClosed = false;
@@ -186,7 +187,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
     this.#stream = new Http2Stream(head, this);
   }
 
-  /** Sends the call. Messages that the caller sends before this wait in the stream's queue. */
+  /** Makes the first attempt. Until then, the caller's messages wait in the stream's queue. */
   start(metadata: Metadata | undefined): void {
     if (this.#over) return;
     this.#stream.head.metadata = metadata;
@@ -259,7 +260,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
     if (!this.#over) this.#handler.leaving?.();
   }
 
-  /** Not called: the call has no deadline. */
+  /** Never called, because the call has no deadline. */
   expire(): void {}
 
   close(): void {

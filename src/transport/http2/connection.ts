@@ -1,4 +1,4 @@
-import { amended, type EtcdError, type Reason } from '../../errors/etcd-error.js';
+import { amended, type Reason } from '../../errors/etcd-error.js';
 import type { Endpoint } from '../../host/endpoint.js';
 import type { ByteStream, OpenByteStream } from '../../host/host.js';
 import { type TlsOptions, tlsForDial } from '../../host/tls.js';
@@ -96,8 +96,7 @@ export class Connection implements StreamConnection, FrameTarget {
       answered: () => this.#closeIfDrained(),
       lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
     });
-    const authority = 'path' in endpoint.address ? 'localhost' : endpoint.url.replace(/^https?:\/\//, '');
-    this.requestHeaders = new RequestHeaders(endpoint.tls ? 'https' : 'http', authority);
+    this.requestHeaders = new RequestHeaders(endpoint);
     const onTimeout = (): void => this.#close(`no answer within connectTimeoutMs = ${connectTimeoutMs}`);
     this.#state = { name: 'connecting', startedAt: monotonicMs(), stopTimer: after(connectTimeoutMs, onTimeout) };
     const dial = (tls?: TlsOptions): void => this.#dial(endpoint, tls, open);
@@ -278,7 +277,7 @@ export class Connection implements StreamConnection, FrameTarget {
     if (this.streams.size === 0) this.#close(problem);
   }
 
-  /** Takes no more streams. */
+  /** Takes no more streams, neither new nor waiting ones. */
   #drain(lastStreamId: number, problem: string): void {
     const before = this.#state.name;
     this.#state = { name: 'draining', lastStreamId };
@@ -303,23 +302,22 @@ export class Connection implements StreamConnection, FrameTarget {
     this.#state = { name: 'closed' };
     this.#bytes?.close();
     this.#events.closed();
-    if (state.name === 'connecting') this.#failWaiting(connectFailed(this.#endpoint, problem, cause));
+    if (state.name === 'connecting') {
+      const error = connectFailed(this.#endpoint, problem, cause);
+      this.#endWaiting((stream) => stream.fail(amended(error, { method: stream.head.method })));
+    }
     this.#releaseWaiting(problem);
     for (const stream of this.streams.all()) {
       stream.closedByPeer(connectionLost(problem, 'unknown', stream.head, reason));
     }
   }
 
-  #failWaiting(error: EtcdError): void {
-    for (let stream = this.streams.takeWaiting(); stream !== undefined; stream = this.streams.takeWaiting()) {
-      stream.fail(amended(error, { method: stream.head.method }));
-    }
-  }
-
   /** Lets another connection open the streams that wait. */
   #releaseWaiting(problem: string): void {
-    for (let stream = this.streams.takeWaiting(); stream !== undefined; stream = this.streams.takeWaiting()) {
-      stream.unprocessed(connectionLost(problem, 'not-sent', stream.head));
-    }
+    this.#endWaiting((stream) => stream.unprocessed(connectionLost(problem, 'not-sent', stream.head)));
+  }
+
+  #endWaiting(end: (stream: Http2Stream) => void): void {
+    while (this.streams.hasWaiting) end(this.streams.takeWaiting() as Http2Stream);
   }
 }

@@ -1,3 +1,4 @@
+import type { Endpoint } from '../../host/endpoint.js';
 import type { Metadata } from '../transport.js';
 import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from './hpack/encoder.js';
 import { entryBytes, type HeaderField } from './hpack/tables.js';
@@ -25,12 +26,10 @@ interface Block {
 export class RequestHeaders {
   readonly #encoder = new HpackEncoder();
   readonly #blocks = new Map<string, Block>();
-  readonly #scheme: 'http' | 'https';
-  readonly #authority: string;
+  readonly #endpoint: Endpoint;
 
-  constructor(scheme: 'http' | 'https', authority: string) {
-    this.#scheme = scheme;
-    this.#authority = authority;
+  constructor(endpoint: Endpoint) {
+    this.#endpoint = endpoint;
   }
 
   resizeTable(bytes: number): void {
@@ -60,11 +59,12 @@ export class RequestHeaders {
   }
 
   #fields(path: string): readonly HeaderField[] {
+    const { address, tls, url } = this.#endpoint;
     return [
       [':method', 'POST'],
-      [':scheme', this.#scheme],
+      [':scheme', tls ? 'https' : 'http'],
       [':path', path],
-      [':authority', this.#authority],
+      [':authority', 'path' in address ? 'localhost' : url.replace(/^https?:\/\//, '')],
       ['te', 'trailers'],
       ['content-type', 'application/grpc'],
       ['user-agent', 'etcdwire'],
