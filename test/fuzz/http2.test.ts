@@ -131,10 +131,10 @@ fuzz<Conversation>({
   runs: 3_000,
   parts: { answered: 0.05 },
   check: async (conversation) => {
-    const client = new TalkingClient();
+    const client = new BusyClient();
     for (const step of conversation) {
-      if (isAction(step)) await client.does(step);
-      else await client.hears(fromHex(step));
+      if (isAction(step)) await client.act(step);
+      else await client.receive(fromHex(step));
     }
     return (await client.end()) > 0 ? 'answered' : 'unanswered';
   },
@@ -145,7 +145,7 @@ function isAction(step: string): step is Action {
 }
 
 /** A client with a get, a put and a watch under way. */
-class TalkingClient {
+class BusyClient {
   readonly #peer = new Http2Peer({ greeting: false, ownClose: true });
   readonly #calls: Promise<unknown>[];
   readonly #watching: OpenWatch;
@@ -158,14 +158,14 @@ class TalkingClient {
     this.#watching.stream.send(CREATE_WATCH);
   }
 
-  async hears(bytes: Uint8Array): Promise<void> {
+  async receive(bytes: Uint8Array): Promise<void> {
     const { connection } = this.#peer;
     // The connection is new, and the peer cannot send before it is open.
     if (connection.frames.length === 0) await turn();
     connection.send(bytes);
   }
 
-  does(action: Action): Promise<void> | void {
+  act(action: Action): Promise<void> | void {
     const { stream } = this.#watching;
     switch (action) {
       case 'turn':

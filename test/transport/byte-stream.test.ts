@@ -12,14 +12,14 @@ test('a byte stream closes after a time limit when the peer does not read', asyn
     server.close();
   });
   const { port } = server.address() as { port: number };
-  const heard: string[] = [];
+  const events: string[] = [];
   const stream = openByteStream(parseEndpoint(`http://127.0.0.1:${port}`, 'endpoint'), undefined, {
-    opened: () => void heard.push('opened'),
+    opened: () => void events.push('opened'),
     read: () => {},
     drained: () => {},
-    closed: () => void heard.push('closed'),
+    closed: () => void events.push('closed'),
   });
-  await expect.poll(() => heard).toEqual(['opened']);
+  await expect.poll(() => events).toEqual(['opened']);
   // Write until the kernel's buffers are full. The backlog is then still too short to be discarded at once.
   const waits = (): boolean => process.getActiveResourcesInfo().some((name) => /WriteWrap/.test(name));
   while (!waits()) {
@@ -27,5 +27,5 @@ test('a byte stream closes after a time limit when the peer does not read', asyn
     await new Promise((resolve) => setImmediate(resolve));
   }
   stream.close();
-  await expect.poll(() => heard, { timeout: 10_000 }).toEqual(['opened', 'closed']);
+  await expect.poll(() => events, { timeout: 10_000 }).toEqual(['opened', 'closed']);
 });

@@ -174,12 +174,12 @@ describe('a connection', () => {
 
 describe('an https endpoint', () => {
   test('receives only TLS from the client', async () => {
-    const heard: Buffer[] = [];
+    const received: Buffer[] = [];
     const server = createServer((socket) => {
       socket
         .on('error', () => {})
         .on('data', (bytes) => {
-          heard.push(bytes);
+          received.push(bytes);
           // An HTTP server answers invalid requests in this way.
           socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
         });
@@ -190,8 +190,8 @@ describe('an https endpoint', () => {
     const client = openClient({ endpoints: [endpoint], tls, auth: { token: 'the-secret-token' } });
     const error = await errorOf(client.put('the-secret-key', 'the-secret-value', SOON));
     expect(error.message).toMatch(/version number.*; check the URL: https: for a server with TLS/);
-    expect(heard.length).toBeGreaterThan(1);
-    for (const bytes of heard) {
+    expect(received.length).toBeGreaterThan(1);
+    for (const bytes of received) {
       expect(bytes[0]).toBe(0x16);
       expect(bytes.toString('latin1')).not.toMatch(/secret|HTTP/);
     }

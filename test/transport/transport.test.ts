@@ -12,10 +12,10 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 
-const NOBODY = 'http://127.0.0.1:1';
+const UNREACHABLE = 'http://127.0.0.1:1';
 
 test('the tests run over the transport that their project names', () => {
-  const { name } = defaultTransport(parseEndpoint(NOBODY, 'endpoint'), {
+  const { name } = defaultTransport(parseEndpoint(UNREACHABLE, 'endpoint'), {
     ...TRANSPORT_DEFAULTS,
     tls: undefined,
   }).constructor;
@@ -24,13 +24,13 @@ test('the tests run over the transport that their project names', () => {
 
 describe('connecting', () => {
   test('fails with the reason and outcome "not-sent" when no server listens', async () => {
-    const error = await errorOf(openClient({ endpoints: [NOBODY], timeoutMs: 300 }).put('a', 'b'));
+    const error = await errorOf(openClient({ endpoints: [UNREACHABLE], timeoutMs: 300 }).put('a', 'b'));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent', method: '/etcdserverpb.KV/Put' });
     expect(error.cause).toMatchObject({
       reason: 'ConnectFailed',
       code: 'Unavailable',
       outcome: 'not-sent',
-      endpoint: NOBODY,
+      endpoint: UNREACHABLE,
     });
     expect(error.message).toMatch(
       /last failure: cannot connect to http:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1 \(/,
@@ -45,7 +45,7 @@ describe('connecting', () => {
   });
 
   test('tries the next endpoint when one is dead or silent (S30)', async () => {
-    const endpoints = [NOBODY, await silentListener(), ...inject('endpoints')];
+    const endpoints = [UNREACHABLE, await silentListener(), ...inject('endpoints')];
     const etcd = openClient({ endpoints, connectTimeoutMs: 100 });
     const key = unique();
     await etcd.put(key, 'through');
@@ -182,7 +182,7 @@ describe('closing the client', () => {
   });
 
   test('ends the calls that wait for an endpoint', async () => {
-    const etcd = openClient({ endpoints: [NOBODY] });
+    const etcd = openClient({ endpoints: [UNREACHABLE] });
     const reading = errorOf(etcd.get('a'));
     // By then the first attempts have failed.
     await errorOf(etcd.get('b', { timeoutMs: 200 }));
@@ -200,7 +200,7 @@ describe('closing the client', () => {
 });
 
 test('a client that was never used can be closed', async () => {
-  await new Client({ endpoints: [NOBODY] }).close();
+  await new Client({ endpoints: [UNREACHABLE] }).close();
 });
 
 /** A server that accepts connections and never sends a byte. */

@@ -183,7 +183,9 @@ test('a thousand concurrent calls each get their own response', async () => {
   expect(await counts).toEqual(tokens.map(BigInt));
 });
 
-test('a watch keeps its stream among thousands of calls that are answered in reverse order', async () => {
+test('a watch keeps its stream among thousands of calls that are answered in reverse order', {
+  timeout: 30_000,
+}, async () => {
   const peer = new Http2Peer();
   const open = watch(peer);
   open.stream.send(CREATE_WATCH);
