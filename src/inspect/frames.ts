@@ -4,9 +4,10 @@ import type { OpenByteStream } from '../host/host.js';
 import { type AnyMethod, methodByPath } from '../protobuf/method-table.js';
 import { concatBytes, hexOf, textOf } from '../runtime/bytes.js';
 import { monotonicMs } from '../runtime/timers.js';
-import { ConnectionError, errorCodeName } from '../transport/http2/frame.js';
 import {
   CONNECTION_PREFACE,
+  ConnectionError,
+  errorCodeName,
   Flag,
   FRAME_HEADER_BYTES,
   FrameType,
