@@ -1,5 +1,5 @@
 /**
- * A transport over `@grpc/grpc-js`, which is to be installed beside the package.
+ * A transport that uses `@grpc/grpc-js`. Install that package to use it.
  *
  * @module etcdwire/grpc-js
  */

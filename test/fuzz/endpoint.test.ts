@@ -4,7 +4,7 @@ import { EtcdError } from '../../src/errors/etcd-error.js';
 import { type Endpoint, parseEndpoint } from '../../src/host/endpoint.js';
 import { fuzz } from '../support/fuzz.js';
 
-/** Stands only where people put what nobody is to see. */
+/** Appears only in parts of a URL that may be secret. */
 const SECRET = 'hunter2';
 
 const host = fc.oneof(
@@ -38,7 +38,8 @@ const url = fc.tuple(scheme, secret, host, port, path, tail).map((parts) => part
 
 fuzz<string>({
   target: 'endpoint',
-  property: 'any text is an endpoint that is the same when read again, or refused without a secret',
+  property:
+    'any text is parsed to an endpoint whose URL parses to the same endpoint, or refused by an error without secrets',
   inputs: fc.oneof(
     { weight: 8, arbitrary: url },
     { weight: 1, arbitrary: fc.webUrl({ withFragments: true, withQueryParameters: true }) },
@@ -65,7 +66,7 @@ fuzz<string>({
     expect(tls).toBe(/^https:/i.test(text));
     if ('path' in address) expect(address.path.length > 1 && address.path.startsWith('/')).toBe(true);
     else {
-      // Each scheme has another port of its own, of which its URLs do not tell.
+      // `URL` leaves out the default port of the scheme, so both schemes are tried.
       const ports = ['http', 'https'].map((other) => new URL(text.replace(/^\w+/, other)).port);
       expect(address.port).toBe(Number(ports.find((given) => given !== '') ?? 2379));
       expect(address.host).toMatch(/^[^[\]/\s]+$/);

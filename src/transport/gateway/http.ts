@@ -7,7 +7,7 @@ import { decode, encode, type Init } from '../../protobuf/codec.js';
 import { fromJson, isJsonObject, toJson } from '../../protobuf/json.js';
 import { type AnyMethod, methodByPath } from '../../protobuf/method-table.js';
 import type { Method } from '../../protobuf/schema.js';
-import { Lines } from '../../runtime/text.js';
+import { LineSplitter } from '../../runtime/bytes.js';
 import { encodeRequest, responseTooLarge } from '../messages.js';
 import type { Metadata } from '../transport.js';
 import { gatewayPath } from './rpcs.js';
@@ -133,7 +133,7 @@ export class GatewayHttp {
 
   /** Reads the messages of a stream as they arrive, one a line: `{ result }` or `{ error }`. @throws EtcdError */
   async *streamMessages<T>(response: Response, method: ResponseMethod<T>, maxBytes: number): AsyncGenerator<T, void> {
-    const lines = new Lines();
+    const lines = new LineSplitter();
     for await (const chunk of this.#text(response, method)) {
       for (const line of lines.push(chunk)) if (line.trim() !== '') yield this.#streamMessage(line, method, maxBytes);
       this.#checkLength(lines.rest.length, maxBytes, method);

@@ -1,13 +1,8 @@
-import { EtcdError, type Outcome, type Reason } from '../../errors/etcd-error.js';
+import { type ErrorContext, EtcdError, type Outcome, type Reason } from '../../errors/etcd-error.js';
 import { type StatusCode, statusCode } from '../../errors/status.js';
 import { errorFromStatus } from '../../errors/status-error.js';
 import { ErrorCode, errorCodeName } from './error-code.js';
 import type { ResponseFields } from './response-headers.js';
-
-export interface Where {
-  readonly method: string;
-  readonly endpoint: string;
-}
 
 /** https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html */
 const OF_HTTP_STATUS: Readonly<Record<number, StatusCode>> = {
@@ -30,7 +25,7 @@ const OF_ERROR_CODE: Readonly<Record<number, StatusCode>> = {
 };
 
 /** How the trailers, or headers that stand for them, say that the call ended; undefined for OK. */
-export function errorOfTrailers(fields: ResponseFields, where: Where): EtcdError | undefined {
+export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { grpcStatus, grpcMessage } = fields;
   if (grpcStatus === 0) return undefined;
   if (grpcStatus === undefined) return statusError('Unknown', 'the answer ended without grpc-status', where);
@@ -38,7 +33,7 @@ export function errorOfTrailers(fields: ResponseFields, where: Where): EtcdError
 }
 
 /** Headers that are not those of a gRPC answer: whatever sent them, it was hardly etcd. */
-export function errorOfHeaders(fields: ResponseFields, where: Where): EtcdError | undefined {
+export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { httpStatus = 0, contentType = 'none' } = fields;
   if (httpStatus !== 200) {
     return statusError(
@@ -64,7 +59,7 @@ const BROKE: ReadonlySet<number> = new Set([
  * The peer ended the stream by RST_STREAM. REFUSED_STREAM should mean that nothing was done (RFC 9113, section 8.7), but
  * is no proof: HAProxy says so of requests that it has handed on, when the server behind it goes away.
  */
-export function errorOfReset(code: number, where: Where): EtcdError {
+export function errorOfReset(code: number, where: ErrorContext): EtcdError {
   const problem = `the peer ended the stream: RST_STREAM, ${errorCodeName(code)}`;
   const refused = code === ErrorCode.REFUSED_STREAM;
   return new EtcdError(problem, {
@@ -76,7 +71,7 @@ export function errorOfReset(code: number, where: Where): EtcdError {
 }
 
 /** Above the last stream of GOAWAY: the connection's peer never looked at the stream. RFC 9113, section 6.8. */
-export function notProcessed(problem: string, where: Where): EtcdError {
+export function notProcessed(problem: string, where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'StreamRefused', outcome: 'rejected', ...where });
 }
 
@@ -84,23 +79,23 @@ export function notProcessed(problem: string, where: Where): EtcdError {
 export function connectionLost(
   problem: string,
   outcome: Outcome,
-  where: Where,
+  where: ErrorContext,
   reason: Reason = 'ConnectionLost',
 ): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason, outcome, ...where });
 }
 
 /** Of the request, and then not sent, or of the answer. */
-export function headersTooLarge(problem: string, outcome: 'not-sent' | 'unknown', where: Where): EtcdError {
+export function headersTooLarge(problem: string, outcome: 'not-sent' | 'unknown', where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome, ...where });
 }
 
 /** This side ended the stream: what came is no answer to the call. */
-export function badAnswer(problem: string, reason: Reason, where: Where): EtcdError {
+export function badAnswer(problem: string, reason: Reason, where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'Internal', reason, outcome: 'unknown', ...where });
 }
 
-function statusError(code: StatusCode, problem: string, where: Where): EtcdError {
+function statusError(code: StatusCode, problem: string, where: ErrorContext): EtcdError {
   const reason = code === 'Unavailable' ? 'ConnectionLost' : 'Other';
   return new EtcdError(problem, { code, reason, outcome: 'unknown', ...where });
 }

@@ -1,4 +1,4 @@
-import { TurnQueue } from '../../runtime/queues.js';
+import { UniqueQueue } from '../../runtime/queues.js';
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES } from './frame.js';
 import type { PeerSettings } from './settings.js';
@@ -16,7 +16,7 @@ export class SendFlow {
   readonly #settings: PeerSettings;
   readonly #onSent: (bytes: number) => void;
   /** Streams with data that waits for the connection, in turn; those that wait for their own window are not among them. */
-  readonly #waiting = new TurnQueue<Sender>();
+  readonly #waiting = new UniqueQueue<Sender>();
   #windowBytes = DEFAULT_WINDOW_BYTES;
   /** More waits to be written than the byte stream likes. */
   congested = false;

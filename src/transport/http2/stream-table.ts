@@ -1,4 +1,4 @@
-import { TurnQueue } from '../../runtime/queues.js';
+import { UniqueQueue } from '../../runtime/queues.js';
 import { ConnectionError, ErrorCode } from './error-code.js';
 import { MAX_STREAM_ID } from './frame.js';
 import type { Http2Stream } from './stream.js';
@@ -13,7 +13,7 @@ export class StreamTable {
   /** Those that were still open when another one came to their place. */
   readonly #long = new Map<number, Http2Stream>();
   #size = 0;
-  readonly #waiting = new TurnQueue<Http2Stream>();
+  readonly #waiting = new UniqueQueue<Http2Stream>();
   #nextId: number;
 
   constructor(firstId: number) {
