@@ -8,8 +8,8 @@ import { type BuildOptions, build, type Plugin } from 'esbuild';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ENTRY_POINTS = [
-  ...['index', 'concurrency/index', 'discovery/index', 'transport/gateway/index', 'testing/index'],
-  ...['node', 'grpc-js'],
+  ...['index', 'concurrency/index', 'discovery/index', 'transport/gateway/index', 'transport/index'],
+  ...['testing/index', 'node', 'grpc-js'],
 ];
 /** One of these is what `#host` of package.json stands for, by the conditions of who loads it. */
 const HOSTS = ['node', 'workerd', 'none'].map((name) => `host/${name}`);

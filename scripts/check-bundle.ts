@@ -4,12 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
-// How large the package is in a bundle, by what is imported from it: esbuild, minified, gzip. Fails where something has
-// grown beyond its limit, and where the README says otherwise.
+// Measures the size of bundles of the package (esbuild, minified, gzip). Fails if a bundle exceeds its limit, or if the
+// table in the README has another size.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
-/** Bytes after gzip that each may take: what it takes now, and a little. */
+/** The bundles and their maximum size in bytes after gzip, which is slightly above the current size. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
   { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 52_500 },
   {
@@ -64,7 +64,7 @@ for (const { imports, code, limit } of BUNDLES) {
   const bytes = outputFiles[0]?.contents ?? new Uint8Array();
   const gzipped = gzipSync(bytes, { level: 9 }).length;
   console.log(`| ${imports} | ${kB(bytes.length)} | ${kB(gzipped)} | ${kB(limit)} |`);
-  if (gzipped > limit) fail(`${imports}: ${gzipped} bytes after gzip, where ${limit} are allowed`);
+  if (gzipped > limit) fail(`${imports}: ${gzipped} bytes after gzip exceed the limit of ${limit}`);
   const row = `| ${imports} | ${Math.ceil(gzipped / 1000)} kB |`;
   if (!readme.includes(row)) fail(`README.md lacks the row ${row}`);
 }

@@ -2,9 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// Whether src/gen/ is what the generator makes of proto/, and docs/reference/ what is made of the doc comments. They are
-// compared with git's index, so that work in progress passes once it is staged. Where they differ the tree is left as
-// the generator writes it: there to be committed.
+// Checks that src/gen/ and docs/reference/ are up to date: generates both, and compares them with the git index. Staged work
+// in progress passes. If they differ, the generated files stay in the tree, ready to be committed.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' });
@@ -19,6 +18,6 @@ for (const [folder, script] of [
   const changed = git('diff', '--', folder);
   const added = git('ls-files', '--others', '--exclude-standard', '--', folder);
   if (changed === '' && added === '') continue;
-  console.log(`${changed}${added}${folder}/ is not what npm run ${script} writes: add its result`);
+  console.log(`${changed}${added}${folder}/ differs from the output of npm run ${script}: commit that output`);
   process.exitCode = 1;
 }

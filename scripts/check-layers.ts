@@ -16,7 +16,7 @@ const LAYERS: readonly (readonly string[])[] = [
   .reverse();
 if (LAYERS.length === 0) throw new Error('docs/architecture.md has no table of layers');
 
-/** Only these places may use Node.js, because other hosts load the rest. */
+/** Only these files may use Node.js, because other hosts load the rest. */
 const NODE_ONLY = ['transport/grpc-js/', 'host/node.ts', 'node.ts', 'testing/', 'cli/'];
 
 const src = join(root, 'src');

@@ -8,9 +8,9 @@ buf(['lint']);
 buf(['format', '--diff', '--exit-code']);
 const base = ['origin/main', 'main'].find((ref) => hasProtos(ref));
 if (base === undefined) {
-  console.log('skipped: buf breaking, for there is no branch main here that has proto/');
+  console.log('skipped: buf breaking, because there is no branch main with proto/');
 } else {
-  // Not `.git#ref=…`: buf would clone, which git refuses for a checkout that another user owns.
+  // With `.git#ref=…` buf would clone the repository, which git refuses for a checkout that another user owns.
   const protos = execFileSync('git', ['archive', base, 'buf.yaml', 'proto'], { cwd: root });
   buf(['breaking', '--against', '-#format=tar'], protos);
 }

@@ -3,11 +3,11 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import protobuf from 'protobufjs';
-import { commentsModule, descriptorsModule } from './generate/descriptors.js';
+import { commentsModule, descendants, descriptorsModule } from './generate/descriptors.js';
 import { camelCase, doc, localName } from './generate/names.js';
 
-// Writes src/gen/ from proto/: for each message its type and codec, for each service its methods; and for what works
-// with any message, their descriptors and the comments of the .proto files.
+// Writes src/gen/ from proto/: the type and codec of each message, the methods of each service, and the enums. For code
+// that works with any message, it also writes the descriptors and the comments of the .proto files.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const out = join(root, 'src/gen');
@@ -22,7 +22,7 @@ const PROTO_FILES = [
 interface ScalarKind {
   readonly ts: string;
   readonly zero: string;
-  /** The method of Reader and Writer that carries it. */
+  /** Name of the method of `Reader` and `Writer` for this type. */
   readonly io: string;
   readonly wireType: 0 | 2;
 }
@@ -45,6 +45,7 @@ tree.resolveAll();
 rmSync(out, { recursive: true, force: true });
 for (const file of PROTO_FILES) write(file.replace('.proto', '.ts'), messagesModule(file));
 write('methods.ts', methodsModule());
+write('enums.ts', enumsModule());
 const namespaces = PROTO_FILES.map(namespaceOf);
 write('descriptors.ts', `${header('')}\n\n${descriptorsModule(namespaces)}`);
 write('comments.ts', `${header('')}\n\n${commentsModule(namespaces)}`);
@@ -90,7 +91,34 @@ function definitions(parent: protobuf.Namespace, file: string, imports: Map<stri
 function enumDefinition(type: protobuf.Enum): string {
   const name = localName(type);
   const rows = Object.entries(type.values).map(([key, value]) => `${doc(type.comments[key])}${key}: ${value},`);
-  return `${doc(type.comment)}export const ${name} = {\n${rows.join('\n')}\n} as const;\nexport type ${name} = (typeof ${name})[keyof typeof ${name}];\n`;
+  const comment = doc(type.comment);
+  return `${comment}export const ${name} = {\n${rows.join('\n')}\n} as const;\n${comment}export type ${name} = (typeof ${name})[keyof typeof ${name}];\n`;
+}
+
+function enumsModule(): string {
+  const imports: string[] = [];
+  const all: string[] = [];
+  for (const file of PROTO_FILES) {
+    const enums = descendants(namespaceOf(file)).filter((entry) => entry instanceof protobuf.Enum);
+    const names = enums.map(localName).sort();
+    if (names.length > 0) imports.push(`import { ${names.join(', ')} } from './${file.replace('.proto', '.js')}';`);
+    all.push(...names);
+  }
+  return `${header('')}
+
+${imports.join('\n')}
+
+/**
+ * The values of the enums in the messages of \`Client.raw\`, by the name of the enum.
+ *
+ * @example
+ * \`\`\`ts
+ * const { ASCEND } = rawEnums.SortOrder;
+ * await etcd.raw.kv.range({ key, rangeEnd, sortOrder: ASCEND, sortTarget: rawEnums.SortTarget.CREATE });
+ * \`\`\`
+ */
+export const rawEnums = { ${all.sort().join(', ')} } as const;
+`;
 }
 
 function messageDefinition(type: protobuf.Type, file: string, imports: Map<string, Set<string>>): string {
@@ -126,7 +154,7 @@ export const ${name}: Codec<${name}> = {
 type Member = protobuf.Field | protobuf.OneOf;
 type Use = (other: protobuf.ReflectionObject) => string;
 
-/** Fields in the order of their numbers, each oneof once, where its first field stands. */
+/** The fields of a message in the order of their numbers. A oneof appears once, at the place of its first field. */
 function membersOf(type: protobuf.Type): Member[] {
   const fields = [...type.fieldsArray].sort((a, b) => a.id - b.id);
   return [...new Set(fields.map((field) => field.partOf ?? field))];
@@ -230,7 +258,7 @@ function scalar(field: protobuf.Field): ScalarKind {
   return kind;
 }
 
-/** The name used for a type in this module, imported where another file defines it. */
+/** The name of a type in the module of `file`. Adds an import if another file defines the type. */
 function reference(type: protobuf.ReflectionObject, file: string, imports: Map<string, Set<string>>): string {
   const name = localName(type);
   const from = PROTO_FILES.find((candidate) => type.fullName.startsWith(`.${dirname(candidate)}.`));
@@ -258,7 +286,7 @@ function methodsModule(): string {
 import type { Method } from '../protobuf/schema.js';
 ${local.join('\n')}
 
-/** Every RPC of every service. */
+/** The RPCs of each service. */
 export const methods = {
 ${tables.join('\n\n')}
 } as const;

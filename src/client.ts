@@ -1,94 +1,111 @@
-import { AuthenticatedTransport } from './channel/authenticated.js';
-import { AutoSync } from './channel/auto-sync.js';
+import { AuthenticatedTransport, type Credentials, checkCredentials } from './channel/authentication.js';
 import { Channel } from './channel/channel.js';
-import { type Credentials, checkCredentials } from './channel/credentials.js';
-import { Diagnosed } from './channel/diagnostics.js';
-import { checkInterceptors, type Interceptor, intercepted } from './channel/interceptors.js';
-import { MemberSync } from './channel/member-sync.js';
+import { withDiagnostics } from './channel/diagnostics.js';
+import { syncEndpoints, withAutoSync } from './channel/endpoint-discovery.js';
+import { checkInterceptors, type Interceptor, withInterceptors } from './channel/interceptors.js';
 import { OrderedReads } from './channel/ordered-reads.js';
-import { type CallOptions, checkTimeout, Rpc } from './channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions, checkTimeout, Rpc } from './channel/rpc.js';
 import { invalidInput } from './errors/etcd-error.js';
+import { methods } from './gen/methods.js';
 import { type Endpoint, parseEndpoint } from './host/endpoint.js';
 import { checkTls, type TlsSource } from './host/tls.js';
-import { Keyspace } from './keyspace.js';
+import { KeyspaceClient } from './keyspace.js';
+import { type WithHeader, withHeaderOf } from './kv/requests.js';
 import { type Raw, rawStubs } from './raw.js';
-import { checkCount, checkOptions, checkPositive, show } from './runtime/arguments.js';
-import { describeType } from './runtime/bytes.js';
+import { checkCount, checkInt64, checkOptions, checkPositive, show } from './runtime/arguments.js';
+import { once } from './runtime/async.js';
 import type { Logger } from './runtime/log.js';
-import { once } from './runtime/signals.js';
 import { Auth } from './services/auth.js';
 import { Cluster } from './services/cluster.js';
 import { ElectionService } from './services/election.js';
 import { LockService } from './services/lock.js';
 import { Maintenance } from './services/maintenance.js';
 import { defaultTransport } from './transport/default-transport.js';
-import { TRANSPORT_DEFAULTS, type TransportFactory, type TransportOptions } from './transport/transport.js';
+import {
+  TRANSPORT_DEFAULTS,
+  type Transport,
+  type TransportFactory,
+  type TransportOptions,
+} from './transport/transport.js';
 
-/** Where the cluster is, who is asking, and how long calls may take. */
+/**
+ * Options of a `Client`. Only `endpoints` is required.
+ *
+ * @example
+ * ```ts
+ * const etcd = new Client({
+ *   endpoints: ['https://etcd-1:2379', 'https://etcd-2:2379', 'https://etcd-3:2379'],
+ *   tls: { ca: await readFile('ca.pem') },
+ *   timeoutMs: 5_000,
+ * });
+ * ```
+ */
 export interface ClientOptions {
-  /** URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`; the port defaults to 2379. */
+  /** URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`. The default port is 2379. */
   readonly endpoints: readonly string[];
   /**
-   * For `https` endpoints. Certificates are verified, each against its own endpoint's name. A function is called for each
-   * new connection: what it gives is used for that one.
+   * TLS settings for `https` endpoints. The client verifies each server certificate against the host name of its
+   * endpoint. If this is a function, the client calls it for each new connection, so that certificates can be rotated.
    */
   readonly tls?: TlsSource | undefined;
   /**
-   * Milliseconds for a call without `timeoutMs` of its own, retries included. Default 15,000: more than it takes to find
-   * out that a connection is dead, so that a read can still go elsewhere.
+   * Time limit in milliseconds for calls without a `timeoutMs` of their own, retries included. Default 15,000. That is
+   * longer than the client needs to detect a dead connection, so a read can still be retried at another endpoint.
    */
   readonly timeoutMs?: number | undefined;
-  /** Milliseconds for a connection to come about. Default 3,000. */
+  /** Time limit in milliseconds for opening a connection. Default 3,000. */
   readonly connectTimeoutMs?: number | undefined;
   /**
-   * Milliseconds between probes of a connection that has open calls or streams; at least 5,000, which etcd enforces.
-   * Default 6,000. A request that gets no byte of an answer for 1 s is followed by a probe sooner, as far as etcd allows.
+   * Milliseconds between PINGs on a connection with open calls or streams. Default 6,000. At least 5,000, because etcd
+   * closes connections that send PINGs more often. If a request gets no byte of its response for 1 s, the client sends a
+   * PING earlier, as far as etcd permits.
    */
   readonly pingIntervalMs?: number | undefined;
   /**
-   * Milliseconds for a probe to be answered; after that the connection is closed. Default 2,500. While other data keeps
-   * arriving, the answer may take up to three times as long, because it may be queued behind that data.
+   * Time limit in milliseconds for the answer to a PING, after which the connection is closed. Default 2,500. While other
+   * data keeps arriving, the limit is three times as long, because the answer may be queued behind that data.
    */
   readonly pingTimeoutMs?: number | undefined;
-  /** Longest request in bytes. Default 1,572,864, as the server's `--max-request-bytes`. */
+  /** Maximum size of a request in bytes. Default 1,572,864, which is the default of the server's `--max-request-bytes`. */
   readonly maxRequestBytes?: number | undefined;
-  /** Longest response in bytes. Default 2^31 - 1: the server sends what was asked for. */
+  /** Maximum size of a response in bytes. Default 2^31 - 1. */
   readonly maxReceiveBytes?: number | undefined;
-  /** Operations in a transaction. Default 128, as the server's `--max-txn-ops`. */
+  /** Maximum number of operations in a transaction. Default 128, which is the default of the server's `--max-txn-ops`. */
   readonly maxTxnOps?: number | undefined;
-  /** Who the client is, for clusters with authentication. */
+  /** Credentials for a cluster that has authentication enabled. */
   readonly auth?: Credentials | undefined;
   /**
-   * Let no serializable read be older than what the answer to an earlier call told of, whichever member answers; one
-   * that is, is put to the others. What watches tell does not count. Default false.
+   * Whether to prevent serializable reads from going back in time. If a member answers with an older store than an earlier
+   * call of this client has seen, the client repeats the read at the other members. Events of watches do not count.
+   * Default false.
    */
   readonly orderedReads?: boolean | undefined;
   /**
-   * Milliseconds between looks at the cluster's list of members, whose endpoints are then used in place of those given:
-   * see `sync`. The first look is at the first call; one that fails changes nothing. Default: the endpoints stay as
-   * given.
+   * Milliseconds between updates of the endpoints from the cluster's member list; see `sync`. The first update happens at
+   * the first call. A failed update changes nothing. Default: the client does not update its endpoints.
    */
   readonly autoSyncIntervalMs?: number | undefined;
   /**
-   * Whether an endpoint that a member advertises may be used, by its URL, such as `https://10.0.0.3:2379`. One that may
-   * not is never dialled, and never gets the token; an answer that is no boolean fails `sync`. Default: all.
+   * Decides whether an endpoint that a member advertises may be used. The argument is its URL, such as
+   * `https://10.0.0.3:2379`. The client never connects to a refused endpoint, and never sends it the token. `sync` fails
+   * if the result is not a boolean. Default: all endpoints are allowed.
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
   /**
-   * Told of what happens by itself: endpoints that fail and work again, calls that are repeated, watches and keepalives
-   * that wait for a server and go on, leases that are lost, endpoints that change. `console` is one; `objectFirst` makes
-   * one of a logger such as pino. Default: none.
+   * Receives log lines about events in the background: endpoints that become unavailable or available again, retried
+   * calls, watches and keepalives that wait for a server, lost leases, changed endpoints. `console` is a logger. For pino
+   * and similar loggers use `objectFirst`. Default: no logging.
    */
   readonly logger?: Logger | undefined;
   /**
-   * Have the stack of each error show where its call was made, also where nobody awaits it: that is how to find a
-   * forgotten `await`. Costs several microseconds of CPU a call (`npm run bench -- --only hooks`), so it is meant for
-   * the search. The callers that await a call show in any case. Default false.
+   * Whether the stack of each error shows where its call was made, even if nothing awaits the call. Use it to find a
+   * missing `await`. It costs several microseconds of CPU time per call (`npm run bench -- --only hooks`). Without it, the
+   * stack shows the callers that await the call. Default false.
    */
   readonly callSites?: boolean | undefined;
-  /** Around every call, the first outermost. Default: none. */
+  /** Interceptors around every call. The first one is the outermost. Default: none. */
   readonly interceptors?: readonly Interceptor[] | undefined;
-  /** What carries the calls. Default: HTTP/2 of this package's own; `grpcJs()` of `etcdwire/grpc-js` is another. */
+  /** Makes the transport of each endpoint. Default: HTTP/2. `etcdwire/grpc-js` and `etcdwire/gateway` have others. */
   readonly transport?: TransportFactory | undefined;
 }
 
@@ -111,69 +128,91 @@ const CLIENT_OPTIONS = {
   interceptors: true,
   transport: true,
 } as const;
-/** As etcd3, another client of etcd, names it. */
+/** The names that the client etcd3 uses for these options. */
 const CLIENT_HINTS = { hosts: 'did you mean endpoints?' } as const;
 
-/** The server's own minimum between pings: faster ones are answered with GOAWAY. */
+/** Minimum interval between PINGs. The server answers more frequent PINGs with GOAWAY. */
 const MIN_PING_INTERVAL_MS = 5_000;
 
+const COMPACT_OPTIONS = { physical: true, ...CALL_OPTIONS } as const;
+
 /**
- * A client of one etcd cluster. Nothing is dialled before the first call. Close it, or `await using` it: until then its
- * open watches and kept leases keep the process alive.
+ * A client of one etcd cluster. It connects when the first call is made.
+ *
+ * Close the client after use, or declare it with `await using`. Until then, open watches and leases that are kept alive
+ * keep the process running.
+ *
+ * @example
+ * ```ts
+ * await using etcd = new Client({ endpoints: ['http://127.0.0.1:2379'] });
+ * await etcd.put('config/color', 'blue');
+ * const color = (await etcd.get('config/color'))?.text();
+ * ```
  */
-export class Client extends Keyspace {
-  /** Users, roles, permissions. */
+export class Client extends KeyspaceClient {
+  /** Users, roles and permissions. */
   readonly auth: Auth;
-  /** The members. */
+  /** The members of the cluster. */
   readonly cluster: Cluster;
-  /** Status, alarms, defragmentation, snapshots. */
+  /** Status, alarms, defragmentation and snapshots. */
   readonly maintenance: Maintenance;
-  /** The server's own locks; see there why `Mutex` is the better one. */
+  /** The lock service of the server. `Mutex` of `etcdwire/concurrency` is safer; see the documentation of the class. */
   readonly lockService: LockService;
-  /** The server's own elections; see there why `Election` is the better one. */
+  /** The election service of the server. `Election` of `etcdwire/concurrency` is safer; see the class. */
   readonly electionService: ElectionService;
-  /** Every RPC, as it stands on the wire. */
+  /** Every RPC of etcd as a function of its messages. */
   readonly raw: Raw;
+  readonly #rpc: Rpc;
   readonly #channel: Channel;
-  readonly #memberSync: MemberSync;
+  readonly #sync: (options?: CallOptions) => Promise<readonly string[]>;
   readonly #close: () => Promise<void>;
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
   constructor(options: ClientOptions) {
     checkClientOptions(options);
+    const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads, logger, callSites } = options;
     const endpoints = checkEndpoints(options.endpoints);
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
     const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
-    const kv = {
-      maxTxnOps,
-      maxReceiveBytes: transportOptions.maxReceiveBytes,
-    };
-    const { autoSyncIntervalMs, allowEndpoint } = options;
     if (autoSyncIntervalMs !== undefined) checkPositive(autoSyncIntervalMs, 'autoSyncIntervalMs', 'milliseconds');
-    if (allowEndpoint !== undefined && typeof allowEndpoint !== 'function')
-      throw invalidInput('allowEndpoint', describeType(allowEndpoint), 'a function of a URL');
+    if (typeof allowEndpoint !== 'function')
+      throw invalidInput('allowEndpoint', show(allowEndpoint), 'a function of a URL');
     const credentials = options.auth === undefined ? undefined : checkCredentials(options.auth, endpoints);
-    const factory = options.transport ?? defaultTransport;
-    const channel = new Channel(endpoints, (endpoint) => factory(endpoint, transportOptions), options.logger);
-    const reached = intercepted(new Diagnosed(channel), checkInterceptors(options.interceptors));
-    const authenticated = credentials && new AuthenticatedTransport(reached, credentials);
+    const interceptors = checkInterceptors(options.interceptors);
+    const transportOf = options.transport ?? defaultTransport;
+
+    // Chooses the endpoint of each call and retries it. Everything else is a layer on top of the channel.
+    const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), logger);
+    // The layers in order, innermost first: each one calls the one before it. The last one is called first.
+    const layers: readonly (false | undefined | ((inner: Transport) => Transport))[] = [
+      // Reports what interceptors have made of a call, with the endpoints that the channel tried.
+      withDiagnostics,
+      // Above the retries of the channel, so that an interceptor sees each call once.
+      (inner) => withInterceptors(inner, interceptors),
+      // Above the interceptors, so that they see the tokens and the `Authenticate` calls.
+      credentials && ((inner) => new AuthenticatedTransport(inner, credentials)),
+      // Above authentication, so that the reads that it repeats carry tokens too.
+      orderedReads && ((inner) => new OrderedReads(inner, () => channel.endpoints, channel.cluster)),
+    ];
+    const direct = layers.reduce<Transport>((inner, layer) => (layer ? layer(inner) : inner), channel);
     const closing = new AbortController();
     const settings = {
       timeoutMs,
-      renewsTokens: authenticated?.renewsTokens ?? false,
+      renewsTokens: credentials !== undefined && 'password' in credentials,
       closed: closing.signal,
-      logger: options.logger,
-      callSites: options.callSites,
+      logger,
+      callSites,
       cluster: channel.cluster,
     };
-    const ordered = options.orderedReads ?? false;
-    const direct = authenticated ?? reached;
-    const inner = ordered ? new OrderedReads(direct, () => channel.endpoints, channel.cluster) : direct;
-    const memberSync = new MemberSync(new Rpc(inner, settings), channel, endpoints, allowEndpoint);
-    const transport =
-      autoSyncIntervalMs === undefined ? inner : new AutoSync(inner, () => memberSync.sync(), autoSyncIntervalMs);
+    const directRpc = new Rpc(direct, settings);
+    const sync = (callOptions?: CallOptions): Promise<readonly string[]> =>
+      syncEndpoints(directRpc, channel, endpoints, allowEndpoint, callOptions);
+    // On top of all other layers, because the calls of `sync` pass through them and must not start another `sync`.
+    const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);
+
     const closers = new Set<() => Promise<void>>();
+    const kv = { maxTxnOps, maxReceiveBytes: transportOptions.maxReceiveBytes };
     super({ transport, settings, kv, closers });
     this.#close = once(async () => {
       await this.closeAfter(closers);
@@ -181,7 +220,8 @@ export class Client extends Keyspace {
       await transport.close();
     });
     const rpc = new Rpc(transport, settings);
-    this.#memberSync = memberSync;
+    this.#rpc = rpc;
+    this.#sync = sync;
     this.#channel = channel;
     this.auth = new Auth(rpc);
     this.cluster = new Cluster(rpc);
@@ -191,25 +231,42 @@ export class Client extends Keyspace {
     this.raw = rawStubs(rpc);
   }
 
-  /** URLs of the members, as calls may name one. */
+  /** URLs of the endpoints in use. The option `endpoint` of a call takes one of them. */
   get endpoints(): readonly string[] {
     return this.#channel.endpoints;
   }
 
   /**
-   * Asks the cluster for its members, and from now on uses the endpoints that those advertise which vote; what is under
-   * way goes on where it is. Left out are those that `allowEndpoint` refuses, and those without TLS where all endpoints
-   * given to the client have it. Endpoints given to the client that no member advertises are tried last. Gives the
-   * endpoints; where the list has none that may be used they stay.
+   * Reads the member list, and uses the endpoints that the voting members advertise from now on. Returns the endpoints in
+   * use. Calls and streams in progress stay at their endpoints.
+   *
+   * Leaves out endpoints that `allowEndpoint` refuses. If all configured endpoints use TLS, leaves out endpoints without
+   * TLS. Configured endpoints that no member advertises are used only while no other endpoint is available. If no
+   * advertised endpoint may be used, nothing changes.
    */
   sync(options?: CallOptions): Promise<readonly string[]> {
-    return this.#memberSync.sync(options);
+    return this.#sync(options);
   }
 
   /**
-   * Ends all calls, watches and keepalives with reason `ClientClosed`, and lets the connections go. Sessions are closed,
-   * those of namespaces included, so that their locks are free at once; a server that is not there is waited for no
-   * longer than 2 s.
+   * Discards the history of the whole store below `revision`, which becomes the oldest revision that can be read and
+   * watched. With `physical`, waits until the space is free in the database file.
+   *
+   * @throws EtcdError, reason `Compacted` if the revision is already compacted, `FutureRev` if it does not exist yet.
+   */
+  async compact(
+    revision: bigint,
+    options: { readonly physical?: boolean | undefined } & CallOptions = {},
+  ): Promise<WithHeader<object>> {
+    checkOptions(options, COMPACT_OPTIONS, 'compact');
+    const request = { revision: checkInt64(revision, 'revision', 1n), physical: options.physical };
+    return withHeaderOf(this.#rpc.call(methods.kv.compact, request, options));
+  }
+
+  /**
+   * Ends all calls, watches, keepalives and sessions with reason `ClientClosed`, those of namespaces included, and closes
+   * the connections. Sessions revoke their leases, which frees their locks at once. Waits at most 2 s for a server that
+   * does not answer.
    */
   override close(): Promise<void> {
     return this.#close();
@@ -228,11 +285,8 @@ function checkClientOptions(options: ClientOptions): void {
 
 function checkEndpoints(endpoints: readonly string[]): Endpoint[] {
   if (!Array.isArray(endpoints) || endpoints.length === 0) {
-    throw invalidInput(
-      'endpoints',
-      Array.isArray(endpoints) ? 'an empty list' : show(endpoints),
-      'a list of at least one URL',
-    );
+    const given = Array.isArray(endpoints) ? 'an empty list' : show(endpoints);
+    throw invalidInput('endpoints', given, 'a list of at least one URL');
   }
   return endpoints.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`));
 }
@@ -244,11 +298,8 @@ function checkTransportOptions(options: ClientOptions): TransportOptions {
     checkCount(options[name] ?? TRANSPORT_DEFAULTS[name], name, 1);
   const pingIntervalMs = ms('pingIntervalMs');
   if (pingIntervalMs < MIN_PING_INTERVAL_MS) {
-    throw invalidInput(
-      'pingIntervalMs',
-      show(pingIntervalMs),
-      `${MIN_PING_INTERVAL_MS} or more: etcd drops clients that ping more often`,
-    );
+    const allowed = `${MIN_PING_INTERVAL_MS} or more, because etcd closes connections that send PINGs more often`;
+    throw invalidInput('pingIntervalMs', show(pingIntervalMs), allowed);
   }
   return {
     tls: checkTls(options.tls),

@@ -1,22 +1,21 @@
 /**
- * The client of etcd v3: keys, transactions, watches, leases, and every RPC.
+ * The etcd v3 client: keys, transactions, watches, leases, and every RPC.
  *
  * @module etcdwire
  */
 
-export type { Credentials } from './channel/credentials.js';
+export type { Credentials } from './channel/authentication.js';
 export type { CallDiagnostics } from './channel/diagnostics.js';
 export type { Interceptor } from './channel/interceptors.js';
-export type { BidiStream, StreamOptions } from './channel/message-stream.js';
 export type { CallOptions } from './channel/rpc.js';
+export type { BidiStream, StreamOptions } from './channel/streams.js';
 export { Client, type ClientOptions } from './client.js';
 export { type ClientReason, EtcdError, type EtcdErrorDetails, type Outcome, type Reason } from './errors/etcd-error.js';
-export type { ServerReason } from './errors/server-errors.js';
-export type { StatusCode } from './errors/status.js';
+export type { ServerReason, StatusCode } from './errors/status.js';
+export { rawEnums } from './gen/enums.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
-export type { Endpoint } from './host/endpoint.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
-export { Keyspace } from './keyspace.js';
+export type { CachedRange, KeepAlive, Keyspace, Leases, Mirror, Watch } from './keyspace.js';
 export type { KeyValue } from './kv/key-value.js';
 export { fromKey, type KeyRange, type Keys, keyRange, prefix } from './kv/keys.js';
 export {
@@ -56,12 +55,9 @@ export {
   type TxnOp,
   type TxnResult,
 } from './kv/txn.js';
-export type { KeepAlive } from './lease/keep-alive.js';
-export type { GrantOptions, Lease, Leases, TimeToLive } from './lease/lease.js';
-export type { CachedRange } from './mirror/cached-range.js';
-export type { Mirror, MirrorMessage, MirrorOptions } from './mirror/mirror.js';
+export type { GrantOptions, Lease, TimeToLive } from './lease/lease.js';
+export type { MirrorMessage, MirrorOptions } from './mirror/mirror.js';
 export type { Init } from './protobuf/codec.js';
-export type { Method, MethodKind } from './protobuf/schema.js';
 export type { Raw, Stub } from './raw.js';
 export type { BytesLike } from './runtime/bytes.js';
 export { type LogDetails, type Logger, type ObjectFirstLogger, objectFirst } from './runtime/log.js';
@@ -77,15 +73,5 @@ export type {
   SnapshotSink,
   Status,
 } from './services/maintenance.js';
-export type {
-  Metadata,
-  OutgoingStream,
-  StreamCall,
-  StreamHandler,
-  Transport,
-  TransportFactory,
-  TransportOptions,
-  UnaryCall,
-} from './transport/transport.js';
 export type { WatchBatch, WatchEvent } from './watch/event.js';
-export type { Watch, WatchOptions } from './watch/watch.js';
+export type { WatchOptions } from './watch/watch.js';

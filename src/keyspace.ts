@@ -1,56 +1,169 @@
 import { type CallOptions, Rpc, type RpcSettings } from './channel/rpc.js';
-import type { KeyValue } from './kv/key-value.js';
 import { checkKey, type Keys } from './kv/keys.js';
 import { KV, type KVOptions } from './kv/kv.js';
-import type {
-  DeleteOptions,
-  DeleteResult,
-  GetOptions,
-  PutOptions,
-  PutResult,
-  RangeOptions,
-  RangeResult,
-  ScanOptions,
-  WithHeader,
-} from './kv/requests.js';
-import type { Conditions, Op, Txn, TxnResult } from './kv/txn.js';
-import { Leases } from './lease/lease.js';
-import { CACHED_RANGE_OPTIONS, CachedRange } from './mirror/cached-range.js';
-import { MIRROR_OPTIONS, Mirror, type MirrorOptions } from './mirror/mirror.js';
-import { NamespaceTransport } from './namespace.js';
+import type { KeepAlive as LeaseKeepAlive } from './lease/keep-alive.js';
+import { type Lease, Leases as LeaseClient } from './lease/lease.js';
+import { CACHED_RANGE_OPTIONS, CachedRange as CachedKeyRange } from './mirror/cached-range.js';
+import { MIRROR_OPTIONS, type MirrorOptions, Mirror as RangeMirror } from './mirror/mirror.js';
+import { namespaceTransport } from './namespace.js';
 import { checkCan, checkOptions, KEYS_HINTS } from './runtime/arguments.js';
+import { once } from './runtime/async.js';
 import type { BytesLike } from './runtime/bytes.js';
-import { once } from './runtime/signals.js';
 import { settledWithin } from './runtime/timers.js';
 import type { Transport } from './transport/transport.js';
-import { WATCH_OPTIONS, Watch, type WatchOptions } from './watch/watch.js';
+import { Watch as KeyWatch, WATCH_OPTIONS, type WatchOptions } from './watch/watch.js';
 import { WatchStream } from './watch/watch-stream.js';
 
-/** What a keyspace is made of. */
+/** The public members of a class. A test double can implement them, because they leave out the private fields. */
+type PublicOf<Class, Internal = never> = Pick<Class, Exclude<keyof Class, Internal>>;
+
+/**
+ * The events of a key or a range of keys, each once and in revision order, across reconnections. Iterate over the events
+ * or over `batches()`, but not over both.
+ *
+ * The iteration ends when the watch is closed. It throws an `EtcdError` if the watch cannot continue; reason `Compacted`
+ * comes with `compactRevision`.
+ *
+ * @example
+ * ```ts
+ * for await (const { type, kv } of etcd.watch(prefix('config/'))) {
+ *   console.log(type, kv.keyText(), kv.text());
+ * }
+ * ```
+ */
+export interface Watch extends PublicOf<KeyWatch> {}
+
+/**
+ * The keys of a range at one revision, and then every change of them from the next revision on. Iterate over it once.
+ * Breaking out of the loop ends the mirror.
+ *
+ * @example
+ * ```ts
+ * for await (const message of etcd.mirror(prefix('config/'))) {
+ *   if (message.type === 'keys') for (const kv of message.kvs) console.log(kv.keyText(), kv.text());
+ *   if (message.type === 'events') for (const { type, kv } of message.events) console.log(type, kv.keyText());
+ * }
+ * ```
+ */
+export interface Mirror extends PublicOf<RangeMirror> {}
+
+/**
+ * A range that the client holds in memory and keeps up to date. It shows the store at one revision, which may be older
+ * than the store itself. `waitForRevision` waits until the range has caught up with a write or a read.
+ *
+ * @example
+ * ```ts
+ * await using config = await etcd.cachedRange(prefix('config/'));
+ * const { header } = await etcd.put('config/color', 'blue');
+ * await config.waitForRevision(header.revision);
+ * console.log(config.get('config/color')?.text());
+ * ```
+ */
+export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size'> {
+  /** The revision of the store that the range shows. */
+  readonly revision: bigint;
+  /** Number of keys. @throws EtcdError if the range was closed or can no longer be kept up to date. */
+  readonly size: number;
+}
+
+/**
+ * Keeps a lease alive until it is closed. The local deadline of the lease counts from the time at which the last
+ * acknowledged renewal was sent, so the server never ends the lease before that deadline.
+ *
+ * @example
+ * ```ts
+ * await using alive = etcd.lease.keepAlive(await etcd.lease.grant({ ttl: 10 }));
+ * alive.signal.addEventListener('abort', () => console.log('lost the lease:', alive.signal.reason));
+ * ```
+ */
+export interface KeepAlive extends PublicOf<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose'> {
+  /** Aborts when the lease is lost; its reason is an `EtcdError`. Reading `aborted` compares clocks. */
+  readonly signal: AbortSignal;
+  /** TTL in seconds that the server granted at the last renewal. Undefined before the first renewal. */
+  readonly ttl: number | undefined;
+}
+
+/**
+ * Grants, renews, revokes and lists leases. The server deletes the keys that are attached to a lease when the lease ends.
+ *
+ * @example
+ * ```ts
+ * const lease = await etcd.lease.grant({ ttl: 10 });
+ * await etcd.put('workers/1', 'ready', { lease: lease.id });
+ * ```
+ */
+export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefaultTimeout' | 'close'> {
+  /**
+   * Renews a lease at a third of its TTL until the keepalive is closed. If you pass the lease as granted, its deadline is
+   * known at once. If you pass the lease ID, the keepalive is valid from the first renewal on.
+   */
+  keepAlive(lease: Lease | bigint): KeepAlive;
+}
+
+/**
+ * Keys, watches and leases of a cluster, or of a namespace in it. `Client` and its namespaces implement this interface.
+ *
+ * Functions that only read and write keys accept any implementation, so a test can pass a double. Sessions, and with them
+ * locks, need a real client or namespace.
+ *
+ * Every method rejects or throws with an `EtcdError`. Reason `InvalidInput` means that nothing was sent. For other
+ * reasons, `outcome` tells what happened to a write. A method refuses an unknown option with reason `InvalidInput`.
+ *
+ * @example
+ * ```ts
+ * async function increment(etcd: Keyspace, key: string): Promise<void> {
+ *   const count = Number((await etcd.get(key))?.text() ?? 0);
+ *   await etcd.put(key, String(count + 1));
+ * }
+ * ```
+ */
+export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
+  /** Grants, renews, revokes and lists leases. A namespace shows the leases of the whole cluster. */
+  readonly lease: Leases;
+
+  /** Watches a key or a range of keys. Delivers each event once, in revision order. */
+  watch(keys: Keys, options?: WatchOptions): Watch;
+
+  /** Reads a range at one revision, and then delivers every change of it. */
+  mirror(keys: Keys, options?: MirrorOptions): Mirror;
+
+  /** Holds a range in memory and keeps it up to date. Resolves when the range is read. Close it after use. */
+  cachedRange(keys: Keys, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<CachedRange>;
+
+  /**
+   * Returns a keyspace of the keys that begin with `prefix`. Its methods take and return keys without the prefix. The
+   * namespace shares the connections of the client, and closes with it.
+   */
+  namespace(prefix: BytesLike): Keyspace;
+
+  /**
+   * Ends the watches, keepalives and sessions of this keyspace with reason `ClientClosed`. Sessions revoke their leases,
+   * which frees their locks at once. Waits at most 2 s for a server that does not answer. Closing a namespace leaves the
+   * client open.
+   */
+  close(): Promise<void>;
+}
+
+/** What a keyspace is built on. A client and its namespaces share everything but the transport. */
 export interface KeyspaceCore {
   readonly transport: Transport;
   readonly settings: RpcSettings;
   readonly kv: KVOptions;
-  /** What is to be done before the client closes, of all its namespaces. */
+  /** Runs before the client closes. Includes the closers of all its namespaces. */
   readonly closers: Set<Closer>;
 }
 
 type Closer = () => Promise<void>;
 
-/** For those who hold something in the cluster to give it back: long enough for a server that answers. */
+/** Time for sessions to revoke their leases. A server that is available answers sooner. */
 const CLOSERS_TIMEOUT_MS = 2_000;
 
-/**
- * Keys, watches and leases: of a whole cluster, or of a namespace within it. Everything that is built on keys, locks for
- * one, takes either. Every method throws an `EtcdError`: reason `InvalidInput` before anything is sent, else what the
- * server or the connection had to say, with the `outcome` of the write. An option that a method does not have is refused
- * by its name.
- */
-export class Keyspace implements AsyncDisposable {
-  /** Grant, renew, revoke, look up. */
+/** The implementation of `Keyspace` that clients and namespaces share. */
+export class KeyspaceClient extends KV implements Keyspace {
   readonly lease: Leases;
+  /** @internal The same object as `lease`, with its internal methods. */
+  readonly leaseClient: LeaseClient;
   readonly #core: KeyspaceCore;
-  readonly #kv: KV;
   readonly #watchStream: WatchStream;
   readonly #closers = new Set<Closer>();
   readonly #close = once(() => this.closeAfter(this.#closers));
@@ -58,84 +171,25 @@ export class Keyspace implements AsyncDisposable {
   /** @internal */
   constructor(core: KeyspaceCore) {
     const rpc = new Rpc(core.transport, core.settings);
+    super(rpc, core.kv);
     this.#core = core;
-    this.#kv = new KV(rpc, core.kv);
     this.#watchStream = new WatchStream(rpc);
-    this.lease = new Leases(rpc);
+    this.leaseClient = new LeaseClient(rpc);
+    this.lease = this.leaseClient;
   }
 
-  /** The key, or undefined where there is none. */
-  get(key: BytesLike, options?: GetOptions & CallOptions): Promise<KeyValue | undefined> {
-    return this.#kv.get(key, options);
-  }
-
-  /** A key or a range of keys. */
-  range(keys: Keys, options?: RangeOptions & CallOptions): Promise<WithHeader<RangeResult>> {
-    return this.#kv.range(keys, options);
-  }
-
-  /**
-   * Every key of a range in ascending order, all as of one revision: streamed where the server can (etcd 3.7), else
-   * page by page. A compaction past that revision during a long scan ends it with reason `Compacted`.
-   */
-  scan(keys: Keys, options?: ScanOptions & CallOptions): AsyncIterableIterator<KeyValue> {
-    return this.#kv.scan(keys, options);
-  }
-
-  /** Puts a key. Without `lease` it is detached from the one it had. */
-  put(key: BytesLike, value: BytesLike, options?: PutOptions & CallOptions): Promise<WithHeader<PutResult>> {
-    return this.#kv.put(key, value, options);
-  }
-
-  /** Deletes a key or a range of keys; `deleted` tells how many there were. */
-  delete(keys: Keys, options?: DeleteOptions & CallOptions): Promise<WithHeader<DeleteResult>> {
-    return this.#kv.delete(keys, options);
-  }
-
-  /**
-   * Runs `then` when every condition of `if` holds, and `else` otherwise; all of it at one revision. `succeeded` tells
-   * which of them ran, and types `responses`. Without `if`, `then` always runs, and `else` is not allowed.
-   *
-   * @example
-   * const result = await etcd.txn({
-   *   if: [compare.missing('config/size')],
-   *   then: [op.put('config/size', '10')],
-   *   else: [op.get('config/size')],
-   * });
-   * if (!result.succeeded) console.log(result.responses[0]?.text());
-   */
-  txn<
-    const If extends Conditions = undefined,
-    const Then extends readonly Op[] = [],
-    const Else extends readonly Op[] = [],
-  >(txn: Txn<If, Then, Else>, options?: CallOptions): Promise<WithHeader<TxnResult<If, Then, Else>>> {
-    return this.#kv.txn(txn, options);
-  }
-
-  /** Discards history below `revision`, of the whole store. */
-  compact(
-    revision: bigint,
-    options?: { readonly physical?: boolean | undefined } & CallOptions,
-  ): Promise<WithHeader<object>> {
-    return this.#kv.compact(revision, options);
-  }
-
-  /** Events of a key or a range of keys, each once and in order. */
   watch(keys: Keys, options: WatchOptions = {}): Watch {
     checkOptions(options, WATCH_OPTIONS, 'watch', KEYS_HINTS);
-    return new Watch(this.#watchStream, keys, options);
+    return new KeyWatch(this.#watchStream, keys, options);
   }
 
-  /** A range as of one revision, and then its changes. */
   mirror(keys: Keys, options: MirrorOptions = {}): Mirror {
-    checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
-    return new Mirror(this.#kv, this.#watchStream, keys, options);
+    return this.#mirror(keys, options);
   }
 
-  /** A range held in memory and kept up to date, from when it was read first. Close it. */
   async cachedRange(keys: Keys, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<CachedRange> {
     checkOptions(options, CACHED_RANGE_OPTIONS, 'cachedRange', KEYS_HINTS);
-    const cached = new CachedRange(keys, this.#kv, (own, signal) => this.mirror(own, { signal }));
+    const cached = new CachedKeyRange(keys, this, (own, signal) => this.#mirror(own, { signal }));
     try {
       await cached.waitForRevision(0n, options);
       return cached;
@@ -145,24 +199,21 @@ export class Keyspace implements AsyncDisposable {
     }
   }
 
-  /**
-   * The keys that begin with `prefix`, seen without it. It shares the client's connections and ends with it; closing
-   * it ends its own watches and keepalives alone. Leases are those of the whole cluster.
-   */
-  namespace(prefix: BytesLike): Keyspace {
-    const transport = new NamespaceTransport(this.#core.transport, checkKey(prefix, 'prefix'));
-    return new Keyspace({ ...this.#core, transport });
+  #mirror(keys: Keys, options: MirrorOptions): RangeMirror {
+    checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
+    return new RangeMirror(this, this.#watchStream, keys, options);
   }
 
-  /**
-   * Ends all watches and keepalives with reason `ClientClosed`. Sessions are closed, so that their locks are free at
-   * once; a server that is not there is waited for no longer than 2 s.
-   */
+  namespace(prefix: BytesLike): Keyspace {
+    const transport = namespaceTransport(this.#core.transport, checkKey(prefix, 'prefix'));
+    return new KeyspaceClient({ ...this.#core, transport });
+  }
+
   close(): Promise<void> {
     return this.#close();
   }
 
-  /** @internal Has this done when the keyspace or its client is closed, unless the function returned is called before. */
+  /** @internal Runs `closer` before the keyspace or its client closes. Returns a function that removes it again. */
   beforeClose(closer: Closer): () => void {
     const all = [this.#closers, this.#core.closers];
     for (const closers of all) closers.add(closer);
@@ -174,29 +225,40 @@ export class Keyspace implements AsyncDisposable {
   /** @internal */
   protected async closeAfter(closers: Iterable<Closer>): Promise<void> {
     const done = closeAll(closers);
-    this.lease.close();
+    this.leaseClient.close();
     this.#watchStream.close();
     await settledWithin(CLOSERS_TIMEOUT_MS, done);
   }
 
-  /** As `close`. */
+  /** Same as `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 }
 
-/** Those too that come meanwhile: a session may be granted just then. */
+/** Runs all closers, including those added meanwhile, because a session may open while the client closes. */
 async function closeAll(closers: Iterable<Closer>): Promise<void> {
   const called = new Set<Closer>();
   for (;;) {
-    const fresh = [...closers].filter((closer) => !called.has(closer));
-    if (fresh.length === 0) return;
-    for (const closer of fresh) called.add(closer);
-    await Promise.allSettled(fresh.map((closer) => closer()));
+    const added = [...closers].filter((closer) => !called.has(closer));
+    if (added.length === 0) return;
+    for (const closer of added) called.add(closer);
+    await Promise.allSettled(added.map((closer) => closer()));
   }
 }
 
-/** @throws EtcdError, reason `InvalidInput`. */
+const ALLOWED = 'a Client, or a namespace of one';
+
+/** @throws EtcdError, reason `InvalidInput`, unless `client` has the methods of a `Keyspace`. */
 export function checkClient(client: Keyspace): Keyspace {
-  return checkCan(client, 'cachedRange', 'client', 'a Client, or a namespace of one');
+  return checkCan(client, 'cachedRange', 'client', ALLOWED);
+}
+
+/**
+ * Returns `client` with the internal methods that sessions need. A test double does not have them.
+ *
+ * @throws EtcdError, reason `InvalidInput`, unless `client` is a `Client` or a namespace of one.
+ */
+export function keyspaceClientOf(client: Keyspace): KeyspaceClient {
+  return checkCan(client as KeyspaceClient, 'beforeClose', 'client', ALLOWED);
 }

@@ -4,61 +4,49 @@ import type * as mvccpb from './gen/mvccpb/kv.js';
 import { prefixEnd, type WireRange } from './kv/keys.js';
 import type { Init } from './protobuf/codec.js';
 import { concatBytes, NO_BYTES } from './runtime/bytes.js';
-import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from './transport/transport.js';
-import { forwardStream } from './transport/transport.js';
+import { forwardStream, type Transport } from './transport/transport.js';
 
-type Translate = (message: never) => unknown;
-
-/** What a namespace changes in the messages of one method; what is not in the table passes as it is. */
+/** How a namespace translates the messages of one method. */
 interface Translation {
-  readonly request: Translate;
-  readonly response: Translate;
+  readonly request: (message: never) => unknown;
+  readonly response: (message: never) => unknown;
 }
 
 /**
- * A transport on which all keys begin with a prefix that whoever uses it never sees. It puts the prefix before the keys
- * of each request and takes it off those of each response, so that everything above works within the namespace: keys,
- * transactions, watches, locks.
+ * A transport for the keys that begin with a prefix. It adds the prefix to the keys of each request, and removes it from
+ * the keys of each response. Everything on top of it works inside the namespace: keys, transactions, watches, locks.
+ *
+ * Closing it does nothing, because the connections belong to the client.
  */
-export class NamespaceTransport implements Transport {
-  readonly #inner: Transport;
-  readonly #translations: Readonly<Record<string, Translation>>;
-
-  constructor(inner: Transport, prefix: Uint8Array) {
-    this.#inner = inner;
-    this.#translations = translationsOf(prefix);
-  }
-
-  async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    const translation = this.#translations[call.method.path];
-    if (translation === undefined) return this.#inner.unary(call);
-    const request = translation.request(call.request as never) as Init<Request>;
-    return translation.response((await this.#inner.unary({ ...call, request })) as never) as Response;
-  }
-
-  stream<Request, Response>(
-    call: StreamCall<Request, Response>,
-    handler: StreamHandler<Response>,
-  ): OutgoingStream<Request> {
-    const translation = this.#translations[call.method.path];
-    if (translation === undefined) return this.#inner.stream(call, handler);
-    const stream = this.#inner.stream<Request, Response>(call, {
-      message: (message) => handler.message(translation.response(message as never) as Response),
-      end: (error) => handler.end(error),
-      leaving: () => handler.leaving?.(),
-    });
-    return forwardStream(stream, {
-      send: (message) => stream.send(translation.request(message as never) as Init<Request>),
-    });
-  }
-
-  /** The connections belong to the client. */
-  async close(): Promise<void> {}
+export function namespaceTransport(inner: Transport, prefix: Uint8Array): Transport {
+  const translations = translationsOf(prefix);
+  return {
+    unary: async (call) => {
+      const translation = translations[call.method.path];
+      if (translation === undefined) return inner.unary(call);
+      const request = translation.request(call.request as never) as typeof call.request;
+      const response = await inner.unary({ ...call, request });
+      return translation.response(response as never) as typeof response;
+    },
+    stream: (call, handler) => {
+      const translation = translations[call.method.path];
+      if (translation === undefined) return inner.stream(call, handler);
+      const stream = inner.stream(call, {
+        message: (message) => handler.message(translation.response(message as never) as typeof message),
+        end: (error) => handler.end(error),
+        leaving: () => handler.leaving?.(),
+      });
+      return forwardStream(stream, {
+        send: (message) => stream.send(translation.request(message as never) as typeof message),
+      });
+    },
+    close: async () => {},
+  };
 }
 
 /**
- * The interval in the whole store that an interval of the namespace stands for. "No end" becomes the namespace's own
- * end, by the rule of every prefix, or the keys of its neighbour would be in it.
+ * Translates a range of the namespace into a range of the whole store. A range without an end ends where the prefix ends.
+ * Otherwise it would contain the keys after the namespace.
  */
 export function prefixInterval(prefix: Uint8Array, { key, rangeEnd }: Init<WireRange>): WireRange {
   const end = rangeEnd ?? NO_BYTES;
@@ -69,87 +57,86 @@ export function prefixInterval(prefix: Uint8Array, { key, rangeEnd }: Init<WireR
   };
 }
 
+/** The translations by gRPC path. Methods that are not in the table pass unchanged, because they have no keys. */
 function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation>> {
-  const within = <T extends Init<WireRange>>(message: T): T => ({ ...message, ...prefixInterval(prefix, message) });
-  const withKey = (message: Init<rpc.PutRequest>): Init<rpc.PutRequest> => {
+  const withPrefix = <T extends Init<WireRange>>(message: T): T => ({ ...message, ...prefixInterval(prefix, message) });
+  const put = (message: Init<rpc.PutRequest>): Init<rpc.PutRequest> => {
     return { ...message, key: concatBytes(prefix, message.key ?? NO_BYTES) };
   };
-  const stripped = <KV extends mvccpb.KeyValue | undefined>(kv: KV): KV => {
-    return kv && { ...kv, key: kv.key.subarray(prefix.length) };
-  };
-  const same = <T>(message: T): T => message;
-
-  const range = (message: rpc.RangeResponse): rpc.RangeResponse => ({ ...message, kvs: message.kvs.map(stripped) });
-  const put = (message: rpc.PutResponse): rpc.PutResponse => ({ ...message, prevKv: stripped(message.prevKv) });
-  const deleted = (message: rpc.DeleteRangeResponse): rpc.DeleteRangeResponse => {
-    return { ...message, prevKvs: message.prevKvs.map(stripped) };
-  };
-  const txnRequest = (message: Init<rpc.TxnRequest>): Init<rpc.TxnRequest> => ({
-    compare: message.compare?.map(within),
-    success: message.success?.map(opRequest),
-    failure: message.failure?.map(opRequest),
+  const txn = ({ compare, success, failure }: Init<rpc.TxnRequest>): Init<rpc.TxnRequest> => ({
+    compare: compare?.map(withPrefix),
+    success: success?.map(operation),
+    failure: failure?.map(operation),
   });
-  const opRequest = ({ request }: Init<rpc.RequestOp>): Init<rpc.RequestOp> => {
+  const operation = ({ request }: Init<rpc.RequestOp>): Init<rpc.RequestOp> => {
     switch (request?.case) {
       case 'requestRange':
-        return { request: { case: request.case, value: within(request.value) } };
+        return { request: { case: request.case, value: withPrefix(request.value) } };
       case 'requestPut':
-        return { request: { case: request.case, value: withKey(request.value) } };
+        return { request: { case: request.case, value: put(request.value) } };
       case 'requestDeleteRange':
-        return { request: { case: request.case, value: within(request.value) } };
+        return { request: { case: request.case, value: withPrefix(request.value) } };
       case 'requestTxn':
-        return { request: { case: request.case, value: txnRequest(request.value) } };
+        return { request: { case: request.case, value: txn(request.value) } };
       case undefined:
         return {};
     }
   };
-  const txnResponse = (message: rpc.TxnResponse): rpc.TxnResponse => {
-    return { ...message, responses: message.responses.map(opResponse) };
+  const watch = (message: Init<rpc.WatchRequest>): Init<rpc.WatchRequest> => {
+    const { requestUnion } = message;
+    if (requestUnion?.case !== 'createRequest') return message;
+    return { requestUnion: { case: 'createRequest', value: withPrefix(requestUnion.value) } };
   };
-  const opResponse = ({ response }: rpc.ResponseOp): rpc.ResponseOp => {
+
+  const stripped = <KV extends mvccpb.KeyValue | undefined>(kv: KV): KV => {
+    return kv && { ...kv, key: kv.key.subarray(prefix.length) };
+  };
+  const ranged = (message: rpc.RangeResponse): rpc.RangeResponse => ({ ...message, kvs: message.kvs.map(stripped) });
+  const rangedChunk = (message: rpc.RangeStreamResponse): rpc.RangeStreamResponse => {
+    return { ...message, rangeResponse: message.rangeResponse && ranged(message.rangeResponse) };
+  };
+  const written = (message: rpc.PutResponse): rpc.PutResponse => ({ ...message, prevKv: stripped(message.prevKv) });
+  const deleted = (message: rpc.DeleteRangeResponse): rpc.DeleteRangeResponse => {
+    return { ...message, prevKvs: message.prevKvs.map(stripped) };
+  };
+  const txnResult = (message: rpc.TxnResponse): rpc.TxnResponse => {
+    return { ...message, responses: message.responses.map(operationResult) };
+  };
+  const operationResult = ({ response }: rpc.ResponseOp): rpc.ResponseOp => {
     switch (response?.case) {
       case 'responseRange':
-        return { response: { case: response.case, value: range(response.value) } };
+        return { response: { case: response.case, value: ranged(response.value) } };
       case 'responsePut':
-        return { response: { case: response.case, value: put(response.value) } };
+        return { response: { case: response.case, value: written(response.value) } };
       case 'responseDeleteRange':
         return { response: { case: response.case, value: deleted(response.value) } };
       case 'responseTxn':
-        return { response: { case: response.case, value: txnResponse(response.value) } };
+        return { response: { case: response.case, value: txnResult(response.value) } };
       case undefined:
         return { response };
     }
   };
-  const rangeStream = (message: rpc.RangeStreamResponse): rpc.RangeStreamResponse => {
-    return { ...message, rangeResponse: message.rangeResponse && range(message.rangeResponse) };
-  };
-  const watchRequest = (message: Init<rpc.WatchRequest>): Init<rpc.WatchRequest> => {
-    const { requestUnion } = message;
-    if (requestUnion?.case !== 'createRequest') return message;
-    return { requestUnion: { case: 'createRequest', value: within(requestUnion.value) } };
-  };
-  const watchResponse = (message: rpc.WatchResponse): rpc.WatchResponse => {
+  const watched = (message: rpc.WatchResponse): rpc.WatchResponse => {
     const events = message.events.map((event) => {
       return { ...event, kv: stripped(event.kv), prevKv: stripped(event.prevKv) };
     });
     return { ...message, events };
   };
-  // A lease may hold keys of others too.
-  const timeToLive = (message: rpc.LeaseTimeToLiveResponse): rpc.LeaseTimeToLiveResponse => {
-    const own = message.keys.filter(
-      (key) => key.length > prefix.length && prefix.every((byte, index) => byte === key[index]),
-    );
-    return { ...message, keys: own.map((key) => key.subarray(prefix.length)) };
+  // A lease may also hold keys outside of the namespace.
+  const leaseKeys = (message: rpc.LeaseTimeToLiveResponse): rpc.LeaseTimeToLiveResponse => {
+    const isInside = (key: Uint8Array): boolean =>
+      key.length > prefix.length && prefix.every((byte, index) => byte === key[index]);
+    return { ...message, keys: message.keys.filter(isInside).map((key) => key.subarray(prefix.length)) };
   };
 
-  const { kv, lease, watch } = methods;
+  const { kv, lease, watch: watchService } = methods;
   return {
-    [kv.range.path]: { request: within, response: range },
-    [kv.rangeStream.path]: { request: within, response: rangeStream },
-    [kv.put.path]: { request: withKey, response: put },
-    [kv.deleteRange.path]: { request: within, response: deleted },
-    [kv.txn.path]: { request: txnRequest, response: txnResponse },
-    [lease.leaseTimeToLive.path]: { request: same, response: timeToLive },
-    [watch.watch.path]: { request: watchRequest, response: watchResponse },
+    [kv.range.path]: { request: withPrefix, response: ranged },
+    [kv.rangeStream.path]: { request: withPrefix, response: rangedChunk },
+    [kv.put.path]: { request: put, response: written },
+    [kv.deleteRange.path]: { request: withPrefix, response: deleted },
+    [kv.txn.path]: { request: txn, response: txnResult },
+    [lease.leaseTimeToLive.path]: { request: (message) => message, response: leaseKeys },
+    [watchService.watch.path]: { request: watch, response: watched },
   };
 }

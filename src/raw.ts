@@ -1,17 +1,12 @@
-import {
-  type BidiStream,
-  openServerStream,
-  openStream,
-  STREAM_OPTIONS,
-  type StreamOptions,
-} from './channel/message-stream.js';
-import { type CallOptions, checkCallOptions, type Rpc } from './channel/rpc.js';
+import type { CallOptions, Rpc } from './channel/rpc.js';
+import type { BidiStream, StreamOptions } from './channel/streams.js';
+import { openServerStream, openStream, STREAM_OPTIONS } from './channel/streams.js';
 import { methods } from './gen/methods.js';
 import type { Init } from './protobuf/codec.js';
 import type { Method } from './protobuf/schema.js';
 import { checkOptions } from './runtime/arguments.js';
 
-/** The function that stands for a method, by its kind. */
+/** The function that calls an RPC. Its type depends on which side of the RPC sends a stream. */
 export type Stub<M> =
   M extends Method<infer Request, infer Response, infer Kind>
     ? Kind extends 'unary'
@@ -21,7 +16,15 @@ export type Stub<M> =
         : (options?: StreamOptions) => BidiStream<Request, Response>
     : never;
 
-/** One typed function for each RPC of each service: messages in, messages out, as they stand on the wire. */
+/**
+ * One function for each RPC of each service. It takes and returns the messages of the protocol. `rawEnums` has the values
+ * of enum fields.
+ *
+ * @example
+ * ```ts
+ * const { members } = await etcd.raw.cluster.memberList({ linearizable: true });
+ * ```
+ */
 export type Raw = {
   readonly [Service in keyof typeof methods]: {
     readonly [Name in keyof (typeof methods)[Service]]: Stub<(typeof methods)[Service][Name]>;
@@ -42,10 +45,8 @@ export function rawStubs(rpc: Rpc): Raw {
 function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown {
   switch (method.kind) {
     case 'unary':
-      return async (request: Init<unknown>, options?: CallOptions) => {
-        checkCallOptions(options, what);
-        return rpc.call(method as Method<unknown, unknown, 'unary'>, request, options);
-      };
+      return async (request: Init<unknown>, options?: CallOptions) =>
+        rpc.checkedCall(method as Method<unknown, unknown, 'unary'>, request, options, what);
     case 'server-streaming':
       return (request: Init<unknown>, options?: StreamOptions) => {
         checkOptions(options, STREAM_OPTIONS, what);

@@ -5,7 +5,7 @@ import { openClient } from './support/client.js';
 import { errorOf } from './support/errors.js';
 import { recordingTransport } from './support/recording-transport.js';
 
-// Bad input is refused before anything is sent, with the argument, what was given and what is allowed.
+// The client refuses bad input before it sends anything. The error names the argument, the given value and what is allowed.
 
 const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = [
   ['an empty key to get', (etcd) => etcd.get(''), /^key: got an empty key; allowed: at least one byte/],
@@ -13,7 +13,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   ['an empty key to delete', (etcd) => etcd.delete(''), /^keys: got an empty key/],
   ['a range to get', (etcd) => etcd.get(prefix('a') as never), /^key: got an object/],
   [
-    'a value that is no bytes',
+    'a number as a value',
     (etcd) => etcd.put('a', 5 as never),
     /^value: got a number; allowed: a string or a Uint8Array/,
   ],
@@ -25,90 +25,90 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   ['a fractional limit', (etcd) => etcd.range('a', { limit: 1.5 }), /^limit: got the number 1\.5/],
   ['a negative revision', (etcd) => etcd.get('a', { revision: -1n }), /^revision: got -1n; allowed: a bigint from 0/],
   [
-    'a revision that is a number',
+    'a number as a revision',
     (etcd) => etcd.get('a', { revision: 5 as never }),
     /^revision: got the number 5; allowed: a bigint/,
   ],
   ['a revision beyond int64', (etcd) => etcd.get('a', { revision: 2n ** 63n }), /^revision: got 9223372036854775808n/],
   ['a negative filter', (etcd) => etcd.range('a', { maxCreateRevision: -5n }), /^maxCreateRevision: got -5n/],
   [
-    'a sort that is none',
+    'an unknown sort',
     (etcd) => etcd.range('a', { sort: { target: 'age' as never, order: 'asc' } }),
     /^sort\.target: got a string; allowed: key, version/,
   ],
   [
-    'a value to be ignored',
+    'a value together with ignoreValue',
     (etcd) => etcd.put('a', 'x', { ignoreValue: true }),
     /^value: got a value together with ignoreValue/,
   ],
   [
-    'a lease to be ignored',
+    'a lease together with ignoreLease',
     (etcd) => etcd.put('a', 'x', { lease: 1n, ignoreLease: true }),
     /^lease: got a lease together with ignoreLease/,
   ],
-  ['compaction to nothing', (etcd) => etcd.compact(0n), /^revision: got 0n; allowed: a bigint from 1/],
+  ['a compaction to revision 0', (etcd) => etcd.compact(0n), /^revision: got 0n; allowed: a bigint from 1/],
   [
-    'a TTL of nothing',
+    'a TTL of 0',
     (etcd) => etcd.lease.grant({ ttl: 0 }),
     /^ttl: got the number 0; allowed: whole seconds from 1 to 9000000000/,
   ],
   ['a negative TTL', (etcd) => etcd.lease.grant({ ttl: -5 }), /^ttl: got the number -5/],
   ['a fractional TTL', (etcd) => etcd.lease.grant({ ttl: 1.5 }), /^ttl: got the number 1\.5/],
   ['a TTL over 9e9', (etcd) => etcd.lease.grant({ ttl: 9e9 + 1 }), /^ttl: got the number 9000000001/],
-  ['a lease number of nothing', (etcd) => etcd.lease.revoke(0n), /^id: got 0n; allowed: a bigint from 1/],
-  ['a timeout of nothing', (etcd) => etcd.get('a', { timeoutMs: 0 }), /^timeoutMs: got the number 0; allowed/],
-  ['a timeout that is no number', (etcd) => etcd.get('a', { timeoutMs: Number.NaN }), /^timeoutMs: got the number NaN/],
+  ['a lease ID of 0', (etcd) => etcd.lease.revoke(0n), /^id: got 0n; allowed: a bigint from 1/],
+  ['a timeout of 0', (etcd) => etcd.get('a', { timeoutMs: 0 }), /^timeoutMs: got the number 0; allowed/],
+  ['a timeout that is NaN', (etcd) => etcd.get('a', { timeoutMs: Number.NaN }), /^timeoutMs: got the number NaN/],
   ['a watch of an empty key', (etcd) => etcd.watch(''), /^keys: got an empty key/],
   ['a watch from a negative revision', (etcd) => etcd.watch('a', { startRevision: -1n }), /^startRevision: got -1n/],
-  ['a watch with no buffer', (etcd) => etcd.watch('a', { bufferBytes: 0 }), /^bufferBytes: got the number 0/],
+  ['a watch with a buffer of 0 bytes', (etcd) => etcd.watch('a', { bufferBytes: 0 }), /^bufferBytes: got the number 0/],
   [
-    'a filter that is none',
+    'an unknown filter',
     (etcd) => etcd.watch('a', { filters: ['noop' as never] }),
     /^filters: got a string; allowed: noPut, noDelete/,
   ],
   ...(['get', 'watch'] as const).map((call): (typeof calls)[number] => [
-    `a signal that is none to ${call}`,
+    `a number as the signal of ${call}`,
     (etcd) => etcd[call]('a', { signal: 5 as never }),
     /^signal: got the number 5; allowed: an AbortSignal/,
   ]),
   [
-    'a lock of a client',
+    'a client in place of a session',
     (etcd) => new Mutex(etcd as never, 'a'),
     /^session: got an object \(Client\); allowed: a Session/,
   ],
-  ['an election of nothing', () => new Election(undefined as never, 'a'), /^session: got undefined/],
-  ['a lock without an action', (etcd) => withLock(etcd, 'a', undefined as never), /^action: got undefined/],
+  ['an election without a session', () => new Election(undefined as never, 'a'), /^session: got undefined/],
+  ['withLock without an action', (etcd) => withLock(etcd, 'a', undefined as never), /^action: got undefined/],
   [
-    'a lock of a session',
+    'withLock without a client',
     () => withLock({} as never, 'a', () => {}),
     /^client: got an object \(Object\); allowed: a Client/,
   ],
-  ['an STM of nothing', (etcd) => stm(etcd, 5 as never), /^apply: got the number 5; allowed: a function/],
+  ['stm without a function', (etcd) => stm(etcd, 5 as never), /^apply: got the number 5; allowed: a function/],
   [
-    'a condition alone',
+    'a condition that is not in an array',
     (etcd) => etcd.txn({ if: compare.exists('a') as never }),
     /^if: got an object \(Object\); allowed: a list/,
   ],
-  ['no operation', (etcd) => etcd.txn({ then: [null as never] }), /^operation: got null; allowed: op\.get/],
+  ['null as an operation', (etcd) => etcd.txn({ then: [null as never] }), /^operation: got null; allowed: op\.get/],
   [
     'no condition',
     (etcd) => etcd.txn({ if: [null as never] }),
     /^if\[0\]: got null; allowed: a condition made by compare/,
   ],
   [
-    'a filter alone',
+    'a filter that is not in an array',
     (etcd) => etcd.watch('a', { filters: 'noPut' as never }),
     /^filters: got a string; allowed: a list/,
   ],
   ['a scan of an empty key', (etcd) => etcd.scan(''), /^keys: got an empty key/],
   [
-    'a request that is too long',
+    'a request that exceeds maxRequestBytes',
     (etcd) => etcd.put('a', new Uint8Array(1_600_000)),
     /^etcdserverpb\.PutRequest: got 16\d{5} bytes; allowed: at most 1572864/,
   ],
 ];
 
-test.each(calls)('%s is refused, and nothing is sent', async (_what, call, message) => {
+test.each(calls)('the client refuses %s, and sends nothing', async (_what, call, message) => {
   const { transport, sent } = recordingTransport();
   const etcd = openClient({ transport, maxRequestBytes: 1_572_864 });
   const error = await errorOf(async () => call(etcd));
@@ -117,7 +117,7 @@ test.each(calls)('%s is refused, and nothing is sent', async (_what, call, messa
   if (!error.message.includes('PutRequest')) expect(sent).toEqual([]);
 });
 
-test('neither keys nor values turn up in an error', async () => {
+test('errors contain neither keys nor values', async () => {
   const etcd = openClient();
   const errors = [
     await errorOf(etcd.put('SECRET', 'SECRET', { ignoreValue: true })),
@@ -130,23 +130,23 @@ test('neither keys nor values turn up in an error', async () => {
 });
 
 test.each([
-  ['no endpoints', [], /^endpoints: got an empty list/],
-  ['no list', 'http://a:1' as never, /^endpoints: got a string; allowed: a list/],
+  ['an empty list', [], /^endpoints: got an empty list/],
+  ['a string', 'http://a:1' as never, /^endpoints: got a string; allowed: a list/],
   ['an address without a scheme', ['127.0.0.1:2379'], /did you mean http:\/\/127\.0\.0\.1:2379\?/],
-  ['something that is no URL', ['not a url'], /^endpoints\[0\]: got a string; allowed: http:\/\/host:port/],
-  ['another scheme', ['http://a:1', 'ftp://b:1'], /^endpoints\[1\]: got "ftp/],
-  ['a path', ['http://a:1/v3'], /without a path/],
-])('a client of %s is refused', async (_what, endpoints, message) => {
+  ['text that is not a URL', ['not a url'], /^endpoints\[0\]: got a string; allowed: http:\/\/host:port/],
+  ['an unknown scheme', ['http://a:1', 'ftp://b:1'], /^endpoints\[1\]: got "ftp/],
+  ['a URL with a path', ['http://a:1/v3'], /without a path/],
+])('the client refuses %s as endpoints', async (_what, endpoints, message) => {
   const error = await errorOf(() => new Client({ endpoints }));
   expect(error.message).toMatch(message);
 });
 
-test('an endpoint with a password is refused without showing it', async () => {
+test('the error for an endpoint with a password does not contain the password', async () => {
   const error = await errorOf(() => new Client({ endpoints: ['http://root:hunter2@a:1'] }));
   expect(error.message).not.toContain('hunter2');
 });
 
-test('pings more often than etcd allows are refused', async () => {
+test('the client refuses a PING interval that is shorter than etcd permits', async () => {
   const error = await errorOf(() => new Client({ endpoints: ['http://a:1'], pingIntervalMs: 1_000 }));
   expect(error.message).toMatch(/^pingIntervalMs: got the number 1000; allowed: 5000 or more/);
 });

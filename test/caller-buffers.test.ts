@@ -4,9 +4,9 @@ import { Election, Session } from '../src/concurrency/index.js';
 import { compare, type KeyValue, keyRange, op, prefix } from '../src/index.js';
 import { openClient, unique } from './support/client.js';
 
-// Callers reuse their buffers as soon as a method has returned. What a call or a watch sends later is what they gave.
+// A caller may overwrite its buffer as soon as a method has returned. Calls and watches must still send the original bytes.
 
-/** Calls leave one turn of the event loop late, as they do where a token is fetched or a connection is made. */
+/** A client whose calls leave in a later turn of the event loop, as they do while it fetches a token or connects. */
 function lateClient() {
   return openClient({
     interceptors: [
@@ -20,7 +20,7 @@ function lateClient() {
   });
 }
 
-/** Gives `action` a buffer of this text, and writes over it as soon as `action` has returned. */
+/** Passes a buffer with this text to `action`, and overwrites the buffer as soon as `action` has returned. */
 function withBuffer<T>(text: string, action: (buffer: Uint8Array) => T): T {
   const buffer = new Uint8Array(Buffer.from(text));
   const result = action(buffer);
@@ -28,7 +28,7 @@ function withBuffer<T>(text: string, action: (buffer: Uint8Array) => T): T {
   return result;
 }
 
-test('calls send the keys and values that they were given', async () => {
+test('calls send the original keys and values when the caller overwrites its buffers', async () => {
   const [etcd, key] = [lateClient(), unique()];
   await withBuffer(key, (bytes) => withBuffer('value', (value) => etcd.put(bytes, value)));
   expect((await withBuffer(key, (bytes) => etcd.get(bytes)))?.text()).toBe('value');
@@ -44,7 +44,7 @@ test('calls send the keys and values that they were given', async () => {
 });
 
 test.each(['key', 'prefix', 'start and end'] as const)(
-  'a watch, a mirror and a cached range of a %s follow the keys that they were given',
+  'a watch, a mirror and a cached range of a %s use the original keys when the caller overwrites its buffer',
   async (form) => {
     const [etcd, name] = [lateClient(), unique()];
     const keysOf = (bytes: Uint8Array) => {
@@ -65,7 +65,7 @@ test.each(['key', 'prefix', 'start and end'] as const)(
   },
 );
 
-test('an election proclaims the value that it was given', async () => {
+test('an election proclaims the original value when the caller overwrites its buffer', async () => {
   const etcd = lateClient();
   const election = new Election(await Session.open(etcd), unique('election'));
   await using _leadership = await withBuffer('me', (value) => election.campaign(value));

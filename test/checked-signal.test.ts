@@ -1,12 +1,12 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
 import { Mutex, Session } from '../src/concurrency/index.js';
-import { CheckedSignal } from '../src/runtime/checked-signal.js';
+import { CheckedSignal } from '../src/runtime/signals.js';
 import { blockEventLoop } from './support/block.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 
-test('a signal aborts once, also where the host reads it while it aborts, as Deno does', () => {
+test('a checked signal aborts once when the host reads aborted while it aborts the signal, as Deno does', () => {
   const { abort } = AbortController.prototype;
   const spy = vi.spyOn(AbortController.prototype, 'abort').mockImplementation(function (this: AbortController, reason) {
     if (!this.signal.aborted) abort.call(this, reason);
@@ -25,20 +25,20 @@ test('a signal aborts once, also where the host reads it while it aborts, as Den
 });
 
 describe('signalWith', () => {
-  test('is aborted when the lease ran out while the event loop was blocked, and AbortSignal.any is not', async () => {
+  test('is aborted after the lease expired while the event loop was blocked, and AbortSignal.any is not', async () => {
     const session = await Session.open(openClient(), { ttl: 1 });
     const held = await new Mutex(session, unique('lock')).lock();
     const stop = new AbortController();
     const [checked, unchecked] = [held.signalWith(stop.signal), AbortSignal.any([held.signal, stop.signal])];
     expect([checked.aborted, unchecked.aborted]).toEqual([false, false]);
     blockEventLoop(session.remainingMs() + 100);
-    // This order: the checked one aborts the signal of the lock, and with it the other.
+    // Reads the unchecked signal first, because reading the checked one aborts the signal of the lock and so both.
     expect([unchecked.aborted, checked.aborted]).toEqual([false, true]);
     expect(checked.reason).toBe(held.signal.reason);
     expect(() => checked.throwIfAborted()).toThrow(expect.objectContaining({ reason: 'LeaseUnreachable' }));
   });
 
-  test('aborts with the other signal, and tells its listeners', async () => {
+  test('aborts when the other signal aborts, and calls its listeners', async () => {
     const session = await Session.open(openClient());
     const stop = new AbortController();
     const combined = session.signalWith(stop.signal);
@@ -61,7 +61,7 @@ describe('signalWith', () => {
     expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
   });
 
-  test('refuses what is no AbortSignal', async () => {
+  test('refuses a value that is not an AbortSignal', async () => {
     const session = await Session.open(openClient());
     for (const other of [undefined, null, {}, 'stop'])
       expect(await errorOf(() => session.signalWith(other as never))).toMatchObject({ reason: 'InvalidInput' });

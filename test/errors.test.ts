@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { canceled, EtcdError, invalidInput, type Outcome, timedOut } from '../src/errors/etcd-error.js';
-import { serverReason, statusOfReason } from '../src/errors/server-errors.js';
-import { STATUS_CODES, type StatusCode } from '../src/errors/status.js';
+import { STATUS_CODES, type StatusCode, serverReason, statusOfReason } from '../src/errors/status.js';
 import { errorFromStatus, errorFromText } from '../src/errors/status-error.js';
 
 interface ErrorFact {
@@ -18,19 +17,19 @@ const OPEN: readonly StatusCode[] = ['Canceled', 'DeadlineExceeded', 'Unavailabl
 const where = { method: '/etcdserverpb.KV/Put', endpoint: 'http://127.0.0.1:2379' };
 
 describe('the table of server errors', () => {
-  it.each(errors)('knows $name by its message and gives its status', ({ name, code, message }) => {
+  it.each(errors)('maps the message of $name to its reason and its status', ({ name, code, message }) => {
     const reason = serverReason(message);
     expect(reason).toBe(name);
     expect(reason && statusOfReason(reason)).toBe(code);
   });
 
-  it('has as many entries as the server names errors', () => {
-    const source = readFileSync(new URL('../src/errors/server-errors.ts', import.meta.url), 'utf8');
+  it('contains every named error of the server, and no others', () => {
+    const source = readFileSync(new URL('../src/errors/status.ts', import.meta.url), 'utf8');
     const messages = [...source.matchAll(/'(etcdserver: [^']*)'/g)].map(([, message]) => message);
     expect(messages.sort()).toStrictEqual(errors.map(({ message }) => message).sort());
   });
 
-  it('knows no other text, be it only slightly different', () => {
+  it('does not map a message that differs slightly', () => {
     for (const { message } of errors) {
       expect(serverReason(`${message} `)).toBeUndefined();
       expect(serverReason(message.replace('etcdserver: ', ''))).toBeUndefined();
@@ -40,13 +39,16 @@ describe('the table of server errors', () => {
   });
 });
 
-describe('an error from a gRPC status', () => {
-  it.each(errors)('is named $name by the text, with the outcome its status proves', ({ name, code, message }) => {
-    const error = errorFromStatus(code, message, where);
-    expect(error).toMatchObject({ code, reason: name, problem: message, ...where });
-    // A write that goes beyond the quota is done, and refused: test/kv/no-space.test.ts.
-    expect(error.outcome).toBe(OPEN.includes(code) || name === 'NoSpace' ? 'unknown' : 'rejected');
-  });
+describe('errorFromStatus', () => {
+  it.each(errors)(
+    'returns reason $name for its message, with the outcome that its status proves',
+    ({ name, code, message }) => {
+      const error = errorFromStatus(code, message, where);
+      expect(error).toMatchObject({ code, reason: name, problem: message, ...where });
+      // The server applies and refuses a write that exceeds the quota; see test/kv/no-space.test.ts.
+      expect(error.outcome).toBe(OPEN.includes(code) || name === 'NoSpace' ? 'unknown' : 'rejected');
+    },
+  );
 
   it.each(STATUS_CODES.slice(1))(
     'leaves the outcome open when %s comes with a text that etcd does not have',
@@ -60,7 +62,7 @@ describe('an error from a gRPC status', () => {
     },
   );
 
-  it('takes the word of a learner that it did nothing, whatever code it comes with', () => {
+  it('returns outcome rejected for the refusal of a learner, whatever its status', () => {
     for (const code of ['FailedPrecondition', 'Unavailable'] as const)
       expect(errorFromStatus(code, 'etcdserver: rpc not supported for learner')).toMatchObject({
         reason: 'NotSupportedForLearner',
@@ -68,7 +70,7 @@ describe('an error from a gRPC status', () => {
       });
   });
 
-  it('leaves the outcome of ResourceExhausted open unless etcd itself says what is exhausted, and it is not space', () => {
+  it('returns outcome unknown for ResourceExhausted, unless etcd names another resource than space', () => {
     const tooLong = 'grpc: received message larger than max (2097200 vs. 2097152)';
     expect(errorFromStatus('ResourceExhausted', tooLong)).toMatchObject({ reason: 'Other', outcome: 'unknown' });
     expect(errorFromStatus('ResourceExhausted', 'etcdserver: too many requests')).toMatchObject({
@@ -81,7 +83,7 @@ describe('an error from a gRPC status', () => {
     });
   });
 
-  it('is a rejection when the server does not know the method or the service', () => {
+  it('returns outcome rejected when the server does not know the method or the service', () => {
     const outcomes = [
       errorFromStatus('Unimplemented', 'unknown method RangeStream for service etcdserverpb.KV').outcome,
       errorFromStatus('Unimplemented', 'unknown service v3lockpb.Lock').outcome,
@@ -91,19 +93,26 @@ describe('an error from a gRPC status', () => {
     expect(outcomes).toStrictEqual<Outcome[]>(['rejected', 'rejected', 'unknown', 'unknown']);
   });
 
-  it('says which status it was when there is no text', () => {
+  it('names the status when the message is empty', () => {
     expect(errorFromStatus('Internal', '')).toMatchObject({ message: 'gRPC status Internal', outcome: 'unknown' });
   });
 });
 
-describe('an error from text', () => {
-  it.each(errors)('recovers $name from what Go prints and from the bare text', ({ name, code, message }) => {
-    for (const text of [`rpc error: code = ${code} desc = ${message}`, message, message.replace('etcdserver: ', '')]) {
-      expect(errorFromText(text)).toMatchObject({ reason: name, code, outcome: 'rejected' });
-    }
-  });
+describe('errorFromText', () => {
+  it.each(errors)(
+    'returns reason $name for the error as Go prints it, and for its message alone',
+    ({ name, code, message }) => {
+      for (const text of [
+        `rpc error: code = ${code} desc = ${message}`,
+        message,
+        message.replace('etcdserver: ', ''),
+      ]) {
+        expect(errorFromText(text)).toMatchObject({ reason: name, code, outcome: 'rejected' });
+      }
+    },
+  );
 
-  it('recovers a denied watch', () => {
+  it('returns reason PermissionDenied for the cancel reason of a denied watch', () => {
     const text = 'rpc error: code = PermissionDenied desc = etcdserver: permission denied';
     const error = errorFromText(text, { method: '/etcdserverpb.Watch/Watch' });
     expect(error).toMatchObject({
@@ -114,15 +123,15 @@ describe('an error from text', () => {
     });
   });
 
-  it('keeps text that etcd does not have, over several lines too', () => {
+  it('keeps a text that is not in the table, also over several lines', () => {
     const error = errorFromText('rpc error: code = Internal desc = one\ntwo');
     expect(error).toMatchObject({ reason: 'Other', code: 'Internal', problem: 'one\ntwo' });
     expect(errorFromText('who knows')).toMatchObject({ reason: 'Other', code: 'Unknown', problem: 'who knows' });
   });
 });
 
-describe('a named error under another status', () => {
-  it('is inconclusive where either of the two is: the lock service passes errors on with status Unknown', () => {
+describe('errorFromStatus with a named error under another status', () => {
+  it('returns outcome unknown if either status is inconclusive, because the lock service forwards errors with status Unknown', () => {
     expect(errorFromStatus('Unknown', 'etcdserver: request timed out')).toMatchObject({
       reason: 'Timeout',
       outcome: 'unknown',
@@ -132,20 +141,20 @@ describe('a named error under another status', () => {
   });
 });
 
-describe('the message of an error', () => {
+describe('the message of an EtcdError', () => {
   const details = { code: 'Unavailable', reason: 'ConnectionLost' } as const;
 
   it.each([
     ['not-sent', 'not sent'],
     ['rejected', 'rejected, nothing was done'],
     ['unknown', 'outcome unknown, it may have been done'],
-  ] as const)('names method, endpoint and outcome: %s', (outcome, text) => {
+  ] as const)('contains the method, the endpoint and the outcome %s', (outcome, text) => {
     const error = new EtcdError('it broke', { ...details, ...where, outcome });
     expect(error.message).toBe(`it broke (etcdserverpb.KV/Put at http://127.0.0.1:2379: ${text})`);
     expect(error.problem).toBe('it broke');
   });
 
-  it('leaves out what is not known', () => {
+  it('leaves out the endpoint and the method when they are unknown', () => {
     const { method } = where;
     expect(new EtcdError('it broke', { ...details, outcome: 'not-sent', method }).message).toBe(
       'it broke (etcdserverpb.KV/Put: not sent)',
@@ -154,8 +163,8 @@ describe('the message of an error', () => {
   });
 });
 
-describe('an error of this side', () => {
-  it('is an Error with a name and, only where there is one, a cause', () => {
+describe('an EtcdError', () => {
+  it('is an Error with a name, and has a cause only if one was given', () => {
     const cause = new Error('below');
     const details = { code: 'Internal', reason: 'Other', outcome: 'unknown' } as const;
     expect(new EtcdError('above', { ...details, cause })).toMatchObject({ name: 'EtcdError', cause });
@@ -163,13 +172,41 @@ describe('an error of this side', () => {
     expect('cause' in new EtcdError('above', details)).toBe(false);
   });
 
-  it('names the argument refused, what was given and what is allowed', () => {
+  it('converts to JSON with its cause and with compactRevision as a string', () => {
+    const cause = new EtcdError('below', {
+      code: 'Internal',
+      reason: 'Other',
+      outcome: 'unknown',
+      compactRevision: 1n,
+    });
+    const error = new EtcdError('above', {
+      ...{ code: 'OutOfRange', reason: 'Compacted', outcome: 'rejected', ...where },
+      ...{ compactRevision: 2n ** 60n, cause },
+    });
+    expect(JSON.parse(JSON.stringify(error))).toStrictEqual({
+      name: 'EtcdError',
+      message: error.message,
+      code: 'OutOfRange',
+      reason: 'Compacted',
+      outcome: 'rejected',
+      ...where,
+      compactRevision: '1152921504606846976',
+      cause: { name: 'EtcdError', message: 'below' },
+    });
+  });
+
+  it('leaves out of its JSON a cause that is not an error', () => {
+    const error = canceled(AbortSignal.abort({ secret: 's3cret' }), 'unknown', where.method);
+    expect(JSON.stringify(error)).not.toContain('s3cret');
+  });
+
+  it('names the refused argument, the given value and what is allowed', () => {
     const error = invalidInput('ttl', '0', 'at least 1');
     expect(error).toMatchObject({ reason: 'InvalidInput', code: 'InvalidArgument', outcome: 'not-sent' });
     expect(error.message).toBe('ttl: got 0; allowed: at least 1');
   });
 
-  it('tells the caller’s own signal from the caller’s own timeout', () => {
+  it('has reason Canceled for the signal of the caller, and DeadlineExceeded for its time limit', () => {
     const byCaller = canceled(AbortSignal.abort('enough'), 'unknown', where.method);
     expect(byCaller).toMatchObject({ reason: 'Canceled', code: 'Canceled', outcome: 'unknown', cause: 'enough' });
     const late = timedOut('put', 5, 'not-sent', where.method);

@@ -5,7 +5,7 @@ import { startChild } from './support/child.js';
 import { unique } from './support/client.js';
 import { ownEtcd } from './support/own-etcd.js';
 
-// Both sides of each pair of docs/from-etcd3.md, each side in one process on a server of its own.
+// Runs both sides of each pair of examples in docs/from-etcd3.md. Each side runs in its own process with its own server.
 
 const ROOT = new URL('..', import.meta.url).pathname;
 const PAGE = readFileSync(join(ROOT, 'docs/from-etcd3.md'), 'utf8');
@@ -18,7 +18,9 @@ const SECTIONS = PAGE.split(/^## /m)
   .filter(({ blocks }) => blocks.length > 0);
 const END = '--- end of a section';
 
-test('each call of etcd3 has one here that does the same', { timeout: 120_000 }, async () => {
+test('the etcdwire example in each section of docs/from-etcd3.md prints the same as the etcd3 example', {
+  timeout: 120_000,
+}, async () => {
   expect(SECTIONS.length).toBeGreaterThan(10);
   expect(SECTIONS.filter(({ blocks }) => blocks.length !== 2)).toEqual([]);
   const [theirs, ours] = await Promise.all([printed(0), printed(1)]);
@@ -28,7 +30,7 @@ test('each call of etcd3 has one here that does the same', { timeout: 120_000 },
   }
 });
 
-/** What one side prints, section by section. */
+/** The lines that one side prints, by section. */
 async function printed(side: 0 | 1): Promise<string[][]> {
   const { endpoints } = await ownEtcd();
   const folder = join(ROOT, '.cache', unique('from-etcd3'));
@@ -48,7 +50,7 @@ async function printed(side: 0 | 1): Promise<string[][]> {
   }
 }
 
-/** The blocks of one side, each in a scope of its own, with a client where it makes none itself. */
+/** A program with the blocks of one side. Each block has its own scope. The blocks share the client of the first block. */
 function program(side: 0 | 1, endpoint: string): string {
   const imports = new Set(['import { inspect } from "node:util";']);
   const bodies = SECTIONS.map(({ blocks }) => {
@@ -60,7 +62,7 @@ function program(side: 0 | 1, endpoint: string): string {
     return lines.filter((each) => !each.startsWith('import ')).join('\n');
   });
   const [first = '', ...others] = bodies;
-  // The client that the first block makes is that of the others too.
+  // The first block creates the client. The other blocks use it.
   const open = first.split('\n').find((line) => line.includes('= new '));
   const close = side === 0 ? 'client.close();' : 'await etcd.close();';
   const scopes = [first, ...others].map((body) => `await (async () => {\n${body}\n})();\nconsole.log('${END}');`);

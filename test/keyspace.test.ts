@@ -1,9 +1,12 @@
 import { expect, test } from 'vitest';
-import { Client } from '../src/index.js';
+import { Session } from '../src/concurrency/index.js';
+import { Service } from '../src/discovery/index.js';
+import { Client, type Keyspace, prefix } from '../src/index.js';
+import { keyspaceClientOf } from '../src/keyspace.js';
 import type { Transport } from '../src/transport/transport.js';
 import { errorOf } from './support/errors.js';
 
-test('what was called off is not done when the client is closed', async () => {
+test('close does not run a closer that was removed', async () => {
   const etcd = new Client({ endpoints: ['http://127.0.0.1:1'] });
   let done = 0;
   etcd.beforeClose(async () => {
@@ -13,19 +16,19 @@ test('what was called off is not done when the client is closed', async () => {
   expect(done).toBe(0);
 });
 
-test('what is to be done when the client is closed is done also where it comes meanwhile', async () => {
+test('close runs a closer that is added while the client closes', async () => {
   const etcd = new Client({ endpoints: ['http://127.0.0.1:1'] });
   const done: string[] = [];
   etcd.beforeClose(async () => {
     await Promise.resolve();
-    etcd.namespace('a').beforeClose(async () => void done.push('second'));
+    keyspaceClientOf(etcd.namespace('a')).beforeClose(async () => void done.push('second'));
     done.push('first');
   });
   await etcd.close();
   expect(done).toEqual(['first', 'second']);
 });
 
-test('a cached range that does not come about in time asks for nothing more', async () => {
+test('a cached range sends no more calls after its first read timed out', async () => {
   const signals: (AbortSignal | undefined)[] = [];
   const transport = (): Transport => ({
     unary: (call) => {
@@ -39,4 +42,20 @@ test('a cached range that does not come about in time asks for nothing more', as
   expect(await errorOf(etcd.cachedRange('k', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   expect(signals.map((signal) => signal?.aborted)).toEqual([true]);
   await etcd.close();
+});
+
+test('functions that only read keys accept a test double, and a session refuses it', async () => {
+  const reads: unknown[] = [];
+  const double = {
+    cachedRange: () => {},
+    range: async (keys: unknown) => {
+      reads.push(keys);
+      return { kvs: [] };
+    },
+  } as unknown as Keyspace;
+  expect(await new Service(double, 'services').list()).toEqual(new Map());
+  expect(reads).toEqual([prefix('services/')]);
+  const error = await errorOf(Session.open(double));
+  expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+  expect(error.message).toBe('client: got an object (Object); allowed: a Client, or a namespace of one');
 });

@@ -15,7 +15,7 @@ import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 import { queueLength } from './support/locks.js';
 
-test('a prefix given as a Buffer stands as it was when it was given', async () => {
+test('a namespace keeps its prefix when the caller overwrites the Buffer', async () => {
   const [etcd, name] = [openClient(), `${unique('namespace')}/`];
   const bytes = Buffer.from(name);
   const namespace = etcd.namespace(bytes);
@@ -25,7 +25,7 @@ test('a prefix given as a Buffer stands as it was when it was given', async () =
 });
 
 describe('a namespace', () => {
-  test('has its keys at prefix + name, and shows them without the prefix', async () => {
+  test('adds the prefix to the keys of requests, and removes it from the keys of responses', async () => {
     const { etcd, inside, name } = namespaceOf();
     await inside.put('a', 'one');
     expect((await etcd.get(`${name}a`))?.text()).toBe('one');
@@ -41,30 +41,33 @@ describe('a namespace', () => {
   });
 
   test.each([
-    ['after its last byte', [0x61], [0x62]],
-    ['cut after the byte raised', [0x61, 0xff], [0x62]],
-    ['cut by two bytes', [0x61, 0xff, 0xff], [0x62]],
-  ])('ends open-ended ranges at its own end, %s, and leaves its neighbours alone (S34)', async (_what, own, next) => {
-    const etcd = openClient();
-    const root = new TextEncoder().encode(unique());
-    const at = (...tail: number[]): Uint8Array => new Uint8Array([...root, ...tail]);
-    const inside = etcd.namespace(at(...own));
-    const neighbours = [[0x60, 0xff], own.slice(0, -1), next, [...next, 0], [...next, 0xff], [...next, 0xff, 0]];
-    const foreign = neighbours.filter((tail) => tail.length > 0).map((tail) => at(...tail));
-    for (const key of foreign) await etcd.put(key, 'foreign');
-    for (const key of ['a', 'b', '\xff']) await inside.put(key, 'own');
-    const values = async (keys: ReturnType<typeof fromKey> | ReturnType<typeof prefix>): Promise<string[]> =>
-      (await inside.range(keys)).kvs.map((kv) => kv.text());
-    expect(await values(prefix(''))).toEqual(['own', 'own', 'own']);
-    expect(await values(fromKey('b'))).toEqual(['own', 'own']);
-    expect(await values(prefix(new Uint8Array([0xff])))).toEqual([]);
-    expect((await inside.delete(fromKey('\0'))).deleted).toBe(3);
-    expect((await etcd.range(prefix(root))).count).toBe(foreign.length);
-  });
+    ['last byte increased', [0x61], [0x62]],
+    ['one byte 0xff cut', [0x61, 0xff], [0x62]],
+    ['two bytes 0xff cut', [0x61, 0xff, 0xff], [0x62]],
+  ])(
+    'ends open-ended ranges where its prefix ends (%s), and does not touch neighbouring keys (S34)',
+    async (_what, own, next) => {
+      const etcd = openClient();
+      const root = new TextEncoder().encode(unique());
+      const at = (...tail: number[]): Uint8Array => new Uint8Array([...root, ...tail]);
+      const inside = etcd.namespace(at(...own));
+      const neighbours = [[0x60, 0xff], own.slice(0, -1), next, [...next, 0], [...next, 0xff], [...next, 0xff, 0]];
+      const foreign = neighbours.filter((tail) => tail.length > 0).map((tail) => at(...tail));
+      for (const key of foreign) await etcd.put(key, 'foreign');
+      for (const key of ['a', 'b', '\xff']) await inside.put(key, 'own');
+      const values = async (keys: ReturnType<typeof fromKey> | ReturnType<typeof prefix>): Promise<string[]> =>
+        (await inside.range(keys)).kvs.map((kv) => kv.text());
+      expect(await values(prefix(''))).toEqual(['own', 'own', 'own']);
+      expect(await values(fromKey('b'))).toEqual(['own', 'own']);
+      expect(await values(prefix(new Uint8Array([0xff])))).toEqual([]);
+      expect((await inside.delete(fromKey('\0'))).deleted).toBe(3);
+      expect((await etcd.range(prefix(root))).count).toBe(foreign.length);
+    },
+  );
 
-  test('has transactions of its own keys: compared, nested, answered in every kind', async () => {
+  test('translates the keys of conditions, operations and nested transactions', async () => {
     const { etcd, inside, name } = namespaceOf();
-    // Were the keys of a comparison taken for those of the whole store, these would fail it.
+    // If the comparison covered the whole store, this key would make it fail.
     await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
     for (const key of ['a', 'b', 'c']) await inside.put(key, 'mine');
     const result = await inside.txn({
@@ -94,7 +97,7 @@ describe('a namespace', () => {
     expect(await texts(etcd, name)).toEqual([`${name}a`, `${name}b`, `${name}e`]);
   });
 
-  test('is scanned over many pages', async () => {
+  test('can be scanned in many pages', async () => {
     const { etcd, inside, name } = namespaceOf();
     const keys = Array.from({ length: 120 }, (_, index) => `k${String(index).padStart(3, '0')}`);
     await inside.txn({ then: keys.map((key) => op.put(key, 'x'.repeat(1_000))) });
@@ -104,7 +107,7 @@ describe('a namespace', () => {
     expect(seen).toEqual(keys);
   });
 
-  test('is watched without its prefix and without its neighbours, with the state before', async () => {
+  test('delivers watch events without the prefix, without neighbouring keys, and with the previous state', async () => {
     const { etcd, inside, name } = namespaceOf();
     const watch = inside.watch(fromKey('a'), { prevKv: true });
     await watch.created();
@@ -124,7 +127,7 @@ describe('a namespace', () => {
     ]);
   });
 
-  test('is mirrored and cached', async () => {
+  test('can be mirrored and cached', async () => {
     const { etcd, inside, name } = namespaceOf();
     await etcd.put(`${name}a`, 'one');
     await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
@@ -135,13 +138,13 @@ describe('a namespace', () => {
     expect(cached.get('b')?.text()).toBe('two');
   });
 
-  test('shows of a lease only the keys that lie in it', async () => {
+  test('lists only its own keys of a lease', async () => {
     const { etcd, inside, name } = namespaceOf();
     const { id } = await inside.lease.grant({ ttl: 60 });
     await inside.put('a', 'x', { lease: id });
     await etcd.put(`${name.slice(0, -1)}0`, 'foreign', { lease: id });
     await etcd.put('short', 'foreign', { lease: id });
-    await etcd.put(name, 'the prefix itself is no key in it', { lease: id });
+    await etcd.put(name, 'the prefix itself is not a key of the namespace', { lease: id });
     const { keys } = await inside.lease.timeToLive(id, { keys: true });
     expect(keys.map((key) => new TextDecoder().decode(key))).toEqual(['a']);
     expect((await etcd.lease.timeToLive(id, { keys: true })).keys).toHaveLength(4);
@@ -149,7 +152,7 @@ describe('a namespace', () => {
     expect(await inside.get('a')).toBeUndefined();
   });
 
-  test('holds locks at prefix + name, which exclude those of the whole store by the full name', async () => {
+  test('holds locks under its prefix, which exclude locks of the client with the full name', async () => {
     const { etcd, inside, name } = namespaceOf();
     const [own, outer] = [await Session.open(inside), await Session.open(etcd)];
     const held = await new Mutex(own, 'job').lock();
@@ -170,10 +173,10 @@ describe('a namespace', () => {
     expect(await withLock(inside, 'job', () => texts(etcd, `${name}job/`))).toHaveLength(1);
   });
 
-  test('within a namespace adds its prefix to the other, and ends where it ends (S34)', async () => {
+  test('inside another namespace appends its prefix, and ends where its full prefix ends (S34)', async () => {
     const { etcd, inside, name } = namespaceOf();
     const nested = inside.namespace(new Uint8Array([0x6e, 0xff]));
-    await inside.put('o', 'of the outer one alone');
+    await inside.put('o', 'only in the outer namespace');
     await nested.put('a', 'nested');
     expect((await nested.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['a']);
     const bytes = new Uint8Array([...new TextEncoder().encode(`${name}n`), 0xff, 0x61]);
@@ -182,7 +185,7 @@ describe('a namespace', () => {
     expect((await inside.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['o']);
   });
 
-  test('keeps its prefix, whatever becomes of the array it was given', async () => {
+  test('keeps its prefix when the caller overwrites the array', async () => {
     const etcd = openClient();
     const bytes = new TextEncoder().encode(`${unique()}/`);
     const inside = etcd.namespace(bytes);
@@ -192,7 +195,7 @@ describe('a namespace', () => {
     expect((await etcd.get(full))?.text()).toBe('x');
   });
 
-  test('of an empty prefix is refused', async () => {
+  test('cannot have an empty prefix', async () => {
     const etcd = openClient();
     for (const empty of ['', new Uint8Array(0)]) {
       const error = await errorOf(() => etcd.namespace(empty));
@@ -203,8 +206,8 @@ describe('a namespace', () => {
   });
 });
 
-describe('closing', () => {
-  test('a namespace ends its own watches and keepalives, and leaves those of the client alone', async () => {
+describe('close', () => {
+  test('of a namespace ends the watches and keepalives of the namespace only', async () => {
     const { etcd, inside, name } = namespaceOf();
     const [own, outer] = [inside.watch('a').batches(), etcd.watch(`${name}a`)];
     await outer.created();
@@ -218,7 +221,7 @@ describe('closing', () => {
     expect((value as WatchBatch).events[0]?.kv.text()).toBe('still there');
   });
 
-  test('the client ends the watches of its namespaces without an error', async () => {
+  test('of the client ends the watches of its namespaces without an error', async () => {
     const { etcd, inside } = namespaceOf();
     const watch = inside.namespace('deeper/').watch('a');
     await watch.created();
@@ -228,7 +231,7 @@ describe('closing', () => {
     expect(await errorOf(inside.get('a'))).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
   });
 
-  test('the client ends the keepalives of its namespaces with ClientClosed, as it ends its own', async () => {
+  test('of the client ends its keepalives and those of its namespaces with reason ClientClosed', async () => {
     const { etcd, inside } = namespaceOf();
     const sessions = [await Session.open(etcd), await Session.open(inside), await Session.open(inside.namespace('n/'))];
     await etcd.close();
@@ -240,7 +243,7 @@ describe('closing', () => {
 interface Namespaced {
   readonly etcd: Client;
   readonly inside: Keyspace;
-  /** The prefix, whose next neighbour ends in "0" instead of "/". */
+  /** The prefix. It ends in "/"; the first key after the namespace ends in "0" instead. */
   readonly name: string;
 }
 

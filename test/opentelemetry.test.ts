@@ -4,7 +4,7 @@ import { expect, inject, test } from 'vitest';
 import { startChild } from './support/child.js';
 import { unique } from './support/client.js';
 
-// The program of docs/opentelemetry.md as it stands there, in a process that has the SDK.
+// Runs the program of docs/opentelemetry.md unchanged, in a process with the OpenTelemetry SDK.
 
 const ROOT = new URL('..', import.meta.url).pathname;
 const [, PROGRAM = ''] = /^```ts\n(.*?)^```$/ms.exec(readFileSync(join(ROOT, 'docs/opentelemetry.md'), 'utf8')) ?? [];
@@ -40,7 +40,7 @@ console.log(JSON.stringify({
 await reader.shutdown();
 `;
 
-test('the example makes a span of each call, and a metric, by the conventions', async () => {
+test('the program of docs/opentelemetry.md records a span for each call, and a metric, by the semantic conventions', async () => {
   const folder = join(ROOT, '.cache', unique('opentelemetry'));
   mkdirSync(folder, { recursive: true });
   try {

@@ -26,9 +26,9 @@ import { gateway } from '../src/transport/gateway/index.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 
-// Plain JavaScript has no compiler that refuses an option which does not exist. The functions refuse it themselves.
+// Plain JavaScript has no compiler that refuses an unknown option, so the functions refuse it at run time.
 
-/** Runs the call under test, so that only what this call sends is counted, and not what sessions send meanwhile. */
+/** Runs the call under test. Only its RPCs are recorded, and not those that sessions send at the same time. */
 const underTest = new AsyncLocalStorage<string[]>();
 const counting: Interceptor = {
   unary: (call, next) => {
@@ -54,13 +54,13 @@ const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 
 const CALLS: Readonly<Record<string, Call>> = {
   'new Client': (options) => new Client({ endpoints: [ENDPOINT], ...(options as object) }),
   'Client.sync': (options, { etcd }) => etcd.sync(options),
+  'Client.compact': (options, { etcd }) => etcd.compact(1n, options),
   'Keyspace.get': (options, { etcd }) => etcd.get('k', options),
   'Keyspace.range': (options, { etcd }) => etcd.range('k', options),
   'Keyspace.scan': (options, { etcd }) => etcd.scan('k', options),
   'Keyspace.put': (options, { etcd }) => etcd.put('k', 'x', options),
   'Keyspace.delete': (options, { etcd }) => etcd.delete('k', options),
   'Keyspace.txn': (options, { etcd }) => etcd.txn({}, options),
-  'Keyspace.compact': (options, { etcd }) => etcd.compact(1n, options),
   'Keyspace.watch': (options, { etcd }) => etcd.watch('k', options),
   'Keyspace.mirror': (options, { etcd }) => etcd.mirror('k', options),
   'Keyspace.cachedRange': (options, { etcd }) => etcd.cachedRange('k', options),
@@ -169,14 +169,16 @@ const CALLS: Readonly<Record<string, Call>> = {
   'new GuardedResource': (options) => new GuardedResource(options),
 };
 
-/** What only this package itself calls, although it is public or belongs to a public class. */
+/** Functions that only this package calls, although they or their classes are exported. */
 const INTERNAL = new Set([
   'new EtcdCluster',
   'new EtcdMember',
   'new FaultProxy',
   'new Mirror',
   'new Watch',
-  'Leases.bounded',
+  'Keyspace.scanPages',
+  'Leases.withDefaultTimeout',
+  'new Keyspace',
 ]);
 
 async function held<T>({ session }: Subjects, use: (held: Awaited<ReturnType<Mutex['lock']>>) => Promise<T>) {
@@ -205,7 +207,7 @@ async function healing<T>({ etcd }: Subjects, use: (session: SelfHealingSession)
   return use(session).finally(() => underTest.exit(() => session.close()));
 }
 
-/** The error of a call, and what the call sent. */
+/** The error of a call, and the RPCs that the call sent. */
 async function refusalOf(call: Call, options: unknown): Promise<{ error: EtcdError; sent: readonly string[] }> {
   const etcd = openClient({ interceptors: [counting] });
   await using session = await Session.open(etcd);
@@ -216,19 +218,16 @@ async function refusalOf(call: Call, options: unknown): Promise<{ error: EtcdErr
 
 const REFUSED = { code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' };
 
-test.each(Object.entries(CALLS))(
-  '%s refuses an option that it does not have, and sends nothing',
-  async (name, call) => {
-    const { error, sent } = await refusalOf(call, { frobnicate: true });
-    expect(error).toMatchObject(REFUSED);
-    const method = name.replace(/^(?:new |.*\.)/, '');
-    expect(error.message).toMatch(
-      // A method that is one RPC may go by the name of the RPC, such as etcdserverpb.Auth/AuthEnable.
-      new RegExp(`^options: got the unknown option frobnicate for [\\w./]*${method}; allowed: \\w+`, 'i'),
-    );
-    expect(sent).toEqual([]);
-  },
-);
+test.each(Object.entries(CALLS))('%s refuses an unknown option, and sends nothing', async (name, call) => {
+  const { error, sent } = await refusalOf(call, { frobnicate: true });
+  expect(error).toMatchObject(REFUSED);
+  const method = name.replace(/^(?:new |.*\.)/, '');
+  expect(error.message).toMatch(
+    // The error of a method that makes one RPC may name the RPC, such as etcdserverpb.Auth/AuthEnable.
+    new RegExp(`^options: got the unknown option frobnicate for [\\w./]*${method}; allowed: \\w+`, 'i'),
+  );
+  expect(sent).toEqual([]);
+});
 
 test.each(Object.entries(CALLS).filter(([name]) => name !== 'new Client'))(
   '%s refuses options that are not an object, and sends nothing',
@@ -250,7 +249,7 @@ test.each(Object.entries(CALLS).filter(([name]) => name !== 'new Client'))(
   },
 );
 
-test('what a call under test sends is counted', async () => {
+test('the test records the RPCs of the call under test', async () => {
   const etcd = openClient({ interceptors: [counting] });
   const sent: string[] = [];
   await underTest.run(sent, async () => {
@@ -261,13 +260,13 @@ test('what a call under test sends is counted', async () => {
   expect(sent).toEqual(['/etcdserverpb.KV/Range', '/etcdserverpb.Watch/Watch']);
 });
 
-test('raw functions refuse an option that they do not have, and send nothing', async () => {
+test('raw functions refuse an unknown option, and send nothing', async () => {
   const { raw } = openClient({ interceptors: [counting] });
   let called = 0;
   for (const [service, stubs] of Object.entries(raw)) {
     for (const [name, stub] of Object.entries(stubs) as [string, (...given: unknown[]) => unknown][]) {
       for (const given of [[{ frobnicate: true }], [{}, { frobnicate: true }]]) {
-        // A bidirectional stream takes options alone; the others take a message first.
+        // A bidirectional stream takes only options. The other functions take a message first.
         if (given.length !== (/watch\.watch$|leaseKeepAlive$/.test(`${service}.${name}`) ? 1 : 2)) continue;
         const sent: string[] = [];
         const error = await errorOf(() => underTest.run(sent, async () => stub(...given)));
@@ -281,18 +280,18 @@ test('raw functions refuse an option that they do not have, and send nothing', a
   expect(called).toBe(Object.values(raw).flatMap((stubs) => Object.values(stubs)).length);
 });
 
-test('every public function that takes options is in the table', async () => {
+test('the table of calls contains every public function that takes options', async () => {
   const found = [...(await publicFunctions())].filter(([, code]) => takesOptions(code)).map(([name]) => name);
   expect(found.filter((name) => !INTERNAL.has(name)).sort()).toEqual(Object.keys(CALLS).sort());
   expect([...INTERNAL].filter((name) => !found.includes(name))).toEqual([]);
 });
 
-/** Parameters named options, and those that the function takes apart, which an object is given for. */
+/** Whether the function has a parameter called `options`, or one that it destructures. */
 function takesOptions(code: string): boolean {
   return /^[^(]*\((?:[^{)]*\boptions\b|[^)]*\{)/.test(code);
 }
 
-/** The source text of each function that an entry of the package exports, and of each method of each class. */
+/** The source text of each exported function, and of each method of each exported class. */
 async function publicFunctions(): Promise<Map<string, string>> {
   const functions = new Map<string, string>();
   const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { exports: Record<string, unknown> };
@@ -312,8 +311,21 @@ async function publicFunctions(): Promise<Map<string, string>> {
     }
     for (const [name, value] of Object.entries(await exportsOf(entry))) addFunctions(functions, name, value);
   }
+  // The package exports interfaces for these classes.
+  for (const [name, file, className] of INTERNAL_CLASSES)
+    addFunctions(functions, name, (await exportsOf(join('src', file)))[className]);
   return functions;
 }
+
+/** The classes behind public interfaces: the name of the interface, the file and the name of the class. */
+const INTERNAL_CLASSES = [
+  ['Keyspace', 'keyspace.ts', 'KeyspaceClient'],
+  ['Keyspace', 'kv/kv.ts', 'KV'],
+  ['Leases', 'lease/lease.ts', 'Leases'],
+  ['Watch', 'watch/watch.ts', 'Watch'],
+  ['Mirror', 'mirror/mirror.ts', 'Mirror'],
+  ['CachedRange', 'mirror/cached-range.ts', 'CachedRange'],
+] as const;
 
 function exportsOf(file: string): Promise<Record<string, unknown>> {
   return import(/* @vite-ignore */ join(process.cwd(), file));
@@ -338,56 +350,64 @@ function addFunctions(functions: Map<string, string>, name: string, value: unkno
 
 test.each<[string, (etcd: Client) => unknown, string]>([
   [
-    'ttl of a put',
+    'the option ttl of put',
     (etcd) => etcd.put('k', 'x', { ttl: 5 } as never),
     'options: got the unknown option ttl for put; allowed: lease, prevKv, ignoreValue, ignoreLease, signal, timeoutMs, ' +
       'endpoint; to attach a lease: lease: (await etcd.lease.grant({ ttl: 5 })).id',
   ],
   [
-    'ttl of op.put',
+    'the option ttl of op.put',
     (etcd) => etcd.txn({ then: [op.put('k', 'x', { ttl: 5 } as never)] }),
     'lease: (await etcd.lease.grant({ ttl: 5 })).id',
   ],
   ...(['watch', 'range', 'scan', 'delete', 'mirror', 'cachedRange'] as const).map(
     (call): [string, (etcd: Client) => unknown, string] => [
-      `prefix of ${call}`,
+      `the option prefix of ${call}`,
       (etcd) => etcd[call]('k', { prefix: true } as never),
       '; to name all keys with a prefix, pass prefix(key) as the key',
     ],
   ),
-  ['prefix of get', (etcd) => etcd.get('k', { prefix: true } as never), 'call range(prefix(key))'],
-  ['timeout of get', (etcd) => etcd.get('k', { timeout: 5 } as never), '; did you mean timeoutMs?'],
+  ['the option prefix of get', (etcd) => etcd.get('k', { prefix: true } as never), 'call range(prefix(key))'],
+  ['the option timeout of get', (etcd) => etcd.get('k', { timeout: 5 } as never), '; did you mean timeoutMs?'],
   [
-    'timeoutMs of watch',
+    'the option timeoutMs of watch',
     (etcd) => etcd.watch('k', { timeoutMs: 5 } as never),
     '; to set a time limit: signal: AbortSignal.timeout(ms)',
   ],
-  ['an option in other case', (etcd) => etcd.get('k', { keys_only: true } as never), '; did you mean keysOnly?'],
-  ['swapped letters', (etcd) => etcd.get('k', { singal: undefined, sginal: 1 } as never), 'did you mean signal?'],
-  ['ttl of a lock', (etcd) => withLock(etcd, 'm', () => {}, { TTL: 5 } as never), '; did you mean ttl?'],
+  ['an option in snake case', (etcd) => etcd.get('k', { keys_only: true } as never), '; did you mean keysOnly?'],
   [
-    'a signal alone',
+    'an option with swapped letters',
+    (etcd) => etcd.get('k', { singal: undefined, sginal: 1 } as never),
+    'did you mean signal?',
+  ],
+  ['the option TTL of withLock', (etcd) => withLock(etcd, 'm', () => {}, { TTL: 5 } as never), '; did you mean ttl?'],
+  [
+    'a signal in place of the options',
     (etcd) => etcd.get('k', AbortSignal.timeout(5_000) as never),
     'the unknown option aborted for get; allowed: revision',
   ],
-  ['limit of get', (etcd) => etcd.get('k', { limit: 1 } as never), '; range has this option'],
-  ['a misspelt list', (etcd) => etcd.txn({ than: [] } as never), 'txn: got the unknown option than; allowed: if, then'],
+  ['the option limit of get', (etcd) => etcd.get('k', { limit: 1 } as never), '; range has this option'],
   [
-    'a txn in a txn',
+    'a misspelt list of txn',
+    (etcd) => etcd.txn({ than: [] } as never),
+    'txn: got the unknown option than; allowed: if, then',
+  ],
+  [
+    'null as a nested txn',
     (etcd) => etcd.txn({ then: [op.txn(null as never)] }),
     'txn: got null; allowed: an object with if',
   ],
   [
-    'a lease beside the options',
+    'a lease outside of the options of an operation',
     (etcd) => etcd.txn({ then: [{ ...op.put('k', 'x'), lease: 5n } as never] }),
     'op.put: got the unknown option lease; allowed: type, key, options, value',
   ],
   [
-    'a property that no condition has',
+    'an unknown property of a condition',
     (etcd) => etcd.txn({ if: [{ ...compare.exists('k'), rangeEnd: 'l' } as never] }),
     'if[0]: got the unknown option rangeEnd; allowed: target, keys, operator, operand',
   ],
-])('%s is refused with a hint', async (_what, call, message) => {
+])('the client refuses %s with a hint', async (_what, call, message) => {
   const etcd = openClient({ interceptors: [counting] });
   const sent: string[] = [];
   const error = await errorOf(() => underTest.run(sent, async () => call(etcd)));
@@ -396,7 +416,7 @@ test.each<[string, (etcd: Client) => unknown, string]>([
   expect(sent).toEqual([]);
 });
 
-test('a grant without options is refused', async () => {
+test('lease.grant refuses a call without options', async () => {
   const error = await errorOf((openClient().lease.grant as () => Promise<unknown>).call(openClient().lease));
   expect(error).toMatchObject(REFUSED);
   expect(error.message).toMatch(/^ttl: got undefined; allowed: whole seconds/);
@@ -406,35 +426,43 @@ const NEW_CLIENT = 'options: got %; allowed: { endpoints: [...] }';
 const DID_YOU_MEAN = "; did you mean new Client({ endpoints: ['http://host:2379'] })?";
 
 test.each<[string, unknown, string]>([
-  ['nothing', undefined, NEW_CLIENT.replace('%', 'undefined')],
+  ['undefined', undefined, NEW_CLIENT.replace('%', 'undefined')],
   ['null', null, NEW_CLIENT.replace('%', 'null')],
   ['a number', 5, NEW_CLIENT.replace('%', 'the number 5')],
   ['a URL', 'http://root:hunter2@a:1', NEW_CLIENT.replace('%', 'a string') + DID_YOU_MEAN],
-  ['a list', ['http://a:1'], NEW_CLIENT.replace('%', 'an object (Array)') + DID_YOU_MEAN],
-])('a client of %s is refused with what it takes', async (_what, options, message) => {
+  ['an array', ['http://a:1'], NEW_CLIENT.replace('%', 'an object (Array)') + DID_YOU_MEAN],
+])('the constructor of Client refuses %s, and names the allowed argument', async (_what, options, message) => {
   const error = await errorOf(() => new Client(options as never));
   expect(error).toMatchObject(REFUSED);
   expect(error.message).toBe(message);
 });
 
 test.each<[string, object, RegExp]>([
-  ['hosts', { hosts: ['http://a:1'] }, /unknown option hosts for Client; .*; did you mean endpoints\?$/],
+  ['the option hosts', { hosts: ['http://a:1'] }, /unknown option hosts for Client; .*; did you mean endpoints\?$/],
   [
     'tls of Node',
     { tls: { rejectUnauthorized: false } },
     /^tls: got the unknown option rejectUnauthorized; allowed: ca, cert, key, serverName$/,
   ],
-  ['tls in other case', { tls: { servername: 'a' } }, /^tls: .*; did you mean serverName\?$/],
-  ['tls that is a list', { tls: [] }, /^tls: got an object \(Array\)/],
-  ['no auth', { auth: null }, /^auth: got null; allowed: an object with username, password, token, allowPlaintext$/],
-  ['another user', { auth: { user: 'a', password: 'b' } }, /^auth: got the unknown option user; .* mean username\?$/],
-])('a client with %s is refused', async (_what, options, message) => {
+  ['a lower-case option of tls', { tls: { servername: 'a' } }, /^tls: .*; did you mean serverName\?$/],
+  ['an array as tls', { tls: [] }, /^tls: got an object \(Array\)/],
+  [
+    'null as auth',
+    { auth: null },
+    /^auth: got null; allowed: an object with username, password, token, allowPlaintext$/,
+  ],
+  [
+    'the option user of auth',
+    { auth: { user: 'a', password: 'b' } },
+    /^auth: got the unknown option user; .* mean username\?$/,
+  ],
+])('the constructor of Client refuses %s', async (_what, options, message) => {
   const error = await errorOf(() => new Client({ endpoints: ['http://a:1'], ...options }));
   expect(error).toMatchObject(REFUSED);
   expect(error.message).toMatch(message);
 });
 
-test('a function for tls that gives an unknown property fails the call', async () => {
+test('a call fails when the function tls returns an unknown property', async () => {
   const etcd = openClient({
     endpoints: [ENDPOINT.replace('http:', 'https:')],
     tls: () => ({ caFile: 'ca.pem' }) as never,
@@ -443,12 +471,12 @@ test('a function for tls that gives an unknown property fails the call', async (
   expect(`${error.message} ${(error.cause as Error | undefined)?.message}`).toContain('the unknown option caFile');
 });
 
-test('a cluster for tests refuses an unknown property of tls', async () => {
+test('EtcdCluster.start refuses an unknown property of tls', async () => {
   const error = await errorOf(() => EtcdCluster.start({ tls: { cert: 'a' } as never }));
   expect(error.message).toMatch(/^tls: got the unknown option cert; allowed: certFile, keyFile, clientCaFile;/);
 });
 
-test('unknown names without a value, and inherited known ones, pass', async () => {
+test('a function accepts unknown options that are undefined, and inherited known options', async () => {
   const etcd = openClient();
   const key = unique();
   await etcd.put(key, 'x', { ttl: undefined, lease: undefined } as never);
@@ -469,12 +497,12 @@ test('unknown names without a value, and inherited known ones, pass', async () =
   expect(error.message).toContain('the unknown option ttl for put');
 });
 
-test.each(['toString', 'constructor', '__proto__'])('a property named %s is refused', async (name) => {
+test.each(['toString', 'constructor', '__proto__'])('a function refuses an option called %s', async (name) => {
   const options: object = JSON.parse(`{ ${JSON.stringify(name)}: 1 }`);
   expect(await errorOf(openClient().get('k', options))).toMatchObject(REFUSED);
 });
 
-test('a program that extends every object keeps its calls', async () => {
+test('a function accepts options when the program has extended Object.prototype', async () => {
   const extended = Object.prototype as { frobnicate?: string };
   extended.frobnicate = 'x';
   try {
@@ -485,7 +513,7 @@ test('a program that extends every object keeps its calls', async () => {
   }
 });
 
-test('a name that may be a key or a secret is not shown', async () => {
+test('an error does not show an option name that may be a key or a secret', async () => {
   const names = ['app/users', 'geheim-1234', 'a'.repeat(33), 'S3CR3T', ' ', 'x\u001b[31m'];
   for (const name of names) {
     const error = await errorOf(openClient().range(prefix('a'), { [name]: 1 }));

@@ -17,7 +17,7 @@ let tarball: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'etcdwire-consumer-'));
   tarball = installInto(folder);
-  // Linked rather than installed: the tests need no registry.
+  // Linked instead of installed, so that the tests need no registry.
   for (const scope of ['@grpc', '@types']) {
     symlinkSync(join(root, 'node_modules', scope), join(folder, 'node_modules', scope));
   }
@@ -25,7 +25,7 @@ beforeAll(() => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What a program that uses the package prints. Fails if it does not end of its own accord. */
+/** The output of a program that uses the package. Throws if the program does not end by itself. */
 function output(type: 'module' | 'commonjs', code: string): string {
   return execFileSync(process.execPath, [`--input-type=${type}`, '--eval', code], {
     cwd: folder,
@@ -35,7 +35,7 @@ function output(type: 'module' | 'commonjs', code: string): string {
 }
 
 describe('the packed package', () => {
-  test('holds the build and the texts, nothing else', () => {
+  test('contains the build and the documents, and nothing else', () => {
     const installed = join(folder, 'node_modules/etcdwire');
     const files = readdirSync(installed, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     const outside = files.filter((entry) => !entry.parentPath.startsWith(join(installed, 'dist')));
@@ -47,19 +47,20 @@ describe('the packed package', () => {
   });
 
   test.each([
-    ['etcdwire', ['Client', 'EtcdError', 'compare', 'op', 'prefix']],
+    ['etcdwire', ['Client', 'EtcdError', 'compare', 'op', 'prefix', 'rawEnums']],
     ['etcdwire/concurrency', ['Election', 'Mutex', 'RWMutex', 'Semaphore', 'Session', 'stm', 'withLock']],
     ['etcdwire/discovery', ['Service']],
     ['etcdwire/gateway', ['gateway']],
     ['etcdwire/node', ['saveSnapshot']],
     ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
-  ])('%s can be imported, and lets the process end', (specifier, names) => {
+    ['etcdwire/transport', []],
+  ])('exports %s, and an import of it lets the process end', (specifier, names) => {
     const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
     expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
   });
 
-  test('brings the program, which needs nothing beside it', () => {
+  test('contains the command-line program, which runs alone', () => {
     const [endpoint = ''] = inject('endpoints');
     const alone = temporaryFolder();
     const program = join(alone, 'etcdwire.mjs');
@@ -69,7 +70,7 @@ describe('the packed package', () => {
     expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
   });
 
-  test('is installed without any other, and works so', () => {
+  test('works when it is installed without any dependency', () => {
     const alone = temporaryFolder();
     writeFileSync(join(alone, 'package.json'), '{ "name": "consumer", "type": "module" }');
     const options = { cwd: alone, encoding: 'utf8', timeout: 60_000 } as const;
@@ -85,17 +86,17 @@ describe('the packed package', () => {
     expect(execFileSync(process.execPath, ['--input-type=module', '--eval', code], options)).toBe('true\n');
   });
 
-  test('package.json can be imported', () => {
+  test('exports package.json', () => {
     const code = `import json from 'etcdwire/package.json' with { type: 'json' }; console.log(json.name)`;
     expect(output('module', code)).toBe('etcdwire\n');
   });
 
-  test('nothing else can be imported', () => {
+  test('exports no other file', () => {
     const code = `await import('etcdwire/dist/client.js').catch((error) => console.log(error.code))`;
     expect(output('module', code)).toBe('ERR_PACKAGE_PATH_NOT_EXPORTED\n');
   });
 
-  test('can be required where Node can require ES modules, as the same module', (context) => {
+  test('gives require and import the same module when Node.js can require ES modules', (context) => {
     if (!canRequireModules) return context.skip('this Node.js cannot require ES modules');
     const code = `
       const { Client } = require('etcdwire');
@@ -103,7 +104,7 @@ describe('the packed package', () => {
     expect(output('commonjs', code)).toBe('function true\n');
   });
 
-  test('a client that was made but not used lets the process end', () => {
+  test('lets the process end when a client was created and not used', () => {
     const code = `
       import { Client } from 'etcdwire';
       new Client({ endpoints: ['http://127.0.0.1:1'] });
@@ -111,7 +112,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('made\n');
   });
 
-  test('a client that has nothing under way lets the process end, one that watches does not', () => {
+  test('lets the process end when a client is idle, and not while it watches', () => {
     const endpoints = JSON.stringify(inject('endpoints'));
     const code = `
       import { Client } from 'etcdwire';
@@ -124,23 +125,78 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('held\n');
   });
 
-  test('has types that stand on their own', () => {
+  test('has types that compile in a strict program', () => {
     const code = `
-      import { Client, type KeyValue, prefix } from 'etcdwire';
+      import { Client, type Interceptor, type Keyspace, type KeyValue, prefix, rawEnums, type Watch } from 'etcdwire';
       import { type Held, Mutex, Session, withLock } from 'etcdwire/concurrency';
-      import { type Endpoint, Service } from 'etcdwire/discovery';
+      import { Service, type ServiceEndpoint } from 'etcdwire/discovery';
       import { grpcJs } from 'etcdwire/grpc-js';
       import { saveSnapshot } from 'etcdwire/node';
       import { checkPuts, History, type PutCall } from 'etcdwire/testing';
+      import type { Transport, UnaryCall } from 'etcdwire/transport';
 
       export const client: Client = new Client({ endpoints: ['http://127.0.0.1:2379'], transport: grpcJs() });
       export const found: Promise<KeyValue | undefined> = client.get('key');
       export const held = async (session: Session): Promise<Held> => new Mutex(session, 'name').lock();
-      export const services: Promise<ReadonlyMap<string, Endpoint>> = new Service(client.namespace('a/'), 's').list();
+      export const services: Promise<ReadonlyMap<string, ServiceEndpoint>> = new Service(client.namespace('a/'), 's').list();
       export const saved: Promise<number> = saveSnapshot(client, 'http://127.0.0.1:2379', 'file');
       export const violations = checkPuts(new History<PutCall, unknown>().operations, []).map(({ rule }) => rule);
       export const others = [prefix('a'), withLock];
-      // @ts-expect-error: what a KeyValue has is typed.
+      export const sorted = client.raw.kv.range({ sortOrder: rawEnums.SortOrder.DESCEND });
+      export const noted = <Q, R>(call: UnaryCall<Q, R>, inner: Transport): Promise<R> => inner.unary(call);
+      export const interceptor: Interceptor = { unary: (call, next) => next({ ...call, timeoutMs: 5 }) };
+      const watch: Watch = {
+        created: async () => 1n,
+        async *batches() {},
+        requestProgress() {},
+        async close() {},
+        async *[Symbol.asyncIterator]() {},
+        async [Symbol.asyncDispose]() {},
+      };
+      const lease: Keyspace['lease'] = {
+        grant: () => Promise.reject(),
+        revoke: () => Promise.reject(),
+        timeToLive: () => Promise.reject(),
+        leases: () => Promise.reject(),
+        keepAliveOnce: () => Promise.reject(),
+        keepAlive: (id) => ({
+          id: typeof id === 'bigint' ? id : id.id,
+          signal: AbortSignal.abort(),
+          ttl: undefined,
+          valid: () => false,
+          renewed: async () => {},
+          remainingMs: () => 0,
+          async close() {},
+          async [Symbol.asyncDispose]() {},
+        }),
+      };
+      // A test double implements the interface without a cast.
+      export const double: Keyspace = {
+        lease,
+        get: async () => undefined,
+        range: () => Promise.reject(),
+        async *scan() {},
+        put: () => Promise.reject(),
+        delete: () => Promise.reject(),
+        txn: () => Promise.reject(),
+        watch: () => watch,
+        mirror: () => ({ async *[Symbol.asyncIterator]() {} }),
+        cachedRange: async () => ({
+          revision: 1n,
+          size: 0,
+          get: () => undefined,
+          range: () => [],
+          waitForRevision: async () => {},
+          async close() {},
+          async [Symbol.asyncDispose]() {},
+        }),
+        namespace: () => double,
+        async close() {},
+        async [Symbol.asyncDispose]() {},
+      };
+      // @ts-expect-error: compact concerns the whole store, so a namespace does not have it.
+      client.namespace('a/').compact;
+      // @ts-expect-error: a KeyValue has no such field.
       found.then((entry) => entry?.noSuchField);`;
     writeFileSync(join(folder, 'consumer.mts'), code);
     const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022', '--types', 'node'];

@@ -1,19 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import { methods } from '../src/gen/methods.js';
+import { rawEnums } from '../src/index.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-describe('the raw stubs', () => {
-  test('are one function for each RPC', () => {
+describe('Client.raw', () => {
+  test('has one function for each RPC', () => {
     const { raw } = openClient();
     for (const [service, table] of Object.entries(methods)) {
       expect(Object.keys(raw[service as keyof typeof raw])).toEqual(Object.keys(table));
     }
   });
 
-  test('carry unary calls', async () => {
+  test('makes unary calls', async () => {
     const { raw } = openClient();
     const key = utf8(unique());
     await raw.kv.put({ key, value: utf8('x') });
@@ -22,7 +23,16 @@ describe('the raw stubs', () => {
     expect((await raw.cluster.memberList({})).members).toHaveLength(1);
   });
 
-  test('carry server streams: a snapshot, whole', async () => {
+  test('takes values of rawEnums in its messages', async () => {
+    const { raw } = openClient();
+    const key = unique();
+    for (const name of ['a', 'b']) await raw.kv.put({ key: utf8(`${key}/${name}`) });
+    const range = { key: utf8(`${key}/`), rangeEnd: utf8(`${key}0`) };
+    const { kvs } = await raw.kv.range({ ...range, sortOrder: rawEnums.SortOrder.DESCEND });
+    expect(kvs.map((kv) => kv.key.at(-1))).toEqual([0x62, 0x61]);
+  });
+
+  test('reads a server stream to its end', async () => {
     let bytes = 0;
     let remaining = -1n;
     for await (const { blob, remainingBytes } of openClient().raw.maintenance.snapshot({})) {
@@ -32,7 +42,7 @@ describe('the raw stubs', () => {
     expect([bytes % 512, remaining]).toEqual([32, 0n]);
   });
 
-  test('carry streams both ways, which a break out of the loop cancels', async () => {
+  test('opens a bidirectional stream, and cancels it when the loop is left', async () => {
     const { raw, lease } = openClient();
     const { id } = await lease.grant({ ttl: 60 });
     const stream = raw.lease.leaseKeepAlive();
@@ -44,7 +54,7 @@ describe('the raw stubs', () => {
     expect(await stream.next()).toMatchObject({ done: true });
   });
 
-  test('end with the signal, and with the typed error of the server', async () => {
+  test('rejects with reason Canceled when the signal aborts, and with the reason of the server', async () => {
     const { raw } = openClient();
     const stop = new AbortController();
     const reading = errorOf(raw.watch.watch({ signal: stop.signal }).next());
@@ -57,7 +67,7 @@ describe('the raw stubs', () => {
     });
   });
 
-  test('take no more messages after the end, without ado', async () => {
+  test('ignores a message that is sent after the end of the stream', async () => {
     const { raw } = openClient();
     await raw.kv.range({ key: utf8('a') });
     const stream = raw.watch.watch();
@@ -68,7 +78,7 @@ describe('the raw stubs', () => {
     expect(await stream.next()).toMatchObject({ done: true });
   });
 
-  test('refuse a value that its field cannot hold', async () => {
+  test('refuses a value that its field cannot hold', async () => {
     expect(await errorOf(openClient().raw.kv.range({ key: utf8('a'), revision: 2n ** 63n }))).toMatchObject({
       reason: 'InvalidInput',
       outcome: 'not-sent',

@@ -3,17 +3,17 @@ import { expect, test } from 'vitest';
 import { ownEtcd } from './support/own-etcd.js';
 import { runProgram } from './support/program.js';
 
-// The programs of the README run as they stand there, against a server that is as new as the reader's.
+// Runs the programs of the README unchanged, each with its own new server.
 
 const ROOT = new URL('..', import.meta.url);
 const README = readFileSync(new URL('README.md', ROOT), 'utf8');
 const PROGRAMS = [...README.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code as string);
 
-test('every program is run by one of the tests below', () => {
+test('the README has as many programs as this file tests', () => {
   expect(PROGRAMS).toHaveLength(6);
 });
 
-test('the first program gives the results that its comments say', async () => {
+test('the first program of the README returns the values in its comments', async () => {
   const claims: string[] = [];
   const observed = (PROGRAMS[0] as string).replace(
     /^( *)(.*?);\s+\/\/ ('.*?'|\d+n?)(?:$|: .*$)/gm,
@@ -26,27 +26,27 @@ test('the first program gives the results that its comments say', async () => {
   expect(await run(`import { inspect } from 'node:util';\n${observed}`)).toEqual(claims);
 });
 
-test('the second program prints what its comment says', async () => {
+test('the second program of the README prints the line in its comment', async () => {
   expect(await run(PROGRAMS[1] as string)).toEqual(['put config/color blue']);
 });
 
-test('the third program prints what its comments say', async () => {
+test('the third program of the README prints the lines in its comments', async () => {
   const program = PROGRAMS[2] as string;
   const claims = [...program.matchAll(/^console\.log\(.*\); \/\/ (.*)$/gm)].map(([, claim]) => claim);
   expect(claims).toHaveLength(3);
   expect(await run(program)).toEqual(claims);
 });
 
-test('the fourth program prints what its comment says', async () => {
+test('the fourth program of the README prints the line in its comment', async () => {
   expect(await run(PROGRAMS[3] as string)).toEqual(['red']);
 });
 
-test('the fifth program prints its last line', async () => {
+test('the fifth program of the README prints its last line', async () => {
   const program = PROGRAMS[4] as string;
   expect(await run(program)).toEqual([program.trimEnd().split('\n// ').at(-1)]);
 });
 
-test('the sixth program prints what its comment says', async () => {
+test('the sixth program of the README prints the line in its comment', async () => {
   expect(await run(PROGRAMS[5] as string)).toEqual(['violet']);
 });
 

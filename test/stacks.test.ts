@@ -5,11 +5,11 @@ import type { Client } from '../src/index.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 
-// An error is made where an answer is read or a timer fires. Its stack still names the function that made the call.
+// An error is created where a response is read or a timer fires. Its stack still names the function that made the call.
 
 const DEAD = ['http://127.0.0.1:1'];
 
-/** The name of each stands in the stack. */
+/** Functions whose calls fail. The stack must contain the name of the function. */
 const CALLERS = {
   async putsUnderNoLease(etcd: Client) {
     await etcd.put(unique(), 'x', { lease: 1n });
@@ -40,12 +40,12 @@ const CALLERS = {
 };
 
 describe('the stack of an error', () => {
-  test.for(Object.entries(CALLERS))('names the function that awaits the call: %s', async ([name, caller]) => {
+  test.for(Object.entries(CALLERS))('contains the function that awaits the call: %s', async ([name, caller]) => {
     const { stack } = await errorOf(caller(openClient()));
     expect(stack).toMatch(new RegExp(`at (?:async )?(?:\\w+\\.)?${name} .*stacks\\.test\\.ts`));
   });
 
-  test('names the line of a call that nobody awaits, with callSites', async () => {
+  test('contains the line of a call that is not awaited when callSites is set', async () => {
     const etcd = openClient({ callSites: true });
     const rejections: unknown[] = [];
     function forgetsToAwait(): void {

@@ -1,7 +1,7 @@
 import protobuf from 'protobufjs';
 import { camelCase } from './names.js';
 
-/** Messages and enums by their full names, for what works with any of them. */
+/** The module with the fields of all messages and the values of all enums, for code that works with any message. */
 export function descriptorsModule(namespaces: readonly protobuf.Namespace[]): string {
   const all = namespaces.flatMap(descendants);
   const messages = all.filter((each) => each instanceof protobuf.Type).map(messageRow);
@@ -20,7 +20,7 @@ ${enums.join('\n')}
 `;
 }
 
-/** What the .proto files say of each message, field, enum, value, service and RPC, by full name. */
+/** The module with the comments of each message, field, enum, value, service and RPC. */
 export function commentsModule(namespaces: readonly protobuf.Namespace[]): string {
   const rows = namespaces
     .flatMap(descendants)
@@ -36,7 +36,7 @@ export function commentsModule(namespaces: readonly protobuf.Namespace[]): strin
         ? Object.keys(each.values).map((name) => commentRow(`${fullName(each)}.${name}`, each.comments[name]))
         : []),
     ]);
-  return `/** What the .proto files say, by full name. */
+  return `/** The comments of the .proto files, by full name. */
 export const comments: Readonly<Record<string, string>> = {
 ${rows.join('\n')}
 };

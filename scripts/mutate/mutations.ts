@@ -33,7 +33,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: 'the client repeats a write after UNAVAILABLE',
-    file: 'src/channel/retry.ts',
+    file: 'src/channel/attempts.ts',
     find: "return error.outcome !== 'unknown' || method.repeatable;",
     replace: 'return true;',
     tests: ['test/channel', 'test/kv', 'test/faults/connections'],
@@ -54,7 +54,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: 'each call that waits for a connection opens its own',
-    file: 'src/channel/peers.ts',
+    file: 'src/channel/endpoint-pool.ts',
     find: 'return leftMs > 0 ? leftMs : backoffMs(attempt);',
     replace: 'return backoffMs(attempt);',
     tests: ['test/channel', 'test/transport/tls'],
@@ -202,16 +202,16 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: 'the client uses advertised endpoints without TLS although the configured endpoints use TLS',
-    file: 'src/channel/member-endpoints.ts',
+    file: 'src/channel/endpoint-discovery.ts',
     find: '(!endpoint.tls && !plaintext) || ',
     replace: '',
-    tests: ['test/channel/member-endpoints', 'test/cluster/sync'],
+    tests: ['test/channel/endpoint-discovery', 'test/cluster/sync'],
   },
   {
     mistake: 'each call with a refused token authenticates on its own',
-    file: 'src/channel/token-source.ts',
-    find: 'this.#exchange ??= this.#fetch()',
-    replace: 'this.#exchange = this.#fetch()',
+    file: 'src/channel/authentication.ts',
+    find: 'this.#request ??= this.#fetch()',
+    replace: 'this.#request = this.#fetch()',
     tests: ['test/faults/tokens'],
   },
   {

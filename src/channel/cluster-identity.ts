@@ -3,7 +3,7 @@ import type { RangeRequest, ResponseHeader, TxnRequest } from '../gen/etcdserver
 import { methods } from '../gen/methods.js';
 import type { Init } from '../protobuf/codec.js';
 
-/** A call, as far as it tells which answers are linearizable. */
+/** The parts of a call that tell whether its response is linearizable. */
 interface SentCall {
   readonly method: { readonly path: string };
   readonly request: unknown;
@@ -16,42 +16,43 @@ const ALWAYS_LINEARIZABLE: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Remembers which cluster a client talks to and how far its store has come, and notices when either is no longer true.
+ * Remembers the ID of the cluster and the revision of its store, and detects when another cluster answers or the store
+ * went back.
  *
- * - Every response header names the cluster. An answer of another cluster is an error, and the client never adopts it.
- * - The revision of the store never goes back. A linearizable answer whose header is behind a revision that the client
- *   had seen before it sent the call proves that the cluster was restored from an older copy. The listeners hear of it,
- *   and the client then counts from the new revision. Serializable answers, watches and lease answers prove nothing,
- *   because a member may lag behind. Raft terms prove nothing either: a member that was brought up to date by a
- *   snapshot names an old term until it applies its next entry (`setTerm` in etcdserver/server.go).
+ * - Every response header contains the ID of the cluster. A response from another cluster is an error.
+ * - The revision of the store never decreases. If a linearizable response has a lower revision than the client had seen
+ *   before it sent the call, the cluster was restored from an older copy. The client then notifies the listeners, and
+ *   continues from the new revision. Serializable responses, watches and lease responses prove nothing, because a member
+ *   may be behind. Raft terms prove nothing either: a member that received a snapshot reports an old term until it
+ *   applies its next entry (`setTerm` in etcdserver/server.go).
  *
- * A restored cluster that has the same id, and has already passed the old revision when the client comes back, cannot be
- * told apart.
+ * A restored cluster cannot be detected if it has the same ID and has already passed the old revision when the client
+ * reconnects.
  */
 export class ClusterIdentity {
   #clusterId = 0n;
   #revision = 0n;
   readonly #listeners = new Set<(error: EtcdError) => void>();
 
-  /** The greatest revision of the store in any header so far; 0n before the first. */
+  /** The greatest revision of the store in any header so far. 0n before the first header. */
   get revision(): bigint {
     return this.#revision;
   }
 
-  /** Calls `listener` when the cluster turns out to have gone back. Returns the function that unsubscribes. */
+  /** Calls `listener` when the store went back to an older revision. Returns a function that unsubscribes. */
   onChange(listener: (error: EtcdError) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
   /**
-   * Compares the header of the answer to a call with the revision that was seen before the call was sent.
+   * Checks the header of a response. `seenBefore` is the revision that the client had seen before it sent the call.
    *
-   * @throws EtcdError, reason `ClusterChanged`, where another cluster answered.
+   * @throws EtcdError, reason `ClusterChanged`, if another cluster answered.
    */
   answered(call: SentCall, header: ResponseHeader, seenBefore: bigint, endpoint: string): void {
     const { clusterId, revision } = header;
-    // A proxy that makes up a header leaves the ids out, and may make up the revision too.
+    // A proxy that generates headers leaves the IDs out, and may generate the revision too.
     if (clusterId === 0n) return;
     if (clusterId !== this.#clusterId) this.#checkClusterId(clusterId, call.method.path, endpoint);
     if (revision < seenBefore && isLinearizable(call)) this.#wentBack(seenBefore, revision, call.method.path, endpoint);
@@ -59,10 +60,10 @@ export class ClusterIdentity {
   }
 
   /**
-   * Takes note of the header of a message of a stream. The header of an answer to the creation of a watch does not count,
-   * because `etcd grpc-proxy` writes the requested start revision there.
+   * Checks the header of a message of a stream. Ignores the revision in the response to the creation of a watch, because
+   * `etcd grpc-proxy` writes the requested start revision there.
    *
-   * @throws EtcdError, reason `ClusterChanged`, where another cluster sent it.
+   * @throws EtcdError, reason `ClusterChanged`, if another cluster sent it.
    */
   streamed(method: string, header: ResponseHeader, endpoint: string, isCreated: boolean): void {
     const { clusterId, revision } = header;
@@ -90,7 +91,7 @@ export class ClusterIdentity {
   }
 
   #wentBack(seenBefore: bigint, revision: bigint, method: string, endpoint: string): void {
-    // Other calls that were under way together with the first one prove the same thing once more.
+    // A concurrent call has already detected that the store went back.
     if (seenBefore > this.#revision) return this.#see(revision);
     this.#revision = revision;
     const error = clusterChanged(
@@ -103,7 +104,7 @@ export class ClusterIdentity {
   }
 }
 
-/** The header of a response or of a stream's message, where it has one. */
+/** The header of a response or of a message of a stream, if it has one. */
 export function headerOf(message: unknown): ResponseHeader | undefined {
   return (message as { readonly header?: ResponseHeader | undefined }).header;
 }
@@ -124,7 +125,7 @@ function isLinearizable({ method, request }: SentCall): boolean {
   return method.path === methods.kv.txn.path && !isSerializable(request as Init<TxnRequest>);
 }
 
-/** etcd answers a transaction from the member's own data where it only has serializable reads. */
+/** Whether etcd answers the transaction from the member's own data, because it has only serializable reads. */
 function isSerializable({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   return [...success, ...failure].every(
     ({ request }) => request?.case === 'requestRange' && request.value.serializable === true,

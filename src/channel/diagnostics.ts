@@ -1,102 +1,103 @@
 import type { EtcdError } from '../errors/etcd-error.js';
 import { diagnosticsChannel } from '../host/node.js';
 import { monotonicMs } from '../runtime/timers.js';
-import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
-import { forwardStream } from '../transport/transport.js';
+import { forwardStream, type Transport, type UnaryCall } from '../transport/transport.js';
 
-/** One call or stream, the same object from its start to its end. No key, value, token or password is in it. */
+/**
+ * The message of the diagnostics channels `etcdwire:call:start` and `etcdwire:call:end`: one call or stream. Both channels
+ * publish the same object. It contains no key, value, token or password.
+ *
+ * @example
+ * ```ts
+ * import { subscribe } from 'node:diagnostics_channel';
+ *
+ * subscribe('etcdwire:call:end', (message) => {
+ *   const { method, durationMs, error } = message as CallDiagnostics;
+ *   console.log(method, durationMs, error?.reason ?? 'OK');
+ * });
+ * ```
+ */
 export interface CallDiagnostics {
   /** gRPC path, such as `/etcdserverpb.KV/Put`. */
   readonly method: string;
   readonly kind: 'unary' | 'stream';
-  /** On the monotonic clock, in milliseconds. */
+  /** Start of the call in milliseconds, on the monotonic clock. */
   readonly startMs: number;
-  /** URLs in the order in which they were tried; of a stream the one at which it was opened. */
+  /** URLs of the endpoints that were tried, in order. A stream tries one. */
   readonly endpoints: string[];
-  /** Messages of a stream that were sent; of a unary call 0. */
+  /** Number of messages sent on a stream. 0 for a unary call. */
   sent: number;
-  /** Messages of a stream that have come; of a unary call 0. */
+  /** Number of messages received on a stream. 0 for a unary call. */
   received: number;
-  /** Set at the end. */
+  /** Duration of the call in milliseconds. Undefined until the call ends. */
   durationMs: number | undefined;
+  /** Why the call failed. Undefined until the call ends, and if it succeeded. */
   error: EtcdError | undefined;
 }
 
 const started = diagnosticsChannel('etcdwire:call:start');
 const ended = diagnosticsChannel('etcdwire:call:end');
 
+function hasSubscribers(): boolean {
+  return started.hasSubscribers || ended.hasSubscribers;
+}
+
 /**
- * Tells of every call on `node:diagnostics_channel`, where the host has it: `etcdwire:call:start` and `etcdwire:call:end`,
- * with a `CallDiagnostics`. Where nobody listens a call costs two looks at a property more.
+ * Publishes every call on `node:diagnostics_channel`, if the host has it. Without a subscriber, a call costs two property
+ * reads.
  */
-export class Diagnosed implements Transport {
-  readonly #inner: Transport;
-
-  constructor(inner: Transport) {
-    this.#inner = inner;
-  }
-
-  unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    return started.hasSubscribers || ended.hasSubscribers ? this.#told(call) : this.#inner.unary(call);
-  }
-
-  stream<Request, Response>(
-    call: StreamCall<Request, Response>,
-    handler: StreamHandler<Response>,
-  ): OutgoingStream<Request> {
-    if (!started.hasSubscribers && !ended.hasSubscribers) return this.#inner.stream(call, handler);
-    const told = begin(call, 'stream');
-    const stream = this.#inner.stream<Request, Response>(
-      { ...call, onAttempt: noting(told, call) },
-      {
+export function withDiagnostics(inner: Transport): Transport {
+  return {
+    unary: (call) => (hasSubscribers() ? publishedUnary(inner, call) : inner.unary(call)),
+    stream: (call, handler) => {
+      if (!hasSubscribers()) return inner.stream(call, handler);
+      const record = publishStart(call, 'stream');
+      const recorded = { ...call, onAttempt: recordingAttempts(record, call) };
+      const stream = inner.stream(recorded, {
         message: (message) => {
-          told.received += 1;
+          record.received += 1;
           handler.message(message);
         },
         leaving: () => handler.leaving?.(),
         end: (error) => {
-          end(told, error);
+          publishEnd(record, error);
           handler.end(error);
         },
-      },
-    );
-    return forwardStream(stream, {
-      send: (message) => {
-        stream.send(message);
-        told.sent += 1;
-      },
-      cancel: (why) => {
-        stream.cancel(why);
-        end(told, undefined);
-      },
-    });
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close();
-  }
-
-  async #told<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    const told = begin(call, 'unary');
-    try {
-      const response = await this.#inner.unary({
-        ...call,
-        onAttempt: noting(told, call),
       });
-      end(told, undefined);
-      return response;
-    } catch (error) {
-      end(told, error as EtcdError);
-      throw error;
-    }
+      return forwardStream(stream, {
+        send: (message) => {
+          stream.send(message);
+          record.sent += 1;
+        },
+        cancel: (why) => {
+          stream.cancel(why);
+          publishEnd(record, undefined);
+        },
+      });
+    },
+    close: () => inner.close(),
+  };
+}
+
+async function publishedUnary<Request, Response>(
+  inner: Transport,
+  call: UnaryCall<Request, Response>,
+): Promise<Response> {
+  const record = publishStart(call, 'unary');
+  try {
+    const response = await inner.unary({ ...call, onAttempt: recordingAttempts(record, call) });
+    publishEnd(record, undefined);
+    return response;
+  } catch (error) {
+    publishEnd(record, error as EtcdError);
+    throw error;
   }
 }
 
-function begin(
-  { method }: { readonly method: { readonly path: string } },
-  kind: CallDiagnostics['kind'],
-): CallDiagnostics {
-  const told: CallDiagnostics = {
+type AnyCall = Pick<UnaryCall<unknown, unknown>, 'onAttempt'> & { readonly method: { readonly path: string } };
+
+function publishStart({ method }: AnyCall, kind: CallDiagnostics['kind']): CallDiagnostics {
+  const record: CallDiagnostics = {
     method: method.path,
     kind,
     startMs: monotonicMs(),
@@ -106,22 +107,22 @@ function begin(
     durationMs: undefined,
     error: undefined,
   };
-  started.publish(told);
-  return told;
+  started.publish(record);
+  return record;
 }
 
-/** Beside whoever else wants to know. */
-function noting(told: CallDiagnostics, { onAttempt }: Pick<UnaryCall<unknown, unknown>, 'onAttempt'>) {
+/** Records the endpoints, and still calls the `onAttempt` that the call came with. */
+function recordingAttempts(record: CallDiagnostics, { onAttempt }: AnyCall) {
   return (endpoint: string): void => {
-    told.endpoints.push(endpoint);
+    record.endpoints.push(endpoint);
     onAttempt?.(endpoint);
   };
 }
 
-/** Once: a stream that has ended may be cancelled afterwards. */
-function end(told: CallDiagnostics, error: EtcdError | undefined): void {
-  if (told.durationMs !== undefined) return;
-  told.durationMs = monotonicMs() - told.startMs;
-  told.error = error;
-  ended.publish(told);
+/** Publishes the end once, because a stream that has ended may still be cancelled. */
+function publishEnd(record: CallDiagnostics, error: EtcdError | undefined): void {
+  if (record.durationMs !== undefined) return;
+  record.durationMs = monotonicMs() - record.startMs;
+  record.error = error;
+  ended.publish(record);
 }

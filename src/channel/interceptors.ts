@@ -3,17 +3,34 @@ import { describeType } from '../runtime/bytes.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 
 /**
- * Stands around calls: it may look at them, change them, make them again or in another way, and do the same with what
- * comes of them. What it is given is what goes out: metadata with the token, and of `Authenticate` the password. The
- * choice among endpoints and the repetition of calls are within; a token that is renewed makes another call.
+ * Wraps the calls of a client. An interceptor may inspect a call, change it, repeat it or answer it, and do the same with
+ * its result. It sees what the client sends: metadata with the token, and the password of an `Authenticate` call.
+ *
+ * An interceptor sees a call once, because the client chooses endpoints and retries below it. A call that is repeated with
+ * a new token is another call.
+ *
+ * @example
+ * ```ts
+ * const timing: Interceptor = {
+ *   async unary(call, next) {
+ *     const startedAt = performance.now();
+ *     try {
+ *       return await next(call);
+ *     } finally {
+ *       console.log(call.method.path, performance.now() - startedAt);
+ *     }
+ *   },
+ * };
+ * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], interceptors: [timing] });
+ * ```
  */
 export interface Interceptor {
-  /** Every unary call, those that locks and watches make included. What it throws is what the caller gets. */
+  /** Handles every unary call, including the calls of locks. The caller receives what it returns or throws. */
   unary?<Request, Response>(
     call: UnaryCall<Request, Response>,
     next: (call: UnaryCall<Request, Response>) => Promise<Response>,
   ): Promise<Response>;
-  /** Every stream, when it is opened; the handler hears its messages and its end. It must not throw. */
+  /** Handles every stream when it is opened. The handler receives the messages and the end. It must not throw. */
   stream?<Request, Response>(
     call: StreamCall<Request, Response>,
     handler: StreamHandler<Response>,
@@ -21,12 +38,26 @@ export interface Interceptor {
   ): OutgoingStream<Request>;
 }
 
-/** The transport with these around it, the first of them outermost. */
-export function intercepted(transport: Transport, interceptors: readonly Interceptor[]): Transport {
-  return interceptors.reduceRight<Transport>((inner, interceptor) => new Intercepted(inner, interceptor), transport);
+/** Wraps the transport in the interceptors. The first interceptor is the outermost. */
+export function withInterceptors(transport: Transport, interceptors: readonly Interceptor[]): Transport {
+  return interceptors.reduceRight<Transport>(withInterceptor, transport);
 }
 
-/** @throws EtcdError, reason `InvalidInput`. */
+function withInterceptor(inner: Transport, interceptor: Interceptor): Transport {
+  return {
+    unary: async (call) => {
+      if (interceptor.unary === undefined) return inner.unary(call);
+      return interceptor.unary(call, (given) => inner.unary(given));
+    },
+    stream: (call, handler) => {
+      if (interceptor.stream === undefined) return inner.stream(call, handler);
+      return interceptor.stream(call, handler, (given, receiver) => inner.stream(given, receiver));
+    },
+    close: () => inner.close(),
+  };
+}
+
+/** Returns a copy of the list. @throws EtcdError, reason `InvalidInput`. */
 export function checkInterceptors(interceptors: readonly Interceptor[] = []): readonly Interceptor[] {
   if (!Array.isArray(interceptors)) throw invalidInput('interceptors', describeType(interceptors), 'a list');
   for (const [index, each] of interceptors.entries()) {
@@ -34,32 +65,4 @@ export function checkInterceptors(interceptors: readonly Interceptor[] = []): re
       throw invalidInput(`interceptors[${index}]`, describeType(each), 'an object with a function unary or stream');
   }
   return [...interceptors];
-}
-
-class Intercepted implements Transport {
-  readonly #inner: Transport;
-  readonly #interceptor: Interceptor;
-
-  constructor(inner: Transport, interceptor: Interceptor) {
-    this.#inner = inner;
-    this.#interceptor = interceptor;
-  }
-
-  async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    if (this.#interceptor.unary === undefined) return this.#inner.unary(call);
-    return this.#interceptor.unary(call, (given) => this.#inner.unary(given));
-  }
-
-  stream<Request, Response>(
-    call: StreamCall<Request, Response>,
-    handler: StreamHandler<Response>,
-  ): OutgoingStream<Request> {
-    const next = (given: StreamCall<Request, Response>, heard: StreamHandler<Response>): OutgoingStream<Request> =>
-      this.#inner.stream(given, heard);
-    return this.#interceptor.stream === undefined ? next(call, handler) : this.#interceptor.stream(call, handler, next);
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close();
-  }
 }

@@ -1,28 +1,29 @@
 import { amended, canceled, EtcdError, timedOut } from '../errors/etcd-error.js';
-import type { RangeRequest, ResponseHeader, TxnRequest } from '../gen/etcdserverpb/rpc.js';
+import type { RangeRequest, TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import type { Init } from '../protobuf/codec.js';
 import { onAbort } from '../runtime/signals.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
-import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
-import type { ClusterIdentity } from './cluster-identity.js';
-import { isEndpointFailure } from './retry.js';
+import type { Transport, UnaryCall } from '../transport/transport.js';
+import { isEndpointFailure } from './attempts.js';
+import { type ClusterIdentity, headerOf } from './cluster-identity.js';
 
 const KV_PATHS: ReadonlySet<string> = new Set(Object.values(methods.kv).map(({ path }) => path));
 
 /**
- * A transport under which no answer about keys is older than one had before. Only serializable reads can be: a member
- * answers them from what it has, and another may be behind. Such a read is put to the other endpoints, again and again
- * until its time is up. Where the whole cluster went back, because it was restored from an older copy, no member will ever
- * come as far: a linearizable read finds that out, the read rejects with reason `ClusterChanged`, and the reads after it
- * are ordered among themselves.
+ * Prevents a read from returning an older store than an earlier call did. Only serializable reads can do that: a member
+ * answers them from its own data, and another member may be behind. Such a read is repeated at all endpoints until one of
+ * them has caught up or the call times out.
+ *
+ * If the whole cluster was restored from an older copy, no member will ever catch up. A linearizable read detects that.
+ * The read then rejects with reason `ClusterChanged`, and the reads after it are ordered among themselves.
  */
 export class OrderedReads implements Transport {
   readonly #inner: Transport;
   readonly #endpoints: () => readonly string[];
-  /** Greatest revision of the store in any answer to a call so far. */
+  /** Greatest revision of the store in any response so far. */
   #seen = 0n;
-  /** Why the revisions seen before are void: the latest change of the cluster. */
+  /** The latest change of the cluster, which voided the revisions seen before. */
   #changed: EtcdError | undefined;
 
   constructor(inner: Transport, endpoints: () => readonly string[], cluster: ClusterIdentity) {
@@ -40,47 +41,42 @@ export class OrderedReads implements Transport {
       this.#isFresh(response, 0n);
       return response;
     }
-    // What others hear while this call is under way does not make its answer too old.
+    // Responses that other calls receive from now on do not make the response to this call too old.
     const floor = this.#seen;
     const changedBefore = this.#changed;
     const response = await this.#inner.unary(call);
-    // What was written is written, whatever the revision: a cluster restored from a backup begins behind.
+    // A write is never repeated. In a cluster restored from a backup it succeeds at a revision below the floor.
     if (this.#isFresh(response, floor) || !readsOnly(call)) return response;
     const endpoints = call.endpoint === undefined ? this.#endpoints() : [call.endpoint];
-    const over = new AbortController();
-    const offAbort = call.signal === undefined ? () => {} : onAbort(call.signal, () => over.abort());
-    if (call.signal?.aborted) over.abort();
+    const done = new AbortController();
+    const offAbort = call.signal === undefined ? () => {} : onAbort(call.signal, () => done.abort());
+    if (call.signal?.aborted) done.abort();
     try {
-      // The first that has come so far answers; one that is dead holds up nobody.
-      const asked = endpoints.map((endpoint) => this.#askUntilFresh({ ...call, endpoint, signal: over.signal }, floor));
-      return await Promise.race([Promise.any(asked), this.#ifChanged({ ...call, signal: over.signal }, changedBefore)]);
+      // The first endpoint that has caught up answers, so an unavailable endpoint delays nothing.
+      const reads = endpoints.map((endpoint) =>
+        this.#readUntilFresh({ ...call, endpoint, signal: done.signal }, floor),
+      );
+      const changed = this.#rejectIfChanged({ ...call, signal: done.signal }, changedBefore);
+      return await Promise.race([Promise.any(reads), changed]);
     } catch (failures) {
       if (call.signal?.aborted) throw canceled(call.signal, 'rejected', call.method.path);
       if (failures instanceof EtcdError) throw failures;
       const { errors } = failures as AggregateError;
-      throw errors.find((error) => !isPassing(error)) ?? stale(call, floor);
+      throw errors.find((error) => !mayCatchUp(error)) ?? stale(call, floor);
     } finally {
       offAbort();
-      over.abort();
+      done.abort();
     }
   }
 
-  stream<Request, Response>(
-    call: StreamCall<Request, Response>,
-    handler: StreamHandler<Response>,
-  ): OutgoingStream<Request> {
-    return this.#inner.stream(call, handler);
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close();
-  }
+  readonly stream: Transport['stream'] = (call, handler) => this.#inner.stream(call, handler);
+  readonly close: Transport['close'] = () => this.#inner.close();
 
   /**
-   * Reads one of the call's keys linearizably, so that the channel compares the revision of the store with what was seen
-   * before. Rejects where the store went back, and else never settles.
+   * Reads one of the call's keys linearizably, so that the channel compares the revision of the store with the revision
+   * seen before. Rejects if the store went back. Otherwise the promise never settles.
    */
-  #ifChanged<Request, Response>(
+  #rejectIfChanged<Request, Response>(
     { request, ...call }: UnaryCall<Request, Response>,
     changedBefore: EtcdError | undefined,
   ): Promise<never> {
@@ -89,35 +85,36 @@ export class OrderedReads implements Transport {
       const compare = (): void => {
         if (this.#changed !== changedBefore) reject(amended(this.#changed as EtcdError, { outcome: 'rejected' }));
       };
-      // Where it fails, the reads that go on say why.
+      // If this read fails, the repeated reads report why.
       this.#inner
         .unary({ ...call, method: methods.kv.range, request: { key, countOnly: true } })
         .then(compare, () => {});
     });
   }
 
-  async #askUntilFresh<Request, Response>(call: UnaryCall<Request, Response>, floor: bigint): Promise<Response> {
+  async #readUntilFresh<Request, Response>(call: UnaryCall<Request, Response>, floor: bigint): Promise<Response> {
     for (let attempt = 0; ; attempt += 1) {
       try {
         const response = await this.#inner.unary(call);
         if (this.#isFresh(response, floor)) return response;
       } catch (error) {
-        if (!isPassing(error)) throw error;
+        if (!mayCatchUp(error)) throw error;
       }
       await pause(Math.min(backoffMs(attempt), call.deadline - monotonicMs()), call.signal);
       if (call.signal?.aborted || monotonicMs() >= call.deadline) throw stale(call, floor);
     }
   }
 
+  /** Remembers the revision of the response, and compares it with `floor`. */
   #isFresh(response: unknown, floor: bigint): boolean {
-    const { header } = response as { readonly header?: ResponseHeader | undefined };
+    const header = headerOf(response);
     if (header === undefined) return true;
     if (header.revision > this.#seen) this.#seen = header.revision;
     return header.revision >= floor;
   }
 }
 
-/** A key that the read concerns. */
+/** One of the keys that the call reads. */
 function keyOf({ key, success = [], failure = [] }: Init<RangeRequest> & Init<TxnRequest>): Uint8Array | undefined {
   if (key !== undefined) return key;
   for (const { request } of [...success, ...failure]) {
@@ -127,7 +124,7 @@ function keyOf({ key, success = [], failure = [] }: Init<RangeRequest> & Init<Tx
   return undefined;
 }
 
-/** Whether the call may be put to another member without doing anything twice. */
+/** Whether the call changes nothing, so that it may be repeated. */
 function readsOnly({ method, request }: UnaryCall<unknown, unknown>): boolean {
   if (method.path === methods.kv.range.path) return true;
   return method.path === methods.kv.txn.path && isReadOnly(request as Init<TxnRequest>);
@@ -139,15 +136,15 @@ function isReadOnly({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   );
 }
 
-/** A member that is not there, or says nothing, may yet come back. */
-function isPassing(error: unknown): boolean {
+/** Whether the endpoint may still catch up: it is unavailable, or it did not answer in time, or it is behind. */
+function mayCatchUp(error: unknown): boolean {
   if (!(error instanceof EtcdError)) return false;
   return isEndpointFailure(error) || error.reason === 'DeadlineExceeded' || error.reason === 'StaleRead';
 }
 
 function stale({ timeoutMs, method }: UnaryCall<unknown, unknown>, floor: bigint): EtcdError {
   const { problem } = timedOut('call', timeoutMs, 'rejected');
-  return new EtcdError(`${problem}: no endpoint has come as far as revision ${floor}, which was read before`, {
+  return new EtcdError(`${problem}: no endpoint has reached revision ${floor}, which an earlier call returned`, {
     code: 'Unavailable',
     reason: 'StaleRead',
     outcome: 'rejected',

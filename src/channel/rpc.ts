@@ -7,42 +7,56 @@ import { monotonicMs } from '../runtime/timers.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport } from '../transport/transport.js';
 import type { ClusterIdentity } from './cluster-identity.js';
 
-/** A member cut off from its leader would leave a stream hanging: with this it ends it instead, and another is tried. */
+/**
+ * Metadata that makes a member end a stream when it loses its leader. Without it, a member that is cut off keeps the
+ * stream open and sends nothing, and the client does not try another member.
+ */
 export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
 
-/** What every asynchronous method takes last. An option that a method does not have is refused by its name. */
+/**
+ * Options of every asynchronous method, given as its last argument. A method refuses an unknown option with reason
+ * `InvalidInput`.
+ *
+ * @example
+ * ```ts
+ * await etcd.get('config/color', { timeoutMs: 2_000, signal: controller.signal });
+ * ```
+ */
 export interface CallOptions {
-  /** Ends the call when it aborts. */
+  /** Cancels the call when it aborts. */
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds until the call is given up, retries included. Default: the client's. `Infinity` waits for ever. */
+  /**
+   * Time limit of the call in milliseconds, retries included. Default: `timeoutMs` of the client. `Infinity` removes the
+   * limit.
+   */
   readonly timeoutMs?: number | undefined;
-  /** The one of the client's endpoints to ask. Default: whichever works. */
+  /** URL of the endpoint to use, one of the client's. Default: an endpoint that is available. */
   readonly endpoint?: string | undefined;
 }
 
 export const CALL_OPTIONS = { signal: true, timeoutMs: true, endpoint: true } as const;
 
-/** Refuses options that are not `CallOptions`, for the method `what`. @throws EtcdError, reason `InvalidInput`. */
+/** Checks the `CallOptions` of the method `what`. @throws EtcdError, reason `InvalidInput`, for an unknown option. */
 export function checkCallOptions(options: CallOptions | undefined, what: string): void {
   checkOptions(options, CALL_OPTIONS, what);
 }
 
-/** What holds for all calls of a client. */
+/** Settings that apply to all calls of a client. */
 export interface RpcSettings {
-  /** Milliseconds for a call that has no `timeoutMs` of its own. */
+  /** Time limit in milliseconds for calls without a `timeoutMs` of their own. */
   readonly timeoutMs: number;
-  /** Whether a stream whose token was refused can be opened again with another. */
+  /** Whether a stream whose token was refused can be opened again with another token. */
   readonly renewsTokens: boolean;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
   readonly logger?: Logger | undefined;
-  /** Whether errors show where their calls were made. */
+  /** Whether the stack of an error shows where its call was made. */
   readonly callSites?: boolean | undefined;
-  /** Tells when the cluster is no longer the one that it was. */
+  /** Reports when another cluster answers, or the store went back to an older revision. */
   readonly cluster?: ClusterIdentity | undefined;
 }
 
-/** Makes calls out of requests: the client's defaults, the deadline, the metadata. */
+/** Makes calls from requests: applies the defaults of the client, and computes the deadline. */
 export class Rpc {
   readonly #transport: Transport;
   readonly settings: RpcSettings;
@@ -52,7 +66,7 @@ export class Rpc {
     this.settings = settings;
   }
 
-  /** `onSent` is called each time the request is handed to a connection. */
+  /** Makes a call whose options were checked before. `onSent` is called each time a connection takes the request. */
   call<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
@@ -63,27 +77,32 @@ export class Rpc {
     const deadline = monotonicMs() + timeoutMs;
     const { signal, endpoint } = options;
     checkSignal(signal);
-    const answer = this.#transport.unary({ method, request, signal, timeoutMs, deadline, endpoint, onSent });
-    return this.settings.callSites ? withCallSite(answer) : answer;
+    const response = this.#transport.unary({ method, request, signal, timeoutMs, deadline, endpoint, onSent });
+    return this.settings.callSites ? withCallSite(response) : response;
   }
 
-  /** The same with options that come from outside of this package. @throws EtcdError for those that are not `CallOptions`. */
-  async checkedCall<Request, Response>(
+  /**
+   * Checks the options of the method `what`, and makes the call.
+   *
+   * @throws EtcdError, reason `InvalidInput`, for an unknown option. Throws before it returns a promise.
+   */
+  checkedCall<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
     options: CallOptions | undefined,
+    what: string = method.path.slice(1),
   ): Promise<Response> {
-    checkCallOptions(options, method.path.slice(1));
+    checkCallOptions(options, what);
     return this.call(method, request, options);
   }
 
-  /** With the client's time limit where there is none. */
-  bounded(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
+  /** Adds the time limit of the client to options that have none. */
+  withDefaultTimeout(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
     return { ...options, timeoutMs: options.timeoutMs ?? this.settings.timeoutMs };
   }
 
-  /** One time limit over several calls: what it gives carries the time that is left. */
-  within(options: CallOptions): () => CallOptions {
+  /** Starts one time limit for several calls. The returned function gives options with the time that is left. */
+  sharedTimeout(options: CallOptions): () => CallOptions {
     const deadline = monotonicMs() + checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
     return () => ({ ...options, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });
   }
@@ -97,12 +116,12 @@ export class Rpc {
   }
 }
 
-/** For calls that take as long as they take: without a `timeoutMs` of its own such a call waits for ever. */
-export function unhurried(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
+/** Removes the default time limit, for calls that wait by design. A `timeoutMs` in the options still applies. */
+export function withoutDefaultTimeout(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
   return { ...options, timeoutMs: options.timeoutMs ?? Number.POSITIVE_INFINITY };
 }
 
-/** @throws EtcdError, reason `InvalidInput`. */
+/** @throws EtcdError, reason `InvalidInput`, unless `timeoutMs` is a number above 0. */
 export function checkTimeout(timeoutMs: number, argument: string): number {
   if (typeof timeoutMs === 'number' && timeoutMs > 0) return timeoutMs;
   throw invalidInput(argument, show(timeoutMs), 'a number of milliseconds above 0, or Infinity');

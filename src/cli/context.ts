@@ -3,9 +3,9 @@ import { type Command, Option } from 'commander';
 import type { CallOptions } from '../channel/rpc.js';
 import { Client, type ClientOptions } from '../client.js';
 import { canceled, type EtcdError } from '../errors/etcd-error.js';
+import { LineSplitter } from '../runtime/bytes.js';
 import type { LogDetails, Logger } from '../runtime/log.js';
 import { orAborted } from '../runtime/signals.js';
-import { Lines } from '../runtime/text.js';
 import type { TransportFactory } from '../transport/transport.js';
 import { timeLimitMs } from './arguments.js';
 import { CliError, ExitCode } from './exit-code.js';
@@ -39,7 +39,7 @@ export async function readAll(io: Io): Promise<Uint8Array> {
 /** Yields the lines of standard input as they arrive. */
 export async function* linesOf({ stdin }: Pick<Io, 'stdin'>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder();
-  const lines = new Lines();
+  const lines = new LineSplitter();
   for await (const chunk of stdin) yield* lines.push(decoder.decode(chunk, { stream: true }));
   if (lines.rest !== '') yield lines.rest;
 }

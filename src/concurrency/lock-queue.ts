@@ -6,8 +6,7 @@ import { prefix } from '../kv/keys.js';
 import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { checkName as checkNotEmpty } from '../runtime/arguments.js';
-import { type BytesLike, compareBytes, toBytes } from '../runtime/bytes.js';
-import { randomId } from '../runtime/text.js';
+import { type BytesLike, compareBytes, randomId, toBytes } from '../runtime/bytes.js';
 import { after, pause } from '../runtime/timers.js';
 import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
 

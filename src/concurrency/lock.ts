@@ -5,8 +5,7 @@ import type { WithHeader } from '../kv/requests.js';
 import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
-import { CheckedSignal, checkedSignalOf } from '../runtime/checked-signal.js';
-import { onAbort } from '../runtime/signals.js';
+import { CheckedSignal, checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { settledWithin } from '../runtime/timers.js';
 import { deleteLatePut, type ReleaseKey } from './late-puts.js';
 import {

@@ -1,11 +1,11 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { checkClient, type Keyspace } from '../keyspace.js';
+import { type Keyspace, type KeyspaceClient, keyspaceClientOf } from '../keyspace.js';
 import type { KeepAlive } from '../lease/keep-alive.js';
 import { lostWithClient } from '../lease/keeper.js';
 import { checkCan, checkOptions } from '../runtime/arguments.js';
-import { checkedSignalOf } from '../runtime/checked-signal.js';
-import { onAbort, once } from '../runtime/signals.js';
+import { once } from '../runtime/async.js';
+import { checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { LATE_PUT_TIMES, LatePuts } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
 import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
@@ -43,7 +43,7 @@ export class Session implements AsyncDisposable {
   readonly latePuts: LatePuts;
   readonly #end: (loseLease: () => void) => Promise<void>;
 
-  private constructor(client: Keyspace, keepAlive: KeepAlive) {
+  private constructor(client: KeyspaceClient, keepAlive: KeepAlive) {
     this.client = client;
     this.#keepAlive = keepAlive;
     this.latePuts = new LatePuts(client, keepAlive.id, keepAlive.signal, LATE_PUT_TIMES);
@@ -65,8 +65,8 @@ export class Session implements AsyncDisposable {
    * @throws EtcdError, reason `InvalidInput` for wrong options, `LeaseExpired` if the given lease does not exist, and
    * the reason of the failed call otherwise.
    */
-  static async open(client: Keyspace, options: SessionOptions = {}): Promise<Session> {
-    checkClient(client);
+  static async open(keyspace: Keyspace, options: SessionOptions = {}): Promise<Session> {
+    const client = keyspaceClientOf(keyspace);
     checkOptions(options, SESSION_OPTIONS, 'Session.open');
     const { ttl, lease, ...callOptions } = options;
     if (lease !== undefined) {
@@ -74,7 +74,7 @@ export class Session implements AsyncDisposable {
       return new Session(client, await keptAlive(client, lease, callOptions));
     }
     const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL_S });
-    const keepAlive = client.lease.keepAlive(granted);
+    const keepAlive = client.leaseClient.keepAlive(granted);
     if (!keepAlive.signal.aborted) return new Session(client, keepAlive);
     // The client was closed during the grant.
     await client.lease.revoke(granted.id, callOptions).catch(() => {});
@@ -168,10 +168,10 @@ export class Session implements AsyncDisposable {
   }
 }
 
-async function keptAlive(client: Keyspace, lease: bigint, options: CallOptions): Promise<KeepAlive> {
-  const { signal, timeoutMs } = client.lease.bounded(options);
+async function keptAlive(client: KeyspaceClient, lease: bigint, options: CallOptions): Promise<KeepAlive> {
+  const { signal, timeoutMs } = client.leaseClient.withDefaultTimeout(options);
   const begin = async (limit: WaitLimit): Promise<KeepAlive> => {
-    const keepAlive = client.lease.keepAlive(lease);
+    const keepAlive = client.leaseClient.keepAlive(lease);
     const offAbort = onAbort(limit.signal, () => keepAlive.lose(limit.signal.reason));
     await keepAlive.renewed().finally(offAbort);
     return keepAlive;

@@ -1,5 +1,4 @@
-import { traceCalls, traceOf } from '../channel/call-trace.js';
-import { isTooLarge } from '../channel/retry.js';
+import { traceCalls, traceOf } from '../channel/attempts.js';
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
 import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
@@ -219,5 +218,5 @@ async function isInterrupted(step: Promise<unknown>): Promise<boolean> {
 
 /** Whether a watch ended for a cause that says nothing about its keys: a compaction, or a response that is too large. */
 export function isWatchInterrupted(error: unknown): boolean {
-  return error instanceof EtcdError && (error.reason === 'Compacted' || isTooLarge(error));
+  return error instanceof EtcdError && (error.reason === 'Compacted' || error.reason === 'ResponseTooLarge');
 }

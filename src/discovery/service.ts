@@ -3,7 +3,7 @@ import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-s
 import type { Session } from '../concurrency/session.js';
 import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
-import type { Keyspace } from '../keyspace.js';
+import { type Keyspace, keyspaceClientOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
 import { checkOptions, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';
@@ -156,7 +156,7 @@ export class Service {
   ): Promise<() => Promise<void>> {
     const registered = new RegisteredKey(toBytes(key, 'id'), toBytes(value, 'endpoint'));
     const within = (what: string, limits: CallOptions, action: (limit: WaitLimit) => Promise<unknown>) => {
-      const { signal, timeoutMs } = this.#client.lease.bounded(limits);
+      const { signal, timeoutMs } = keyspaceClientOf(this.#client).leaseClient.withDefaultTimeout(limits);
       const acting = async (limit: WaitLimit): Promise<void> => {
         try {
           await action(limit);

@@ -1,35 +1,34 @@
-import type { ServerReason } from './server-errors.js';
-import type { StatusCode } from './status.js';
+import type { ServerReason, StatusCode } from './status.js';
 
 /**
- * Why a call failed, where the cause lies on this side of the wire or is none that etcd names.
+ * The reasons of errors that the client itself detects. The errors of etcd have a `ServerReason`.
  *
- * - `InvalidInput`: An argument was refused before anything was sent; the message names it.
- * - `ConnectFailed`: No connection came about: refused, no such host, TLS, or no answer within the connect deadline.
- * - `ConnectionLost`: The connection or its stream broke while the call was under way.
- * - `StreamRefused`: HTTP/2 refused the call. Outcome `rejected`: by GOAWAY, whose last stream came before it. Outcome
- *   `unknown`: by REFUSED_STREAM, which some proxies also send for what they have passed on.
- * - `ProtocolError`: The peer broke a rule of HTTP/2.
- * - `MalformedMessage`: The peer sent bytes that are no such message.
- * - `ResponseTooLarge`: The response is longer than `maxReceiveBytes`.
+ * - `InvalidInput`: The client refused an argument before it sent anything. The message names the argument.
+ * - `ConnectFailed`: The client could not connect: connection refused, unknown host, TLS error, or connect timeout.
+ * - `ConnectionLost`: The connection or the stream broke during the call.
+ * - `StreamRefused`: HTTP/2 refused the call. With outcome `rejected`, the server sent GOAWAY and did not process the call.
+ *   With outcome `unknown`, the server sent REFUSED_STREAM. Some proxies send it after they have forwarded the request.
+ * - `ProtocolError`: The server violated the HTTP/2 protocol.
+ * - `MalformedMessage`: The server sent bytes that are not a valid message.
+ * - `ResponseTooLarge`: The response is larger than `maxReceiveBytes`.
  * - `ClientClosed`: The client was closed.
- * - `LeaseExpired`: The server says the lease is gone: it expired, or somebody revoked it.
+ * - `LeaseExpired`: The server reports that the lease does not exist: it expired, or another client revoked it.
  * - `LeaseRevoked`: This client revoked the lease.
- * - `LeaseUnreachable`: No renewal was acknowledged before the lease's deadline on the local monotonic clock.
- * - `KeepAliveClosed`: The keepalive was closed by its owner; nobody renews the lease here any more.
- * - `LockLost`: The lock is not held, or not any more: its key is gone.
- * - `LockReleased`: The holder itself has released the lock, or resigned.
- * - `SnapshotCorrupt`: A snapshot lacks bytes, or they are not those that the member sent.
+ * - `LeaseUnreachable`: No renewal was acknowledged before the deadline of the lease on the local monotonic clock.
+ * - `KeepAliveClosed`: The keepalive was closed, so this client no longer renews the lease.
+ * - `LockLost`: The lock is not held, or not any more, because its key does not exist.
+ * - `LockReleased`: The holder has released the lock, or the leader has resigned.
+ * - `SnapshotCorrupt`: A snapshot is incomplete, or its bytes differ from those that the member sent.
  * - `ClusterChanged`: Another cluster answered, or the store went back to an older revision because the cluster was restored
  *   from a backup.
- * - `StaleRead`: No member at hand has come as far as what was read before; see `orderedReads`.
- * - `TxnConflict`: Others changed what a transaction read, as often as it was tried.
- * - `BarrierFull`: As many as the barrier is for have entered already.
- * - `NotInGateway`: etcd's JSON gateway, over which the client goes, has no such call, or cannot do this with it; or the
- *   host may send the request again, and nothing can keep it from acting twice: see `guardWrites`.
+ * - `StaleRead`: No endpoint has reached the revision that an earlier call returned; see `orderedReads`.
+ * - `TxnConflict`: Other clients changed the keys that a transaction read, at every attempt.
+ * - `BarrierFull`: The barrier already has as many members as it was made for.
+ * - `NotInGateway`: The JSON gateway of etcd does not have this call or this feature. Or the host may send the request
+ *   twice, and the client cannot guard the write against that; see `guardWrites`.
  * - `WatchClosed`: The watch was closed by its owner.
  * - `InvalidJson`: The value of a key is not JSON, so `KeyValue.json` cannot parse it. Nothing was sent.
- * - `Other`: An error with a message that is not in etcd's table.
+ * - `Other`: The server sent an error message that is not in etcd's table of errors.
  */
 export type ClientReason =
   | 'InvalidInput'
@@ -60,38 +59,65 @@ export type ClientReason =
 export type Reason = ServerReason | ClientReason;
 
 /**
- * What became of the request. `not-sent`: it never reached a server. `rejected`: a server answered that it did nothing.
- * `unknown`: it may have been processed, or may still be.
+ * What happened to the request.
+ *
+ * - `not-sent`: No server received it.
+ * - `rejected`: A server answered that it did nothing.
+ * - `unknown`: A server may have processed it, or may still process it.
  */
 export type Outcome = 'not-sent' | 'rejected' | 'unknown';
 
-/** What an `EtcdError` is made of. */
+/** The call that an error belongs to. */
+export interface ErrorContext {
+  /** gRPC path of the call, such as `/etcdserverpb.KV/Put`. */
+  readonly method: string;
+  /** URL of the endpoint. */
+  readonly endpoint: string;
+}
+
+/** The properties of an `EtcdError`. */
 export interface EtcdErrorDetails {
   readonly code: StatusCode;
   readonly reason: Reason;
   readonly outcome: Outcome;
   /** gRPC path of the call, such as `/etcdserverpb.KV/Put`. */
   readonly method?: string | undefined;
+  /** URL of the endpoint at which the call failed. */
   readonly endpoint?: string | undefined;
-  /** Set when a revision asked for is compacted: the oldest one that is not, where the server tells. */
+  /** Oldest revision that is not compacted. Set if the requested revision is compacted and the server tells this. */
   readonly compactRevision?: bigint | undefined;
   readonly cause?: unknown;
 }
 
 /**
- * The one error this package throws. Match on `reason`, never on the text. No key, value, token or password is part
- * of it.
+ * The only error class of this package. Decide by `reason` and `outcome`, and never by the text of the message. The error
+ * contains no key, value, token or password.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await etcd.put('config/color', 'blue');
+ * } catch (error) {
+ *   if (error instanceof EtcdError && error.outcome === 'unknown') console.log('the key may have been written');
+ *   else throw error;
+ * }
+ * ```
  */
 export class EtcdError extends Error {
   override readonly name = 'EtcdError';
-  /** What went wrong, without the call it went wrong in. */
+  /** The message without the call and its outcome. */
   readonly problem: string;
-  /** gRPC status. */
+  /** gRPC status code. */
   readonly code: StatusCode;
+  /** Why the call failed. */
   readonly reason: Reason;
+  /** What happened to the request. */
   readonly outcome: Outcome;
+  /** gRPC path of the call, such as `/etcdserverpb.KV/Put`. Undefined for errors that belong to no call. */
   readonly method: string | undefined;
+  /** URL of the endpoint at which the call failed. */
   readonly endpoint: string | undefined;
+  /** Oldest revision that is not compacted. Set if the requested revision is compacted and the server tells this. */
   readonly compactRevision: bigint | undefined;
 
   constructor(problem: string, details: EtcdErrorDetails) {
@@ -103,6 +129,19 @@ export class EtcdError extends Error {
     this.method = details.method;
     this.endpoint = details.endpoint;
     this.compactRevision = details.compactRevision;
+  }
+
+  /**
+   * Returns the properties for `JSON.stringify`, which error reporters use. `compactRevision` becomes a string, because
+   * JSON has no bigint. A `cause` that is an error is reduced to its name and message; other causes are left out.
+   */
+  toJSON(): Readonly<Record<string, unknown>> {
+    const { problem: _, ...details } = { ...this, message: this.message };
+    return {
+      ...details,
+      compactRevision: this.compactRevision?.toString(),
+      cause: this.cause instanceof Error ? { name: this.cause.name, message: this.cause.message } : undefined,
+    };
   }
 }
 
@@ -117,16 +156,14 @@ function describe(problem: string, { method, endpoint, outcome }: EtcdErrorDetai
   return `${problem} (${method.slice(1)}${endpoint === undefined ? '' : ` at ${endpoint}`}: ${OUTCOME_TEXT[outcome]})`;
 }
 
-/** The same error, with some of what is known of it changed. */
+/** Returns a copy of the error with these changes. */
 export function amended(error: EtcdError, changes: Partial<EtcdErrorDetails>): EtcdError {
-  const { problem, code, reason, outcome, method, endpoint, compactRevision, cause } = error;
-  return new EtcdError(problem, { code, reason, outcome, method, endpoint, compactRevision, cause, ...changes });
+  return new EtcdError(error.problem, { ...error, cause: error.cause, ...changes });
 }
 
-/** The same error in words that say what to do about it; the error itself is the cause. */
+/** Returns an error with a text that says what to do about `error`, which becomes its cause. */
 export function explained(error: EtcdError, problem: string): EtcdError {
-  const { code, reason, outcome, method, endpoint } = error;
-  return new EtcdError(problem, { code, reason, outcome, method, endpoint, cause: error });
+  return new EtcdError(problem, { ...error, cause: error });
 }
 
 interface StackCapture {
@@ -134,16 +171,16 @@ interface StackCapture {
 }
 
 /**
- * Has the stack of the error show the callers that await it. An error is made where an answer is read or a timer fires,
- * and its stack ends there. In an async function that goes on after an `await`, V8 and Bun know who awaits it: the frames
- * "at async". It costs nothing where nothing fails.
+ * Adds the callers that await the call to the stack of its error. An error is created where a response is read or a timer
+ * fires, and its stack ends there. In an async function that continues after an `await`, V8 and Bun know the callers and
+ * show them as "at async". This costs nothing if no call fails.
  */
 export function withCallers<T>(error: T): T {
   if (error instanceof EtcdError) (Error as StackCapture).captureStackTrace?.(error, withCallers);
   return error;
 }
 
-/** Has the error that a call may reject with show, besides, where the call was made: the place where this is called. */
+/** Adds the place where this function is called to the stack of the error that `call` rejects with. */
 export async function withCallSite<T>(call: Promise<T>): Promise<T> {
   const site: { stack?: string } = {};
   (Error as StackCapture).captureStackTrace?.(site, withCallSite);
@@ -156,30 +193,23 @@ export async function withCallSite<T>(call: Promise<T>): Promise<T> {
   }
 }
 
-/** The refusal of an argument: nothing was sent. */
+/** The error for an argument that the client refuses before it sends anything. */
 export function invalidInput(argument: string, given: string, allowed: string): EtcdError {
-  return new EtcdError(`${argument}: got ${given}; allowed: ${allowed}`, {
-    code: 'InvalidArgument',
-    reason: 'InvalidInput',
-    outcome: 'not-sent',
-  });
+  const problem = `${argument}: got ${given}; allowed: ${allowed}`;
+  return new EtcdError(problem, { code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
 }
 
-/** The caller's own signal ended the call. `last`, if given, is what failed last before that. */
+/** The error for a call that the caller's signal cancelled. `last` is the latest failure before that. */
 export function canceled(signal: AbortSignal, outcome: Outcome, method?: string, last?: EtcdError): EtcdError {
-  if (signal.reason instanceof EtcdError && method === undefined) return signal.reason;
-  const why = last === undefined ? '' : `; last failure: ${last.problem}`;
-  return new EtcdError(`ended by the caller's signal${why}`, {
-    code: 'Canceled',
-    reason: 'Canceled',
-    outcome,
-    method,
-    cause: signal.reason,
-  });
+  const cause: unknown = signal.reason;
+  if (cause instanceof EtcdError && method === undefined) return cause;
+  const problem = `ended by the caller's signal${last === undefined ? '' : `; last failure: ${last.problem}`}`;
+  return new EtcdError(problem, { code: 'Canceled', reason: 'Canceled', outcome, method, cause });
 }
 
 /**
- * The caller's `timeoutMs` passed. The cause is the latest failure, if there was one. `endpoint` has not answered yet.
+ * The error for a wait that exceeded the caller's `timeoutMs`. `last` is the latest failure, and becomes the cause.
+ * `endpoint` is an endpoint that has not answered yet. `option` is the name of the time limit.
  */
 export function timedOut(
   what: string,
@@ -206,8 +236,8 @@ function whyLate(last: EtcdError | undefined, endpoint: string | undefined): str
   return `; last failure: ${last.problem}${isNamed ? '' : ` at ${last.endpoint}`}`;
 }
 
-/** The same of a call, whose time ran out between attempts. */
-export function outOfTime(
+/** The error for a call that exceeded its time limit between two attempts. `last` is its latest failure. */
+export function callTimedOut(
   { timeoutMs, method }: { readonly timeoutMs: number; readonly method: { readonly path: string } },
   outcome: Outcome,
   last: EtcdError | undefined,
@@ -215,7 +245,7 @@ export function outOfTime(
   return timedOut('call', timeoutMs, outcome, method.path, last);
 }
 
-/** Nothing more is to be had of a client that was closed. */
+/** The error for a call that the closing of its client ended. */
 export function clientClosed(outcome: Outcome = 'unknown', method?: string): EtcdError {
   return new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome, method });
 }

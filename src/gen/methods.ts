@@ -98,13 +98,13 @@ import {
 } from './v3electionpb/v3election.js';
 import { LockRequest, LockResponse, UnlockRequest, UnlockResponse } from './v3lockpb/v3lock.js';
 
-/** Every RPC of every service. */
+/** The RPCs of each service. */
 export const methods = {
-  /** Keys and values: one flat, ordered key space in which every change has a revision. */
+  /** Keys and values. The key space is flat and ordered, and every change has a revision. */
   kv: {
     /**
-     * Reads a key or a range of keys, by default linearizably: the answer reflects every write acknowledged
-     * before.
+     * Reads a key or a range of keys. By default the read is linearizable: the response reflects every write that was
+     * acknowledged before.
      */
     range: {
       path: '/etcdserverpb.KV/Range',
@@ -114,7 +114,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<RangeRequest, RangeResponse, 'unary'>,
 
-    /** Range, answered in chunks, so that a large result needs neither a large message nor paging. Since etcd 3.7. */
+    /** Same as Range, with the result in chunks. A large result needs neither a large message nor pages. Since etcd 3.7. */
     rangeStream: {
       path: '/etcdserverpb.KV/RangeStream',
       kind: 'server-streaming',
@@ -123,7 +123,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<RangeRequest, RangeStreamResponse, 'server-streaming'>,
 
-    /** Writes one key. The store's revision grows by one. */
+    /** Writes a key. The revision of the store increases by one. */
     put: {
       path: '/etcdserverpb.KV/Put',
       kind: 'unary',
@@ -132,7 +132,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<PutRequest, PutResponse, 'unary'>,
 
-    /** Deletes a key or a range of keys, in one revision. Deleting nothing leaves the revision alone. */
+    /** Deletes a key or a range of keys in one revision. If no key is deleted, the revision does not change. */
     deleteRange: {
       path: '/etcdserverpb.KV/DeleteRange',
       kind: 'unary',
@@ -141,7 +141,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<DeleteRangeRequest, DeleteRangeResponse, 'unary'>,
 
-    /** Compares, then runs one of two lists of operations; all of it atomic and in one revision. */
+    /** Compares keys, and then runs one of two lists of operations. The transaction is atomic and uses one revision. */
     txn: {
       path: '/etcdserverpb.KV/Txn',
       kind: 'unary',
@@ -150,7 +150,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<TxnRequest, TxnResponse, 'unary'>,
 
-    /** Discards the history below a revision. Watches and reads that need it fail from then on. */
+    /** Discards the history below a revision. Watches and reads that need that history fail afterwards. */
     compact: {
       path: '/etcdserverpb.KV/Compact',
       kind: 'unary',
@@ -160,9 +160,9 @@ export const methods = {
     } satisfies Method<CompactionRequest, CompactionResponse, 'unary'>,
   },
 
-  /** Changes of keys, pushed to the client in revision order. */
+  /** Sends the changes of keys to the client, in revision order. */
   watch: {
-    /** One stream carries any number of watches, both their control messages and their events. */
+    /** Opens a stream for any number of watches. It carries their control messages and their events. */
     watch: {
       path: '/etcdserverpb.Watch/Watch',
       kind: 'bidi-streaming',
@@ -172,9 +172,9 @@ export const methods = {
     } satisfies Method<WatchRequest, WatchResponse, 'bidi-streaming'>,
   },
 
-  /** Keys that live no longer than their owner shows signs of life. */
+  /** Leases limit the lifetime of keys. The owner of a lease has to renew it. */
   lease: {
-    /** Creates a lease. Keys attached to it are deleted when it ends. */
+    /** Creates a lease. The server deletes the keys that are attached to the lease when it ends. */
     leaseGrant: {
       path: '/etcdserverpb.Lease/LeaseGrant',
       kind: 'unary',
@@ -192,7 +192,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<LeaseRevokeRequest, LeaseRevokeResponse, 'unary'>,
 
-    /** Each request renews one lease; answers come in the order of the requests. */
+    /** Renews one lease per request. Responses arrive in the order of the requests. */
     leaseKeepAlive: {
       path: '/etcdserverpb.Lease/LeaseKeepAlive',
       kind: 'bidi-streaming',
@@ -201,10 +201,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<LeaseKeepAliveRequest, LeaseKeepAliveResponse, 'bidi-streaming'>,
 
-    /**
-     * Tells what remains of a lease. An unknown lease is answered with a TTL of -1, not with an error. Since etcd
-     * 3.1.
-     */
+    /** Returns the remaining TTL of a lease. For an unknown lease the TTL is -1, without an error. Since etcd 3.1. */
     leaseTimeToLive: {
       path: '/etcdserverpb.Lease/LeaseTimeToLive',
       kind: 'unary',
@@ -213,7 +210,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, 'unary'>,
 
-    /** Lists the leases there are. Since etcd 3.3. */
+    /** Lists the leases. Since etcd 3.3. */
     leaseLeases: {
       path: '/etcdserverpb.Lease/LeaseLeases',
       kind: 'unary',
@@ -223,9 +220,9 @@ export const methods = {
     } satisfies Method<LeaseLeasesRequest, LeaseLeasesResponse, 'unary'>,
   },
 
-  /** Who is a member of the cluster. */
+  /** The members of the cluster. */
   cluster: {
-    /** Adds a member, voting or learner, before it is started. */
+    /** Adds a voting member or a learner. Call it before the member is started. */
     memberAdd: {
       path: '/etcdserverpb.Cluster/MemberAdd',
       kind: 'unary',
@@ -234,7 +231,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<MemberAddRequest, MemberAddResponse, 'unary'>,
 
-    /** Removes a member for good. */
+    /** Removes a member permanently. */
     memberRemove: {
       path: '/etcdserverpb.Cluster/MemberRemove',
       kind: 'unary',
@@ -243,7 +240,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<MemberRemoveRequest, MemberRemoveResponse, 'unary'>,
 
-    /** Replaces the peer addresses of a member. */
+    /** Replaces the peer URLs of a member. */
     memberUpdate: {
       path: '/etcdserverpb.Cluster/MemberUpdate',
       kind: 'unary',
@@ -261,7 +258,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<MemberListRequest, MemberListResponse, 'unary'>,
 
-    /** Makes a learner that has caught up a voting member. Since etcd 3.4. */
+    /** Makes a learner a voting member, if it has caught up. Since etcd 3.4. */
     memberPromote: {
       path: '/etcdserverpb.Cluster/MemberPromote',
       kind: 'unary',
@@ -271,9 +268,12 @@ export const methods = {
     } satisfies Method<MemberPromoteRequest, MemberPromoteResponse, 'unary'>,
   },
 
-  /** Care of the cluster and its members. Defragment, Hash, HashKV, Snapshot and Status concern the member that answers. */
+  /**
+   * Maintenance of the cluster and its members. Defragment, Hash, HashKV, Snapshot and Status concern the member that
+   * receives the call.
+   */
   maintenance: {
-    /** Lists, raises or clears alarms. An alarm names one member and binds the whole cluster. */
+    /** Lists, raises or clears alarms. An alarm names one member and affects the whole cluster. */
     alarm: {
       path: '/etcdserverpb.Maintenance/Alarm',
       kind: 'unary',
@@ -282,7 +282,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<AlarmRequest, AlarmResponse, 'unary'>,
 
-    /** Describes the member that answers. */
+    /** Returns the status of the member that receives the call. */
     status: {
       path: '/etcdserverpb.Maintenance/Status',
       kind: 'unary',
@@ -291,10 +291,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<StatusRequest, StatusResponse, 'unary'>,
 
-    /**
-     * Gives free pages of the answering member's database file back to the file system. The member serves nothing
-     * meanwhile.
-     */
+    /** Returns free pages of the member's database file to the file system. The member serves no other calls meanwhile. */
     defragment: {
       path: '/etcdserverpb.Maintenance/Defragment',
       kind: 'unary',
@@ -303,7 +300,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<DefragmentRequest, DefragmentResponse, 'unary'>,
 
-    /** Hashes the answering member's whole database file. For tests of etcd itself. */
+    /** Hashes the whole database file of the member. Used by the tests of etcd. */
     hash: {
       path: '/etcdserverpb.Maintenance/Hash',
       kind: 'unary',
@@ -312,7 +309,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<HashRequest, HashResponse, 'unary'>,
 
-    /** Hashes the keys up to a revision, so that members can be compared. Since etcd 3.3. */
+    /** Hashes the keys of the member up to a revision, to compare members. Since etcd 3.3. */
     hashKv: {
       path: '/etcdserverpb.Maintenance/HashKV',
       kind: 'unary',
@@ -321,7 +318,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<HashKVRequest, HashKVResponse, 'unary'>,
 
-    /** Streams the answering member's database, followed by its SHA-256. Since etcd 3.3. */
+    /** Streams the database of the member, followed by its SHA-256 digest. Since etcd 3.3. */
     snapshot: {
       path: '/etcdserverpb.Maintenance/Snapshot',
       kind: 'server-streaming',
@@ -330,7 +327,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<SnapshotRequest, SnapshotResponse, 'server-streaming'>,
 
-    /** Hands leadership to another member. Only the leader accepts it. Since etcd 3.3. */
+    /** Transfers the leadership to another member. Only the leader accepts this call. Since etcd 3.3. */
     moveLeader: {
       path: '/etcdserverpb.Maintenance/MoveLeader',
       kind: 'unary',
@@ -349,9 +346,9 @@ export const methods = {
     } satisfies Method<DowngradeRequest, DowngradeResponse, 'unary'>,
   },
 
-  /** Users, roles and the permissions that roles carry. */
+  /** Users, roles, and the permissions of roles. */
   auth: {
-    /** Turns authentication on. There must be a user "root" with the role "root". */
+    /** Enables authentication. A user "root" with the role "root" must exist. */
     authEnable: {
       path: '/etcdserverpb.Auth/AuthEnable',
       kind: 'unary',
@@ -360,7 +357,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<AuthEnableRequest, AuthEnableResponse, 'unary'>,
 
-    /** Turns authentication off. */
+    /** Disables authentication. */
     authDisable: {
       path: '/etcdserverpb.Auth/AuthDisable',
       kind: 'unary',
@@ -369,7 +366,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<AuthDisableRequest, AuthDisableResponse, 'unary'>,
 
-    /** Tells whether authentication is on. Since etcd 3.5. */
+    /** Returns whether authentication is enabled. Since etcd 3.5. */
     authStatus: {
       path: '/etcdserverpb.Auth/AuthStatus',
       kind: 'unary',
@@ -378,7 +375,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<AuthStatusRequest, AuthStatusResponse, 'unary'>,
 
-    /** Exchanges a name and password for a token, sent as metadata "token" with later calls. */
+    /** Returns a token for a name and a password. Later calls send it as metadata "token". */
     authenticate: {
       path: '/etcdserverpb.Auth/Authenticate',
       kind: 'unary',
@@ -432,7 +429,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<AuthUserChangePasswordRequest, AuthUserChangePasswordResponse, 'unary'>,
 
-    /** Gives a role to a user. */
+    /** Grants a role to a user. */
     userGrantRole: {
       path: '/etcdserverpb.Auth/UserGrantRole',
       kind: 'unary',
@@ -441,7 +438,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<AuthUserGrantRoleRequest, AuthUserGrantRoleResponse, 'unary'>,
 
-    /** Takes a role from a user. */
+    /** Revokes a role of a user. */
     userRevokeRole: {
       path: '/etcdserverpb.Auth/UserRevokeRole',
       kind: 'unary',
@@ -477,7 +474,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<AuthRoleListRequest, AuthRoleListResponse, 'unary'>,
 
-    /** Deletes a role and takes it from every user. */
+    /** Deletes a role, and revokes it from every user. */
     roleDelete: {
       path: '/etcdserverpb.Auth/RoleDelete',
       kind: 'unary',
@@ -486,7 +483,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<AuthRoleDeleteRequest, AuthRoleDeleteResponse, 'unary'>,
 
-    /** Gives a role a permission over a range of keys. */
+    /** Grants a role a permission for a range of keys. */
     roleGrantPermission: {
       path: '/etcdserverpb.Auth/RoleGrantPermission',
       kind: 'unary',
@@ -495,7 +492,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<AuthRoleGrantPermissionRequest, AuthRoleGrantPermissionResponse, 'unary'>,
 
-    /** Takes a permission from a role; the range must be one that was granted. */
+    /** Revokes a permission of a role. The range must equal a granted one. */
     roleRevokePermission: {
       path: '/etcdserverpb.Auth/RoleRevokePermission',
       kind: 'unary',
@@ -505,9 +502,9 @@ export const methods = {
     } satisfies Method<AuthRoleRevokePermissionRequest, AuthRoleRevokePermissionResponse, 'unary'>,
   },
 
-  /** Locks that the server runs on the caller's behalf. The lease is the caller's to keep alive. */
+  /** Locks that the server acquires for the caller. The caller keeps the lease alive. */
   lock: {
-    /** Waits for the lock and answers once it is held. Cancelling the call leaves the queue. */
+    /** Waits for the lock, and responds when the caller holds it. Cancelling the call leaves the queue. */
     lock: {
       path: '/v3lockpb.Lock/Lock',
       kind: 'unary',
@@ -516,7 +513,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<LockRequest, LockResponse, 'unary'>,
 
-    /** Releases a lock by the key that Lock answered with. */
+    /** Releases a lock. The key is the one that Lock returned. */
     unlock: {
       path: '/v3lockpb.Lock/Unlock',
       kind: 'unary',
@@ -526,9 +523,9 @@ export const methods = {
     } satisfies Method<UnlockRequest, UnlockResponse, 'unary'>,
   },
 
-  /** Elections that the server runs on the caller's behalf. The lease is the caller's to keep alive. */
+  /** Elections in which the server takes part for the caller. The caller keeps the lease alive. */
   election: {
-    /** Waits to be elected and answers once leading. */
+    /** Waits until the caller is elected, and responds when it leads. */
     campaign: {
       path: '/v3electionpb.Election/Campaign',
       kind: 'unary',
@@ -537,7 +534,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<CampaignRequest, CampaignResponse, 'unary'>,
 
-    /** Replaces the value of a leader, without a new election. */
+    /** Replaces the value of the leader without a new election. */
     proclaim: {
       path: '/v3electionpb.Election/Proclaim',
       kind: 'unary',
@@ -555,7 +552,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<LeaderRequest, LeaderResponse, 'unary'>,
 
-    /** Streams every leader from now on. */
+    /** Streams every new leader and every new value of a leader. */
     observe: {
       path: '/v3electionpb.Election/Observe',
       kind: 'server-streaming',
@@ -564,7 +561,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<LeaderRequest, LeaderResponse, 'server-streaming'>,
 
-    /** Gives leadership up. */
+    /** Ends the caller's leadership. */
     resign: {
       path: '/v3electionpb.Election/Resign',
       kind: 'unary',

@@ -1,8 +1,8 @@
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
 import { methods } from '../gen/methods.js';
-import { checkInt64, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
+import { checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
+import { BatchItemIterator } from '../runtime/async.js';
 import type { BytesLike } from '../runtime/bytes.js';
-import { FlatIterator } from '../runtime/iterators.js';
 import type { KeyValue } from './key-value.js';
 import { checkKey, type Keys, resolveKeys, singleKey } from './keys.js';
 import {
@@ -31,20 +31,15 @@ import {
   type ScanOptions,
   type WithHeader,
   withHeader,
-  withHeaderOf,
 } from './requests.js';
 import { Scanner, type ScanPage } from './scan.js';
 import { type Conditions, checkTxn, type Op, type Txn, type TxnResult, txnRequest, txnResult } from './txn.js';
-
-/** Options of a compaction. */
-type CompactOptions = { readonly physical?: boolean | undefined } & CallOptions;
 
 const GET_CALL = { ...GET_OPTIONS, ...CALL_OPTIONS } as const;
 const RANGE_CALL = { ...RANGE_OPTIONS, ...CALL_OPTIONS } as const;
 const SCAN_CALL = { ...SCAN_OPTIONS, ...CALL_OPTIONS } as const;
 const PUT_CALL = { ...PUT_OPTIONS, ...CALL_OPTIONS } as const;
 const DELETE_CALL = { ...DELETE_OPTIONS, ...CALL_OPTIONS } as const;
-const COMPACT_CALL = { physical: true, ...CALL_OPTIONS } as const;
 
 export interface KVOptions {
   /** The greatest number of operations in a transaction, like the server's `--max-txn-ops`. */
@@ -65,12 +60,14 @@ export class KV {
     this.#scanner = new Scanner(rpc, maxReceiveBytes);
   }
 
+  /** Reads a key. Returns undefined if the key does not exist. */
   async get(key: BytesLike, options: GetOptions & CallOptions = {}): Promise<KeyValue | undefined> {
     checkOptions(options, GET_CALL, 'get', GET_HINTS);
     const request = rangeRequest(singleKey(checkKey(key, 'key')), options);
     return getResult(await this.#rpc.call(methods.kv.range, request, options));
   }
 
+  /** Reads a key or a range of keys. */
   async range(keys: Keys, options: RangeOptions & CallOptions = {}): Promise<WithHeader<RangeResult>> {
     checkOptions(options, RANGE_CALL, 'range', KEYS_HINTS);
     const request = rangeRequest(resolveKeys(keys, 'keys'), options);
@@ -78,13 +75,18 @@ export class KV {
     return withHeader(response.header, rangeResult(response));
   }
 
-  /** The keys of a range in ascending order, all of them at one revision. */
+  /**
+   * Reads a range of any size in ascending order of its keys, all at one revision. Uses a stream if the server supports it
+   * (etcd 3.7), and pages otherwise. `timeoutMs` limits each page. If that revision is compacted during the scan, the
+   * scan ends with reason `Compacted`.
+   */
   scan(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncIterableIterator<KeyValue> {
     checkOptions(options, SCAN_CALL, 'scan', SCAN_HINTS);
-    return new FlatIterator(this.scanPages(keys, options), ({ kvs }) => kvs);
+    return new BatchItemIterator(this.scanPages(keys, options), ({ kvs }) => kvs);
   }
 
   /**
+   * @internal
    * As `scan`, in pages. A compaction beyond their revision ends the scan with reason `Compacted`. `timeoutMs` applies to
    * each page.
    */
@@ -93,18 +95,32 @@ export class KV {
     return this.#scanner.pages(range, rangeRequest(range, options), options);
   }
 
+  /** Writes a key. Without `lease`, the key is detached from the lease that it had. */
   async put(key: BytesLike, value: BytesLike, options: PutOptions & CallOptions = {}): Promise<WithHeader<PutResult>> {
     checkOptions(options, PUT_CALL, 'put', PUT_HINTS);
     const response = await this.#rpc.call(methods.kv.put, putRequest(key, value, options), options);
     return withHeader(response.header, putResult(response));
   }
 
+  /** Deletes a key or a range of keys. `deleted` is the number of keys that existed. */
   async delete(keys: Keys, options: DeleteOptions & CallOptions = {}): Promise<WithHeader<DeleteResult>> {
     checkOptions(options, DELETE_CALL, 'delete', KEYS_HINTS);
     const response = await this.#rpc.call(methods.kv.deleteRange, deleteRequest(keys, options), options);
     return withHeader(response.header, deleteResult(response));
   }
 
+  /**
+   * Runs `then` if every condition in `if` holds, and `else` otherwise, all at one revision. `succeeded` tells which list
+   * ran, and narrows the type of `responses`. Without `if`, `then` always runs, and `else` is not allowed.
+   *
+   * @example
+   * const result = await etcd.txn({
+   *   if: [compare.missing('config/size')],
+   *   then: [op.put('config/size', '10')],
+   *   else: [op.get('config/size')],
+   * });
+   * if (!result.succeeded) console.log(result.responses[0]?.text());
+   */
   async txn<
     const If extends Conditions = undefined,
     const Then extends readonly Op[] = [],
@@ -115,15 +131,5 @@ export class KV {
     checkTxn(request, this.#maxTxnOps);
     const response = await this.#rpc.call(methods.kv.txn, request, options);
     return withHeader(response.header, txnResult(txn, response));
-  }
-
-  /**
-   * Discards history before `revision`, which then is the oldest revision that can be read and watched. With `physical`
-   * the server answers once the space in the database file is free.
-   */
-  async compact(revision: bigint, options: CompactOptions = {}): Promise<WithHeader<object>> {
-    checkOptions(options, COMPACT_CALL, 'compact');
-    const request = { revision: checkInt64(revision, 'revision', 1n), physical: options.physical };
-    return withHeaderOf(this.#rpc.call(methods.kv.compact, request, options));
   }
 }

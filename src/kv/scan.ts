@@ -1,7 +1,7 @@
-import { readStream } from '../channel/read-stream.js';
-import { isEndpointFailure, isTooLarge } from '../channel/retry.js';
+import { isEndpointFailure } from '../channel/attempts.js';
+import { isTokenRefused } from '../channel/authentication.js';
 import type { CallOptions, Rpc } from '../channel/rpc.js';
-import { isTokenRefused } from '../channel/token-source.js';
+import { readStream } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import { type RangeRequest, RangeResponse, ResponseHeader } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
@@ -68,7 +68,7 @@ export class Scanner {
         try {
           page = await (ahead ?? requestPage(rest));
         } catch (error) {
-          if (!(error instanceof EtcdError && isTooLarge(error)) || limit === 1) throw error;
+          if (!(error instanceof EtcdError && error.reason === 'ResponseTooLarge') || limit === 1) throw error;
           limit = Math.max(1, Math.floor(limit / 4));
           ahead = undefined;
           continue;
@@ -93,7 +93,8 @@ export class Scanner {
           if (!(error instanceof EtcdError)) throw error;
           if (error.code === 'Unimplemented') this.#canStream = false;
           // The next page recovers from these failures: it is smaller, at another endpoint, or sent with a new token.
-          else if (!isTooLarge(error) && !isEndpointFailure(error) && !isTokenRefused(error)) throw error;
+          else if (error.reason !== 'ResponseTooLarge' && !isEndpointFailure(error) && !isTokenRefused(error))
+            throw error;
         }
       }
     } finally {
@@ -107,7 +108,7 @@ export class Scanner {
     const { minModRevision, maxModRevision, minCreateRevision, maxCreateRevision } = request;
     // etcd does not stream ranges with bounds of revisions.
     const isBounded = minModRevision || maxModRevision || minCreateRevision || maxCreateRevision;
-    return this.#canStream && !isBounded ? this.#chunks(request, this.#rpc.bounded(options)) : undefined;
+    return this.#canStream && !isBounded ? this.#chunks(request, this.#rpc.withDefaultTimeout(options)) : undefined;
   }
 
   async *#chunks(

@@ -1,6 +1,5 @@
 import { EtcdError } from '../errors/etcd-error.js';
-import { CheckedSignal } from '../runtime/checked-signal.js';
-import { onAbort } from '../runtime/signals.js';
+import { CheckedSignal, onAbort } from '../runtime/signals.js';
 import { after, monotonicMs } from '../runtime/timers.js';
 
 /** The part of a TTL, and the most in milliseconds, by which the local deadline precedes the server's. */

@@ -1,5 +1,5 @@
+import { isTokenRefused, MAX_TOKEN_RENEWALS } from '../channel/authentication.js';
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
-import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
 import type { EtcdError, Reason } from '../errors/etcd-error.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
@@ -272,7 +272,7 @@ export class LeaseKeeper {
 
   /** Whether no new stream would do better. */
   #isForbidden(error: EtcdError): boolean {
-    if (isTokenRefused(error)) return !this.#rpc.settings.renewsTokens || this.#renewals++ === MAX_RENEWALS;
+    if (isTokenRefused(error)) return !this.#rpc.settings.renewsTokens || this.#renewals++ === MAX_TOKEN_RENEWALS;
     return error.reason === 'AuthFailed' || error.reason === 'ClusterChanged';
   }
 

@@ -1,10 +1,10 @@
-import { readStream } from '../channel/read-stream.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
+import { readStream } from '../channel/streams.js';
 import { amended, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
 import { checkInt64, checkOptions, show } from '../runtime/arguments.js';
-import { randomId } from '../runtime/text.js';
+import { randomId } from '../runtime/bytes.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { type KeepAlive, leaseLost } from './keep-alive.js';
 import { LeaseKeeper } from './keeper.js';
@@ -66,8 +66,8 @@ export class Leases {
       sentAt ||= monotonicMs();
     };
     const { signal, endpoint } = options;
-    const { timeoutMs } = this.#rpc.bounded(options);
-    const left = this.#rpc.within({ signal, timeoutMs, endpoint });
+    const { timeoutMs } = this.#rpc.withDefaultTimeout(options);
+    const left = this.#rpc.sharedTimeout({ signal, timeoutMs, endpoint });
     const deadline = monotonicMs() + timeoutMs;
     let doubtful = false;
     let last: EtcdError | undefined;
@@ -139,7 +139,7 @@ export class Leases {
   async keepAliveOnce(id: bigint, options: CallOptions = {}): Promise<WithHeader<Pick<Lease, 'id' | 'ttl'>>> {
     checkCallOptions(options, 'lease.keepAliveOnce');
     const request = { id: checkInt64(id, 'id', 1n) };
-    const answers = readStream(this.#rpc, methods.lease.leaseKeepAlive, request, this.#rpc.bounded(options));
+    const answers = readStream(this.#rpc, methods.lease.leaseKeepAlive, request, this.#rpc.withDefaultTimeout(options));
     for await (const { header, ttl } of answers) {
       if (ttl <= 0n) throw leaseLost(id, 'LeaseExpired', 'the server does not know it any more');
       return withHeader(header, { id, ttl: Number(ttl) });
@@ -152,9 +152,9 @@ export class Leases {
     });
   }
 
-  /** @internal With the client's time limit where there is none. */
-  bounded(options: CallOptions): CallOptions {
-    return this.#rpc.bounded(options);
+  /** @internal Adds the time limit of the client to options that have none. */
+  withDefaultTimeout(options: CallOptions): CallOptions {
+    return this.#rpc.withDefaultTimeout(options);
   }
 
   /** @internal Ends every keepalive. */

@@ -1,4 +1,3 @@
-import { isTooLarge } from '../channel/retry.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { type Keys, ownKeys } from '../kv/keys.js';
@@ -135,7 +134,7 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
       const { header, kvs } = await this.#kv.range(this.#keys, { signal });
       yield { revision: header.revision, kvs };
     } catch (error) {
-      if (!(error instanceof EtcdError && isTooLarge(error))) throw error;
+      if (!(error instanceof EtcdError && error.reason === 'ResponseTooLarge')) throw error;
       yield* this.#kv.scanPages(this.#keys, { signal });
     }
   }

@@ -1,19 +1,18 @@
 import { type MessageReader, Reader } from './reader.js';
-import type { Init } from './writer.js';
-import { type MessageWriter, Writer } from './writer.js';
+import { type Init, type MessageWriter, Writer } from './writer.js';
 
 export type { Init };
 
-/** How one message type stands on the wire. */
+/** Encodes and decodes one message type. */
 export interface Codec<T> extends MessageReader<T>, MessageWriter<T> {
-  /** Full protobuf name. */
+  /** Full protobuf name, such as `etcdserverpb.PutRequest`. */
   readonly typeName: string;
 }
 
-/** Used again for each message, so that only what it comes to is allocated; gone while one is being written. */
+/** The writer that all messages reuse, so that only their bytes are allocated. Undefined while a message is encoded. */
 let spare: Writer | undefined = new Writer();
 
-/** @throws TypeError, RangeError on a value that the field's type cannot hold. */
+/** Encodes a message. @throws TypeError or RangeError for a value that the type of its field cannot hold. */
 export function encode<T>(codec: Codec<T>, message: Init<T>): Uint8Array {
   const writer = spare ?? new Writer();
   spare = undefined;
@@ -27,9 +26,9 @@ export function encode<T>(codec: Codec<T>, message: Init<T>): Uint8Array {
 }
 
 /**
- * The message that stands in `bytes` from `start` to `end`, of which nothing is kept.
+ * Decodes the message in `bytes` from `start` to `end`. The message does not refer to `bytes`.
  *
- * @throws EtcdError, reason `MalformedMessage`, on bytes that are no such message.
+ * @throws EtcdError, reason `MalformedMessage`, for malformed input.
  */
 export function decode<T>(codec: Codec<T>, bytes: Uint8Array, start = 0, end = bytes.length): T {
   const message = codec.create();

@@ -5,7 +5,9 @@ import { toBase64 } from '../runtime/bytes.js';
 import type { Codec } from './codec.js';
 import type { FieldDescriptor, ScalarType } from './schema.js';
 
-/** What JSON can say. */
+// The JSON mapping of protobuf (https://protobuf.dev/programming-guides/json/).
+
+/** A value that JSON can represent. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
 
 export interface JsonObject {
@@ -16,45 +18,78 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Takes the alphabet for URLs as well, and needs no padding. @throws EtcdError, reason `InvalidInput`. */
-export function fromBase64(text: string, argument: string): Uint8Array {
-  const unpadded = text
-    .replace(/={1,2}$/, '')
-    .replaceAll('-', '+')
-    .replaceAll('_', '/');
-  if (!/^[A-Za-z0-9+/]*$/.test(unpadded) || unpadded.length % 4 === 1)
-    throw invalidInput(argument, 'a string that is no base64', 'base64');
-  const binary = atob(unpadded);
-  const bytes = new Uint8Array(binary.length);
-  for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index);
-  return bytes;
+type Message = Record<string, unknown>;
+
+/** Encodes bytes as a JSON string. */
+export type BytesToJson = (bytes: Uint8Array) => string;
+
+/**
+ * Converts a message to JSON, as etcd's gateway does: fields have the names of the .proto file, fields with their default
+ * value are left out, and 64-bit integers are strings. Bytes are base64 unless `bytesToJson` converts them.
+ */
+export function toJson<T>(codec: Codec<T>, message: T, bytesToJson: BytesToJson = toBase64): JsonObject {
+  return messageToJson(codec.typeName, message as Message, bytesToJson);
 }
 
-/** What bytes a string of JSON stands for. `argument` names it in errors. */
+function messageToJson(typeName: string, message: Message, bytesToJson: BytesToJson): JsonObject {
+  const json: Record<string, JsonValue> = {};
+  for (const field of messageFields[typeName] ?? []) {
+    const value = setValueOf(field, message);
+    if (value === undefined) continue;
+    json[field.name] = field.repeated
+      ? (value as readonly unknown[]).map((each) => valueToJson(field, each, bytesToJson))
+      : valueToJson(field, value, bytesToJson);
+  }
+  return json;
+}
+
+/** The value of the field, or undefined if the field has its default value. */
+function setValueOf({ property, oneof }: FieldDescriptor, message: Message): unknown {
+  if (oneof !== undefined) {
+    const chosen = message[oneof] as { readonly case: string; readonly value: unknown } | undefined;
+    return chosen?.case === property ? chosen.value : undefined;
+  }
+  const value = message[property];
+  const isEmpty = (value instanceof Uint8Array || Array.isArray(value)) && value.length === 0;
+  return isEmpty || value === 0 || value === 0n || value === '' || value === false ? undefined : value;
+}
+
+function valueToJson({ type }: FieldDescriptor, value: unknown, bytesToJson: BytesToJson): JsonValue {
+  if ('message' in type) return messageToJson(type.message, value as Message, bytesToJson);
+  if ('enum' in type) return enumName(type.enum, value as number) ?? (value as number);
+  if (value instanceof Uint8Array) return bytesToJson(value);
+  return typeof value === 'bigint' ? String(value) : (value as JsonValue);
+}
+
+/** The name of an enum value, or undefined if this version does not know the value. */
+export function enumName(typeName: string, value: number): string | undefined {
+  return Object.entries(enumValues[typeName] ?? {}).find(([, number]) => number === value)?.[0];
+}
+
+/** Decodes the JSON string of a bytes field. `argument` names the field in errors. */
 export type BytesFromJson = (text: string, argument: string) => Uint8Array;
 
 export interface FromJsonOptions {
   /** Default: base64. */
   readonly bytesFromJson?: BytesFromJson | undefined;
-  /** Leaves out fields that this version of the interface does not have, in place of refusing them. */
+  /** Whether to ignore fields that this version does not know. Default: refuse them. */
   readonly ignoreUnknown?: boolean | undefined;
 }
 
 /**
- * The message that JSON stands for by protobuf's mapping. Fields may bear the names of the .proto file or those in camel
- * case; 64-bit integers may be numbers where these are exact; `null` stands for a field left out. Every field is there,
- * as in a message that has been decoded.
+ * Converts JSON to a message. Fields may have the names of the .proto file or names in camel case. 64-bit integers may be
+ * numbers up to 2^53 - 1. `null` stands for a field that is left out. The message has all fields, as a decoded message.
  *
- * @throws EtcdError, reason `InvalidInput`, which names the field.
+ * @throws EtcdError, reason `InvalidInput`. The error names the field.
  */
 export function fromJson<T>(codec: Codec<T>, json: unknown, options: FromJsonOptions = {}): T {
   return messageFromJson(codec.typeName, json, '', options) as T;
 }
 
 function messageFromJson(typeName: string, json: unknown, path: string, options: FromJsonOptions): Message {
-  if (!isJsonObject(json)) throw bad(path, typeName, json, 'a JSON object');
+  if (!isJsonObject(json)) throw refused(path, typeName, json, 'a JSON object');
   const fields = messageFields[typeName] ?? [];
-  const message = emptyMessage(fields);
+  const message: Message = Object.fromEntries(fields.map((field) => [field.oneof ?? field.property, defaultOf(field)]));
   for (const [name, value] of Object.entries(json)) {
     const field = fields.find((each) => each.name === name || each.property === name);
     if (field === undefined) {
@@ -62,13 +97,9 @@ function messageFromJson(typeName: string, json: unknown, path: string, options:
       const allowed = fields.map((each) => each.name).join(', ') || 'no fields';
       throw invalidInput(path + name, `a field that ${typeName} does not have`, allowed);
     }
-    if (value !== null) set(message, field, fieldFromJson(field, value, path + name, options), path + name);
+    if (value !== null) setField(message, field, fieldFromJson(field, value, path + name, options), path + name);
   }
   return message;
-}
-
-function emptyMessage(fields: readonly FieldDescriptor[]): Message {
-  return Object.fromEntries(fields.map((field) => [field.oneof ?? field.property, defaultOf(field)]));
 }
 
 function defaultOf({ type, repeated, oneof }: FieldDescriptor): unknown {
@@ -87,7 +118,7 @@ const SCALAR_DEFAULTS: Readonly<Record<ScalarType, () => unknown>> = {
   uint64: () => 0n,
 };
 
-function set(message: Message, { property, oneof }: FieldDescriptor, value: unknown, path: string): void {
+function setField(message: Message, { property, oneof }: FieldDescriptor, value: unknown, path: string): void {
   if (oneof === undefined) message[property] = value;
   else if (message[oneof] === undefined) message[oneof] = { case: property, value };
   else throw invalidInput(path, `a second case of the oneof ${oneof}`, 'one of its cases');
@@ -95,37 +126,33 @@ function set(message: Message, { property, oneof }: FieldDescriptor, value: unkn
 
 function fieldFromJson(field: FieldDescriptor, json: unknown, path: string, options: FromJsonOptions): unknown {
   if (!field.repeated) return valueFromJson(field, json, path, options);
-  if (!Array.isArray(json)) throw bad(path, field.name, json, 'a JSON array');
+  if (!Array.isArray(json)) throw refused(path, field.name, json, 'a JSON array');
   return json.map((each, index) => valueFromJson(field, each, `${path}[${index}]`, options));
 }
 
 function valueFromJson({ type }: FieldDescriptor, json: unknown, path: string, options: FromJsonOptions): unknown {
   if ('message' in type) return messageFromJson(type.message, json, `${path}.`, options);
   if ('enum' in type) return enumFromJson(type.enum, json, path);
-  return scalarFromJson(type.scalar, json, path, options.bytesFromJson ?? fromBase64);
+  switch (type.scalar) {
+    case 'bool':
+      if (typeof json === 'boolean') return json;
+      throw refused(path, type.scalar, json, 'true or false');
+    case 'string':
+      if (typeof json === 'string') return json;
+      throw refused(path, type.scalar, json, 'a string');
+    case 'bytes':
+      if (typeof json === 'string') return (options.bytesFromJson ?? fromBase64)(json, path);
+      throw refused(path, type.scalar, json, 'a string');
+    default:
+      return integerFromJson(type.scalar, json, path);
+  }
 }
 
 function enumFromJson(typeName: string, json: unknown, path: string): number {
   const values = enumValues[typeName] ?? {};
   if (typeof json === 'number' && Number.isInteger(json) && json === (json | 0)) return json;
   if (typeof json === 'string' && Object.hasOwn(values, json)) return values[json] as number;
-  throw bad(path, typeName, json, Object.keys(values).join(', '));
-}
-
-function scalarFromJson(type: ScalarType, json: unknown, path: string, bytesFromJson: BytesFromJson): unknown {
-  switch (type) {
-    case 'bool':
-      if (typeof json === 'boolean') return json;
-      throw bad(path, type, json, 'true or false');
-    case 'string':
-      if (typeof json === 'string') return json;
-      throw bad(path, type, json, 'a string');
-    case 'bytes':
-      if (typeof json === 'string') return bytesFromJson(json, path);
-      throw bad(path, type, json, 'a string');
-    default:
-      return integerFromJson(type, json, path);
-  }
+  throw refused(path, typeName, json, Object.keys(values).join(', '));
 }
 
 const INTEGERS = {
@@ -137,66 +164,28 @@ const INTEGERS = {
 function integerFromJson(type: keyof typeof INTEGERS, json: unknown, path: string): bigint | number {
   const { least, most, allowed } = INTEGERS[type];
   const isExact = typeof json === 'string' ? /^-?\d{1,20}$/.test(json) : Number.isSafeInteger(json);
-  const inexact = typeof json === 'number' && Number.isInteger(json) ? ', as a string above 2^53 - 1' : '';
-  if (!isExact) throw bad(path, type, json, allowed + inexact);
+  const hint = typeof json === 'number' && Number.isInteger(json) ? ', as a string above 2^53 - 1' : '';
+  if (!isExact) throw refused(path, type, json, allowed + hint);
   const value = BigInt(json as string | number);
-  if (value < least || value > most) throw bad(path, type, json, allowed);
+  if (value < least || value > most) throw refused(path, type, json, allowed);
   return type === 'uint32' ? Number(value) : value;
 }
 
-function bad(path: string, what: string, json: unknown, allowed: string): EtcdError {
+/** The error for a value. `what` names the value at the top level, where the path is empty. */
+function refused(path: string, what: string, json: unknown, allowed: string): EtcdError {
   return invalidInput(path.replace(/\.$/, '') || what, show(json), allowed);
 }
 
-/** How bytes stand in JSON. */
-export type BytesToJson = (bytes: Uint8Array) => string;
-
-/**
- * A message in protobuf's JSON mapping (https://protobuf.dev/programming-guides/json/), as etcd's gateway writes it:
- * fields under the names of the .proto file, those at their defaults left out, 64-bit integers as strings, bytes in
- * base64 unless `bytesToJson` says otherwise.
- */
-export function toJson<T>(codec: Codec<T>, message: T, bytesToJson: BytesToJson = toBase64): JsonObject {
-  return messageToJson(codec.typeName, message as Message, bytesToJson);
-}
-
-type Message = Record<string, unknown>;
-
-function messageToJson(typeName: string, message: Message, bytesToJson: BytesToJson): JsonObject {
-  const json: Record<string, JsonValue> = {};
-  for (const field of messageFields[typeName] ?? []) {
-    const value = valueIn(field, message);
-    if (value === undefined) continue;
-    json[field.name] = field.repeated
-      ? (value as readonly unknown[]).map((each) => valueToJson(field, each, bytesToJson))
-      : valueToJson(field, value, bytesToJson);
-  }
-  return json;
-}
-
-/** The value of the field, unless it is the one that an absent field stands for. */
-function valueIn({ property, oneof }: FieldDescriptor, message: Message): unknown {
-  if (oneof !== undefined) {
-    const chosen = message[oneof] as { readonly case: string; readonly value: unknown } | undefined;
-    return chosen?.case === property ? chosen.value : undefined;
-  }
-  const value = message[property];
-  const isDefault = value === 0 || value === 0n || value === '' || value === false || isEmpty(value);
-  return isDefault ? undefined : value;
-}
-
-function isEmpty(value: unknown): boolean {
-  return (value instanceof Uint8Array || Array.isArray(value)) && value.length === 0;
-}
-
-function valueToJson({ type }: FieldDescriptor, value: unknown, bytesToJson: BytesToJson): JsonValue {
-  if ('message' in type) return messageToJson(type.message, value as Message, bytesToJson);
-  if ('enum' in type) return enumName(type.enum, value as number) ?? (value as number);
-  if (value instanceof Uint8Array) return bytesToJson(value);
-  return typeof value === 'bigint' ? String(value) : (value as JsonValue);
-}
-
-/** The name of a value, where this version of the interface has one. */
-export function enumName(typeName: string, value: number): string | undefined {
-  return Object.entries(enumValues[typeName] ?? {}).find(([, number]) => number === value)?.[0];
+/** Decodes base64 in the standard or the URL alphabet, with or without padding. @throws EtcdError, reason `InvalidInput`. */
+export function fromBase64(text: string, argument: string): Uint8Array {
+  const unpadded = text
+    .replace(/={1,2}$/, '')
+    .replaceAll('-', '+')
+    .replaceAll('_', '/');
+  if (!/^[A-Za-z0-9+/]*$/.test(unpadded) || unpadded.length % 4 === 1)
+    throw invalidInput(argument, 'a string that is not base64', 'base64');
+  const binary = atob(unpadded);
+  const bytes = new Uint8Array(binary.length);
+  for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index);
+  return bytes;
 }

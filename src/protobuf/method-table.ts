@@ -3,10 +3,10 @@ import type { Method } from './schema.js';
 
 export type AnyMethod = Method<unknown, unknown>;
 
-/** Every RPC of the interface. */
+/** Every RPC of etcd. */
 export const allMethods: readonly AnyMethod[] = Object.values(methods).flatMap((service) =>
   Object.values(service as Record<string, AnyMethod>),
 );
 
-/** Each by its gRPC path, such as `/etcdserverpb.KV/Put`. */
+/** Every RPC by its gRPC path, such as `/etcdserverpb.KV/Put`. */
 export const methodByPath: ReadonlyMap<string, AnyMethod> = new Map(allMethods.map((method) => [method.path, method]));

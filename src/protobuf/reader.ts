@@ -1,12 +1,12 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { copyOf, NO_BYTES, plain } from '../runtime/bytes.js';
 
-/** Messages nested deeper are refused, so that hostile bytes cannot exhaust the stack. */
+/** Maximum nesting of messages. Without it, malformed input could exhaust the stack. */
 const MAX_DEPTH = 100;
 const MAX_VARINT_BYTES = 10;
 
 const SMALL: readonly bigint[] = Array.from({ length: 16 }, (_, value) => BigInt(value));
-/** Where two halves of 32 bits become a bigint. */
+/** Scratch memory that combines two halves of 32 bits into a bigint. */
 const quad = new DataView(new ArrayBuffer(8));
 let lastLow = 0;
 let lastHigh = 0;
@@ -20,20 +20,20 @@ const START_GROUP = 3;
 const END_GROUP = 4;
 const FIXED32 = 5;
 
-// A byte order mark is part of the text, not a hint to be eaten.
+// Keeps a byte order mark, which is part of the text.
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** The reading half of a message's codec. */
+/** The decoding half of a codec. */
 export interface MessageReader<T> {
-  /** The message with every field at its default. */
+  /** Returns the message with every field at its default. */
   create(): T;
-  /** Reads fields up to the reader's end, over those that `message` has already. */
+  /** Reads the fields up to the end of the reader, and stores them in `message`. */
   read(reader: Reader, message: T): void;
 }
 
 /**
- * Reads protobuf's wire format. Any bytes end in a value or in an `EtcdError` with reason `MalformedMessage`; nothing
- * is allocated on the strength of a length alone, and no read goes past the end of the innermost message.
+ * Reads protobuf's wire format. For any input it returns a value or throws an `EtcdError` with reason `MalformedMessage`.
+ * It never allocates memory for a length that exceeds the input, and never reads past the end of the innermost message.
  */
 export class Reader {
   readonly #bytes: Uint8Array;
@@ -43,10 +43,10 @@ export class Reader {
   #at: number;
   #end: number;
   #depth = 0;
-  /** Upper half of the varint read last. */
+  /** Upper half of the varint that was read last. */
   #high = 0;
 
-  /** Reads the message that stands in `bytes` from `start` to `end`. */
+  /** Reads the message in `bytes` from `start` to `end`. */
   constructor(bytes: Uint8Array, typeName: string, start = 0, end = bytes.length) {
     this.#bytes = plain(bytes);
     this.#typeName = typeName;
@@ -56,7 +56,7 @@ export class Reader {
     this.#length = end - start;
   }
 
-  /** The next field's tag, or 0 at the end of the message. */
+  /** Reads the tag of the next field. Returns 0 at the end of the message. */
   tag(): number {
     if (this.#at >= this.#end) return 0;
     const tag = this.uint32();
@@ -72,7 +72,7 @@ export class Reader {
     return this.#varint();
   }
 
-  /** Enum values travel as int32. */
+  /** Reads an enum value. Protobuf encodes enums as int32. */
   int32(): number {
     return this.#varint() | 0;
   }
@@ -86,7 +86,7 @@ export class Reader {
     return this.#bigint(this.#varint());
   }
 
-  /** Revisions and ids come again and again, and counts are small: most need no new bigint. */
+  /** Reuses bigints, because counts are small, and the same revisions and IDs repeat. */
   #bigint(low: number): bigint {
     if (this.#high === 0 && low < SMALL.length) return SMALL[low] as bigint;
     if (low === lastLow && this.#high === lastHigh) return last;
@@ -98,7 +98,7 @@ export class Reader {
     return last;
   }
 
-  /** A copy: keeping a value must not keep the whole response it came in. */
+  /** Reads bytes as a copy, so that a value does not keep its whole response in memory. */
   bytes(): Uint8Array {
     const end = this.#lengthDelimited();
     const start = this.#at;
@@ -113,7 +113,7 @@ export class Reader {
     return start === end ? '' : utf8.decode(this.#bytes.subarray(start, end));
   }
 
-  /** A nested message; a singular field that comes twice is merged, as the specification asks. */
+  /** Reads a nested message. Merges a singular field that occurs twice, as the specification requires. */
   message<T>(codec: MessageReader<T>, message: T = codec.create()): T {
     const outer = this.#end;
     this.#end = this.#lengthDelimited();
@@ -124,26 +124,26 @@ export class Reader {
     return message;
   }
 
-  /** A length-delimited run of numbers of one field. */
+  /** Reads the packed values of a repeated numeric field. */
   packed<T>(into: T[], read: () => T): void {
     const end = this.#lengthDelimited();
     while (this.#at < end) into.push(read());
     if (this.#at !== end) this.#fail('packed field longer than declared');
   }
 
-  /** Where the next field or value begins. */
+  /** Position of the next field or value in the input. */
   get at(): number {
     return this.#at;
   }
 
-  /** A copy of all that has not been read of the message. */
+  /** Reads the rest of the message as a copy. */
   rest(): Uint8Array {
     const start = this.#at;
     this.#at = this.#end;
     return this.#bytes.slice(start, this.#end);
   }
 
-  /** Passes over a field that this version does not know. */
+  /** Skips a field that this version does not know. */
   skip(tag: number): void {
     const wireType = tag & 7;
     if (wireType === VARINT) this.#varint();
@@ -174,14 +174,14 @@ export class Reader {
     this.#at += bytes;
   }
 
-  /** Where the length-delimited field that starts here ends. */
+  /** Reads the length of a length-delimited field, and returns the position of its end. */
   #lengthDelimited(): number {
     const length = this.#varint();
     if (this.#high !== 0 || length > this.#end - this.#at) this.#fail('length beyond the end of the message');
     return this.#at + length;
   }
 
-  /** Lower 32 bits of a varint; the upper ones are left in `#high`. */
+  /** Reads a varint. Returns its lower 32 bits, and stores the upper 32 bits in `#high`. */
   #varint(): number {
     this.#high = 0;
     let low = 0;
@@ -206,11 +206,7 @@ export class Reader {
   #fail(problem: string): never {
     throw new EtcdError(
       `malformed ${this.#typeName}: ${problem}, at byte ${this.#at - this.#start} of ${this.#length}`,
-      {
-        code: 'Internal',
-        reason: 'MalformedMessage',
-        outcome: 'unknown',
-      },
+      { code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' },
     );
   }
 }

@@ -1,37 +1,34 @@
 import type { Codec } from './codec.js';
 
-/** Whose side of a call is a stream of messages. */
+/** Which side of a call sends a stream of messages: none, the server, or both. */
 export type MethodKind = 'unary' | 'server-streaming' | 'bidi-streaming';
 
-/** One RPC of one service. */
+/** One RPC of a service. */
 export interface Method<Request, Response, Kind extends MethodKind = MethodKind> {
-  /** gRPC's `:path`. */
+  /** gRPC path, such as `/etcdserverpb.KV/Put`. */
   readonly path: `/${string}/${string}`;
   readonly kind: Kind;
   readonly request: Codec<Request>;
   readonly response: Codec<Response>;
-  /**
-   * Twice does what once does, for all that a client can see: it may be sent again after a failure that leaves open
-   * whether it was processed.
-   */
+  /** Idempotent: safe to resend when the outcome is unknown. */
   readonly repeatable: boolean;
 }
 
-/** Scalar types of the language that etcd's interface uses. */
+/** The scalar types of protobuf that etcd's messages use. */
 export type ScalarType = 'bool' | 'bytes' | 'int64' | 'string' | 'uint32' | 'uint64';
 
-/** What the value of a field is: a scalar, or a message or an enum by its full name. */
+/** The type of a field: a scalar, or the full name of a message or an enum. */
 export type FieldType = { readonly scalar: ScalarType } | { readonly message: string } | { readonly enum: string };
 
-/** A field of a message, as the .proto file declares it. */
+/** A field of a message, as declared in the .proto file. */
 export interface FieldDescriptor {
   readonly number: number;
-  /** As in the .proto file, such as `create_revision`. */
+  /** The name in the .proto file, such as `create_revision`. */
   readonly name: string;
-  /** As in the message's type here, such as `createRevision`. */
+  /** The name of the property in TypeScript, such as `createRevision`. */
   readonly property: string;
   readonly type: FieldType;
   readonly repeated?: true;
-  /** The property that holds the oneof which the field is a case of. */
+  /** The property of the oneof that the field belongs to. */
   readonly oneof?: string;
 }

@@ -3,8 +3,13 @@ import { copyOf, describeType, isWellFormed } from '../runtime/bytes.js';
 type Scalar = Uint8Array | string | number | bigint | boolean | undefined;
 
 /**
- * What may be given where a message is to be sent: every field is optional and stands for its default when left out.
- * A oneof is given whole: its case and its value.
+ * The type of a message as an argument. Every field is optional; a field that is left out has its default value. A oneof
+ * is given as its case and its value.
+ *
+ * @example
+ * ```ts
+ * const request: Init<TxnRequest> = { success: [{ request: { case: 'requestPut', value: { key, value } } }] };
+ * ```
  */
 export type Init<T> = T extends Scalar
   ? T
@@ -15,35 +20,35 @@ export type Init<T> = T extends Scalar
       : { readonly [Field in keyof T]?: Init<T[Field]> | undefined };
 
 const INITIAL_BYTES = 1_024;
-/** A buffer is used again if it is no longer. */
+/** Maximum size of a buffer that is reused. */
 const KEPT_BYTES = 65_536;
 const utf8 = new TextEncoder();
 
-/** The writing half of a message's codec. */
+/** The encoding half of a codec. */
 export interface MessageWriter<T> {
   write(writer: Writer, message: Init<T>): void;
 }
 
 /**
- * Writes protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) into a buffer that grows.
- * Varints are always as short as they can be, so equal messages are equal bytes.
+ * Writes protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) to a buffer that grows. Every varint
+ * has its shortest form, so equal messages have equal bytes.
  */
 export class Writer {
   #buffer = new Uint8Array(INITIAL_BYTES);
   #at = 0;
 
-  /** What was written. */
+  /** Returns a copy of the bytes written so far. */
   finish(): Uint8Array {
     return copyOf(this.#buffer, 0, this.#at);
   }
 
-  /** Begins anew. */
+  /** Discards the bytes written so far, so that the writer can be reused. */
   reset(): void {
     this.#at = 0;
     if (this.#buffer.length > KEPT_BYTES) this.#buffer = new Uint8Array(INITIAL_BYTES);
   }
 
-  /** Field number and wire type. */
+  /** Writes a tag: the field number and the wire type. */
   tag(tag: number): void {
     this.#varint32(tag);
   }
@@ -53,7 +58,7 @@ export class Writer {
     this.#varint32(value);
   }
 
-  /** Enum values travel as int32: a negative one takes ten bytes. */
+  /** Writes an enum value as int32. A negative value takes ten bytes. */
   int32(value: number): void {
     if (value !== (value | 0)) throw new RangeError(`int32 out of range: ${show(value)}`);
     if (value >= 0) this.#varint32(value);
@@ -92,7 +97,7 @@ export class Writer {
     this.bytes(utf8.encode(value));
   }
 
-  // A field that is left out or at its default is not written: proto3's implicit presence.
+  // These methods write nothing for a field that is left out or has its default value (implicit presence of proto3).
 
   boolField(tag: number, value: boolean | undefined): void {
     if (!value) return;
@@ -136,14 +141,14 @@ export class Writer {
     this.uint64(value);
   }
 
-  /** A message that is there is written, also where all in it is at its default. */
+  /** Writes a nested message, even if all its fields have their default values. */
   messageField<T>(tag: number, codec: MessageWriter<T>, message: Init<T> | undefined): void {
     if (message === undefined) return;
     this.tag(tag);
     this.message(codec, message);
   }
 
-  // Every element of a repeated field is written.
+  // These methods write every element of a repeated field.
 
   bytesFields(tag: number, values: readonly Uint8Array[] | undefined): void {
     for (const value of values ?? []) {
@@ -172,7 +177,7 @@ export class Writer {
     this.packed(values, write);
   }
 
-  /** A oneof was given a case that it does not have. */
+  /** Refuses a case that the oneof does not have. */
   unknownCase(oneof: string): never {
     throw new TypeError(`${oneof}: got a case that it does not have`);
   }
@@ -183,14 +188,14 @@ export class Writer {
     this.#close(start);
   }
 
-  /** Numbers of one field in one length-delimited run. */
+  /** Writes the packed values of a repeated numeric field. */
   packed<T>(values: readonly T[], write: (value: T) => void): void {
     const start = this.#open();
     for (const value of values) write(value);
     this.#close(start);
   }
 
-  /** Most nested messages are shorter than 128 bytes: one byte is left for the length, and a long one moved along. */
+  /** Reserves one byte for a length. Most nested messages are shorter than 128 bytes; `#close` moves longer ones. */
   #open(): number {
     this.#reserve(1);
     this.#at += 1;
@@ -221,7 +226,7 @@ export class Writer {
 
   #varint64(value: bigint): void {
     this.#reserve(10);
-    // Two halves of 32 bits: arithmetic on numbers is several times as fast as on bigints.
+    // Uses two halves of 32 bits, because arithmetic on numbers is several times as fast as on bigints.
     let low = Number(value & 0xffff_ffffn);
     let high = Number(value >> 32n);
     while (high > 0) {
@@ -245,7 +250,7 @@ export class Writer {
   }
 }
 
-/** Numbers may be shown; what else stands in their place may be a secret. */
+/** Shows numbers, and of other values only the type, because they may be secret. */
 function show(value: unknown): string {
   return typeof value === 'number' ? String(value) : describeType(value);
 }

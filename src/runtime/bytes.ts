@@ -1,51 +1,44 @@
 import { invalidInput } from '../errors/etcd-error.js';
 
+/** A key or a value. A string stands for its UTF-8 bytes. */
+export type BytesLike = Uint8Array | string;
+
+export const NO_BYTES: Uint8Array = new Uint8Array(0);
+
 /**
- * V8 keeps arrays up to this length in its own heap. A longer one with memory of its own costs some 1,000 ns, a view of
- * memory that is there 30 ns.
+ * V8 keeps arrays up to this length in its own heap. A longer array with its own memory costs about 1,000 ns, a view of
+ * existing memory 30 ns.
  */
-const IN_HEAP_BYTES = 64;
+const MAX_IN_HEAP_BYTES = 64;
 const SLAB_BYTES = 8_192;
-/** Longer arrays have memory of their own, so that one that is kept holds no more than eight times its length or a slab. */
-const LONGEST_BYTES = 1_024;
+/** Longer arrays get their own memory, so that an array that is kept alive keeps at most one slab alive. */
+const MAX_SLICE_BYTES = 1_024;
 
 let slab = new Uint8Array(SLAB_BYTES);
 let used = 0;
 
-/** An array of zeros. Short ones share their `buffer` with others. */
-function allocate(length: number): Uint8Array {
-  if (length <= IN_HEAP_BYTES || length > LONGEST_BYTES) return new Uint8Array(length);
+/** Copies the bytes from `start` to `end`. Short copies share their `buffer` with other copies. */
+export function copyOf(bytes: Uint8Array, start: number, end: number): Uint8Array {
+  const length = end - start;
+  if (length <= MAX_IN_HEAP_BYTES || length > MAX_SLICE_BYTES) return bytes.slice(start, end);
   if (used + length > SLAB_BYTES) {
     slab = new Uint8Array(SLAB_BYTES);
     used = 0;
   }
-  const bytes = new Uint8Array(slab.buffer, used, length);
+  const copy = new Uint8Array(slab.buffer, used, length);
   used += length;
-  return bytes;
-}
-
-/** The bytes from `start` to `end`, copied. */
-export function copyOf(bytes: Uint8Array, start: number, end: number): Uint8Array {
-  const length = end - start;
-  if (length <= IN_HEAP_BYTES || length > LONGEST_BYTES) return bytes.slice(start, end);
-  const copy = allocate(length);
   copy.set(bytes.subarray(start, end));
   return copy;
 }
-
-/** Keys and values may be given as text, which stands for its UTF-8 bytes. */
-export type BytesLike = Uint8Array | string;
-
-export const NO_BYTES: Uint8Array = new Uint8Array(0);
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 const strictDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * A copy of the caller's bytes, because the caller may write over its buffer while a call is repeated or a watch goes on.
+ * Copies the caller's bytes, because the caller may overwrite its buffer while a call is retried or a watch continues.
  *
- * @throws EtcdError when a string has a lone surrogate: two such strings would become one key.
+ * @throws EtcdError for a string with a lone surrogate, because two such strings would become the same key.
  */
 export function toBytes(value: BytesLike, argument: string): Uint8Array {
   if (typeof value === 'string') {
@@ -57,22 +50,29 @@ export function toBytes(value: BytesLike, argument: string): Uint8Array {
   throw invalidInput(argument, describeType(value), 'a string or a Uint8Array');
 }
 
-/** A character takes up to three bytes of UTF-8. */
-const scratch = new Uint8Array(3 * 1_024);
+const MAX_UTF8_BYTES_PER_CHAR = 3;
+const scratch = new Uint8Array(MAX_UTF8_BYTES_PER_CHAR * 1_024);
 
 function encodeText(text: string): Uint8Array {
-  if (text.length * 3 > scratch.length) return encoder.encode(text);
+  if (text.length * MAX_UTF8_BYTES_PER_CHAR > scratch.length) return encoder.encode(text);
   const { written } = encoder.encodeInto(text, scratch);
   return copyOf(scratch, 0, written);
 }
 
-/** The same bytes without what a subclass, as Node's Buffer, makes of `slice` and `toString`. */
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/** Whether the string has no lone surrogate. Two different strings with lone surrogates can encode to the same bytes. */
+export function isWellFormed(value: string): boolean {
+  return !LONE_SURROGATE.test(value);
+}
+
+/** The same bytes as a plain Uint8Array. Subclasses, such as Node's Buffer, override `slice` and `toString`. */
 export function plain(bytes: Uint8Array): Uint8Array {
   if (Object.getPrototypeOf(bytes) === Uint8Array.prototype) return bytes;
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
-/** Text that is the same for the same bytes only, for maps. */
+/** A string that identifies the bytes, for use as the key of a map. */
 export function idOf(bytes: Uint8Array): string {
   return bytes.join();
 }
@@ -81,7 +81,7 @@ export function textOf(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
-/** The bytes as text, or undefined when they are not valid UTF-8. */
+/** The bytes as text, or undefined if they are not valid UTF-8. */
 export function validTextOf(bytes: Uint8Array): string | undefined {
   try {
     return strictDecoder.decode(bytes);
@@ -94,18 +94,18 @@ export function hexOf(bytes: Uint8Array, separator = ''): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(separator);
 }
 
-/** Bytes that one call of `String.fromCharCode` takes: engines limit the number of arguments. */
-const CHUNK_BYTES = 8_192;
+/** Number of arguments in one call of `String.fromCharCode`. JavaScript engines limit it. */
+const MAX_ARGUMENTS = 8_192;
 
-/** Base64 of RFC 4648, section 4, with padding. */
+/** Encodes bytes as base64 with padding (RFC 4648, section 4). */
 export function toBase64(bytes: Uint8Array): string {
   let binary = '';
-  for (let at = 0; at < bytes.length; at += CHUNK_BYTES)
-    binary += String.fromCharCode(...bytes.subarray(at, at + CHUNK_BYTES));
+  for (let at = 0; at < bytes.length; at += MAX_ARGUMENTS)
+    binary += String.fromCharCode(...bytes.subarray(at, at + MAX_ARGUMENTS));
   return btoa(binary);
 }
 
-/** Byte order, as etcd orders keys: negative, 0 or positive. */
+/** Compares bytewise, as etcd orders keys. Returns a negative number, 0 or a positive number. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const common = Math.min(a.length, b.length);
   for (let index = 0; index < common; index += 1) {
@@ -125,18 +125,37 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   return joined;
 }
 
-/** What kind of value it is, without showing it: keys and values stay out of errors. */
+/** Returns 63 random bits, never 0. Lease IDs are positive, and some keys must be unique. */
+export function randomId(): bigint {
+  const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));
+  return BigInt.asUintN(63, random) || 1n;
+}
+
+/** Splits text that arrives in pieces into lines. Scans each piece once, whatever the length of a line. */
+export class LineSplitter {
+  #rest = '';
+
+  /** The text after the last complete line. */
+  get rest(): string {
+    return this.#rest;
+  }
+
+  /** Adds a piece, and yields the lines that it completes. */
+  *push(piece: string): Generator<string, void> {
+    const [first = '', ...others] = piece.split('\n');
+    this.#rest += first;
+    for (const next of others) {
+      yield this.#rest;
+      this.#rest = next;
+    }
+  }
+}
+
+/** Describes the type of a value without showing the value, because errors must not contain keys and values. */
 export function describeType(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (value === '') return 'an empty string';
   if (typeof value !== 'object') return `a ${typeof value}`;
-  // Not by a property of its own, which may be anything.
+  // Reads the prototype, because an own property `constructor` may hold anything.
   return `an object (${Object.getPrototypeOf(value)?.constructor?.name ?? 'no class'})`;
-}
-
-const LONE_SURROGATE = /\p{Surrogate}/u;
-
-/** No lone surrogate: two strings that have one could encode to the same bytes. */
-export function isWellFormed(value: string): boolean {
-  return !LONE_SURROGATE.test(value);
 }

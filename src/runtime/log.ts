@@ -1,37 +1,47 @@
 import type { EtcdError } from '../errors/etcd-error.js';
 
 /**
- * What is of use to whoever looks for a cause. JSON can hold it. No key, value, token or password is in it. `problem` is
- * the text of an error, in a server's own words where the server sent it.
+ * The details of a log line, which `JSON.stringify` accepts. They contain no key, value, token or password. `problem` is
+ * the text of an error, and may be the server's own text.
  */
 export type LogDetails = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
-/** Whatever takes lines: `console` does. What it throws is thrown away. */
+/**
+ * Receives log lines. `console` is a logger. The client ignores what a logger throws. A level that the logger does not
+ * have is not logged.
+ *
+ * @example
+ * ```ts
+ * const logger: Logger = { warn: (message, details) => console.error(message, JSON.stringify(details)) };
+ * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], logger });
+ * ```
+ */
 export interface Logger {
-  /** What is of use to whoever looks for something already. */
+  /** Logs events that help to find the cause of a known problem, such as a retried call. */
   debug?(message: string, details: LogDetails): void;
-  /** What changed, and is in order. */
+  /** Logs changes that are not a problem, such as new endpoints. */
   info?(message: string, details: LogDetails): void;
-  /** What failed, or was lost. */
+  /** Logs failures and losses, such as an unavailable endpoint or a lost lease. */
   warn?(message: string, details: LogDetails): void;
 }
 
-/** A logger whose methods take the details first, as those of pino and bunyan do. */
+/** A logger whose methods take the details first, such as pino and bunyan. */
 export interface ObjectFirstLogger {
-  /** As `Logger.debug`. */
+  /** Logs a line of the level `debug`; see `Logger.debug`. */
   debug?(details: LogDetails, message: string): void;
-  /** As `Logger.info`. */
+  /** Logs a line of the level `info`; see `Logger.info`. */
   info?(details: LogDetails, message: string): void;
-  /** As `Logger.warn`. */
+  /** Logs a line of the level `warn`; see `Logger.warn`. */
   warn?(details: LogDetails, message: string): void;
 }
 
 /**
- * Adapts a logger that takes the details first: pino and bunyan drop the details of a line whose message comes first.
+ * Adapts a logger that takes the details first. Without it, pino and bunyan drop the details, because the message comes
+ * first.
  *
  * @example
  * ```ts
- * const etcd = new Client({ endpoints, logger: objectFirst(pino()) });
+ * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], logger: objectFirst(pino()) });
  * ```
  */
 export function objectFirst(logger: ObjectFirstLogger): Logger {
@@ -42,34 +52,33 @@ export function objectFirst(logger: ObjectFirstLogger): Logger {
   };
 }
 
-/** The details of a stream that has ended, with this error or without one. */
+/** The details of the end of a stream. Without an error, the server ended the stream. */
 export function causeOf(error: EtcdError | undefined): LogDetails {
   if (error === undefined) return { problem: 'the server ended the stream' };
   return { reason: error.reason, problem: error.problem, endpoint: error.endpoint };
 }
 
-/** Tells the logger, if there is one. */
+/** Logs a line. Ignores errors of the logger, because they must not end a call or the process. */
 export function log(logger: Logger | undefined, level: keyof Logger, message: string, details: LogDetails): void {
   if (logger === undefined) return;
   try {
     const logging: unknown = logger[level]?.(message, details);
-    // Nothing here may end for want of a line in a log, nor the process.
     if (logging instanceof Promise) logging.catch(() => {});
   } catch {
-    // The same.
+    // See above.
   }
 }
 
 /**
- * Tells of a wait once: a warning when it begins, whatever fails meanwhile, and a line when it is over. Each message says
- * what waits, as `watches wait for a server`.
+ * Logs a wait once: a warning when it begins, however many attempts fail, and a line when it is over. The messages name
+ * what waits, as in `watches wait for a server`.
  */
 export class WaitLog {
   readonly #logger: Logger | undefined;
   readonly #what: string;
   #waiting = false;
 
-  /** `what` names those that wait, in the plural. */
+  /** `what` names what waits, in the plural. */
   constructor(logger: Logger | undefined, what: string) {
     this.#logger = logger;
     this.#what = what;
@@ -87,7 +96,7 @@ export class WaitLog {
     log(this.#logger, 'info', `${this.#what} go on`, details);
   }
 
-  /** Nothing is left that waits. */
+  /** Ends the wait without a log line, because nothing waits any more. */
   reset(): void {
     this.#waiting = false;
   }

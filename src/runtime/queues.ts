@@ -1,7 +1,7 @@
-/** Taken entries are dropped when there are so many, and as many as those that are left: to drop any moves the others. */
-const DROPPED_TOGETHER = 1_024;
+/** Taken items are removed from the array once there are this many, because removing them moves the others. */
+const REMOVED_TOGETHER = 1_024;
 
-/** First in, first out, however many there are: taking from the front of a long array would move all of it. */
+/** A first-in, first-out queue. Taking an item takes constant time, also from a long queue. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
@@ -21,10 +21,10 @@ export class Fifo<T> {
   shift(): T | undefined {
     if (this.length === 0) return undefined;
     const item = this.#items[this.#head];
-    // What was taken must not be held here until the array is cut.
+    // Releases the item now, and not when the array is cut.
     this.#items[this.#head] = undefined;
     this.#head += 1;
-    if (this.length === 0 || (this.#head > DROPPED_TOGETHER && this.#head >= this.length)) {
+    if (this.length === 0 || (this.#head > REMOVED_TOGETHER && this.#head >= this.length)) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
     }
@@ -37,12 +37,12 @@ export class Fifo<T> {
   }
 }
 
-/** First in, first out, each once; any of them can leave before its turn. Every operation takes constant time. */
-export class TurnQueue<T> {
+/** A first-in, first-out queue that holds each item once. Any item can be deleted. Every operation takes constant time. */
+export class UniqueQueue<T> {
   readonly #items = new Set<T>();
   /**
-   * Stands at the front, because what it has passed was taken. A new iterator for each `take` would pass over everything
-   * that was deleted at the front, which a Set keeps until it is rehashed.
+   * Points to the oldest item. A new iterator for each `take` would visit all items that were deleted at the front,
+   * because a Set keeps them until it is rehashed.
    */
   #front = this.#items.values();
 
@@ -58,22 +58,22 @@ export class TurnQueue<T> {
     this.#items.clear();
   }
 
-  /** Adds the item at the end, unless it is in the queue. */
+  /** Adds the item at the end, unless the queue already contains it. */
   add(item: T): void {
     this.#items.add(item);
   }
 
-  /** Whether it was in the queue. */
+  /** Returns whether the queue contained the item. */
   delete(item: T): boolean {
     return this.#items.delete(item);
   }
 
-  /** Takes the item that has waited longest. */
+  /** Takes the oldest item. */
   take(): T | undefined {
     if (this.#items.size === 0) return undefined;
     let next = this.#front.next();
     if (next.done) {
-      // An iterator that has come to the end stays there.
+      // An iterator that has reached the end does not see items that are added later.
       this.#front = this.#items.values();
       next = this.#front.next();
     }
@@ -83,19 +83,19 @@ export class TurnQueue<T> {
   }
 }
 
-interface Waiter<T> {
+interface Reader<T> {
   resolve(result: IteratorResult<T, undefined>): void;
   reject(error: unknown): void;
 }
 
 /**
- * Hands items from a producer that cannot wait to a consumer that can. The queue itself refuses nothing: `size` tells
- * the producer how much lies here, and `onTake` when it has become less, so that it can stop its source meanwhile.
+ * Hands items from a producer that cannot wait to a consumer that can. The queue accepts every item. The producer can
+ * stop its source while `size` is large; `onTake` is called when `size` has decreased.
  */
 export class AsyncQueue<T> {
   readonly #items = new Fifo<{ readonly item: T; readonly size: number }>();
   #size = 0;
-  #waiters: Waiter<T>[] = [];
+  #readers: Reader<T>[] = [];
   #end: { readonly error: unknown } | undefined;
   readonly #onTake: () => void;
 
@@ -103,7 +103,7 @@ export class AsyncQueue<T> {
     this.#onTake = onTake;
   }
 
-  /** Sum of the sizes of what has not been taken. */
+  /** Sum of the sizes of the items in the queue. */
   get size(): number {
     return this.#size;
   }
@@ -118,20 +118,20 @@ export class AsyncQueue<T> {
 
   push(item: T, size = 1): void {
     if (this.#end !== undefined) return;
-    const waiter = this.#waiters.shift();
-    if (waiter !== undefined) return waiter.resolve({ done: false, value: item });
+    const reader = this.#readers.shift();
+    if (reader !== undefined) return reader.resolve({ done: false, value: item });
     this.#items.push({ item, size });
     this.#size += size;
   }
 
-  /** No more items. What lies here can still be taken; then comes the end, or `error` for the first who asks. */
+  /** Refuses further items. Items in the queue can still be read. After them, the first reader gets `error`, if given. */
   end(error?: unknown): void {
     if (this.#end !== undefined) return;
     this.#end = { error };
-    for (const waiter of this.#waiters.splice(0)) this.#finish(waiter);
+    for (const reader of this.#readers.splice(0)) this.#finish(reader);
   }
 
-  /** Ends and forgets what lies here. */
+  /** Drops the items in the queue, and ends it. */
   discard(error?: unknown): void {
     this.#items.clear();
     this.#size = 0;
@@ -147,14 +147,14 @@ export class AsyncQueue<T> {
     }
     return new Promise((resolve, reject) => {
       if (this.#end !== undefined) this.#finish({ resolve, reject });
-      else this.#waiters.push({ resolve, reject });
+      else this.#readers.push({ resolve, reject });
     });
   }
 
-  #finish(waiter: Waiter<T>): void {
+  #finish(reader: Reader<T>): void {
     const error = this.#end?.error;
     this.#end = { error: undefined };
-    if (error === undefined) waiter.resolve({ done: true, value: undefined });
-    else waiter.reject(error);
+    if (error === undefined) reader.resolve({ done: true, value: undefined });
+    else reader.reject(error);
   }
 }

@@ -1,10 +1,16 @@
+import { invalidInput } from '../errors/etcd-error.js';
+import { checkSignal } from './arguments.js';
+
 /**
- * Callbacks by signal: each signal gets one listener of ours, however many calls wait on it. Hosts warn of a leak
- * where a signal has more than a few.
+ * The callbacks of each signal. A signal gets one event listener for all of them, because hosts warn of a leak when a
+ * signal has more than a few listeners.
  */
 const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; readonly listener: () => void }>();
 
-/** Calls back when the signal aborts, unless called off by the function returned. An aborted signal never calls. */
+/**
+ * Calls `callback` when the signal aborts. Returns a function that removes the callback. If the signal is already aborted,
+ * the callback is never called.
+ */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   let entry = callbacks.get(signal);
   if (entry === undefined) {
@@ -18,7 +24,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
     signal.addEventListener('abort', listener, { once: true });
   }
   const { set, listener } = entry;
-  // Wrapped, so that the same callback given twice counts twice.
+  // Wrapped, so that a callback that is given twice is called twice.
   const call = (): void => callback();
   set.add(call);
   return () => {
@@ -28,7 +34,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   };
 }
 
-/** Waits for a promise that does not end with the signal. @throws the signal's reason where it aborts first. */
+/** Waits for a promise that does not depend on the signal. @throws the signal's reason if the signal aborts first. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   let offAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
@@ -42,19 +48,73 @@ export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Pr
   }
 }
 
-/** Runs the action the first time; whoever asks again, be it while the action begins, gets the same promise. */
-export function once<Args extends readonly unknown[], T>(
-  action: (...args: Args) => Promise<T>,
-): (...args: Args) => Promise<T> {
-  let result: Promise<T> | undefined;
-  return (...args) => {
-    if (result === undefined) {
-      let settle: (value: Promise<T>) => void = () => {};
-      result = new Promise((resolve) => {
-        settle = resolve;
-      });
-      settle(action(...args));
-    }
-    return result;
-  };
+const readAborted = getterOf('aborted') as (this: AbortSignal) => boolean;
+const readReason = getterOf('reason') as (this: AbortSignal) => unknown;
+
+/**
+ * Owns an AbortSignal whose `aborted` calls `check` whenever it is read. Timers are late after a blocked event loop, and
+ * code that runs before them must not see the signal as live. `check` returns the reason to abort, or undefined. Once
+ * aborted, the signal stays aborted.
+ *
+ * A signal that is derived from this one, for example by `AbortSignal.any`, does not call `check`. It waits for the event.
+ */
+export class CheckedSignal {
+  readonly signal: AbortSignal;
+  readonly #controller = new AbortController();
+  readonly #check: () => unknown;
+  #aborting = false;
+
+  constructor(check: () => unknown) {
+    this.#check = check;
+    this.signal = this.#controller.signal;
+    Object.defineProperties(this.signal, {
+      aborted: { get: () => this.aborted },
+      reason: { get: () => (this.aborted ? readReason.call(this.signal) : undefined) },
+      throwIfAborted: {
+        value: () => {
+          if (this.aborted) throw this.signal.reason;
+        },
+      },
+    });
+  }
+
+  get aborted(): boolean {
+    if (readAborted.call(this.signal)) return true;
+    // Deno reads `aborted` while it aborts the signal.
+    if (this.#aborting) return false;
+    const reason = this.#check();
+    if (reason === undefined) return false;
+    this.abort(reason);
+    return true;
+  }
+
+  abort(reason: unknown): void {
+    this.#aborting = true;
+    this.#controller.abort(reason);
+  }
+}
+
+/**
+ * Returns a signal that aborts with the first of `checked` and `others` that aborts. Reading its `aborted` reads `aborted`
+ * of each of them. The listeners are removed when `checked` aborts, so the signal must not outlive it.
+ *
+ * @throws EtcdError, reason `InvalidInput`, if one of `others` is not an AbortSignal.
+ */
+export function checkedSignalOf(checked: AbortSignal, others: readonly AbortSignal[]): AbortSignal {
+  for (const other of others) if (other === undefined) throw invalidInput('signal', 'undefined', 'an AbortSignal');
+  for (const other of others) checkSignal(other);
+  const sources = [checked, ...others];
+  const combined = new CheckedSignal(() => sources.find(({ aborted }) => aborted)?.reason);
+  const undos = sources.map((source) =>
+    onAbort(source, () => {
+      for (const undo of undos) undo();
+      if (!combined.aborted) combined.abort(source.reason);
+    }),
+  );
+  if (combined.aborted) for (const undo of undos) undo();
+  return combined.signal;
+}
+
+function getterOf(property: 'aborted' | 'reason'): unknown {
+  return Object.getOwnPropertyDescriptor(AbortSignal.prototype, property)?.get;
 }

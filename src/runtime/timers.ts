@@ -1,30 +1,30 @@
 import { onAbort } from './signals.js';
 
-/** setTimeout takes no longer delay (2^31 - 1 ms, some 25 days) and fires at once instead. */
+/** Maximum delay of `setTimeout`, some 25 days. With a longer delay it fires at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 const BACKOFF_BASE_MS = 50;
 const BACKOFF_MAX_MS = 2_000;
 
-/** Milliseconds on a clock that never jumps. Its zero means nothing. */
+/** Milliseconds on a clock that never jumps. The zero point is arbitrary. */
 export function monotonicMs(): number {
   return performance.now();
 }
 
 /**
- * Runs `action` after `delayMs`, of any length; the function returned calls it off. Never early by `monotonicMs`:
- * timers count whole milliseconds on a clock of their own, and may be ahead of it. A timer in the background keeps no
- * process alive, where the host can tell.
+ * Runs `action` after `delayMs`, which may have any length. Returns a function that cancels it. The action never runs
+ * early by `monotonicMs`: `setTimeout` counts whole milliseconds on another clock, which may be ahead. A background timer
+ * does not keep the process alive, if the host supports that.
  */
 export function after(delayMs: number, action: () => void, place?: 'background'): () => void {
   if (delayMs === Number.POSITIVE_INFINITY) return () => {};
   const due = monotonicMs() + delayMs;
   let timer: ReturnType<typeof setTimeout>;
   const arm = (): void => {
-    timer = setTimeout(look, Math.min(Math.max(0, Math.ceil(due - monotonicMs())), MAX_DELAY_MS));
+    timer = setTimeout(fire, Math.min(Math.max(0, Math.ceil(due - monotonicMs())), MAX_DELAY_MS));
     if (place === 'background') (timer as { unref?(): void }).unref?.();
   };
-  const look = (): void => {
+  const fire = (): void => {
     if (monotonicMs() < due) arm();
     else action();
   };
@@ -32,7 +32,7 @@ export function after(delayMs: number, action: () => void, place?: 'background')
   return () => clearTimeout(timer);
 }
 
-/** Resolves after `delayMs`, or at once when a signal aborts: the caller looks at the signals anyway. */
+/** Resolves after `delayMs`, or at once when a signal aborts. The caller checks the signals itself. */
 export function pause(delayMs: number, ...signals: readonly (AbortSignal | undefined)[]): Promise<void> {
   return new Promise((resolve) => {
     const finish = (): void => {
@@ -47,7 +47,7 @@ export function pause(delayMs: number, ...signals: readonly (AbortSignal | undef
   });
 }
 
-/** Waits for what never rejects, but no longer than that; tells whether it came to its end. */
+/** Waits at most `timeoutMs` for a promise that never rejects. Returns whether the promise resolved in time. */
 export async function settledWithin(timeoutMs: number, settling: Promise<unknown>): Promise<boolean> {
   let stopTimer = (): void => {};
   const timeout = new Promise<boolean>((resolve) => {
@@ -56,7 +56,7 @@ export async function settledWithin(timeoutMs: number, settling: Promise<unknown
   return Promise.race([settling.then(() => true), timeout]).finally(stopTimer);
 }
 
-/** Exponential backoff from 50 ms to 2 s with full jitter; `attempt` counts from 0. */
+/** Exponential backoff from 50 ms to 2 s with full jitter. `attempt` counts from 0. */
 export function backoffMs(attempt: number): number {
   return Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** attempt);
 }

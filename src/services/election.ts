@@ -1,5 +1,5 @@
-import { openServerStream, STREAM_OPTIONS, type StreamOptions } from '../channel/message-stream.js';
-import { type CallOptions, checkCallOptions, type Rpc, unhurried } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, type Rpc, withoutDefaultTimeout } from '../channel/rpc.js';
+import { openServerStream, STREAM_OPTIONS, type StreamOptions } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
 import type { LeaderKey } from '../gen/v3electionpb/v3election.js';
@@ -53,7 +53,7 @@ export class ElectionService {
       lease: checkInt64(lease, 'lease', 1n),
       value: toBytes(value, 'value'),
     };
-    const { header, leader } = await this.#rpc.call(methods.election.campaign, request, unhurried(options));
+    const { header, leader } = await this.#rpc.call(methods.election.campaign, request, withoutDefaultTimeout(options));
     return withHeader(header, { leader: leader as LeaderKey });
   }
 

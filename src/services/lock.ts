@@ -1,4 +1,4 @@
-import { type CallOptions, checkCallOptions, type Rpc, unhurried } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, type Rpc, withoutDefaultTimeout } from '../channel/rpc.js';
 import { methods } from '../gen/methods.js';
 import { checkKey } from '../kv/keys.js';
 import { type WithHeader, withHeaderOf } from '../kv/requests.js';
@@ -41,7 +41,7 @@ export class LockService {
   ): Promise<WithHeader<{ readonly key: Uint8Array }>> {
     checkCallOptions(options, 'lockService.lock');
     const request = { name: toBytes(name, 'name'), lease: checkInt64(lease, 'lease', 1n) };
-    return withHeaderOf(this.#rpc.call(methods.lock.lock, request, unhurried(options)));
+    return withHeaderOf(this.#rpc.call(methods.lock.lock, request, withoutDefaultTimeout(options)));
   }
 
   /** Deletes the key that `lock` returned, even if another client has put it since. @throws EtcdError */

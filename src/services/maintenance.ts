@@ -1,5 +1,5 @@
-import { readStream } from '../channel/read-stream.js';
-import { type CallOptions, checkCallOptions, type Rpc, unhurried } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, type Rpc, withoutDefaultTimeout } from '../channel/rpc.js';
+import { readStream } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
@@ -157,7 +157,7 @@ export class Maintenance {
   async moveLeader(targetId: bigint, options: CallOptions = {}): Promise<WithHeader<object>> {
     checkCallOptions(options, 'maintenance.moveLeader');
     const request = { targetId: checkUint64(targetId, 'targetId') };
-    const remaining = this.#rpc.within(options);
+    const remaining = this.#rpc.sharedTimeout(options);
     const endpoint = options.endpoint ?? (await this.#findLeader(remaining));
     return withHeaderOf(this.#rpc.call(methods.maintenance.moveLeader, request, { ...remaining(), endpoint }));
   }
@@ -226,7 +226,7 @@ function slowCall(
   options: MemberCallOptions,
   what: string,
 ): CallOptions & { readonly timeoutMs: number } {
-  return { ...unhurried(checkMemberCall(options, what)), endpoint: checkUrl(endpoint) };
+  return { ...withoutDefaultTimeout(checkMemberCall(options, what)), endpoint: checkUrl(endpoint) };
 }
 
 /** Whether the error is the end of the whole call, rather than the answer of one endpoint. */

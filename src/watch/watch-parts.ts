@@ -1,8 +1,8 @@
-import type { CallTrace } from '../channel/call-trace.js';
+import type { CallTrace } from '../channel/attempts.js';
 import type { EtcdError } from '../errors/etcd-error.js';
 import type { WatchCreateRequest } from '../gen/etcdserverpb/rpc.js';
 import type { Init } from '../protobuf/codec.js';
-import { InTurn } from '../runtime/iterators.js';
+import { SerialRunner } from '../runtime/async.js';
 import type { Division } from './catch-up.js';
 import type { WatchBatch } from './event.js';
 import type { WatchStream } from './watch-stream.js';
@@ -31,7 +31,7 @@ export class WatchParts {
   /** In order; the first is the one that is being taken. */
   #parts: Watcher[];
   #division: Division | undefined;
-  readonly #turns = new InTurn();
+  readonly #turns = new SerialRunner();
   #ended = false;
 
   constructor(stream: WatchStream, options: WatchPartsOptions) {
@@ -51,7 +51,7 @@ export class WatchParts {
 
   /** One after the other: who waits for a part that ends goes on with the next one, ahead of whoever asks later. */
   next(): Promise<IteratorResult<WatchBatch, undefined>> {
-    if (this.#turns.isFree && !this.#head.batches.isEmpty) return this.#head.batches.next();
+    if (this.#turns.isIdle && !this.#head.batches.isEmpty) return this.#head.batches.next();
     return this.#turns.run(() => this.#take());
   }
 

@@ -1,13 +1,12 @@
-import { isTooLarge } from '../channel/retry.js';
+import { isTokenRefused, MAX_TOKEN_RENEWALS } from '../channel/authentication.js';
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
-import { isTokenRefused, MAX_RENEWALS } from '../channel/token-source.js';
 import { clientClosed, EtcdError, type Reason } from '../errors/etcd-error.js';
 import type { StatusCode } from '../errors/status.js';
 import { errorFromText } from '../errors/status-error.js';
 import type { WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
 import { causeOf, WaitLog } from '../runtime/log.js';
-import { TurnQueue } from '../runtime/queues.js';
+import { UniqueQueue } from '../runtime/queues.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import type { OutgoingStream } from '../transport/transport.js';
@@ -62,7 +61,7 @@ export class WatchStream {
   readonly #byId = new Map<bigint, Watcher>();
   readonly #ids = new Map<Watcher, bigint>();
   /** Watches to be created on this stream, whose requests have not been sent. */
-  readonly #queued = new TurnQueue<Watcher>();
+  readonly #queued = new UniqueQueue<Watcher>();
   /** Creations that were sent and not answered, by the id that the client asked for, in the order of sending. */
   readonly #requested = new Map<bigint, Watcher>();
   /** Of each watch the latest entry in `#requested`: a watch may be removed and added again before the first answer. */
@@ -429,7 +428,7 @@ export class WatchStream {
 
   /** Whether a new stream, with a new token, may do better after this refusal, of which there were some before. */
   #renews(error: EtcdError, renewals: number): boolean {
-    return this.#rpc.settings.renewsTokens && isTokenRefused(error) && renewals < MAX_RENEWALS;
+    return this.#rpc.settings.renewsTokens && isTokenRefused(error) && renewals < MAX_TOKEN_RENEWALS;
   }
 
   /** A new stream at once, with all watches from where they stand. */
@@ -448,7 +447,8 @@ export class WatchStream {
     this.#wasBroken = true;
     this.#forgetStream();
     for (const watcher of this.#watchers) watcher.detached(error);
-    if (error !== undefined && isTooLarge(error) && ++this.#tooLarge < MAX_TOO_LARGE) return this.#open();
+    if (error !== undefined && error.reason === 'ResponseTooLarge' && ++this.#tooLarge < MAX_TOO_LARGE)
+      return this.#open();
     if (error?.reason === 'ClientClosed') return this.close();
     if (error !== undefined && !isResumable(error) && !this.#renews(error, this.#renewals++)) return this.end(error);
     this.#waitLog.waits({ ...causeOf(error), watches: this.#watchers.size });

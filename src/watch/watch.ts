@@ -1,9 +1,9 @@
-import { traceCalls, traceOf } from '../channel/call-trace.js';
+import { traceCalls, traceOf } from '../channel/attempts.js';
 import { canceled } from '../errors/etcd-error.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/keys.js';
 import { checkChoice, checkInt64, checkList, checkPositive, checkSignal } from '../runtime/arguments.js';
-import { FlatIterator } from '../runtime/iterators.js';
+import { BatchItemIterator } from '../runtime/async.js';
 import { onAbort } from '../runtime/signals.js';
 import type { WatchBatch, WatchEvent } from './event.js';
 import { WatchParts } from './watch-parts.js';
@@ -99,7 +99,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
 
   /** Event by event; as to when it ends, see `batches`. */
   [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
-    return new FlatIterator(this.batches(), ({ events }) => events);
+    return new BatchItemIterator(this.batches(), ({ events }) => events);
   }
 
   /** Asks the server to say how far the watch is; a quiet watch then resumes from there. */

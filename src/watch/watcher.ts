@@ -1,4 +1,4 @@
-import type { CallTrace } from '../channel/call-trace.js';
+import type { CallTrace } from '../channel/attempts.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import type { Event as WireEvent } from '../gen/mvccpb/kv.js';

@@ -36,11 +36,14 @@ test.each<[argument: string, call: (auth: Auth) => Promise<unknown>]>([
   ['keys', (auth) => auth.roleRevokePermission('r', { start: 'b', end: 'c' } as never)],
   ['start', async (auth) => auth.roleRevokePermission('r', keyRange('b', 'a'))],
   ['keys', (auth) => auth.roleRevokePermission('r', undefined as never)],
-])('a wrong %s is refused before anything is sent, and no secret is told (%#)', async (argument, call) => {
-  const { transport, sent } = recordingTransport();
-  const error = await errorOf(call(openClient({ transport }).auth));
-  expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
-  expect(error.message.startsWith(argument)).toBe(true);
-  expect(error.message).not.toContain(SECRET);
-  expect(sent).toEqual([]);
-});
+])(
+  'the auth service refuses a wrong %s, sends nothing, and the error contains no secret (%#)',
+  async (argument, call) => {
+    const { transport, sent } = recordingTransport();
+    const error = await errorOf(call(openClient({ transport }).auth));
+    expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+    expect(error.message.startsWith(argument)).toBe(true);
+    expect(error.message).not.toContain(SECRET);
+    expect(sent).toEqual([]);
+  },
+);

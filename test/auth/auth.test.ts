@@ -7,13 +7,12 @@ import { errorOf } from '../support/errors.js';
 import { runEtcdctl } from '../support/etcdctl.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-// Users and roles may be changed on the shared server: they count for nothing while authentication is off.
+// The tests may change users and roles on the shared server, because they have no effect while authentication is disabled.
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
-/** bcrypt of "sesame" in base64. */
 
 describe('users', () => {
-  test('are added, listed and deleted, once each', async () => {
+  test('can be added once, listed, and deleted once', async () => {
     const [{ auth }, name] = [openClient(), unique('user')];
     await auth.userAdd(name, { password: 'p' });
     expect((await auth.userList()).users).toContain(name);
@@ -27,7 +26,7 @@ describe('users', () => {
     expect(await errorOf(auth.userGet(name))).toMatchObject({ reason: 'UserNotFound' });
   });
 
-  test('are given roles, and have them taken away', async () => {
+  test('can be granted roles, which can be revoked', async () => {
     const [{ auth }, user, roles] = [openClient(), unique('user'), [unique('a-role'), unique('b-role')] as const];
     await auth.userAdd(user, { noPassword: true });
     for (const role of roles) {
@@ -45,7 +44,7 @@ describe('users', () => {
 });
 
 describe('roles', () => {
-  test('are added, listed and deleted, once each', async () => {
+  test('can be added once, listed, and deleted once', async () => {
     const [{ auth }, name] = [openClient(), unique('role')];
     await auth.roleAdd(name);
     expect((await auth.roleList()).roles).toContain(name);
@@ -61,8 +60,8 @@ describe('roles', () => {
     ['every key', prefix(''), fromKey(new Uint8Array([0]))],
     ['a range', keyRange('b', 'd'), keyRange('b', 'd')],
     ['all from a key on', fromKey('x'), fromKey('x')],
-    ['keys that are no text', prefix(new Uint8Array([0xff])), fromKey(new Uint8Array([0xff]))],
-  ])('that may do something with %s tell so, and what they tell can be taken back', async (_, keys, told) => {
+    ['keys that are not text', prefix(new Uint8Array([0xff])), fromKey(new Uint8Array([0xff]))],
+  ])('list a permission for %s as keys with which it can be revoked', async (_, keys, told) => {
     const { auth } = openClient();
     const role = await roleWith(openClient(), { access: 'read', keys: 'other' }, { access: 'write', keys });
     const { permissions } = await auth.roleGet(role);
@@ -73,7 +72,7 @@ describe('roles', () => {
     expect(await errorOf(auth.roleRevokePermission(role, keys))).toMatchObject({ reason: 'PermissionNotGranted' });
   });
 
-  test('have one permission for the same keys: the last one', async () => {
+  test('keep only the last permission that was granted for the same keys', async () => {
     const { auth } = openClient();
     const role = await roleWith(openClient());
     for (const access of ['read', 'write', 'readwrite'] as const) {
@@ -84,25 +83,27 @@ describe('roles', () => {
 });
 
 describe('authentication', () => {
-  test('needs root, is turned on and off, and says which', async () => {
+  test('can be enabled when a user root with the role root exists, and disabled again', async () => {
     const { endpoints } = await ownEtcd();
-    const anybody = openClient({ endpoints });
-    expect(await errorOf(anybody.auth.enable())).toMatchObject({ reason: 'RootUserNotExist', outcome: 'rejected' });
-    await anybody.auth.userAdd('root', { password: ROOT.password });
-    expect(await errorOf(anybody.auth.enable())).toMatchObject({ reason: 'RootRoleNotExist' });
-    await anybody.auth.roleAdd('root');
-    await anybody.auth.userGrantRole('root', 'root');
-    expect(await errorOf(anybody.auth.authenticate('root', ROOT.password))).toMatchObject({ reason: 'AuthNotEnabled' });
+    const anonymous = openClient({ endpoints });
+    expect(await errorOf(anonymous.auth.enable())).toMatchObject({ reason: 'RootUserNotExist', outcome: 'rejected' });
+    await anonymous.auth.userAdd('root', { password: ROOT.password });
+    expect(await errorOf(anonymous.auth.enable())).toMatchObject({ reason: 'RootRoleNotExist' });
+    await anonymous.auth.roleAdd('root');
+    await anonymous.auth.userGrantRole('root', 'root');
+    expect(await errorOf(anonymous.auth.authenticate('root', ROOT.password))).toMatchObject({
+      reason: 'AuthNotEnabled',
+    });
 
-    await anybody.auth.enable();
-    expect(await errorOf(anybody.put('k', 'x'))).toMatchObject({ reason: 'UserEmpty', outcome: 'rejected' });
+    await anonymous.auth.enable();
+    expect(await errorOf(anonymous.put('k', 'x'))).toMatchObject({ reason: 'UserEmpty', outcome: 'rejected' });
     const root = openClient({ endpoints, auth: ROOT });
     await root.put('k', 'x');
     await root.auth.disable();
-    expect((await anybody.get('k'))?.text()).toBe('x');
+    expect((await anonymous.get('k'))?.text()).toBe('x');
   });
 
-  test('has a status, which servers before etcd 3.5 refuse to tell', async () => {
+  test('has a status, which servers before etcd 3.5 do not support', async () => {
     const { endpoints, root } = await authEtcd();
     const { version } = await root.maintenance.status(endpoints[0] as string);
     if (version.startsWith('3.4.')) {
@@ -117,7 +118,7 @@ describe('authentication', () => {
     expect((await root.auth.status()).enabled).toBe(false);
   });
 
-  test('gives a token for the right password only', async () => {
+  test('returns a token for the right password only', async () => {
     const { endpoints, root } = await authEtcd();
     const { auth } = openClient({ endpoints });
     const token = await auth.authenticate(USER.username, USER.password);
@@ -130,7 +131,7 @@ describe('authentication', () => {
     expect(await errorOf(auth.authenticate(USER.username, USER.password))).toMatchObject({ reason: 'AuthFailed' });
   });
 
-  test('follows a change of the password', async () => {
+  test('uses the new password after a change', async () => {
     const { endpoints, root } = await authEtcd();
     const { auth } = openClient({ endpoints });
     await root.auth.userChangePassword(USER.username, 'changed');
@@ -138,7 +139,7 @@ describe('authentication', () => {
     expect(await auth.authenticate(USER.username, 'changed')).not.toBe('');
   });
 
-  test('lets nobody in by password who has none', async () => {
+  test('refuses a password for a user without a password', async () => {
     const { endpoints, root } = await authEtcd();
     await root.auth.userAdd('certified', { noPassword: true });
     const { auth } = openClient({ endpoints });
@@ -148,8 +149,8 @@ describe('authentication', () => {
   });
 });
 
-describe('whoever is logged in', () => {
-  test('may do what the roles say, and nothing beyond', async () => {
+describe('an authenticated user', () => {
+  test('can make the calls that its roles permit, and no others', async () => {
     const { endpoints, root } = await authEtcd();
     const role = await roleWith(
       root,
@@ -182,9 +183,9 @@ describe('whoever is logged in', () => {
 });
 
 describe('etcdctl', () => {
-  test('shows users and roles made here as its own', async (context) => {
+  test('shows users and roles that the client created', async (context) => {
     const etcdctl = inject('etcdctl');
-    if (etcdctl === undefined) return context.skip('the server in use comes without etcdctl');
+    if (etcdctl === undefined) return context.skip('the server under test has no etcdctl');
     const { endpoints, root } = await authEtcd();
     const role = await roleWith(
       root,
@@ -210,9 +211,9 @@ describe('etcdctl', () => {
     expect(run('user', 'get', USER.username)).toContain(role);
   });
 
-  test('makes users and roles that count here', async (context) => {
+  test('creates users and roles that the client can use', async (context) => {
     const etcdctl = inject('etcdctl');
-    if (etcdctl === undefined) return context.skip('the server in use comes without etcdctl');
+    if (etcdctl === undefined) return context.skip('the server under test has no etcdctl');
     const { endpoints, root } = await authEtcd();
     const run = (...args: string[]): string =>
       runEtcdctl(etcdctl, endpoints, `--user=${ROOT.username}:${ROOT.password}`, ...args);
@@ -230,7 +231,7 @@ describe('etcdctl', () => {
   });
 });
 
-/** A new role on the server of a client. */
+/** Creates a role with these permissions. */
 async function roleWith({ auth }: Client, ...permissions: readonly Permission[]): Promise<string> {
   const role = unique('role');
   await auth.roleAdd(role);

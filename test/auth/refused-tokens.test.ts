@@ -5,7 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedUnary } from '../support/scripted-server.js';
 
-test('a call that puts a key before it waits may have done so, though its token is refused at last', async () => {
+test('a lock call whose token is refused too often has outcome unknown, because it may have put its key before it waited', async () => {
   const refused = () => {
     throw { code: 16, details: 'etcdserver: invalid auth token' };
   };
@@ -22,7 +22,7 @@ test('a call that puts a key before it waits may have done so, though its token 
   expect(await errorOf(raw.kv.put({ key: name }))).toMatchObject({ outcome: 'rejected' });
 });
 
-test('a user name that is empty is the trouble of the call, not of the token', async () => {
+test('a call with an empty user name rejects, and fetches no new token', async () => {
   let [authenticated, added] = [0, 0];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),

@@ -13,7 +13,7 @@ const UNAUTHENTICATED = 16;
 const INVALID_TOKEN = { code: UNAUTHENTICATED, details: 'etcdserver: invalid auth token' };
 
 describe('tokens that expire after a second (S12, S29)', () => {
-  test('are renewed once for all calls in flight, and every write is applied once', async () => {
+  test('are renewed once for all concurrent calls, and every write is applied once', async () => {
     const { endpoints } = await authEtcd('--auth-token-ttl=1');
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ endpoints, auth: USER, transport });
@@ -33,7 +33,7 @@ describe('tokens that expire after a second (S12, S29)', () => {
     expect(kvs.every(({ version }) => version === 1n)).toBe(true);
   });
 
-  test('leave a live watch, a kept lease and a waiting lock alone; new watches on the same stream get a new token', async () => {
+  test('do not end a watch, a keepalive or a waiting lock, and new watches on the same stream get a new token', async () => {
     const { endpoints } = await authEtcd('--auth-token-ttl=1');
     const [etcd, other] = [openClient({ endpoints, auth: USER }), openClient({ endpoints, auth: USER })];
     const watch = etcd.watch(prefix('app/watched/'));
@@ -64,7 +64,7 @@ describe('tokens that expire after a second (S12, S29)', () => {
 });
 
 describe('credentials (S29)', () => {
-  test('that are wrong fail with the reason and do not loop', async () => {
+  test('that are wrong make a call fail with reason AuthFailed, without further attempts', async () => {
     const { endpoints } = await authEtcd();
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ endpoints, auth: { ...USER, password: 'wrong' }, transport });
@@ -78,7 +78,7 @@ describe('credentials (S29)', () => {
     expect(kept.signal.reason).toMatchObject({ reason: 'AuthFailed' });
   });
 
-  test('work before authentication is enabled, and from then on', async () => {
+  test('work before and after authentication is enabled', async () => {
     const { endpoints, root } = await authEtcd();
     await root.auth.disable();
     const etcd = openClient({ endpoints, auth: USER });
@@ -92,13 +92,13 @@ describe('credentials (S29)', () => {
     });
   });
 
-  test('with an undefined token beside the password are a user and a password', async () => {
+  test('with a password and an undefined token use the password', async () => {
     const { endpoints } = await authEtcd();
     const etcd = openClient({ endpoints, auth: { ...USER, token: undefined } as never });
     await etcd.put('app/k', 'x');
   });
 
-  test('outlive changes of users and roles, which make tokens old', async () => {
+  test('work after changes of users and roles, which invalidate tokens', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = openClient({ endpoints, auth: USER });
     await etcd.put('app/k', 'x');
@@ -107,7 +107,7 @@ describe('credentials (S29)', () => {
     expect(await etcd.get('more')).toBeUndefined();
   });
 
-  test('given as a token are never renewed', async () => {
+  test('with a token are never renewed', async () => {
     const { endpoints, root } = await authEtcd();
     const { username, password } = USER;
     const token = await root.auth.authenticate(username, password);
@@ -120,7 +120,7 @@ describe('credentials (S29)', () => {
     expect(sent.filter(({ path }) => path === AUTHENTICATE)).toEqual([]);
   });
 
-  test('are refused for endpoints without TLS unless that is allowed, and show up in no error', () => {
+  test('are refused for endpoints without TLS unless allowPlaintext is set, and no error contains them', () => {
     const auth = { username: 'u', password: 'sesame' };
     const endpoints = ['http://127.0.0.1:1'];
     expect(() => new Client({ endpoints, auth })).toThrow(/http:\/\/127.0.0.1:1.*allowPlaintext/);
@@ -139,7 +139,7 @@ describe('credentials (S29)', () => {
 });
 
 describe('a server that refuses every token (S29)', () => {
-  test('is asked a bounded number of times', async () => {
+  test('receives a bounded number of attempts of a call', async () => {
     let [authenticated, puts] = [0, 0];
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
@@ -153,7 +153,7 @@ describe('a server that refuses every token (S29)', () => {
     expect([puts, authenticated]).toEqual([4, 4]);
   });
 
-  test('ends watches after a bounded number of new streams', async () => {
+  test('ends a watch after a bounded number of new streams', async () => {
     let [authenticated, streams] = [0, 0];
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
@@ -176,13 +176,13 @@ describe('an older server that answers an expired token with "permission denied"
     cancelReason: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied',
   };
 
-  /** What a unary call says of the same token: only the first has expired. */
+  /** The server's answer to a unary call with this token. Only the first token has expired. */
   const range = scriptedUnary(methods.kv.range, (_, { token }) => {
     if (token === 't1') throw INVALID_TOKEN;
     return { header: { revision: 7n } };
   });
 
-  test('is given a new stream with a new token', async () => {
+  test('gets a new stream with a new token', async () => {
     let authenticated = 0;
     const tokens: unknown[] = [];
     const endpoint = await scriptedServer(
@@ -205,7 +205,7 @@ describe('an older server that answers an expired token with "permission denied"
     expect(tokens).toEqual(['t1', 't2']);
   });
 
-  test('that denies it again has the last word', async () => {
+  test('ends the watch with reason PermissionDenied when it denies the new token too', async () => {
     let streams = 0;
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
@@ -222,8 +222,8 @@ describe('an older server that answers an expired token with "permission denied"
   });
 });
 
-describe('what the user may not do', () => {
-  test('disturbs no other watch, and costs no new token', async () => {
+describe('a denied call', () => {
+  test('for a watch ends no other watch, and fetches no new token', async () => {
     const { endpoints } = await authEtcd();
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ endpoints, auth: USER, transport });
@@ -238,20 +238,20 @@ describe('what the user may not do', () => {
       break;
     }
     expect(sent.filter(({ path }) => path === AUTHENTICATE)).toEqual([]);
-    // Each denied watch is created once, and the one that was there is not created again.
+    // Each denied watch is created once, and the existing watch is not created again.
     expect(sent.filter(({ path }) => path === methods.watch.watch.path).map(kindOf)).not.toContain('app/k');
   });
 
-  test('renewing a lease with keys out of bounds, ends that keepalive alone (etcd 3.5)', async (context) => {
+  test('for the renewal of a lease with forbidden keys ends only that keepalive (etcd 3.5)', async (context) => {
     const { endpoints, root, version } = await authEtcd();
-    if (version?.startsWith('3.4.')) return context.skip('etcd 3.4 lets everybody renew');
+    if (version?.startsWith('3.4.')) return context.skip('etcd 3.4 permits every renewal');
     const etcd = openClient({ endpoints, auth: USER });
     const session = await Session.open(etcd, { ttl: 2 });
     const held = await new Mutex(session, 'app/lock').lock();
     const others = await Promise.all(Array.from({ length: 3 }, () => Session.open(etcd, { ttl: 2 })));
     const { id } = await root.lease.grant({ ttl: 60 });
     await root.put('elsewhere', 'x', { lease: id });
-    // All of them sent in one go, so that the server's refusal does not tell which is meant.
+    // All renewals leave together, so that the refusal of the server does not tell which lease it concerns.
     const numbers = await Promise.all(Array.from({ length: 3 }, () => etcd.lease.grant({ ttl: 60 })));
     const before = numbers.slice(0, 2).map((lease) => etcd.lease.keepAlive(lease.id));
     const forbidden = etcd.lease.keepAlive(id);
@@ -263,10 +263,10 @@ describe('what the user may not do', () => {
     expect([held.valid(), ...others.map((other) => other.valid())]).toEqual([true, true, true, true]);
   });
 
-  test('a change of users in the midst of a scan does not end it', async () => {
+  test('because of an old token is retried when users change during a scan', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = openClient({ endpoints, auth: USER });
-    // More than a stream of etcd 3.7 brings before it is waited for.
+    // More keys than a stream of etcd 3.7 delivers before the client reads.
     const names = Array.from({ length: 4_000 }, (_, index) => `app/${String(index).padStart(4, '0')}`);
     for (let at = 0; at < names.length; at += 100) {
       const puts = names.slice(at, at + 100).map((name) => op.put(name, 'x'.repeat(10_000)));
@@ -281,7 +281,7 @@ describe('what the user may not do', () => {
 });
 
 describe('a user without a password', () => {
-  test('fails to log in with the reason, once, whatever wants a token', async () => {
+  test('makes a watch and a keepalive fail with reason AuthFailed after one Authenticate call each', async () => {
     const { endpoints, root } = await authEtcd();
     await root.auth.userAdd('certified', { noPassword: true });
     const auth = { username: 'certified', password: 'x', allowPlaintext: true };
@@ -293,18 +293,18 @@ describe('a user without a password', () => {
   });
 });
 
-test('a short time limit of the client does not bound the exchange of the password', async () => {
+test('the time limit of the client does not limit an Authenticate call', async () => {
   const { endpoints } = await authEtcd();
   const etcd = openClient({ endpoints, auth: USER, timeoutMs: 10 });
   await etcd.put('app/k', 'x', { timeoutMs: 10_000 });
 });
 
-/** Longer than a token lives: only time makes one expire. */
+/** Waits longer than a token lives, because tokens expire only by time. */
 function idle(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** The key of a watch that is created, or what else it is. */
+/** The key of a create request of a watch, or the kind of another request. */
 function kindOf({ request }: { readonly request: unknown }): string {
   const { requestUnion } = request as { requestUnion: { case: string; value: { key?: Uint8Array } } };
   return requestUnion.value.key === undefined ? requestUnion.case : new TextDecoder().decode(requestUnion.value.key);

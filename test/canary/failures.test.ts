@@ -20,7 +20,7 @@ import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { Authority } from '../support/tls/authority.js';
 
-// Calls that fail, at real servers and on the way to them: no error has a key, a value, a password or a token in it.
+// Makes calls fail at servers and on the way to them. No error may contain a key, a value, a password or a token.
 
 watchOutput();
 
@@ -29,7 +29,7 @@ plant(USER.password);
 const PASSWORD = canary('password');
 const TOKEN = canary('token');
 const VALUE = canary('value');
-/** The user may read and write it, and nothing else. */
+/** The only key that the user may read and write. */
 const KEY = `app/${canary('key')}`;
 const FORBIDDEN = canary('forbidden-key');
 const LOCK = canary('lock');
@@ -43,7 +43,7 @@ type Calls = Readonly<
   Record<string, (etcd: Client, context: { readonly root: Client; readonly lease: bigint }) => unknown>
 >;
 
-/** Of a user who may not. */
+/** Calls that the user has no permission for. */
 const FORBIDDEN_CALLS: Calls = {
   get: (etcd) => etcd.get(FORBIDDEN),
   range: (etcd) => etcd.range(prefix(FORBIDDEN)),
@@ -67,10 +67,10 @@ const FORBIDDEN_CALLS: Calls = {
   roleGrantPermission: (etcd) => etcd.auth.roleGrantPermission('app', 'read', FORBIDDEN),
   roleRevokePermission: (etcd) => etcd.auth.roleRevokePermission('app', FORBIDDEN),
   'wrong password': (etcd) => etcd.auth.authenticate('user', PASSWORD),
-  'password of a user without one': (etcd) => etcd.auth.authenticate('nobody', PASSWORD),
-  'user that there is': (_, { root }) => root.auth.userAdd('user', { password: PASSWORD }),
-  'password of a user that there is not': (_, { root }) => root.auth.userChangePassword('u', PASSWORD),
-  'permission of a role that there is not': (_, { root }) => root.auth.roleGrantPermission('r', 'read', FORBIDDEN),
+  'password for a user without a password': (etcd) => etcd.auth.authenticate('nobody', PASSWORD),
+  'user that already exists': (_, { root }) => root.auth.userAdd('user', { password: PASSWORD }),
+  'password of a user that does not exist': (_, { root }) => root.auth.userChangePassword('u', PASSWORD),
+  'permission of a role that does not exist': (_, { root }) => root.auth.roleGrantPermission('r', 'read', FORBIDDEN),
   'permission that was not granted': (_, { root }) => root.auth.roleRevokePermission('app', FORBIDDEN),
   lockService: (etcd, { lease }) => etcd.lockService.lock(FORBIDDEN, lease, SOON),
   'unlock of lockService': (etcd) => etcd.lockService.unlock(FORBIDDEN),
@@ -92,7 +92,7 @@ const FORBIDDEN_CALLS: Calls = {
   SelfHealingSession: async (etcd) => (await SelfHealingSession.open(etcd)).register(FORBIDDEN, VALUE, WAIT),
 };
 
-test('what a user may not do fails without a word of what it was', async () => {
+test('errors of denied calls contain no key, value or password', async () => {
   const { endpoints, root } = await authEtcd();
   await root.auth.userAdd('nobody', { noPassword: true });
   const { id: lease } = await root.lease.grant({ ttl: 600 });
@@ -105,7 +105,7 @@ test('what a user may not do fails without a word of what it was', async () => {
   }
 });
 
-/** Calls that fail wherever the trouble lies. */
+/** Calls that fail when the connection fails. */
 const KEYED_CALLS: Calls = {
   get: (etcd) => etcd.get(KEY, SOON),
   put: (etcd) => etcd.put(KEY, VALUE, SOON),
@@ -117,7 +117,7 @@ const KEYED_CALLS: Calls = {
   withLock: (etcd) => withLock(etcd, LOCK, () => {}, WAIT),
 };
 
-test('connections that fail tell nothing of what they were for', async () => {
+test('errors of failed connections contain no key, value, password or private key', async () => {
   const authority = await Authority.create();
   const [{ cert, key }, other] = [await authority.issue(), await authority.issue()];
   for (const line of `${key}${other.key}`.split('\n')) if (line.length === 64) plant(line);
@@ -147,7 +147,7 @@ test('connections that fail tell nothing of what they were for', async () => {
     expectNoCanary(await failureOf(Promise.resolve().then(() => openClient({ endpoints: [https], tls }))));
 });
 
-test('limits of size, of time and of history tell nothing of what went beyond them', async () => {
+test('errors of exceeded limits of size, time and history contain no key or value', async () => {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });
   const large = VALUE.repeat(100_000);
@@ -158,25 +158,26 @@ test('limits of size, of time and of history tell nothing of what went beyond th
   await closed.close();
   await expectFailures(
     {
-      'a request that is too long': () => etcd.put(KEY, large),
-      'one that is so to the server': () => openClient({ endpoints, maxRequestBytes: 2 ** 30 }).put(KEY, large),
-      'an answer that is too long': () => openClient({ endpoints, maxReceiveBytes: 50 }).get(KEY),
-      'no time at all': () => etcd.put(KEY, VALUE, { timeoutMs: 1e-6 }),
-      'a call that was called off': () => etcd.put(KEY, VALUE, { signal: AbortSignal.abort() }),
-      'a revision that is compacted': () => etcd.get(KEY, { revision: 1n }),
-      'a watch of one': () => etcd.watch(KEY, { startRevision: 1n }).batches().next(),
-      'a revision to come': () => etcd.get(KEY, { revision: 1_000_000n }),
-      'a key that is written twice': () => etcd.txn({ then: [op.put(KEY, VALUE), op.put(KEY, VALUE)] }),
-      'a value of a key that there is not': () => etcd.put(FORBIDDEN, '', { ignoreValue: true }),
-      'an endpoint of nobody': () => etcd.get(KEY, { endpoint: 'http://127.0.0.1:1' }),
-      'a cached range that is closed': async () => {
+      'a request that exceeds maxRequestBytes': () => etcd.put(KEY, large),
+      'a request that exceeds the limit of the server': () =>
+        openClient({ endpoints, maxRequestBytes: 2 ** 30 }).put(KEY, large),
+      'a response that exceeds maxReceiveBytes': () => openClient({ endpoints, maxReceiveBytes: 50 }).get(KEY),
+      'a time limit that passes at once': () => etcd.put(KEY, VALUE, { timeoutMs: 1e-6 }),
+      'a cancelled call': () => etcd.put(KEY, VALUE, { signal: AbortSignal.abort() }),
+      'a compacted revision': () => etcd.get(KEY, { revision: 1n }),
+      'a watch of a compacted revision': () => etcd.watch(KEY, { startRevision: 1n }).batches().next(),
+      'a future revision': () => etcd.get(KEY, { revision: 1_000_000n }),
+      'a key that a transaction writes twice': () => etcd.txn({ then: [op.put(KEY, VALUE), op.put(KEY, VALUE)] }),
+      'ignoreValue for a key that does not exist': () => etcd.put(FORBIDDEN, '', { ignoreValue: true }),
+      'an unknown endpoint': () => etcd.get(KEY, { endpoint: 'http://127.0.0.1:1' }),
+      'a closed cached range': async () => {
         const cached = await etcd.cachedRange(prefix(KEY));
         await cached.close();
         cached.get(KEY);
       },
       'keys outside of a cached range': async () => (await etcd.cachedRange(prefix(KEY))).get(FORBIDDEN),
-      'a client that is closed': () => closed.put(KEY, VALUE),
-      'a watch of one that is closed': () => closed.watch(KEY).created(),
+      'a closed client': () => closed.put(KEY, VALUE),
+      'a watch of a closed client': () => closed.watch(KEY).created(),
     },
     etcd,
   );
@@ -189,7 +190,7 @@ test('limits of size, of time and of history tell nothing of what went beyond th
   }
 });
 
-test('locks, sessions and the rest are lost without a word of their keys', async () => {
+test('errors of lost locks, sessions and other recipes contain no key', async () => {
   const etcd = openClient();
   const session = await Session.open(etcd, { ttl: 60 });
   const other = await Session.open(etcd, { ttl: 60 });
@@ -199,18 +200,19 @@ test('locks, sessions and the rest are lost without a word of their keys', async
   await new Semaphore(session, `${name}/semaphore`, 1).acquire();
   await expectFailures(
     {
-      'a lock that another holds': () => new Mutex(other, name).lock({ maxWaitMs: 300 }),
-      'an election that another has won': () =>
+      'a lock that another session holds': () => new Mutex(other, name).lock({ maxWaitMs: 300 }),
+      'an election that another session has won': () =>
         new Election(other, `${name}/election`).campaign(VALUE, { maxWaitMs: 300 }),
-      'a leadership of another token': () => new Election(session, `${name}/election`).resume(1n, { maxWaitMs: 300 }),
+      'a leadership with another token': () => new Election(session, `${name}/election`).resume(1n, { maxWaitMs: 300 }),
       'a semaphore without a permit': () => new Semaphore(other, `${name}/semaphore`, 1).acquire({ maxWaitMs: 300 }),
-      'a barrier that is up': async () => {
+      'a barrier that is held': async () => {
         const barrier = new Barrier(etcd, `${name}/barrier`);
         await barrier.hold();
         await barrier.wait({ maxWaitMs: 300 });
       },
-      'a barrier for more': () => new DoubleBarrier(other, `${name}/double`, 2).enter({ maxWaitMs: 300 }),
-      'what others change': () =>
+      'a double barrier without enough members': () =>
+        new DoubleBarrier(other, `${name}/double`, 2).enter({ maxWaitMs: 300 }),
+      'a transaction with a conflict': () =>
         stm(
           etcd,
           async (tx) => {
@@ -220,7 +222,7 @@ test('locks, sessions and the rest are lost without a word of their keys', async
           },
           { maxAttempts: 2 },
         ),
-      'a lock that was released': async () => {
+      'a released lock': async () => {
         const released = await new Mutex(other, `${name}/released`).lock();
         await released.release();
         await released.txn({ then: [op.put(KEY, VALUE)] });
@@ -257,7 +259,7 @@ async function expectFailures(
   expectNoCanary(etcd);
 }
 
-/** What it rejects with. */
+/** The error that the promise rejects with. */
 async function failureOf(call: Promise<unknown>, what = ''): Promise<EtcdError> {
   const error = await call.then(
     () => undefined,

@@ -19,8 +19,8 @@ import { Client, type Compare, keyRange, op, prefix } from '../../src/index.js';
 import { canary, expectNoCanary, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';
 
-// What stands where it does not belong may be a secret, or a key: an error names the argument, and of what was given for
-// it no more than the kind.
+// A value that is given for the wrong argument may be a secret or a key. The error names the argument and the type of the
+// value, and does not contain the value.
 
 watchOutput();
 
@@ -28,12 +28,12 @@ const SECRET = canary('secret');
 const WRONG: readonly (readonly [what: string, value: unknown])[] = [
   ['text', SECRET],
   ['text that is not well-formed', `\ud800${SECRET}`],
-  ['text with more after it', `http://root:${SECRET}@a:1?token=${SECRET}#${SECRET}`],
+  ['a URL with secrets', `http://root:${SECRET}@a:1?token=${SECRET}#${SECRET}`],
   ['bytes', Buffer.from(SECRET)],
   ['a list', [SECRET, [SECRET]]],
   ['an object', { [SECRET]: SECRET, nested: { [SECRET]: Buffer.from(SECRET) } }],
   ['an object of a class', new Map([[SECRET, SECRET]])],
-  ['an object that says what it is', { constructor: { name: SECRET }, toString: () => SECRET, toJSON: () => SECRET }],
+  ['an object that describes itself', { constructor: { name: SECRET }, toString: () => SECRET, toJSON: () => SECRET }],
   ['a symbol', Symbol(SECRET)],
   ['a function', { [SECRET]: () => SECRET }[SECRET]],
 ];
@@ -41,11 +41,11 @@ const WRONG: readonly (readonly [what: string, value: unknown])[] = [
 type Call = (...given: never[]) => unknown;
 
 const ENDPOINT = inject('endpoints')[0] as string;
-/** Nothing is to wait for anything. */
+/** Limits for calls that would otherwise wait. */
 const SOON = { timeoutMs: 2_000 } as const;
 const WAIT = { maxWaitMs: 2_000 } as const;
 
-/** A call that is right, argument by argument. */
+/** Calls with valid arguments, which the test replaces one by one. */
 function callsOf(etcd: Client, session: Session): Readonly<Record<string, readonly [call: Call, ...right: unknown[]]>> {
   const { auth, cluster, electionService, lease, lockService, maintenance, raw } = etcd;
   const key = unique();
@@ -266,7 +266,9 @@ function compare(target: unknown, operator: unknown, operand: unknown): Compare 
   return { target, operator, operand, keys: 'k' } as never;
 }
 
-test('whatever is given for an argument, its error does not show it', { timeout: 300_000 }, async () => {
+test('the error for a wrong argument does not contain the argument, for every argument of every function', {
+  timeout: 300_000,
+}, async () => {
   const etcd = openClient();
   const session = await Session.open(etcd, { ttl: 60 });
   let refused = 0;
@@ -288,7 +290,7 @@ test('whatever is given for an argument, its error does not show it', { timeout:
   expect(refused).toBeGreaterThan(700);
 });
 
-/** What waits for something is none of what is asked for here. */
+/** Stops waiting for a call that waits by design, because such a call did not refuse its argument. */
 async function within(ms: number, action: () => Promise<unknown>): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<void>((resolve) => {

@@ -17,8 +17,8 @@ import { canariesIn, canary, expectNoCanary, plant, watchOutput } from '../suppo
 import { openClient, unique } from '../support/client.js';
 import { Authority } from '../support/tls/authority.js';
 
-// What Node prints of objects, and on its own account. The names of locks, elections and services are fields of the
-// objects that bear them: whoever prints those asks for them.
+// What Node.js prints about objects, and by itself. The names of locks, elections and services are public fields of their
+// objects, so they may be printed.
 
 watchOutput();
 
@@ -28,7 +28,7 @@ const PASSWORD = canary('password');
 const TOKEN = canary('token');
 const ENDPOINT = inject('endpoints')[0] as string;
 
-test('no object shows what it works with, not even to who asks for everything', async () => {
+test('util.inspect with all options shows no key, value or password of any object', async () => {
   const etcd = openClient();
   await etcd.put(KEY, VALUE);
   const session = await Session.open(etcd);
@@ -56,13 +56,13 @@ test('no object shows what it works with, not even to who asks for everything', 
   expectNoCanary(etcd.lease.keepAlive(lease), etcd.mirror(prefix(KEY)), etcd.maintenance.snapshot(ENDPOINT));
   expectNoCanary(new Barrier(etcd, 'b'), new RWMutex(session, 'rw'), new Semaphore(session, 's', 1));
   expectNoCanary(new ReentrantMutex(session, 'r'), new Service(etcd, 'services'));
-  // Of these the user has asked.
+  // The caller requested these values, so they may be printed.
   expect(canariesIn(await etcd.get(KEY))).not.toEqual([]);
   stream.cancel();
   await Promise.all([cached.close(), watch.close(), healing.close(), elected.resign(), session.close()]);
 });
 
-test('no client shows who it is', async () => {
+test('util.inspect shows no credentials of a client', async () => {
   const https = ENDPOINT.replace('http:', 'https:');
   const { cert, key } = await (await Authority.create()).issue();
   for (const line of key.split('\n')) if (line.length === 64) plant(line);
@@ -81,7 +81,7 @@ test('no client shows who it is', async () => {
   }
 });
 
-test('no trace of Node, no warning and no uncaught error shows anything', { timeout: 120_000 }, async () => {
+test('debug output, warnings and uncaught errors of Node.js contain no secret', { timeout: 120_000 }, async () => {
   const program = new URL('../support/canary-program.ts', import.meta.url).pathname;
   const args = ['--import', 'tsx', program, ENDPOINT, inject('transport'), KEY, VALUE, PASSWORD];
   const child = spawn(process.execPath, args, {

@@ -8,7 +8,7 @@ const UNTIMED = { timeoutMs: Number.POSITIVE_INFINITY, deadline: Number.POSITIVE
 const WATCH = { method: methods.watch.watch, ...UNTIMED };
 const IGNORE = { message: () => {}, end: () => {} };
 
-test('an endpoint that is not used any more is let go once nothing is under way there', async () => {
+test('the channel closes the transport of a removed endpoint when its last call or stream has ended', async () => {
   const closed: string[] = [];
   const handlers = new Map<string, StreamHandler<never>>();
   const channel = new Channel(
@@ -36,7 +36,7 @@ test('an endpoint that is not used any more is let go once nothing is under way 
   handlers.get('http://changing:100')?.end(undefined);
   expect(closed.at(-1)).toBe('http://changing:100');
   await channel.close();
-  // Those given stay.
+  // The configured endpoint stays in the pool until the channel is closed.
   expect(closed.slice(100).toSorted()).toEqual(['http://given:1', 'http://other:1']);
 });
 

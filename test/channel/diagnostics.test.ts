@@ -7,24 +7,24 @@ import { errorOf } from '../support/errors.js';
 
 const METHODS = { put: '/etcdserverpb.KV/Put', watch: '/etcdserverpb.Watch/Watch' } as const;
 
-/** What is told until the test ends, of calls of one method. */
+/** Records the messages about calls of one method until the test ends. */
 function listen(method: string): { readonly started: CallDiagnostics[]; readonly ended: CallDiagnostics[] } {
-  const told = { started: [] as CallDiagnostics[], ended: [] as CallDiagnostics[] };
+  const messages = { started: [] as CallDiagnostics[], ended: [] as CallDiagnostics[] };
   for (const [name, list] of [
-    ['start', told.started],
-    ['end', told.ended],
+    ['start', messages.started],
+    ['end', messages.ended],
   ] as const) {
-    const hear = (message: unknown): void => {
+    const record = (message: unknown): void => {
       const call = message as CallDiagnostics;
       if (call.method === method) list.push(call);
     };
-    subscribe(`etcdwire:call:${name}`, hear);
-    onTestFinished(() => void unsubscribe(`etcdwire:call:${name}`, hear));
+    subscribe(`etcdwire:call:${name}`, record);
+    onTestFinished(() => void unsubscribe(`etcdwire:call:${name}`, record));
   }
-  return told;
+  return messages;
 }
 
-test('a call is told of when it starts and when it ends, by one object', async () => {
+test('the diagnostics channels publish the same object at the start and at the end of a call', async () => {
   const { started, ended } = listen(METHODS.put);
   const writing = openClient().put(unique(), 'x');
   expect(started).toHaveLength(1);
@@ -42,7 +42,7 @@ test('a call is told of when it starts and when it ends, by one object', async (
   ]);
 });
 
-test('a call that fails tells every endpoint that was tried, and the error', async () => {
+test('the diagnostics of a failed call contain its error and every endpoint that was tried', async () => {
   const { ended } = listen(METHODS.put);
   const endpoints = (await freePorts(2)).map((port) => `http://127.0.0.1:${port}`);
   const error = await errorOf(openClient({ endpoints }).put('the-key', 'the-value', { timeoutMs: 500 }));
@@ -51,7 +51,7 @@ test('a call that fails tells every endpoint that was tried, and the error', asy
   expect(JSON.stringify(ended)).not.toMatch(/the-key|the-value/);
 });
 
-test('a stream is told of from its opening to its end, with its messages counted', async () => {
+test('the diagnostics channels publish the start and the end of a stream with its number of messages', async () => {
   const { started, ended } = listen(METHODS.watch);
   const etcd = openClient();
   const key = unique();
@@ -66,15 +66,15 @@ test('a stream is told of from its opening to its end, with its messages counted
   expect(ended[0]?.received).toBeGreaterThanOrEqual(2);
 });
 
-test('who listens later hears of the calls after that alone', async () => {
+test('a subscriber receives only the calls that start after it subscribed', async () => {
   const etcd = openClient();
-  await etcd.put(unique(), 'unheard');
+  await etcd.put(unique(), 'before');
   const { started } = listen(METHODS.put);
-  await etcd.put(unique(), 'heard');
+  await etcd.put(unique(), 'after');
   expect(started).toHaveLength(1);
 });
 
-test('an interceptor hears of the endpoints tried, whoever else listens', async () => {
+test('onAttempt of an interceptor is called for each attempt when the diagnostics channels have subscribers', async () => {
   listen(METHODS.put);
   const tried: string[] = [];
   const interceptor: Interceptor = {

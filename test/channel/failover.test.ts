@@ -4,12 +4,12 @@ import { EtcdError, prefix, type WatchEvent } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-test('when the leader of three is killed, keys, watches and locks go on, and no put is applied twice (S2, S27, S30)', async (context) => {
+test('a client keeps its watches and locks, and applies no put twice, when the leader of three members is killed (S2, S27, S30)', async (context) => {
   const cluster = await ownEtcd({ members: 3 });
-  if (cluster.processes.length === 0) return context.skip('the servers are not ours to kill');
+  if (cluster.processes.length === 0) return context.skip('the test cannot kill these servers');
   const etcd = openClient({ endpoints: cluster.endpoints });
   const leader = await leaderOf(cluster.endpoints);
-  // First in the list, so that the client is on it when it dies.
+  // The leader is first in the list, so the client uses it when the test kills it.
   const onLeader = openClient({ endpoints: [leader, ...cluster.endpoints.filter((endpoint) => endpoint !== leader)] });
   const watch = onLeader.watch(prefix('n/'));
   await watch.created();
@@ -50,18 +50,18 @@ test('when the leader of three is killed, keys, watches and locks go on, and no 
   await held.release();
 });
 
-test('a member that ends in good time is left at once by watches and keepalives, and does not wait for them', async (context) => {
-  if (inject('transport') !== 'http2') return context.skip('grpc-js does not tell of GOAWAY');
+test('watches and keepalives leave a member at once when it sends GOAWAY, so the member stops without waiting for them', async (context) => {
+  if (inject('transport') !== 'http2') return context.skip('grpc-js does not report GOAWAY');
   const { processes, endpoints } = await ownEtcd({ members: 3 });
   const [first] = processes;
-  if (first === undefined) return context.skip('the servers are not ours to stop');
+  if (first === undefined) return context.skip('the test cannot stop these servers');
   const etcd = openClient({ endpoints });
   const watch = etcd.watch('k');
   await watch.created();
   const session = await Session.open(etcd, { ttl: 5 });
   const startedAt = performance.now();
   await first.stop();
-  // etcd gives streams seven seconds to end.
+  // etcd waits seven seconds for streams to end.
   expect(performance.now() - startedAt).toBeLessThan(6_000);
   await etcd.get('k', { timeoutMs: 20_000 });
   await etcd.put('k', 'x');
@@ -77,5 +77,5 @@ async function leaderOf(endpoints: readonly string[]): Promise<string> {
     const { header, leader } = await openClient({ endpoints: [endpoint] }).raw.maintenance.status({});
     if (header?.memberId === leader) return endpoint;
   }
-  throw new Error('no member says that it leads');
+  throw new Error('no member reports that it is the leader');
 }

@@ -6,8 +6,8 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-/** Notes the methods of calls and streams, with a name of its own. */
-function noting(notes: string[], name = ''): Interceptor {
+/** An interceptor that records the methods of calls and streams, each after its own name. */
+function recording(notes: string[], name = ''): Interceptor {
   return {
     async unary(call, next) {
       notes.push(`${name}>${call.method.path}`);
@@ -24,17 +24,17 @@ function noting(notes: string[], name = ''): Interceptor {
   };
 }
 
-test('stand around every call, the first outermost', async () => {
+test('the first interceptor in the list is the outermost', async () => {
   const notes: string[] = [];
-  const etcd = openClient({ interceptors: [noting(notes, 'a'), noting(notes, 'b')] });
+  const etcd = openClient({ interceptors: [recording(notes, 'a'), recording(notes, 'b')] });
   await etcd.put(unique(), 'x');
   const path = '/etcdserverpb.KV/Put';
   expect(notes).toEqual([`a>${path}`, `b>${path}`, `b<${path}`, `a<${path}`]);
 });
 
-test('see the calls and streams of locks, watches and namespaces', async () => {
+test('an interceptor sees the calls and streams of locks, watches and namespaces', async () => {
   const notes: string[] = [];
-  const etcd = openClient({ interceptors: [noting(notes)] });
+  const etcd = openClient({ interceptors: [recording(notes)] });
   await using session = await Session.open(etcd.namespace('app/'));
   await using _held = await new Mutex(session, unique()).lock();
   const watch = etcd.watch(unique());
@@ -45,7 +45,7 @@ test('see the calls and streams of locks, watches and namespaces', async () => {
   await watch.close();
 });
 
-test('change what is sent, what comes back, and what goes wrong', async () => {
+test('an interceptor can change the request of a call, and can reject the call', async () => {
   const key = unique();
   const upper: Interceptor = {
     unary: (call, next) => {
@@ -61,13 +61,13 @@ test('change what is sent, what comes back, and what goes wrong', async () => {
 
   const refuses: Interceptor = {
     unary: async () => {
-      throw new EtcdError('not on my watch', { code: 'Aborted', reason: 'Other', outcome: 'not-sent' });
+      throw new EtcdError('refused by the interceptor', { code: 'Aborted', reason: 'Other', outcome: 'not-sent' });
     },
   };
   expect(await errorOf(openClient({ interceptors: [refuses] }).put(key, 'x'))).toMatchObject({ outcome: 'not-sent' });
 });
 
-test('hear the messages and the end of a stream', async () => {
+test('an interceptor receives the messages and the end of a stream', async () => {
   const key = unique();
   let [messages, ended] = [0, 0];
   const counts: Interceptor = {
@@ -99,7 +99,7 @@ test('hear the messages and the end of a stream', async () => {
   expect(ended).toBe(1);
 });
 
-test('see one call however often it is repeated within, and a new one with a new token', async () => {
+test('an interceptor sees a call once, with its token, and the Authenticate call before it', async () => {
   const { endpoints } = await authEtcd();
   const tokens: (string | undefined)[] = [];
   const notes: string[] = [];
@@ -118,10 +118,10 @@ test('see one call however often it is repeated within, and a new one with a new
 
 test.each([
   ['a function', () => {}],
-  ['one alone', { unary: () => {} }],
-  ['none', [{}]],
-  ['nothing', [undefined]],
-])('%s is refused for a list of interceptors', async (_, interceptors) => {
+  ['an object that is not in an array', { unary: () => {} }],
+  ['an array with an empty object', [{}]],
+  ['an array with undefined', [undefined]],
+])('the client refuses %s as interceptors', async (_, interceptors) => {
   expect(await errorOf(() => openClient({ interceptors: interceptors as never }))).toMatchObject({
     reason: 'InvalidInput',
     message: expect.stringContaining('interceptors'),

@@ -8,33 +8,33 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { scriptedServer, scriptedStream } from '../support/scripted-server.js';
 import { clientOf, creation, header } from '../support/scripted-watch.js';
 
-/** Notes each line with its level, and with its details as JSON has them. */
-function notingLogger(): { readonly logger: Logger; readonly lines: string[] } {
+/** A logger that records each line with its level and its details. */
+function recordingLogger(): { readonly logger: Logger; readonly lines: string[] } {
   const lines: string[] = [];
-  const note =
+  const record =
     (level: string) =>
     (message: string, details: object): void =>
       void lines.push(`${level}: ${message} ${Object.values(JSON.parse(JSON.stringify(details))).join(' ')}`);
-  return { logger: { debug: note('debug'), info: note('info'), warn: note('warn') }, lines };
+  return { logger: { debug: record('debug'), info: record('info'), warn: record('warn') }, lines };
 }
 
-test('an endpoint that fails is told of, and the calls that are repeated elsewhere', async () => {
+test('the logger receives a line for an unavailable endpoint, and a line for a call that is retried at another endpoint', async () => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
-  const nobody = `http://127.0.0.1:${port}`;
-  const { logger, lines } = notingLogger();
-  await openClient({ endpoints: [nobody, ...endpoints], logger }).put('the-key', 'the-value');
+  const unused = `http://127.0.0.1:${port}`;
+  const { logger, lines } = recordingLogger();
+  await openClient({ endpoints: [unused, ...endpoints], logger }).put('the-key', 'the-value');
   expect(lines).toEqual([
-    expect.stringMatching(`^warn: endpoint fails ${nobody} ConnectFailed .*ECONNREFUSED`),
-    expect.stringMatching(`^debug: call repeated /etcdserverpb.KV/Put ConnectFailed .*ECONNREFUSED.* ${nobody} 0$`),
+    expect.stringMatching(`^warn: endpoint unavailable ${unused} ConnectFailed .*ECONNREFUSED`),
+    expect.stringMatching(`^debug: call retried /etcdserverpb.KV/Put ConnectFailed .*ECONNREFUSED.* ${unused} 0$`),
   ]);
 });
 
-test('a logger hears of watches that lose their stream and go on, and of an endpoint that works again', async () => {
+test('the logger receives lines when watches lose their stream and continue, and when an endpoint is available again', async () => {
   const { endpoints } = await ownEtcd();
   const proxy = await FaultProxy.start(endpoints[0] as string);
   try {
-    const { logger, lines } = notingLogger();
+    const { logger, lines } = recordingLogger();
     const etcd = openClient({ endpoints: [proxy.endpoint], logger });
     const watch = etcd.watch('k');
     await watch.created();
@@ -44,16 +44,18 @@ test('a logger hears of watches that lose their stream and go on, and of an endp
     await openClient({ endpoints }).put('k', 'v');
     expect((await watch[Symbol.asyncIterator]().next()).value).toMatchObject({ type: 'put' });
     expect(lines).toContain('info: watches go on 1');
-    expect(lines).toContainEqual(expect.stringMatching(`^warn: endpoint fails ${proxy.endpoint} ConnectionLost .+`));
-    expect(lines).toContain(`info: endpoint works again ${proxy.endpoint}`);
+    expect(lines).toContainEqual(
+      expect.stringMatching(`^warn: endpoint unavailable ${proxy.endpoint} ConnectionLost .+`),
+    );
+    expect(lines).toContain(`info: endpoint available again ${proxy.endpoint}`);
     await watch.close();
   } finally {
     await proxy.close();
   }
 });
 
-test('a lease that is lost is told of, and one that is given back is not', async () => {
-  const { logger, lines } = notingLogger();
+test('the logger receives a line for a lost lease, and none for a closed keepalive', async () => {
+  const { logger, lines } = recordingLogger();
   const etcd = openClient({ logger });
   const [lost, kept] = await Promise.all([etcd.lease.grant({ ttl: 60 }), etcd.lease.grant({ ttl: 60 })]);
   const alive = etcd.lease.keepAlive(lost.id);
@@ -67,8 +69,8 @@ test('a lease that is lost is told of, and one that is given back is not', async
   expect(lines).toEqual([`warn: lease lost ${id} LeaseExpired ${problem}`]);
 });
 
-test('watches that wait are logged once with the cause, and once when they go on, however many attempts fail', async () => {
-  const { logger, lines } = notingLogger();
+test('the logger receives one line when watches start to wait and one when they continue, however many attempts fail', async () => {
+  const { logger, lines } = recordingLogger();
   let streams = 0;
   const etcd = await clientOf(
     async (stream) => {
@@ -91,8 +93,8 @@ test('watches that wait are logged once with the cause, and once when they go on
   ]);
 });
 
-test('a watch that its server refuses for now is logged once with the cause, and once when it goes on', async () => {
-  const { logger, lines } = notingLogger();
+test('the logger receives one line when a server without a leader refuses a watch, and one when the watch continues', async () => {
+  const { logger, lines } = recordingLogger();
   const cancelReason = 'rpc error: code = Unavailable desc = etcdserver: no leader';
   const etcd = await clientOf(
     async (stream) => {
@@ -112,8 +114,8 @@ test('a watch that its server refuses for now is logged once with the cause, and
   ]);
 });
 
-test('keepalives that wait are logged once with the cause, and once when they go on', async () => {
-  const { logger, lines } = notingLogger();
+test('the logger receives one line when keepalives start to wait, and one when they continue', async () => {
+  const { logger, lines } = recordingLogger();
   let streams = 0;
   const server = await scriptedServer(
     scriptedStream(methods.lease.leaseKeepAlive, async (stream) => {
@@ -132,7 +134,7 @@ test('keepalives that wait are logged once with the cause, and once when they go
   ]);
 });
 
-/** Has the signature of pino, and what it does with its arguments: a message that comes first takes no details. */
+/** A logger with the signature of pino. As pino does, it drops the details of a message that is the first argument. */
 class PinoLike {
   readonly lines: string[] = [];
 
@@ -144,19 +146,19 @@ class PinoLike {
   }
 }
 
-test('objectFirst gives a logger such as pino the details and the message of each line', async () => {
+test('objectFirst passes the details and the message of each line to a logger such as pino', async () => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const pino = new PinoLike();
-  const nobody = `http://127.0.0.1:${port}`;
-  const etcd = openClient({ endpoints: [nobody, ...endpoints], logger: objectFirst(pino) });
+  const unused = `http://127.0.0.1:${port}`;
+  const etcd = openClient({ endpoints: [unused, ...endpoints], logger: objectFirst(pino) });
   await etcd.put(unique(), 'x');
   expect(pino.lines.map((line) => JSON.parse(line))).toEqual([
     {
-      endpoint: nobody,
+      endpoint: unused,
       reason: 'ConnectFailed',
       problem: expect.stringContaining('ECONNREFUSED'),
-      msg: 'endpoint fails',
+      msg: 'endpoint unavailable',
     },
   ]);
 });
@@ -173,7 +175,7 @@ test.each([
     },
   ],
   ['rejects', () => Promise.reject(new Error('disk full'))],
-])('a logger that %s, or knows no such level, ends nothing', async (_, warn) => {
+])('a call succeeds when the logger %s, or does not have the level', async (_, warn) => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const logger: Logger = { warn };

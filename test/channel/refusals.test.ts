@@ -16,7 +16,7 @@ const [A, B] = ['http://a:1', 'http://b:1'] as const;
 const put = { method: methods.kv.put, request: { key: Buffer.from('k') } };
 const get = { method: methods.kv.range, request: { key: Buffer.from('k') } };
 
-/** A channel over two endpoints. The first one refuses so often with this status, and then answers as the second does. */
+/** A channel over two endpoints. The first one refuses `refusals` calls with this status, and then answers as the second. */
 function refusingChannel(refusal: readonly [StatusCode, string], refusals: number) {
   const asked: string[] = [];
   let left = refusals;
@@ -44,29 +44,32 @@ test.each([
   ['a read', get, BEHIND],
   ['a read', get, DROPPED],
   ['a write', put, DROPPED],
-] as const)('%s is repeated at the same member when that refuses it for a moment: %3$s', async (_, what, refusal) => {
-  const { asked, call } = refusingChannel(refusal, 2);
-  await call(what);
-  expect(asked).toEqual([A, A, A]);
-  // The member is not parked either.
-  await call(what);
-  expect(asked.at(-1)).toBe(A);
-});
+] as const)(
+  '%s is retried at the same endpoint when the member refuses it momentarily: %3$s',
+  async (_, what, refusal) => {
+    const { asked, call } = refusingChannel(refusal, 2);
+    await call(what);
+    expect(asked).toEqual([A, A, A]);
+    // The endpoint is not parked either.
+    await call(what);
+    expect(asked.at(-1)).toBe(A);
+  },
+);
 
-test('a read goes on to another member when the first one does not stop refusing it', async () => {
+test('a read moves to another endpoint when the first one keeps refusing it', async () => {
   const { asked, call } = refusingChannel(LEADER_CHANGED, Number.POSITIVE_INFINITY);
   await call(get);
   expect(asked.at(-1)).toBe(B);
   expect(asked.filter((url) => url === A).length).toBeGreaterThan(2);
 });
 
-test('a write whose outcome is unknown is not repeated, although the leader has only changed', async () => {
+test('a write with an unknown outcome is not retried after a change of the leader', async () => {
   const { asked, call } = refusingChannel(LEADER_CHANGED, 1);
   expect(await errorOf(call(put))).toMatchObject({ reason: 'LeaderChanged', outcome: 'unknown' });
   expect(asked).toEqual([A]);
 });
 
-test('a dropped proposal is rejected: raft has not appended it', () => {
+test('a dropped proposal has outcome rejected, because raft did not append it', () => {
   expect(errorFromStatus(...DROPPED)).toMatchObject({
     reason: 'ProposalDropped',
     code: 'Unknown',
@@ -75,7 +78,7 @@ test('a dropped proposal is rejected: raft has not appended it', () => {
   });
 });
 
-test("the server's own time-out is DeadlineExceeded once the caller's time is up, and Timeout before", async () => {
+test("a time-out of the server has reason DeadlineExceeded after the caller's deadline, and reason Timeout before it", async () => {
   const refusal = ['Unavailable', 'etcdserver: request timed out'] as const;
   for (const [leftMs, reason] of [
     [0, 'DeadlineExceeded'],
@@ -83,7 +86,7 @@ test("the server's own time-out is DeadlineExceeded once the caller's time is up
   ] as const) {
     const channel = new Channel([parseEndpoint(A, 'endpoints')], () => ({
       unary: async ({ deadline }) => {
-        // The answer is read when the deadline has passed, and before the client's own timer has fired.
+        // The deadline passes before the response is read. The client's own timer has not fired yet.
         while (leftMs === 0 && monotonicMs() < deadline);
         throw errorFromStatus(...refusal);
       },

@@ -14,13 +14,13 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 interface Restorable {
   readonly endpoints: readonly string[];
-  /** Keeps a copy of the data as it is now. The member is restarted for that. */
+  /** Copies the current data. This restarts the member. */
   backup(): Promise<void>;
-  /** Replaces the data by the copy, or by nothing where there is none, and starts the member again. */
+  /** Replaces the data by the copy. This restarts the member. */
   restore(): Promise<void>;
 }
 
-/** One member, whose data the test can put back to an older state. The cluster id stays the same. */
+/** A cluster of one member whose data the test can restore to an older state. The cluster ID stays the same. */
 async function restorableEtcd(): Promise<Restorable> {
   const folder = temporaryFolder();
   const [data, copy] = [join(folder, 'data'), join(folder, 'copy')];
@@ -43,7 +43,7 @@ async function restorableEtcd(): Promise<Restorable> {
 }
 
 describe('a cluster that is restored from an older copy', () => {
-  test('ends watches with ClusterChanged, and new watches see what is written from then on', async () => {
+  test('ends watches with reason ClusterChanged, and delivers later writes to new watches', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints });
     await client.put('k', 'before');
@@ -64,7 +64,7 @@ describe('a cluster that is restored from an older copy', () => {
     expect((await again.batches().next()).value?.events[0]?.kv.text()).toBe('after');
   });
 
-  test('makes a cached range read all keys again', async () => {
+  test('makes a cached range read all its keys again', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints });
     await client.put('k/kept', 'before');
@@ -80,7 +80,7 @@ describe('a cluster that is restored from an older copy', () => {
     expect(cached.range().map((kv) => kv.keyText())).toEqual(['k/added', 'k/kept']);
   });
 
-  test('loses a lock whose key is not in the copy, although its lease is', async () => {
+  test('ends a lock whose key is not in the copy, although its lease is in the copy', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints });
     const session = await Session.open(client, { ttl: 60 });
@@ -94,7 +94,7 @@ describe('a cluster that is restored from an older copy', () => {
     expect(await client.get(held.key)).toBeUndefined();
   });
 
-  test('fails one ordered read with ClusterChanged, and orders those after it among themselves', async () => {
+  test('rejects one ordered read with reason ClusterChanged, and orders the reads after it', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints, orderedReads: true });
     await client.put('k', 'before');
@@ -111,12 +111,12 @@ describe('a cluster that is restored from an older copy', () => {
   });
 });
 
-describe('another cluster behind the endpoint', () => {
-  test('is refused: calls, watches and leases end with ClusterChanged', async () => {
+describe('a server of another cluster at the same address', () => {
+  test('ends calls, watches and leases with reason ClusterChanged', async () => {
     const [first, second] = [await ownEtcd(), await ownEtcd({ args: ['--initial-cluster-token=another'] })];
     const [before, after] = [first.endpoints[0] as string, second.endpoints[0] as string];
     let current = before;
-    // An address whose server is replaced by one of another cluster.
+    // The transport connects to `current`, so that the test can replace the server behind the address.
     const client = openClient({
       endpoints: [before],
       transport: (_endpoint, options) => {

@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest';
-import { TokenSource } from '../../src/channel/token-source.js';
+import { TokenSource } from '../../src/channel/authentication.js';
 
 const CREDENTIALS = { username: 'u', password: 'p' };
 
-test('all who ask while a token is fetched get that one', async () => {
+test('concurrent callers share one Authenticate call and get the same token', async () => {
   let fetched = 0;
   const tokens = new TokenSource(CREDENTIALS, async () => `t${++fetched}`);
   expect(await Promise.all([tokens.get(), tokens.get(), tokens.get()])).toEqual(['t1', 't1', 't1']);
   expect(tokens.get()).toBe('t1');
 });
 
-test('a refusal of an old token that comes late does not discard the new one (S29)', async () => {
+test('a late refusal of an old token does not discard the new token (S29)', async () => {
   let fetched = 0;
   const tokens = new TokenSource(CREDENTIALS, async () => `t${++fetched}`);
   await tokens.get();
@@ -20,20 +20,20 @@ test('a refusal of an old token that comes late does not discard the new one (S2
   expect(tokens.get()).toBe('t2');
 });
 
-test('an exchange that failed is tried again by the next who asks, and by nobody else', async () => {
-  let exchanges = 0;
+test('a failed Authenticate call is repeated only by the next caller', async () => {
+  let calls = 0;
   const tokens = new TokenSource(CREDENTIALS, async () => {
-    exchanges += 1;
-    if (exchanges === 1) throw new Error('no server');
+    calls += 1;
+    if (calls === 1) throw new Error('no server');
     return 't';
   });
   await expect(tokens.get()).rejects.toThrow('no server');
-  expect(exchanges).toBe(1);
+  expect(calls).toBe(1);
   expect(await tokens.get()).toBe('t');
 });
 
-test('a token of the caller’s own is kept, whatever is said of it (S29)', () => {
-  const tokens = new TokenSource({ token: 'mine' }, () => Promise.reject(new Error('not to be called')));
+test('a token that the caller gave is kept when the server refuses it (S29)', () => {
+  const tokens = new TokenSource({ token: 'mine' }, () => Promise.reject(new Error('must not be called')));
   tokens.refused('mine');
   expect([tokens.get(), tokens.renews]).toEqual(['mine', false]);
 });

@@ -59,7 +59,7 @@ describe('etcdwire call', () => {
       65,
       /kee: got a field that etcdserverpb.RangeRequest does not have; allowed: key, /,
     ],
-    [['call', 'KV/Range', '{"key": "a b"}'], 65, /key: got a string that is no base64/],
+    [['call', 'KV/Range', '{"key": "a b"}'], 65, /key: got a string that is not base64/],
     [['call', 'KV/Range', '{}'], 1, /key is not provided/],
     [['call', 'Watch/Watch', '{"create": {}}'], 65, /create: got a field/],
     [

@@ -111,7 +111,7 @@ it('etcdwire watch logs a failing endpoint and goes on', async () => {
   await watch.lines(1);
   watch.process.kill('SIGINT');
   const cause = `cannot connect to http://127.0.0.1:${gone}: connect ECONNREFUSED 127.0.0.1:${gone}`;
-  const stderr = `etcdwire: endpoint fails: ${cause}; it is tried again\n`;
+  const stderr = `etcdwire: endpoint unavailable: ${cause}; it is tried again\n`;
   expect(await watch.done).toMatchObject({ code: 130, stderr });
 });
 

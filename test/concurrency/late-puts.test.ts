@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { RWMutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
-import { type Client, prefix, type UnaryCall } from '../../src/index.js';
+import { type Client, prefix } from '../../src/index.js';
 import { pause, settledWithin } from '../../src/runtime/timers.js';
+import type { UnaryCall } from '../../src/transport/index.js';
 import { openClient, unique } from '../support/client.js';
 import { answerLost } from '../support/transactions.js';
 

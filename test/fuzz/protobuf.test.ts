@@ -25,7 +25,7 @@ interface Input {
   readonly bytes: string;
 }
 
-/** Fields with the numbers of a type within each other, for any number of levels. */
+/** Nested fields with the field numbers of a type, at any number of levels. */
 function nested(type: protobuf.Type): fc.Arbitrary<Uint8Array> {
   const number = fc.constantFrom(1, ...type.fieldsArray.map(({ id }) => id));
   return fc.tuple(fc.array(number, { maxLength: 130 }), fc.constantFrom(2, 3)).map(([numbers, wireType]) =>
@@ -49,13 +49,13 @@ const inputs: fc.Arbitrary<Input> = fc.constantFrom(...messageTypes).chain((type
 
 fuzz<Input>({
   target: 'protobuf',
-  property: 'any bytes are the message that protobufjs reads, and can be sent on, or malformed',
+  property: 'any bytes decode to the same message as in protobufjs, which can be encoded again, or are malformed',
   inputs,
   runs: 15_000,
   parts: { message: 0.3, malformed: 0.2 },
   check: ({ type, bytes: text }) => {
     const codec = codecs.get(type);
-    if (codec === undefined) throw new Error(`no message is called ${type}`);
+    if (codec === undefined) throw new Error(`unknown message ${type}`);
     const bytes = fromHex(text);
     const theirs = readBy(protobufjs, type, bytes);
     let message: Fields;
@@ -65,18 +65,18 @@ fuzz<Input>({
       if (!(error instanceof EtcdError)) throw error;
       expect(error).toMatchObject({ reason: 'MalformedMessage', code: 'Internal', outcome: 'unknown' });
       expect(error.message.length).toBeLessThan(200);
-      // protobufjs goes deeper, and passes over octets of a varint that are too many, and field 0 where it has no other.
+      // protobufjs allows deeper nesting, longer varints, and field 0 in a message without fields.
       const isLenient = /varint longer|nested deeper/.test(error.message) || Object.keys(codec.create()).length === 0;
       if (!isLenient) expect(theirs).toBeUndefined();
       return 'malformed';
     }
-    // protobufjs 8 takes a group in a message without fields for malformed; the 7 of proto-loader does not.
+    // protobufjs 8 refuses a group in a message without fields. protobufjs 7, which proto-loader uses, accepts it.
     if (theirs !== undefined) same(message, theirs);
     else if (!hasReplacements(message)) expect(readBy(protoLoader, type, bytes)).toBeDefined();
-    // Whatever is there has been on the wire: nothing comes of a length alone.
+    // A length alone must not allocate anything, so the message holds no more than the input.
     expect(weightOf(message)).toBeLessThanOrEqual(bytes.length);
     same(decode(codec, encode(codec, message as Init<Fields>)), message);
-    // What stands around a message is no part of it.
+    // Bytes before and after the message are not part of it.
     same(decode(codec, joined([Uint8Array.of(8, 1), bytes, Uint8Array.of(8, 1)]), 2, 2 + bytes.length), message);
     return 'message';
   },
@@ -90,17 +90,17 @@ function readBy(coder: Coder, type: string, bytes: Uint8Array): Fields | undefin
   }
 }
 
-/** Text of it was no UTF-8, which others refuse. */
+/** Whether the message contains replacement characters for invalid UTF-8, which the other decoders refuse. */
 function hasReplacements(message: Fields): boolean {
   return JSON.stringify(message, (_, value) => (typeof value === 'bigint' ? String(value) : value)).includes('\ufffd');
 }
 
-/** How many octets and elements the fields of a message hold. Fails where messages are within more than 100 others. */
+/** Number of bytes and elements in the fields of a message. Fails if messages are nested deeper than 100. */
 function weightOf(message: object, depth = 0): number {
   expect([Object.getPrototypeOf(message), depth <= 100]).toEqual([Object.prototype, true]);
   let weight = 0;
   for (const [name, field] of Object.entries(message)) {
-    // Of a oneof: no more than its number is on the wire.
+    // The name of a oneof's case. The wire format contains only its field number.
     if (name === 'case') continue;
     for (const value of Array.isArray(field) ? field : [field]) {
       if (Array.isArray(field)) weight += 1;
@@ -112,7 +112,7 @@ function weightOf(message: object, depth = 0): number {
   return weight;
 }
 
-/** As `toStrictEqual`, which alone would take most of the time of thousands of runs. */
+/** Same as `toStrictEqual`, but faster when the values are equal. */
 function same(actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected)) expect(actual).toStrictEqual(expected);
 }

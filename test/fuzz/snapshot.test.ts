@@ -7,11 +7,11 @@ import { fromHex, fuzz, hex } from '../support/fuzz.js';
 
 interface Piece {
   readonly blob: string;
-  /** What the member says remains, in decimal digits. */
+  /** Number of bytes that remain according to the member, in decimal digits. */
   readonly remainingBytes: string;
 }
 
-/** What may become of pieces on their way. */
+/** A fault in the transfer of the pieces. */
 type Change = { readonly at: number } & (
   | { readonly change: 'lost' | 'twice' | 'swapped' | 'last' | 'digest of a part' }
   | { readonly change: 'octet'; readonly place: number }
@@ -84,7 +84,7 @@ function changed(pieces: readonly Piece[], each: Change): readonly Piece[] {
 
 fuzz<readonly Piece[]>({
   target: 'snapshot',
-  property: 'any pieces are a whole snapshot, or one whose last bytes are not handed out',
+  property: 'any pieces are a complete snapshot, or the snapshot rejects before it returns the last bytes',
   inputs: fc
     .tuple(whole, fc.oneof(fc.constant([]), fc.array(change, { maxLength: 3 })))
     .map(([pieces, changes]) => changes.reduce(changed, pieces)),
@@ -126,7 +126,7 @@ function isWhole(bytes: Uint8Array): boolean {
   return createHash('sha256').update(database).digest().equals(digest);
 }
 
-/** Whether the member counts right: what comes after a piece, less the digest. */
+/** Whether the member counted correctly: the bytes after the piece without the digest. */
 function isCounted({ remainingBytes }: Piece, pieces: readonly Piece[], index: number): boolean {
   const after = pieces.slice(index + 1).reduce((bytes, { blob }) => bytes + blob.length / 2, 0);
   return BigInt(remainingBytes) === BigInt(Math.max(0, after - 32));

@@ -35,13 +35,13 @@ const RUNS = iterations(60);
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
 describe('the codec of every message', () => {
-  it.each(types)('gives back what it encoded as %s', (_, type) => {
+  it.each(types)('decodes a %s that it encoded to the same message', (_, type) => {
     check(messageArbitrary(type), (message) => same(ours.decode(type, ours.encode(type, message)), message), {
       examples: [[codecOf(type).create()]],
     });
   });
 
-  it.each(types)('writes the same bytes as protobufjs for %s, and reads its bytes', (_, type) => {
+  it.each(types)('encodes %s to the same bytes as protobufjs, and decodes the bytes of protobufjs', (_, type) => {
     check(messageArbitrary(type), (message) => {
       const bytes = protobufjs.encode(type, message);
       same(ours.encode(type, message), bytes);
@@ -50,22 +50,19 @@ describe('the codec of every message', () => {
     });
   });
 
-  it.each(types)(
-    'passes over unknown fields of every wire type, at every level of %s, as protobufjs does',
-    (_, type) => {
-      check(
-        fc.tuple(messageArbitrary(type), fc.array(unknownField, { minLength: 1, maxLength: 8 })),
-        ([message, extra]) => {
-          const bytes = spliced(type, protobufjs.encode(type, message), extra);
-          same(ours.decode(type, bytes), message);
-          // protobufjs 8 takes a group in a message without fields for malformed; the 7 of proto-loader does not.
-          same(protoLoader.decode(type, bytes), message);
-        },
-      );
-    },
-  );
+  it.each(types)('skips unknown fields of every wire type at every level of %s, as protobufjs does', (_, type) => {
+    check(
+      fc.tuple(messageArbitrary(type), fc.array(unknownField, { minLength: 1, maxLength: 8 })),
+      ([message, extra]) => {
+        const bytes = spliced(type, protobufjs.encode(type, message), extra);
+        same(ours.decode(type, bytes), message);
+        // protobufjs 8 refuses a group in a message without fields. protobufjs 7, which proto-loader uses, accepts it.
+        same(protoLoader.decode(type, bytes), message);
+      },
+    );
+  });
 
-  it.each(types)('passes over a known number of %s with a wire type of another kind', (_, type) => {
+  it.each(types)('skips a field of %s whose wire type does not fit', (_, type) => {
     for (const field of type.fieldsArray) {
       for (const [wireType, body] of Object.entries(WIRE_BODIES)) {
         if (wireTypesOf(field).includes(Number(wireType))) continue;
@@ -76,8 +73,8 @@ describe('the codec of every message', () => {
     }
   });
 
-  // protobufjs 8 merges too; protobufjs 7, and with it proto-loader, keeps only the last nested message.
-  it.each(types)('merges two encodings of %s in a row', (_, type) => {
+  // protobufjs 8 also merges. protobufjs 7, which proto-loader uses, keeps only the last nested message.
+  it.each(types)('merges two concatenated encodings of %s', (_, type) => {
     check(fc.tuple(messageArbitrary(type), messageArbitrary(type)), ([first, second]) => {
       const bytes = joined([ours.encode(type, first), ours.encode(type, second)]);
       same(ours.decode(type, bytes), merged(type, first, second));
@@ -87,7 +84,7 @@ describe('the codec of every message', () => {
 });
 
 describe('the codecs of every method', () => {
-  it.each(grpcMethods)('agree with proto-loader about the request and the response of $path', ({ sides }) => {
+  it.each(grpcMethods)('encode and decode the messages of $path as proto-loader does', ({ sides }) => {
     for (const { type, coder } of sides) {
       check(messageArbitrary(type), (message) => {
         const bytes = coder.encode(type, message);
@@ -103,7 +100,7 @@ describe('a oneof', () => {
   const oneofs = messageTypes.flatMap((type) => type.oneofsArray.flatMap((oneof) => oneof.fieldsArray));
 
   it.each(oneofs.map((field) => [field.fullName.slice(1), field] as const))(
-    'keeps %s when it is at its default',
+    'keeps %s when its value is the default',
     (_, field) => {
       const type = field.parent as protobuf.Type;
       const isMessage = field.resolvedType instanceof protobuf.Type;
@@ -119,7 +116,7 @@ describe('a oneof', () => {
 describe('repeated enums', () => {
   const values = [0, 1, 0, -1, 300];
 
-  it('are read packed and unpacked alike, and mixed', () => {
+  it('are decoded from packed, unpacked and mixed encodings', () => {
     const writer = protobuf.Writer.create();
     for (const value of values) writer.uint32(40).int32(value);
     const unpacked = writer.finish();
@@ -131,7 +128,7 @@ describe('repeated enums', () => {
     expect(decode(WatchCreateRequest, joined([run, unpacked])).filters).toStrictEqual([...values, ...values]);
   });
 
-  it('are written packed', () => {
+  it('are encoded packed', () => {
     expect(encode(WatchCreateRequest, { filters: [0, 1] })).toStrictEqual(Uint8Array.of(42, 2, 0, 1));
     expect(encode(WatchCreateRequest, { filters: [] })).toStrictEqual(new Uint8Array(0));
   });
@@ -141,8 +138,8 @@ describe('repeated enums', () => {
   });
 });
 
-describe('a nested message that comes twice', () => {
-  it('is merged: the later value of a field wins, and fields given once stay', () => {
+describe('a nested message that occurs twice', () => {
+  it('is merged, and the later value of a field wins', () => {
     const first = encode(Event, { kv: { key: Uint8Array.of(1), version: 2n } });
     const second = encode(Event, { kv: { version: 3n, lease: 4n } });
     const { kv } = decode(Event, joined([first, second]));
@@ -150,35 +147,35 @@ describe('a nested message that comes twice', () => {
   });
 });
 
-describe('hostile bytes', () => {
-  it('nested txns are read 40 and even 50 deep, and refused beyond 100 levels of messages', () => {
+describe('malformed input', () => {
+  it('is refused when transactions are nested deeper than 100 messages', () => {
     for (const depth of [40, 50])
       expect(encode(TxnRequest, decode(TxnRequest, nestedTxns(depth)))).toStrictEqual(nestedTxns(depth));
     expectMalformed(TxnRequest, nestedTxns(51), 'nested deeper');
     expectMalformed(TxnRequest, nestedTxns(100_000), 'nested deeper');
   });
 
-  it('nested unknown groups are passed over 100 deep, and refused beyond', () => {
+  it('is refused when unknown groups are nested deeper than 100', () => {
     expect(decode(KeyValue, nestedGroups(100))).toStrictEqual(KeyValue.create());
     expectMalformed(KeyValue, nestedGroups(101), 'nested deeper');
     expectMalformed(KeyValue, nestedGroups(100_000), 'nested deeper');
   });
 
-  it('messages next to each other do not count as nested', () => {
+  it('is not assumed for many messages or groups side by side', () => {
     const groups = joined(Array.from({ length: 300 }, () => nestedGroups(60)));
     expect(decode(KeyValue, groups)).toStrictEqual(KeyValue.create());
     const event = encode(Event, { kv: { version: 1n } });
     expect(decode(Event, joined(Array.from({ length: 300 }, () => event))).kv?.version).toBe(1n);
   });
 
-  it('a group without an end, with the end of another, or an end without a beginning is refused', () => {
+  it('is refused when a group has no end, the end of another group, or no start', () => {
     expectMalformed(KeyValue, [0xa3, 0x06, 8, 1]);
     expectMalformed(KeyValue, [0xa3, 0x06, 0xac, 0x06]);
     expectMalformed(KeyValue, [0xa4, 0x06]);
   });
 
   it.each([2n ** 31n, 2n ** 32n - 1n, 2n ** 32n + 1n, 2n ** 63n, 3n])(
-    'a length of %s with two bytes left is refused without allocating it',
+    'is refused without an allocation when a length is %s and two bytes are left',
     (length) => {
       const [event, key, filters, unknown] = [0x12, 0x0a, 0x2a, 0xa2];
       const before = process.memoryUsage().arrayBuffers;
@@ -191,13 +188,13 @@ describe('hostile bytes', () => {
     },
   );
 
-  it('a field that reaches beyond its nested message is refused, although the bytes go on', () => {
+  it('is refused when a field exceeds its nested message, although more bytes follow', () => {
     expectMalformed(Event, [0x12, 3, 0x0a, 2, 65, 66, 8, 1], 'length');
     expectMalformed(Event, [0x12, 2, 16, 0x80, 1, 8, 1], 'truncated');
     expectMalformed(Event, [0x12, 3, 0xa1, 0x06, 0, 0, 0, 0, 0, 0, 0, 0], 'truncated');
   });
 
-  it('a varint of 11 bytes is refused wherever it stands, one of 10 is read', () => {
+  it('is refused when a varint has 11 bytes, and not when it has 10', () => {
     const ones = (bytes: number, last = 1): number[] => [...Array.from({ length: bytes - 1 }, () => 0xff), last];
     expect(decode(KeyValue, Uint8Array.from([16, ...ones(10)])).createRevision).toBe(-1n);
     expectMalformed(KeyValue, [16, ...ones(11)], 'varint longer');
@@ -208,12 +205,12 @@ describe('hostile bytes', () => {
     expectMalformed(WatchCreateRequest, [32, ...ones(11)], 'varint longer');
   });
 
-  it('a bool is true and an enum is cut to 32 bits when its varint is longer', () => {
+  it('is not assumed for a bool or an enum with a varint of more than 32 bits', () => {
     expect(decode(WatchCreateRequest, Uint8Array.from([32, ...varint(2n ** 32n)])).progressNotify).toBe(true);
     expect(decode(WatchCreateRequest, Uint8Array.from([40, ...varint(2n ** 32n + 1n)])).filters).toStrictEqual([1]);
   });
 
-  it('field number 0 is refused with every wire type, in messages and in groups', () => {
+  it('is refused when a field number is 0, with every wire type, in messages and in groups', () => {
     for (let tag = 0; tag < 8; tag += 1) {
       expectMalformed(KeyValue, [tag | 0x90, 0x80, 0x80, 0x80, 0x10, 0], 'field number out of range');
       expectMalformed(KeyValue, [tag, 0, 0, 0, 0, 0, 0, 0, 0], 'field number out of range');
@@ -221,14 +218,14 @@ describe('hostile bytes', () => {
     }
   });
 
-  it('wire types 6 and 7 are refused', () => {
+  it('is refused when a wire type is 6 or 7', () => {
     expectMalformed(KeyValue, [14, 0], 'wire type 6');
     expectMalformed(KeyValue, [15, 0], 'wire type 7');
   });
 });
 
 describe('bytes', () => {
-  it('are copied out of the Buffer they came in, into plain arrays', () => {
+  it('are copied from the input Buffer to plain arrays', () => {
     const { key } = decode(KeyValue, Buffer.from([10, 2, 65, 66]));
     expect(key).toStrictEqual(Uint8Array.of(65, 66));
     expect(key.buffer.byteLength).toBe(2);
@@ -245,11 +242,11 @@ describe('text', () => {
 });
 
 function check<T>(arbitrary: fc.Arbitrary<T>, holds: (value: T) => void, options: fc.Parameters<[T]> = {}): void {
-  // Runs take milliseconds; the limit is for the search after a failure for a smaller one, which may take minutes.
+  // The runs take milliseconds. The limit is for the search for a smaller failing input, which may take minutes.
   fc.assert(fc.property(arbitrary, holds), { seed: SEED, numRuns: RUNS, interruptAfterTimeLimit: 3_000, ...options });
 }
 
-/** As `toStrictEqual`, which alone would take most of the time of thousands of runs. */
+/** Same as `toStrictEqual`, but faster when the values are equal. */
 function same(actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected)) expect(actual).toStrictEqual(expected);
 }

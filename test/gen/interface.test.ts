@@ -27,7 +27,7 @@ interface Facts {
   readonly enums: Record<string, { readonly values: Record<string, number> }>;
 }
 
-/** A row of the table of methods, whatever its types. */
+/** A row of the table of methods. */
 interface Row {
   readonly path: string;
   readonly kind: string;
@@ -41,20 +41,20 @@ const factMethods = Object.values(facts.services).flatMap((service) => Object.va
 const rows = Object.values(methods).flatMap((service): Row[] => Object.values(service));
 const enums = descendants(protoTree).filter((entry) => entry instanceof protobuf.Enum);
 
-describe('the protos', () => {
-  it('define the services and methods of the interface, and no others', () => {
+describe('the .proto files', () => {
+  it('define exactly the services and methods of etcd', () => {
     const services = descendants(protoTree).filter((entry) => entry instanceof protobuf.Service);
     expect(byName(services, (service) => byName(service.methodsArray, methodFact, 'name'))).toStrictEqual(
       facts.services,
     );
   });
 
-  it('define the messages of the interface, and no others', () => {
+  it('define exactly the messages of etcd', () => {
     expect(messageTypes.map(nameOf).sort()).toStrictEqual(Object.keys(facts.messages).sort());
   });
 
   it.each(messageTypes.map((type) => [nameOf(type), type] as const))(
-    'define the fields of %s, and no others',
+    'define exactly the fields of %s',
     (name, type) => {
       const expected = facts.messages[name]?.fields.map((field): FieldFact => {
         const { number, type, repeated = false, oneof } = field;
@@ -64,17 +64,17 @@ describe('the protos', () => {
     },
   );
 
-  it('define the enums of the interface with their values, and no others', () => {
+  it('define exactly the enums of etcd with their values', () => {
     const expected = Object.entries(facts.enums).map(([name, { values }]) => [name, values]);
     expect(byName(enums, (type) => ({ ...type.values }))).toStrictEqual(Object.fromEntries(expected));
   });
 
-  it('have no map fields and no groups, which the generator does not write', () => {
+  it('contain no map fields and no groups, which the generator does not support', () => {
     const fields = messageTypes.flatMap((type) => type.fieldsArray);
     expect(fields.filter((field) => field.map || field.delimited).map((field) => field.fullName)).toStrictEqual([]);
   });
 
-  it('leave presence to messages and oneofs, the only fields for which the generator tells unset from zero', () => {
+  it('use explicit presence only for messages and oneofs, because the generator supports no other', () => {
     const scalars = messageTypes.flatMap((type) => type.fieldsArray).filter((field) => field.partOf === null);
     const explicit = scalars.filter((field) => field.hasPresence && !(field.resolvedType instanceof protobuf.Type));
     expect(explicit.map((field) => field.fullName)).toStrictEqual([]);
@@ -82,13 +82,13 @@ describe('the protos', () => {
 });
 
 describe('the generated code', () => {
-  it('has one codec for each message', () => {
+  it('contains one codec for each message', () => {
     expect([...codecs.keys()].sort()).toStrictEqual(Object.keys(facts.messages).sort());
     const exported = Object.values(generated).flatMap((module) => Object.values(module).filter(isCodec));
     expect(exported).toHaveLength(codecs.size);
   });
 
-  it('has the enums of the interface under their own name, or their message’s when that is just "Type"', () => {
+  it('exports each enum under its name, and an enum called "Type" under the name of its message and "Type"', () => {
     const expected = Object.entries(facts.enums).map(([name, { values }]) => {
       const words = name.split('.');
       return [`${words[0]}.${name.endsWith('.Type') ? words.slice(-2).join('') : words.at(-1)}`, values];
@@ -101,7 +101,7 @@ describe('the generated code', () => {
 });
 
 describe('the table of methods', () => {
-  it('has all 49 methods with their path, kind, request and response', () => {
+  it('contains all 49 methods with their path, kind, request and response', () => {
     expect(rows).toHaveLength(49);
     const described = rows.map(({ path, kind, request, response }) => ({
       path,
@@ -118,7 +118,7 @@ describe('the table of methods', () => {
     expect(described.sort(byPath)).toStrictEqual(expected.sort(byPath));
   });
 
-  it('has each service as a group of its own', () => {
+  it('has one group for each service', () => {
     const groups = Object.values(methods).map((service) => {
       const paths = Object.values(service).map((row: Row) => row.path.split('/')[1]);
       return [...new Set(paths)];
@@ -130,7 +130,7 @@ describe('the table of methods', () => {
     );
   });
 
-  it('lets exactly the methods that may be sent again be so: those that change nothing, and Authenticate (S28)', () => {
+  it('marks as repeatable exactly the methods that change nothing, and Authenticate (S28)', () => {
     const repeatable = rows.filter((row) => row.repeatable).map((row) => row.path);
     expect(repeatable.sort()).toStrictEqual(
       [

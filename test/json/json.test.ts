@@ -12,14 +12,14 @@ const RUNS = iterations(40);
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
 describe('JSON of every message', () => {
-  it.each(types)('is read back as the same %s', (_, type) => {
+  it.each(types)('converts back to the same %s', (_, type) => {
     check(messageArbitrary(type), (message) => {
       const text = JSON.stringify(toJson(codecOf(type), message));
       expect(fromJson(codecOf(type), JSON.parse(text))).toStrictEqual(message);
     });
   });
 
-  it.each(types)('means to protobufjs what %s means', (_, type) => {
+  it.each(types)('is read by protobufjs as the same %s', (_, type) => {
     check(messageArbitrary(type), (message) => {
       const theirs = type.fromObject(toJson(codecOf(type), message));
       expect(Uint8Array.from(type.encode(theirs).finish())).toStrictEqual(ours.encode(type, message));
@@ -28,7 +28,7 @@ describe('JSON of every message', () => {
 });
 
 describe('JSON', () => {
-  it('has the names of the .proto file, 64-bit integers as strings, bytes in base64, and no field at its default', () => {
+  it('has the names of the .proto file, 64-bit integers as strings, bytes as base64, and no default values', () => {
     const request = {
       ...RangeRequest.create(),
       key: Uint8Array.of(0xff, 0),
@@ -42,7 +42,7 @@ describe('JSON', () => {
     });
   });
 
-  it('may have names in camel case, integers as numbers, enums as numbers, and null for a field left out', () => {
+  it('can have names in camel case, integers as numbers, enums as numbers, and null for a field that is left out', () => {
     const json = { key: 'YQ', maxModRevision: 7, sortOrder: 2, rangeEnd: null, limit: '-3' };
     expect(fromJson(RangeRequest, json)).toStrictEqual({
       ...RangeRequest.create(),
@@ -53,42 +53,38 @@ describe('JSON', () => {
     });
   });
 
-  it('has the case of a oneof as a field, also where it holds nothing', () => {
+  it('has the case of a oneof as a field, also when its message is empty', () => {
     const request = { requestUnion: { case: 'progressRequest', value: {} } } as const;
     expect(toJson(WatchRequest, request)).toStrictEqual({ progress_request: {} });
     expect(fromJson(WatchRequest, { progress_request: {} })).toStrictEqual(request);
   });
 
-  it('takes bytes for text where it is told to', () => {
+  it('converts bytes with the functions that the caller gives', () => {
     const json = { key: 'a', value: 'ä' };
     const put = fromJson(PutRequest, json, { bytesFromJson: (text) => new TextEncoder().encode(text) });
     expect(put.value).toStrictEqual(Uint8Array.of(0xc3, 0xa4));
     expect(toJson(PutRequest, put, (bytes) => new TextDecoder().decode(bytes))).toStrictEqual(json);
   });
 
-  it('leaves out what it does not know where it is told to', () => {
+  it('can have unknown fields when ignoreUnknown is set', () => {
     const json = { revision: '4', since: 'tomorrow' };
     expect(fromJson(ResponseHeader, json, { ignoreUnknown: true }).revision).toBe(4n);
   });
 
   it.each([
-    [
-      'a field that there is none of',
-      { kex: 'YQ==' },
-      /^kex: got a field that etcdserverpb\.RangeRequest does not have/,
-    ],
-    ['bytes that are no base64', { key: 'a b' }, /^key: got a string that is no base64/],
-    ['base64 of no length', { key: 'abcde' }, /^key: /],
+    ['an unknown field', { kex: 'YQ==' }, /^kex: got a field that etcdserverpb\.RangeRequest does not have/],
+    ['bytes that are not base64', { key: 'a b' }, /^key: got a string that is not base64/],
+    ['base64 of an impossible length', { key: 'abcde' }, /^key: /],
     ['a number for bytes', { key: 5 }, /^key: got the number 5; allowed: a string/],
-    ['an integer that is too great', { limit: '9223372036854775808' }, /^limit: .*2\^63/],
+    ['an integer out of range', { limit: '9223372036854775808' }, /^limit: .*2\^63/],
     ['an integer with a fraction', { limit: 1.5 }, /^limit: got the number 1.5/],
-    ['a number that is not exact', { limit: 2 ** 60 }, /^limit: .*as a string above 2\^53 - 1/],
+    ['a number above 2^53 - 1', { limit: 2 ** 60 }, /^limit: .*as a string above 2\^53 - 1/],
     ['an integer in words', { limit: 'ten' }, /^limit: got a string/],
-    ['no value of the enum', { sort_order: 'SIDEWAYS' }, /^sort_order: .*NONE, ASCEND, DESCEND/],
-    ['a name of every object', { sort_order: 'constructor' }, /^sort_order: /],
+    ['an unknown enum value', { sort_order: 'SIDEWAYS' }, /^sort_order: .*NONE, ASCEND, DESCEND/],
+    ['the name of a property of every object as an enum value', { sort_order: 'constructor' }, /^sort_order: /],
     ['text for a boolean', { serializable: 'true' }, /^serializable: .*true or false/],
-    ['no message', [], /^etcdserverpb\.RangeRequest: got an object \(Array\); allowed: a JSON object/],
-  ])('with %s is refused by the name of the field', async (_, json, message) => {
+    ['an array as the message', [], /^etcdserverpb\.RangeRequest: got an object \(Array\); allowed: a JSON object/],
+  ])('with %s is refused, and the error names the field', async (_, json, message) => {
     expect(await errorOf(() => fromJson(RangeRequest, json))).toMatchObject({
       reason: 'InvalidInput',
       message: expect.stringMatching(message),
@@ -99,12 +95,12 @@ describe('JSON', () => {
     [{ compare: [{}, { version: '1', value: 'YQ==' }] }, /^compare\[1\]\.value: got a second case of the oneof/],
     [{ success: [{ request_range: { limit: true } }] }, /^success\[0\]\.request_range\.limit: /],
     [{ success: {} }, /^success: got an object \(Object\); allowed: a JSON array/],
-  ])('says where in the message it is wrong', (json, message) => {
+  ])('is refused with the path of the wrong field', (json, message) => {
     expect(() => fromJson(TxnRequest, json)).toThrow(message);
   });
 });
 
-it('base64 is that of Node, both ways', () => {
+it('toBase64 and fromBase64 agree with Node.js', () => {
   check(fc.uint8Array({ maxLength: 20_000 }), (bytes) => {
     expect(toBase64(bytes)).toBe(Buffer.from(bytes).toString('base64'));
     expect(fromBase64(Buffer.from(bytes).toString('base64url'), 'bytes')).toStrictEqual(bytes);

@@ -51,7 +51,7 @@ describe('a serializable read', () => {
     await proxy.close();
     const error = await errorOf(etcd.get('k', { ...SERIALIZABLE, timeoutMs: 300 }));
     expect(error).toMatchObject({ reason: 'StaleRead', code: 'Unavailable', outcome: 'rejected' });
-    expect(error.message).toContain(`no endpoint has come as far as revision ${ahead.revision}`);
+    expect(error.message).toContain(`no endpoint has reached revision ${ahead.revision}`);
     expect(error.message).toContain('timeoutMs = 300');
   });
 
@@ -126,7 +126,7 @@ describe('a serializable read', () => {
     const { header } = await etcd.put('k', 'newer');
     const error = await errorOf(etcd.get('k', { ...SERIALIZABLE, endpoint: behind.endpoint, timeoutMs: 200 }));
     expect(error.reason).toBe('StaleRead');
-    expect(error.message).toContain(`as far as revision ${header.revision},`);
+    expect(error.message).toContain(`has reached revision ${header.revision},`);
   });
 });
 

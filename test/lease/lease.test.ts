@@ -1,8 +1,9 @@
 import { expect, inject, test } from 'vitest';
-import { EtcdError, type KeepAlive, type Lease, type TransportFactory } from '../../src/index.js';
+import { EtcdError, type KeepAlive, type Lease } from '../../src/index.js';
 import { pause } from '../../src/runtime/timers.js';
 import { containing } from '../../src/testing/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
+import type { TransportFactory } from '../../src/transport/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';

@@ -15,7 +15,7 @@ import { type Codec, decode, encode, type Init } from '../../src/protobuf/codec.
 import { Writer } from '../../src/protobuf/writer.js';
 import { encodeRequest } from '../../src/transport/messages.js';
 
-describe('a number that its type cannot hold', () => {
+describe('a number that is out of range', () => {
   it.each([2n ** 63n, -(2n ** 63n) - 1n, 2n ** 64n, 2n ** 200n])('is refused as int64: %s', (value) => {
     expect(() => new Writer().int64(value)).toThrowError(new RangeError(`int64 out of range: ${value}`));
     expect(() => encode(KeyValue, { lease: value })).toThrowError(RangeError);
@@ -35,13 +35,13 @@ describe('a number that its type cannot hold', () => {
     },
   );
 
-  it('is refused wherever it is nested', () => {
+  it('is refused in a nested message', () => {
     const put = { request: { case: 'requestPut', value: { lease: 2n ** 63n } } } as const;
     const nested: Init<TxnRequest> = { success: [{ request: { case: 'requestTxn', value: { failure: [put] } } }] };
     expect(() => encode(TxnRequest, nested)).toThrowError(RangeError);
   });
 
-  it('is one beyond the last that is written', () => {
+  it('is the first one after the greatest and the least number that can be written', () => {
     expect(written((writer) => writer.int64(2n ** 63n - 1n))).toStrictEqual([...ones(8), 0x7f]);
     expect(written((writer) => writer.int64(-(2n ** 63n)))).toStrictEqual([...zeros(9), 1]);
     expect(written((writer) => writer.uint64(2n ** 64n - 1n))).toStrictEqual([...ones(9), 1]);
@@ -58,13 +58,13 @@ describe('a value of another type', () => {
     ['text for int64', () => encode(KeyValue, { lease: 's3cret' as never }), 'int64: got a string'],
     ['text for bool', () => encode(PutRequest, { prevKv: 'no' as never }), 'bool: got a string'],
     ['a number for a string', () => new Writer().string(5 as never), 'string: got 5'],
-    ['a lone surrogate', () => new Writer().string('\ud800'), 'string: got a lone surrogate'],
+    ['a string with a lone surrogate', () => new Writer().string('\ud800'), 'string: got a lone surrogate'],
     [
       'a case that a oneof does not have',
       () => encode(RequestOp, { request: { case: 'x', value: {} } as never }),
       'request: got a case',
     ],
-  ])('is refused without being shown: %s', (_what, attempt, message) => {
+  ])('is refused, and the error does not contain it: %s', (_what, attempt, message) => {
     expect(attempt).toThrowError(TypeError);
     expect(attempt).toThrowError(message);
   });
@@ -77,7 +77,7 @@ describe('a value of another type', () => {
 describe('a nested message', () => {
   const lengths = [0, 1, 126, 127, 128, 129, 16_382, 16_383, 16_384, 16_385, 2_097_151, 2_097_152];
 
-  it.each(lengths)('of %i bytes has the shortest length before it', (length) => {
+  it.each(lengths)('of %i bytes has a length prefix of the shortest form', (length) => {
     const head = protobuf.Writer.create().uint32(length).finish();
     expect(head).toHaveLength(length < 128 ? 1 : length < 16_384 ? 2 : length < 2_097_152 ? 3 : 4);
     const writer = new Writer();
@@ -85,7 +85,7 @@ describe('a nested message', () => {
     expect(Buffer.concat([head, new Uint8Array(length).fill(7)]).equals(writer.finish())).toBe(true);
   });
 
-  it('keeps the fields around it when its length takes more bytes than were left for it', () => {
+  it('does not damage the fields around it when its length needs more bytes than were reserved', () => {
     for (const length of [100, 120, 130, 16_370, 16_390]) {
       const kv: KeyValue = { ...KeyValue.create(), value: new Uint8Array(length).fill(7), lease: 9n };
       const event: Event = { type: 1, kv, prevKv: { ...kv, version: 300n } };
@@ -93,8 +93,8 @@ describe('a nested message', () => {
     }
   });
 
-  it('within others moves them along when it grows', () => {
-    // Around these lengths the request, its operation and the txn outgrow one and two bytes one after another.
+  it('does not damage the messages around it when several lengths need more bytes', () => {
+    // At these lengths the length prefixes of the request, its operation and the transaction grow one after another.
     for (const from of [110, 16_365]) {
       for (let length = from; length < from + 25; length += 1) {
         const put = { ...PutRequest.create(), value: new Uint8Array(length).fill(7) };
@@ -106,7 +106,7 @@ describe('a nested message', () => {
 });
 
 describe('a packed run', () => {
-  it.each([127, 128, 20_000])('of %i values has its length before it', (length) => {
+  it.each([127, 128, 20_000])('of %i values has its length as a prefix', (length) => {
     const filters = Array.from({ length }, (_, index) => (index % 2) as 0 | 1);
     const head = protobuf.Writer.create().uint32(0x2a).uint32(length).finish();
     expect(encode(WatchCreateRequest, { filters })).toStrictEqual(Uint8Array.from([...head, ...filters]));
@@ -114,7 +114,7 @@ describe('a packed run', () => {
 });
 
 describe('encodeRequest', () => {
-  it('gives the bytes of the message', () => {
+  it('returns the bytes of the message', () => {
     const request = { key: Uint8Array.of(107), lease: 5n };
     expect(encodeRequest(methods.kv.put, request, 100)).toStrictEqual(encode(PutRequest, request));
   });
@@ -127,21 +127,21 @@ describe('encodeRequest', () => {
       '/etcdserverpb.Cluster/MemberRemove',
     ],
     ['an enum', () => encodeRequest(methods.kv.range, { sortOrder: (2 ** 31) as 0 }, 100), '/etcdserverpb.KV/Range'],
-  ])('refuses %s out of range as invalid input that was not sent', (_, attempt, method) => {
+  ])('refuses %s out of range with reason InvalidInput and outcome not-sent', (_, attempt, method) => {
     const error = refusalOf(attempt);
     expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent', method });
     expect(error.cause).toBeInstanceOf(RangeError);
     expect(error.message).toContain('out of range');
   });
 
-  it('refuses a number where a bigint belongs as invalid input that was not sent', () => {
+  it('refuses a number in place of a bigint with reason InvalidInput and outcome not-sent', () => {
     const request = { lease: 5 as unknown as bigint };
     const error = refusalOf(() => encodeRequest(methods.kv.put, request, 100));
     expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent', method: '/etcdserverpb.KV/Put' });
     expect(error.cause).toBeInstanceOf(TypeError);
   });
 
-  it('refuses a request that is longer than maxRequestBytes, and takes one that is as long', () => {
+  it('refuses a request that is longer than maxRequestBytes, and accepts one of that length', () => {
     const request = { value: new Uint8Array(1000) };
     const { length } = encode(PutRequest, request);
     expect(encodeRequest(methods.kv.put, request, length)).toHaveLength(length);
@@ -153,7 +153,7 @@ describe('encodeRequest', () => {
   });
 });
 
-/** As many bytes as the message says. */
+/** A codec whose message is a number of bytes. It writes as many bytes of value 7. */
 const sevens: Codec<number> = {
   typeName: 'test.Sevens',
   create: () => 0,
@@ -169,7 +169,7 @@ function written(write: (writer: Writer) => void): number[] {
   return [...writer.finish()];
 }
 
-/** Bytes of a varint of which only the continuation bit is set. */
+/** Bytes of a varint in which only the continuation bit is set. */
 function zeros(count: number): number[] {
   return Array.from({ length: count }, () => 0x80);
 }

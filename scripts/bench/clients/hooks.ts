@@ -2,7 +2,7 @@ import { subscribe } from 'node:diagnostics_channel';
 import { Channel } from '../../../src/channel/channel.js';
 import { Client } from '../../../src/client.js';
 import { parseEndpoint } from '../../../src/host/endpoint.js';
-import { Keyspace } from '../../../src/keyspace.js';
+import { KeyspaceClient } from '../../../src/keyspace.js';
 import { defaultTransport } from '../../../src/transport/default-transport.js';
 import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport.js';
 import type { BenchClient, HookedName } from './bench-client.js';
@@ -24,10 +24,10 @@ export function openHooked(name: HookedName, endpoint: string): BenchClient {
 }
 
 /** A client without interceptors and diagnostics channels: its keyspace uses the channel directly, with the defaults. */
-function withoutHooks(endpoint: string): Keyspace {
+function withoutHooks(endpoint: string): KeyspaceClient {
   const options = { ...TRANSPORT_DEFAULTS, tls: undefined };
   const closed = new AbortController().signal;
-  return new Keyspace({
+  return new KeyspaceClient({
     transport: new Channel([parseEndpoint(endpoint, 'endpoint')], (each) => defaultTransport(each, options)),
     settings: { timeoutMs: 15_000, renewsTokens: false, closed, logger: undefined },
     kv: { maxTxnOps: 128, maxReceiveBytes: options.maxReceiveBytes },

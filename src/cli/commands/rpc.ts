@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { BidiStream } from '../../channel/message-stream.js';
+import type { BidiStream } from '../../channel/streams.js';
 import type { Client } from '../../client.js';
 import { comments } from '../../gen/comments.js';
 import { enumValues, messageFields } from '../../gen/descriptors.js';

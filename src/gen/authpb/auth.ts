@@ -3,9 +3,9 @@
 import type { Codec } from '../../protobuf/codec.js';
 import { NO_BYTES } from '../../runtime/bytes.js';
 
-/** How a user logs in. */
+/** How a user authenticates. */
 export interface UserAddOptions {
-  /** The user has no password and is known by its TLS certificate's common name only. */
+  /** The user has no password. The server identifies the user by the common name of the TLS certificate. */
   noPassword: boolean;
 }
 
@@ -34,9 +34,9 @@ export interface User {
   name: Uint8Array;
   /** bcrypt hash of the password. */
   password: Uint8Array;
-  /** Names of the roles the user has. */
+  /** Names of the user's roles. */
   roles: string[];
-  /** How the user logs in. */
+  /** How the user authenticates. */
   options: UserAddOptions | undefined;
 }
 
@@ -71,23 +71,25 @@ export const User: Codec<User> = {
   },
 };
 
+/** The kinds of access that a permission grants. */
 export const PermissionType = {
-  /** Range and watch. */
+  /** Permits range and watch. */
   READ: 0,
-  /** Put and delete. */
+  /** Permits put and delete. */
   WRITE: 1,
-  /** Both. */
+  /** Permits both. */
   READWRITE: 2,
 } as const;
+/** The kinds of access that a permission grants. */
 export type PermissionType = (typeof PermissionType)[keyof typeof PermissionType];
 
-/** What may be done with one range of keys. */
+/** A permission for a range of keys. */
 export interface Permission {
-  /** Reading, writing or both. */
+  /** The permitted kind of access. */
   permType: PermissionType;
   /** First key of the range. */
   key: Uint8Array;
-  /** End of the range, exclusive, by the same rules as RangeRequest.range_end. */
+  /** End of the range, exclusive. The rules of RangeRequest.range_end apply. */
   rangeEnd: Uint8Array;
 }
 

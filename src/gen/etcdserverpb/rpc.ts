@@ -5,28 +5,30 @@ import { NO_BYTES } from '../../runtime/bytes.js';
 import { Permission, UserAddOptions } from '../authpb/auth.js';
 import { Event, KeyValue } from '../mvccpb/kv.js';
 
+/** The kinds of alarms. */
 export const AlarmType = {
-  /** Any alarm, in requests. */
+  /** Any alarm. Used in requests. */
   NONE: 0,
-  /** The database reached its quota: writes are refused. */
+  /** The database has reached its quota. Writes are refused. */
   NOSPACE: 1,
-  /** Members disagree about the data. */
+  /** The data of the members differ. */
   CORRUPT: 2,
 } as const;
+/** The kinds of alarms. */
 export type AlarmType = (typeof AlarmType)[keyof typeof AlarmType];
 
-/** Where an answer comes from. Every response carries one. */
+/** Header of every response. */
 export interface ResponseHeader {
-  /** The cluster. A client that sees it change talks to a different store. */
+  /** ID of the cluster. If it changes, another cluster has responded. */
   clusterId: bigint;
-  /** The member that answered. */
+  /** ID of the member that responded. */
   memberId: bigint;
   /**
-   * Revision of the store when the request was applied. In watch responses it may be ahead of the events
-   * delivered with it.
+   * Revision of the store when the request was applied. In a watch response it may be greater than the revisions of the
+   * events.
    */
   revision: bigint;
-  /** Raft term of the member when it answered. It grows with every election. */
+  /** Raft term of the member when it responded. Every election increases it. */
   raftTerm: bigint;
 }
 
@@ -61,63 +63,64 @@ export const ResponseHeader: Codec<ResponseHeader> = {
   },
 };
 
+/** The order of the result of a range. */
 export const SortOrder = {
-  /** As stored. */
+  /** In ascending order of the keys. */
   NONE: 0,
-  /** Smallest first. */
+  /** Ascending order. */
   ASCEND: 1,
-  /** Largest first. */
+  /** Descending order. */
   DESCEND: 2,
 } as const;
+/** The order of the result of a range. */
 export type SortOrder = (typeof SortOrder)[keyof typeof SortOrder];
 
+/** The property by which the result of a range is sorted. */
 export const SortTarget = {
-  /** By key, as bytes. */
+  /** Sorts by key, bytewise. */
   KEY: 0,
-  /** By number of puts. */
+  /** Sorts by version. */
   VERSION: 1,
-  /** By create revision: oldest first is the order of a queue. */
+  /** Sorts by create revision. */
   CREATE: 2,
-  /** By revision of the last change. */
+  /** Sorts by the revision of the last change. */
   MOD: 3,
-  /** By value, as bytes. */
+  /** Sorts by value, bytewise. */
   VALUE: 4,
 } as const;
+/** The property by which the result of a range is sorted. */
 export type SortTarget = (typeof SortTarget)[keyof typeof SortTarget];
 
-/** Which keys to read, and how. */
+/** Request of Range. */
 export interface RangeRequest {
-  /** The key, or the first key of the range. Must not be empty; "\0" is the smallest key. */
+  /** The key, or the first key of the range. It must not be empty. The smallest key is "\0". */
   key: Uint8Array;
   /**
-   * Exclusive end. Empty: just the key. "\0": every key from `key` on. The key with its last byte raised by one:
-   * every key with that prefix.
+   * End of the range, exclusive. An empty end means the key alone. "\0" means every key from `key` on. The key with its
+   * last byte increased by one means every key with that prefix.
    */
   rangeEnd: Uint8Array;
-  /** At most this many keys, 0 for no limit. Applied after sorting. */
+  /** Maximum number of keys, applied after sorting. 0 means no limit. */
   limit: bigint;
-  /** Read the store as of this revision; 0 or less reads the newest. Fails once the revision is compacted. */
+  /** Revision to read. 0 or less reads the latest revision. The call fails if the revision is compacted. */
   revision: bigint;
   /** Order of the result. */
   sortOrder: SortOrder;
-  /** What to sort by. Keys come in ascending order anyway; asking for that order costs a sort for nothing. */
+  /** What to sort by. The server returns keys in ascending order anyway, so a request for that order only costs time. */
   sortTarget: SortTarget;
-  /**
-   * Let the answering member read its own, perhaps stale, data without asking the cluster: cheaper, and possible
-   * without a leader.
-   */
+  /** Whether the member may respond from its own data, which may be stale. Such a read is cheaper, and needs no leader. */
   serializable: boolean;
-  /** Leave values out. */
+  /** Whether to leave out the values. */
   keysOnly: boolean;
-  /** Answer with the number of keys only. */
+  /** Whether to return only the number of keys. */
   countOnly: boolean;
-  /** Leave out keys last changed before this revision. Filters come before `limit`. Since etcd 3.1. */
+  /** Leaves out keys whose last change was before this revision. Filters are applied before `limit`. Since etcd 3.1. */
   minModRevision: bigint;
-  /** Leave out keys last changed after this revision. Since etcd 3.1. */
+  /** Leaves out keys whose last change was after this revision. Since etcd 3.1. */
   maxModRevision: bigint;
-  /** Leave out keys created before this revision. Since etcd 3.1. */
+  /** Leaves out keys that were created before this revision. Since etcd 3.1. */
   minCreateRevision: bigint;
-  /** Leave out keys created after this revision. Since etcd 3.1. */
+  /** Leaves out keys that were created after this revision. Since etcd 3.1. */
   maxCreateRevision: bigint;
 }
 
@@ -202,15 +205,15 @@ export const RangeRequest: Codec<RangeRequest> = {
   },
 };
 
-/** The keys found. */
+/** Response of Range. */
 export interface RangeResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The keys, empty when only a count was asked for. */
+  /** The keys. Empty if only the count was requested. */
   kvs: KeyValue[];
-  /** More keys match than `limit` let through. */
+  /** Whether `limit` cut the result. */
   more: boolean;
-  /** Number of keys in the range, whatever the limit and the revision filters. */
+  /** Number of keys in the range. The limit and the revision filters do not affect it. */
   count: bigint;
 }
 
@@ -245,19 +248,19 @@ export const RangeResponse: Codec<RangeResponse> = {
   },
 };
 
-/** Which key to write, and what. */
+/** Request of Put. */
 export interface PutRequest {
-  /** The key. Must not be empty. */
+  /** The key. It must not be empty. */
   key: Uint8Array;
   /** The value. */
   value: Uint8Array;
-  /** Attach the key to this lease; 0 detaches it from the one it had. */
+  /** ID of the lease that the key is attached to. 0 detaches the key from its lease. */
   lease: bigint;
-  /** Answer with the key as it was before. Since etcd 3.1. */
+  /** Whether to return the key as it was before. Since etcd 3.1. */
   prevKv: boolean;
-  /** Keep the value. The key must exist, `value` be empty. Since etcd 3.2. */
+  /** Whether to keep the value. The key must exist, and `value` must be empty. Since etcd 3.2. */
   ignoreValue: boolean;
-  /** Keep the lease. The key must exist, `lease` be 0. Since etcd 3.2. */
+  /** Whether to keep the lease. The key must exist, and `lease` must be 0. Since etcd 3.2. */
   ignoreLease: boolean;
 }
 
@@ -300,11 +303,11 @@ export const PutRequest: Codec<PutRequest> = {
   },
 };
 
-/** The write is done. */
+/** Response of Put. */
 export interface PutResponse {
-  /** Where the answer comes from; its revision is that of the write. */
+  /** The cluster and member that responded, and the revision of the write. */
   header: ResponseHeader | undefined;
-  /** The key as it was before, if asked for and there was one. Since etcd 3.1. */
+  /** The key as it was before, if requested and if it existed. Since etcd 3.1. */
   prevKv: KeyValue | undefined;
 }
 
@@ -331,13 +334,13 @@ export const PutResponse: Codec<PutResponse> = {
   },
 };
 
-/** Which keys to delete. */
+/** Request of DeleteRange. */
 export interface DeleteRangeRequest {
-  /** The key, or the first key of the range. Must not be empty. */
+  /** The key, or the first key of the range. It must not be empty. */
   key: Uint8Array;
-  /** Exclusive end, by the same rules as RangeRequest.range_end. */
+  /** End of the range, exclusive. The rules of RangeRequest.range_end apply. */
   rangeEnd: Uint8Array;
-  /** Answer with the deleted keys. Since etcd 3.1. */
+  /** Whether to return the deleted keys. Since etcd 3.1. */
   prevKv: boolean;
 }
 
@@ -368,13 +371,13 @@ export const DeleteRangeRequest: Codec<DeleteRangeRequest> = {
   },
 };
 
-/** The deletion is done. */
+/** Response of DeleteRange. */
 export interface DeleteRangeResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** Number of keys deleted. */
+  /** Number of deleted keys. */
   deleted: bigint;
-  /** The deleted keys, if asked for. Since etcd 3.1. */
+  /** The deleted keys, if requested. Since etcd 3.1. */
   prevKvs: KeyValue[];
 }
 
@@ -405,9 +408,9 @@ export const DeleteRangeResponse: Codec<DeleteRangeResponse> = {
   },
 };
 
-/** One operation of a transaction. */
+/** An operation of a transaction. */
 export interface RequestOp {
-  /** Exactly one is set. */
+  /** The operation. Exactly one case is set. */
   request:
     | { case: 'requestRange'; value: RangeRequest }
     | { case: 'requestPut'; value: PutRequest }
@@ -487,9 +490,9 @@ export const RequestOp: Codec<RequestOp> = {
   },
 };
 
-/** The answer to the operation at the same place in the list that ran. */
+/** Result of an operation, at the same position as the operation in its list. */
 export interface ResponseOp {
-  /** Of the same kind as the request. */
+  /** The result. Its case corresponds to that of the operation. */
   response:
     | { case: 'responseRange'; value: RangeResponse }
     | { case: 'responsePut'; value: PutResponse }
@@ -569,44 +572,48 @@ export const ResponseOp: Codec<ResponseOp> = {
   },
 };
 
+/** The relation that a condition requires. */
 export const CompareResult = {
-  /** Equal. */
+  /** The property equals the given operand. */
   EQUAL: 0,
-  /** The key's side is greater. */
+  /** The property is greater than the operand. */
   GREATER: 1,
-  /** The key's side is less. */
+  /** The property is less than the operand. */
   LESS: 2,
-  /** Different. */
+  /** The property differs from the operand. */
   NOT_EQUAL: 3,
 } as const;
+/** The relation that a condition requires. */
 export type CompareResult = (typeof CompareResult)[keyof typeof CompareResult];
 
+/** The property that a condition compares. */
 export const CompareTarget = {
-  /** The number of puts. */
+  /** Compares the version, which is the number of puts. */
   VERSION: 0,
-  /** The create revision. */
+  /** Compares the create revision. */
   CREATE: 1,
-  /** The revision of the last change. */
+  /** Compares the revision of the last change. */
   MOD: 2,
-  /** The value. */
+  /** Compares the value. */
   VALUE: 3,
-  /** The lease. */
+  /** Compares the ID of the lease. */
   LEASE: 4,
 } as const;
+/** The property that a condition compares. */
 export type CompareTarget = (typeof CompareTarget)[keyof typeof CompareTarget];
 
 /**
- * A condition on one key, or on every key of a range. A missing key has version, revisions and lease 0, and no
- * value: comparing its value is false.
+ * A condition on a key, or on every key of a range. A key that does not exist has version, revisions and lease 0. It
+ * has no value, so every comparison with its value is false.
  */
 export interface Compare {
-  /** How the key's side relates to the given one. */
+  /** The relation between the property of the key and the operand. */
   result: CompareResult;
-  /** Which side of the key is compared. */
+  /** The property of the key that is compared. */
   target: CompareTarget;
   /** The key, or the first key of the range. */
   key: Uint8Array;
-  /** What to compare with, of the kind that `target` names. */
+  /** The operand. Its case must correspond to `target`. */
   targetUnion:
     | { case: 'version'; value: bigint }
     | { case: 'createRevision'; value: bigint }
@@ -615,8 +622,8 @@ export interface Compare {
     | { case: 'lease'; value: bigint }
     | undefined;
   /**
-   * Exclusive end: the condition must hold for every key of the range. An empty range counts as one missing key.
-   * Since etcd 3.3.
+   * End of the range, exclusive. The condition must hold for every key of the range. An empty range counts as a key
+   * that does not exist. Since etcd 3.3.
    */
   rangeEnd: Uint8Array;
 }
@@ -692,15 +699,15 @@ export const Compare: Codec<Compare> = {
 };
 
 /**
- * If all comparisons hold run `success`, else `failure`. By default the longest of the three lists may have 128
- * entries, and a nested transaction what its parent's longest list leaves.
+ * Request of Txn. If all comparisons hold, the server runs `success`, and else `failure`. By default each list may have
+ * 128 entries. A nested transaction may have 128 entries less those of its parent's longest list.
  */
 export interface TxnRequest {
-  /** The conditions, all of which must hold. None: always true. */
+  /** The conditions. An empty list is always true. */
   compare: Compare[];
-  /** What to do when they hold. */
+  /** The operations to run if all conditions hold. */
   success: RequestOp[];
-  /** What to do when one does not. */
+  /** The operations to run if a condition does not hold. */
   failure: RequestOp[];
 }
 
@@ -731,13 +738,16 @@ export const TxnRequest: Codec<TxnRequest> = {
   },
 };
 
-/** What the transaction did. */
+/** Response of Txn. */
 export interface TxnResponse {
-  /** Where the answer comes from. The revision grows by one at most, however many keys were written. */
+  /**
+   * The cluster and member that responded, and the revision of the store. A transaction increases the revision by at
+   * most one.
+   */
   header: ResponseHeader | undefined;
-  /** Which list ran: true for `success`. */
+  /** Whether `success` ran. */
   succeeded: boolean;
-  /** One answer for each operation of that list, in order. */
+  /** The results of the operations of that list, in order. */
   responses: ResponseOp[];
 }
 
@@ -768,11 +778,11 @@ export const TxnResponse: Codec<TxnResponse> = {
   },
 };
 
-/** Up to where to forget. */
+/** Request of Compact. */
 export interface CompactionRequest {
-  /** Oldest revision to keep. Reads and watches from there on still work. */
+  /** Oldest revision to keep. Reads and watches from this revision on still work. */
   revision: bigint;
-  /** Answer only once the space is free in the database file, not merely marked. */
+  /** Whether to respond only when the space in the database file is free, instead of marked as free. */
   physical: boolean;
 }
 
@@ -799,9 +809,9 @@ export const CompactionRequest: Codec<CompactionRequest> = {
   },
 };
 
-/** The compaction is on record. */
+/** Response of Compact. */
 export interface CompactionResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -824,7 +834,7 @@ export const CompactionResponse: Codec<CompactionResponse> = {
   },
 };
 
-/** Nothing to say. */
+/** This request has no fields. */
 export type HashRequest = Record<never, never>;
 
 export const HashRequest: Codec<HashRequest> = {
@@ -838,9 +848,9 @@ export const HashRequest: Codec<HashRequest> = {
   },
 };
 
-/** Up to where to hash. Since etcd 3.3. */
+/** Request of HashKV. Since etcd 3.3. */
 export interface HashKVRequest {
-  /** Hash keys up to this revision; 0 for the newest. */
+  /** Last revision to hash. 0 means the latest revision. */
   revision: bigint;
 }
 
@@ -863,15 +873,15 @@ export const HashKVRequest: Codec<HashKVRequest> = {
   },
 };
 
-/** The hash of a member's keys. Since etcd 3.3. */
+/** Response of HashKV. Since etcd 3.3. */
 export interface HashKVResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** CRC-32 of the keys from the compaction to the revision. */
+  /** CRC-32 of the keys from the compacted revision to the requested revision. */
   hash: number;
-  /** The compaction the hash starts from; only hashes with the same one compare. */
+  /** The compacted revision from which the hash starts. Compare only hashes with the same one. */
   compactRevision: bigint;
-  /** The revision the hash ends at. Since etcd 3.6. */
+  /** The revision at which the hash ends. Since etcd 3.6. */
   hashRevision: bigint;
 }
 
@@ -906,11 +916,11 @@ export const HashKVResponse: Codec<HashKVResponse> = {
   },
 };
 
-/** The hash of a member's database. */
+/** Response of Hash. */
 export interface HashResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** CRC-32 of the database. */
+  /** CRC-32 of the database file. */
   hash: number;
 }
 
@@ -937,7 +947,7 @@ export const HashResponse: Codec<HashResponse> = {
   },
 };
 
-/** Nothing to say. Since etcd 3.3. */
+/** This request has no fields. Since etcd 3.3. */
 export type SnapshotRequest = Record<never, never>;
 
 export const SnapshotRequest: Codec<SnapshotRequest> = {
@@ -951,13 +961,13 @@ export const SnapshotRequest: Codec<SnapshotRequest> = {
   },
 };
 
-/** The next piece of the database. Since etcd 3.3. */
+/** Response of Snapshot: a chunk of the database. Since etcd 3.3. */
 export interface SnapshotResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** How many bytes are still to come after this piece. */
+  /** Number of bytes that follow this chunk. */
   remainingBytes: bigint;
-  /** The piece. The last 32 bytes of the stream are the SHA-256 of all before. */
+  /** The bytes of the chunk. The last 32 bytes of the stream are the SHA-256 digest of all bytes before. */
   blob: Uint8Array;
   /** Version of etcd that wrote the database, as "major.minor.patch". Since etcd 3.6. */
   version: string;
@@ -994,9 +1004,9 @@ export const SnapshotResponse: Codec<SnapshotResponse> = {
   },
 };
 
-/** A control message on a watch stream. */
+/** A control message of a watch stream. */
 export interface WatchRequest {
-  /** Exactly one is set. */
+  /** The operation. Exactly one case is set. */
   requestUnion:
     | { case: 'createRequest'; value: WatchCreateRequest }
     | { case: 'cancelRequest'; value: WatchCancelRequest }
@@ -1062,38 +1072,39 @@ export const WatchRequest: Codec<WatchRequest> = {
   },
 };
 
-/** Since etcd 3.1. */
+/** The kinds of events that a watch leaves out. Since etcd 3.1. */
 export const FilterType = {
-  /** Leave out puts. */
+  /** Leaves out puts. */
   NOPUT: 0,
-  /** Leave out deletions. */
+  /** Leaves out deletions. */
   NODELETE: 1,
 } as const;
+/** The kinds of events that a watch leaves out. Since etcd 3.1. */
 export type FilterType = (typeof FilterType)[keyof typeof FilterType];
 
-/** What to watch, from when, and how. */
+/** Request to create a watch. */
 export interface WatchCreateRequest {
   /** The key, or the first key of the range. */
   key: Uint8Array;
-  /** Exclusive end, by the same rules as RangeRequest.range_end. */
+  /** End of the range, exclusive. The rules of RangeRequest.range_end apply. */
   rangeEnd: Uint8Array;
   /**
-   * First revision to deliver; 0 for whatever comes after the watch is created. At or below the current revision
-   * the watch first catches up from history.
+   * First revision to deliver. 0 means the events after the creation of the watch. For an earlier revision, the server
+   * first sends the events of the history.
    */
   startRevision: bigint;
   /**
-   * Send a response without events now and then (every 10 minutes by default), so that a quiet watch knows how
-   * far it has got.
+   * Whether to send a response without events at an interval, by default every 10 minutes. From it, a watch without
+   * events learns the current revision.
    */
   progressNotify: boolean;
-  /** Kinds of events to leave out. Since etcd 3.1. */
+  /** The kinds of events to leave out. Since etcd 3.1. */
   filters: FilterType[];
-  /** Send each key's state before the event along. Since etcd 3.1. */
+  /** Whether events contain the key as it was before. Since etcd 3.1. */
   prevKv: boolean;
-  /** Name this watch on the stream; 0 lets the server choose. A name in use is refused. Since etcd 3.4. */
+  /** ID of the watch on the stream. 0 lets the server choose. The server refuses an ID that is in use. Since etcd 3.4. */
   watchId: bigint;
-  /** Split responses larger than the server's request limit, even in the middle of a revision. Since etcd 3.4. */
+  /** Whether to split responses that exceed the server's request limit, even within a revision. Since etcd 3.4. */
   fragment: boolean;
 }
 
@@ -1156,9 +1167,9 @@ export const WatchCreateRequest: Codec<WatchCreateRequest> = {
   },
 };
 
-/** Which watch to stop. Since etcd 3.1. */
+/** Request to cancel a watch. Since etcd 3.1. */
 export interface WatchCancelRequest {
-  /** The watch. Events already on their way may still arrive. */
+  /** ID of the watch. Events that the server has already sent may still arrive. */
   watchId: bigint;
 }
 
@@ -1181,7 +1192,7 @@ export const WatchCancelRequest: Codec<WatchCancelRequest> = {
   },
 };
 
-/** Nothing to say: it concerns every watch of the stream. The answer has watch_id -1. Since etcd 3.4. */
+/** Request for the progress of all watches of the stream. The response has watch_id -1. Since etcd 3.4. */
 export type WatchProgressRequest = Record<never, never>;
 
 export const WatchProgressRequest: Codec<WatchProgressRequest> = {
@@ -1195,23 +1206,26 @@ export const WatchProgressRequest: Codec<WatchProgressRequest> = {
   },
 };
 
-/** Events of one watch, or news about it. */
+/** Events of a watch, or a change of its state. */
 export interface WatchResponse {
-  /** Its revision says how far the store is, not how far the events are, except when there are no events. */
+  /**
+   * Its revision is that of the store. Only in a response without events is it the revision up to which the watch has
+   * received all events.
+   */
   header: ResponseHeader | undefined;
-  /** The watch concerned; -1 for the stream as a whole or a watch that could not be created. */
+  /** ID of the watch. -1 for all watches of the stream, and for a watch that could not be created. */
   watchId: bigint;
-  /** This answers a create request. */
+  /** Whether this responds to a create request. */
   created: boolean;
-  /** The watch has ended, and nothing more will come for it. */
+  /** Whether the watch has ended. */
   canceled: boolean;
-  /** Set when the watch ended because its next revision is compacted: the oldest one still there. */
+  /** Oldest revision that is not compacted. Set if the watch ended because its next revision is compacted. */
   compactRevision: bigint;
-  /** Why the server ended it, as text; often a printed gRPC error. Since etcd 3.4. */
+  /** Why the server ended the watch, often as a printed gRPC error. Since etcd 3.4. */
   cancelReason: string;
-  /** More of the same response follows. Since etcd 3.4. */
+  /** Whether more fragments of this response follow. Since etcd 3.4. */
   fragment: boolean;
-  /** The events in revision order. All of a revision come together, fragments aside. */
+  /** The events in revision order. Except in fragments, all events of a revision are in one response. */
   events: Event[];
 }
 
@@ -1271,14 +1285,17 @@ export const WatchResponse: Codec<WatchResponse> = {
   },
 };
 
-/** The lease wanted. */
+/** Request of LeaseGrant. */
 export interface LeaseGrantRequest {
   /**
-   * Seconds until it ends unless renewed. The server raises small ones to its minimum; 9,000,000,000 is the
-   * most.
+   * Seconds until the lease ends if it is not renewed. The server raises it to its minimum. The maximum is
+   * 9,000,000,000.
    */
   ttl: bigint;
-  /** The lease's number; 0 lets the server choose. One's own makes a repeated request recognisable. */
+  /**
+   * ID of the lease. 0 lets the server choose. With an ID of its own, a client can recognise the lease of a retried
+   * request.
+   */
   id: bigint;
 }
 
@@ -1305,15 +1322,15 @@ export const LeaseGrantRequest: Codec<LeaseGrantRequest> = {
   },
 };
 
-/** The lease granted. */
+/** Response of LeaseGrant. */
 export interface LeaseGrantResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The lease. */
+  /** ID of the lease. */
   id: bigint;
-  /** Seconds granted. */
+  /** TTL in seconds that the server granted. */
   ttl: bigint;
-  /** Why not, on very old servers; errors are gRPC statuses now. */
+  /** Error text of very old servers. Later versions return errors as gRPC status. */
   error: string;
 }
 
@@ -1348,9 +1365,9 @@ export const LeaseGrantResponse: Codec<LeaseGrantResponse> = {
   },
 };
 
-/** Which lease to end. */
+/** Request of LeaseRevoke. */
 export interface LeaseRevokeRequest {
-  /** The lease. */
+  /** ID of the lease. */
   id: bigint;
 }
 
@@ -1373,9 +1390,9 @@ export const LeaseRevokeRequest: Codec<LeaseRevokeRequest> = {
   },
 };
 
-/** The lease has ended and its keys are gone. */
+/** Response of LeaseRevoke. The lease has ended, and its keys are deleted. */
 export interface LeaseRevokeResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -1399,13 +1416,13 @@ export const LeaseRevokeResponse: Codec<LeaseRevokeResponse> = {
 };
 
 /**
- * What remains of a lease, as the leader tells its followers so that a new leader does not start the lease
- * afresh. Since etcd 3.4.
+ * The remaining TTL of a lease. The leader sends it to the followers, so that a new leader does not restart the TTL.
+ * Since etcd 3.4.
  */
 export interface LeaseCheckpoint {
-  /** The lease. */
+  /** ID of the lease. */
   id: bigint;
-  /** Seconds that remain. */
+  /** Remaining TTL in seconds. */
   remainingTtl: bigint;
 }
 
@@ -1432,9 +1449,9 @@ export const LeaseCheckpoint: Codec<LeaseCheckpoint> = {
   },
 };
 
-/** Travels between members only; no service of this interface takes it. Since etcd 3.4. */
+/** Sent between members. No public service accepts it. Since etcd 3.4. */
 export interface LeaseCheckpointRequest {
-  /** The leases concerned. */
+  /** The leases and their remaining TTLs. */
   checkpoints: LeaseCheckpoint[];
 }
 
@@ -1457,9 +1474,9 @@ export const LeaseCheckpointRequest: Codec<LeaseCheckpointRequest> = {
   },
 };
 
-/** Travels between members only. Since etcd 3.4. */
+/** Sent between members. Since etcd 3.4. */
 export interface LeaseCheckpointResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -1482,9 +1499,9 @@ export const LeaseCheckpointResponse: Codec<LeaseCheckpointResponse> = {
   },
 };
 
-/** Renew one lease. */
+/** Request of LeaseKeepAlive. */
 export interface LeaseKeepAliveRequest {
-  /** The lease. */
+  /** ID of the lease. */
   id: bigint;
 }
 
@@ -1507,13 +1524,13 @@ export const LeaseKeepAliveRequest: Codec<LeaseKeepAliveRequest> = {
   },
 };
 
-/** One lease renewed, or found gone. */
+/** Response of LeaseKeepAlive. The lease is renewed, or does not exist. */
 export interface LeaseKeepAliveResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The lease. */
+  /** ID of the lease. */
   id: bigint;
-  /** Seconds it lives from now on; 0 or less if there is no such lease. */
+  /** TTL in seconds from now on. 0 or less if the lease does not exist. */
   ttl: bigint;
 }
 
@@ -1544,11 +1561,11 @@ export const LeaseKeepAliveResponse: Codec<LeaseKeepAliveResponse> = {
   },
 };
 
-/** Which lease to describe. Since etcd 3.1. */
+/** Request of LeaseTimeToLive. Since etcd 3.1. */
 export interface LeaseTimeToLiveRequest {
-  /** The lease. */
+  /** ID of the lease. */
   id: bigint;
-  /** List the attached keys too. */
+  /** Whether to list the attached keys. */
   keys: boolean;
 }
 
@@ -1575,17 +1592,17 @@ export const LeaseTimeToLiveRequest: Codec<LeaseTimeToLiveRequest> = {
   },
 };
 
-/** The state of a lease. Since etcd 3.1. */
+/** Response of LeaseTimeToLive. Since etcd 3.1. */
 export interface LeaseTimeToLiveResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The lease. */
+  /** ID of the lease. */
   id: bigint;
-  /** Seconds that remain; -1 if there is no such lease. */
+  /** Remaining TTL in seconds. -1 if the lease does not exist. */
   ttl: bigint;
-  /** Seconds it was granted. */
+  /** TTL in seconds that the server granted. */
   grantedTtl: bigint;
-  /** The attached keys, if asked for. */
+  /** The attached keys, if requested. */
   keys: Uint8Array[];
 }
 
@@ -1624,7 +1641,7 @@ export const LeaseTimeToLiveResponse: Codec<LeaseTimeToLiveResponse> = {
   },
 };
 
-/** Nothing to say. Since etcd 3.3. */
+/** This request has no fields. Since etcd 3.3. */
 export type LeaseLeasesRequest = Record<never, never>;
 
 export const LeaseLeasesRequest: Codec<LeaseLeasesRequest> = {
@@ -1638,9 +1655,9 @@ export const LeaseLeasesRequest: Codec<LeaseLeasesRequest> = {
   },
 };
 
-/** One lease of the list. Since etcd 3.3. */
+/** A lease in the list. Since etcd 3.3. */
 export interface LeaseStatus {
-  /** The lease. */
+  /** ID of the lease. */
   id: bigint;
 }
 
@@ -1663,11 +1680,11 @@ export const LeaseStatus: Codec<LeaseStatus> = {
   },
 };
 
-/** The leases. Since etcd 3.3. */
+/** Response of LeaseLeases. Since etcd 3.3. */
 export interface LeaseLeasesResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** One entry a lease. */
+  /** The leases. */
   leases: LeaseStatus[];
 }
 
@@ -1694,17 +1711,17 @@ export const LeaseLeasesResponse: Codec<LeaseLeasesResponse> = {
   },
 };
 
-/** One member of the cluster. */
+/** A member of the cluster. */
 export interface Member {
-  /** The member. Never 0. */
+  /** ID of the member. Never 0. */
   id: bigint;
-  /** Its name; empty until it has started once. */
+  /** Name of the member. Empty until the member has started for the first time. */
   name: string;
-  /** Where other members reach it. */
+  /** URLs for the other members. */
   peerUrls: string[];
-  /** Where clients reach it; empty until it has started once. */
+  /** URLs for clients. Empty until the member has started for the first time. */
   clientUrls: string[];
-  /** It follows without a vote. Since etcd 3.4. */
+  /** Whether the member is a learner, which does not vote. Since etcd 3.4. */
   isLearner: boolean;
 }
 
@@ -1743,11 +1760,11 @@ export const Member: Codec<Member> = {
   },
 };
 
-/** The member to add. */
+/** Request of MemberAdd. */
 export interface MemberAddRequest {
-  /** Where the others will reach it. */
+  /** URLs for the other members. */
   peerUrls: string[];
-  /** Add it as a learner. Since etcd 3.4. */
+  /** Whether to add the member as a learner. Since etcd 3.4. */
   isLearner: boolean;
 }
 
@@ -1774,13 +1791,13 @@ export const MemberAddRequest: Codec<MemberAddRequest> = {
   },
 };
 
-/** The member is on record. */
+/** Response of MemberAdd. */
 export interface MemberAddResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The one added. */
+  /** The added member. */
   member: Member | undefined;
-  /** All of them now. */
+  /** All members after the change. */
   members: Member[];
 }
 
@@ -1811,9 +1828,9 @@ export const MemberAddResponse: Codec<MemberAddResponse> = {
   },
 };
 
-/** Which member to remove. */
+/** Request of MemberRemove. */
 export interface MemberRemoveRequest {
-  /** The member. */
+  /** ID of the member. */
   id: bigint;
 }
 
@@ -1836,11 +1853,11 @@ export const MemberRemoveRequest: Codec<MemberRemoveRequest> = {
   },
 };
 
-/** The member is off the record. */
+/** Response of MemberRemove. */
 export interface MemberRemoveResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** Those that remain. */
+  /** The remaining members. */
   members: Member[];
 }
 
@@ -1867,11 +1884,11 @@ export const MemberRemoveResponse: Codec<MemberRemoveResponse> = {
   },
 };
 
-/** The new addresses of a member. */
+/** Request of MemberUpdate. */
 export interface MemberUpdateRequest {
-  /** The member. */
+  /** ID of the member. */
   id: bigint;
-  /** All of its peer addresses from now on. */
+  /** The new URLs for the other members. They replace the previous ones. */
   peerUrls: string[];
 }
 
@@ -1898,11 +1915,11 @@ export const MemberUpdateRequest: Codec<MemberUpdateRequest> = {
   },
 };
 
-/** The addresses are on record. */
+/** Response of MemberUpdate. */
 export interface MemberUpdateResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** All members now. Since etcd 3.1. */
+  /** All members after the change. Since etcd 3.1. */
   members: Member[];
 }
 
@@ -1929,9 +1946,9 @@ export const MemberUpdateResponse: Codec<MemberUpdateResponse> = {
   },
 };
 
-/** How to read the list. */
+/** Request of MemberList. */
 export interface MemberListRequest {
-  /** Ask the cluster rather than the answering member alone. Since etcd 3.5. */
+  /** Whether the read is linearizable. Otherwise the member responds from its own data. Since etcd 3.5. */
   linearizable: boolean;
 }
 
@@ -1954,11 +1971,11 @@ export const MemberListRequest: Codec<MemberListRequest> = {
   },
 };
 
-/** The members. */
+/** Response of MemberList. */
 export interface MemberListResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** One entry a member. */
+  /** The members. */
   members: Member[];
 }
 
@@ -1985,9 +2002,9 @@ export const MemberListResponse: Codec<MemberListResponse> = {
   },
 };
 
-/** Which learner to promote. Since etcd 3.4. */
+/** Request of MemberPromote. Since etcd 3.4. */
 export interface MemberPromoteRequest {
-  /** The learner. */
+  /** ID of the learner. */
   id: bigint;
 }
 
@@ -2010,11 +2027,11 @@ export const MemberPromoteRequest: Codec<MemberPromoteRequest> = {
   },
 };
 
-/** The learner votes now. Since etcd 3.4. */
+/** Response of MemberPromote. The learner is a voting member. Since etcd 3.4. */
 export interface MemberPromoteResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** All members now. */
+  /** All members after the change. */
   members: Member[];
 }
 
@@ -2041,7 +2058,7 @@ export const MemberPromoteResponse: Codec<MemberPromoteResponse> = {
   },
 };
 
-/** Nothing to say. */
+/** This request has no fields. */
 export type DefragmentRequest = Record<never, never>;
 
 export const DefragmentRequest: Codec<DefragmentRequest> = {
@@ -2055,9 +2072,9 @@ export const DefragmentRequest: Codec<DefragmentRequest> = {
   },
 };
 
-/** The file is compact. */
+/** Response of Defragment. */
 export interface DefragmentResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -2080,9 +2097,9 @@ export const DefragmentResponse: Codec<DefragmentResponse> = {
   },
 };
 
-/** Who shall lead. Since etcd 3.3. */
+/** Request of MoveLeader. Since etcd 3.3. */
 export interface MoveLeaderRequest {
-  /** The member to hand leadership to. */
+  /** ID of the member that becomes the leader. */
   targetId: bigint;
 }
 
@@ -2105,9 +2122,9 @@ export const MoveLeaderRequest: Codec<MoveLeaderRequest> = {
   },
 };
 
-/** The member leads now. Since etcd 3.3. */
+/** Response of MoveLeader. The member leads. Since etcd 3.3. */
 export interface MoveLeaderResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -2130,23 +2147,25 @@ export const MoveLeaderResponse: Codec<MoveLeaderResponse> = {
   },
 };
 
+/** What to do with an alarm. */
 export const AlarmAction = {
-  /** List alarms. */
+  /** Lists alarms. */
   GET: 0,
-  /** Raise one. */
+  /** Raises an alarm. */
   ACTIVATE: 1,
-  /** Clear one. */
+  /** Clears an alarm. */
   DEACTIVATE: 2,
 } as const;
+/** What to do with an alarm. */
 export type AlarmAction = (typeof AlarmAction)[keyof typeof AlarmAction];
 
-/** What to do with which alarm. */
+/** Request of Alarm. */
 export interface AlarmRequest {
-  /** What to do. */
+  /** The action. */
   action: AlarmAction;
-  /** The member whose alarm it is; 0 for all. */
+  /** ID of the member that the alarm names. 0 means all members. */
   memberId: bigint;
-  /** Which kind. */
+  /** The kind of alarm. */
   alarm: AlarmType;
 }
 
@@ -2177,11 +2196,11 @@ export const AlarmRequest: Codec<AlarmRequest> = {
   },
 };
 
-/** One alarm raised. */
+/** A raised alarm. */
 export interface AlarmMember {
-  /** The member it concerns. */
+  /** ID of the member that the alarm names. */
   memberId: bigint;
-  /** Its kind. */
+  /** The kind of alarm. */
   alarm: AlarmType;
 }
 
@@ -2208,11 +2227,11 @@ export const AlarmMember: Codec<AlarmMember> = {
   },
 };
 
-/** The alarms. */
+/** Response of Alarm. */
 export interface AlarmResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** Those listed, raised or cleared. */
+  /** The alarms that were listed, raised or cleared. */
   alarms: AlarmMember[];
 }
 
@@ -2239,22 +2258,23 @@ export const AlarmResponse: Codec<AlarmResponse> = {
   },
 };
 
-/** Since etcd 3.5. */
+/** What to do about a downgrade. Since etcd 3.5. */
 export const DowngradeAction = {
-  /** Check that the cluster could. */
+  /** Checks whether the cluster can be downgraded. */
   VALIDATE: 0,
-  /** Start. */
+  /** Starts the downgrade. */
   ENABLE: 1,
-  /** Stay as it is after all. */
+  /** Cancels the downgrade. */
   CANCEL: 2,
 } as const;
+/** What to do about a downgrade. Since etcd 3.5. */
 export type DowngradeAction = (typeof DowngradeAction)[keyof typeof DowngradeAction];
 
-/** What to do about a downgrade. Since etcd 3.5. */
+/** Request of Downgrade. Since etcd 3.5. */
 export interface DowngradeRequest {
-  /** What to do. */
+  /** The action. */
   action: DowngradeAction;
-  /** The version to go down to, as "major.minor". */
+  /** The target version, as "major.minor". */
   version: string;
 }
 
@@ -2281,11 +2301,11 @@ export const DowngradeRequest: Codec<DowngradeRequest> = {
   },
 };
 
-/** The downgrade is checked, on record, or off it. Since etcd 3.5. */
+/** Response of Downgrade. Since etcd 3.5. */
 export interface DowngradeResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The cluster's version now. */
+  /** The current version of the cluster. */
   version: string;
 }
 
@@ -2312,7 +2332,7 @@ export const DowngradeResponse: Codec<DowngradeResponse> = {
   },
 };
 
-/** Used by etcd's own tests; no service of this interface takes it. Since etcd 3.6. */
+/** Used by the tests of etcd. No public service accepts it. Since etcd 3.6. */
 export interface DowngradeVersionTestRequest {
   /** A version. */
   ver: string;
@@ -2337,7 +2357,7 @@ export const DowngradeVersionTestRequest: Codec<DowngradeVersionTestRequest> = {
   },
 };
 
-/** Nothing to say. */
+/** This request has no fields. */
 export type StatusRequest = Record<never, never>;
 
 export const StatusRequest: Codec<StatusRequest> = {
@@ -2351,33 +2371,33 @@ export const StatusRequest: Codec<StatusRequest> = {
   },
 };
 
-/** The state of one member. */
+/** Response of Status. */
 export interface StatusResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** Its etcd version. */
+  /** The etcd version of the member. */
   version: string;
-  /** Bytes of its database file. */
+  /** Size of the database file in bytes. */
   dbSize: bigint;
-  /** The member it takes for leader; 0 for none. */
+  /** ID of the leader as known to the member. 0 if it knows none. */
   leader: bigint;
-  /** Last raft entry committed. */
+  /** Index of the last committed raft entry. */
   raftIndex: bigint;
-  /** Its raft term. */
+  /** Raft term of the member. */
   raftTerm: bigint;
-  /** Last raft entry applied. Since etcd 3.4. */
+  /** Index of the last applied raft entry. Since etcd 3.4. */
   raftAppliedIndex: bigint;
-  /** Alarms and other troubles, as text. Since etcd 3.4. */
+  /** Alarms and other problems, as text. Since etcd 3.4. */
   errors: string[];
-  /** Bytes of its database in use; the rest is free pages. Since etcd 3.4. */
+  /** Size of the used part of the database in bytes. The rest consists of free pages. Since etcd 3.4. */
   dbSizeInUse: bigint;
-  /** It is a learner. Since etcd 3.4. */
+  /** Whether the member is a learner. Since etcd 3.4. */
   isLearner: boolean;
-  /** Version of the database's layout, as "major.minor.0". Since etcd 3.6. */
+  /** Version of the database format, as "major.minor.0". Since etcd 3.6. */
   storageVersion: string;
-  /** Bytes at which the NOSPACE alarm is raised. Since etcd 3.6. */
+  /** Size in bytes at which the server raises the NOSPACE alarm. Since etcd 3.6. */
   dbSizeQuota: bigint;
-  /** The downgrade under way. Since etcd 3.6. */
+  /** The downgrade in progress. Since etcd 3.6. */
   downgradeInfo: DowngradeInfo | undefined;
 }
 
@@ -2462,11 +2482,11 @@ export const StatusResponse: Codec<StatusResponse> = {
   },
 };
 
-/** A downgrade under way. */
+/** A downgrade in progress. */
 export interface DowngradeInfo {
-  /** There is one. */
+  /** Whether a downgrade is in progress. */
   enabled: boolean;
-  /** The version it goes to. */
+  /** The target version. */
   targetVersion: string;
 }
 
@@ -2493,7 +2513,7 @@ export const DowngradeInfo: Codec<DowngradeInfo> = {
   },
 };
 
-/** Nothing to say. */
+/** This request has no fields. */
 export type AuthEnableRequest = Record<never, never>;
 
 export const AuthEnableRequest: Codec<AuthEnableRequest> = {
@@ -2507,7 +2527,7 @@ export const AuthEnableRequest: Codec<AuthEnableRequest> = {
   },
 };
 
-/** Nothing to say. */
+/** This request has no fields. */
 export type AuthDisableRequest = Record<never, never>;
 
 export const AuthDisableRequest: Codec<AuthDisableRequest> = {
@@ -2521,7 +2541,7 @@ export const AuthDisableRequest: Codec<AuthDisableRequest> = {
   },
 };
 
-/** Nothing to say. Since etcd 3.5. */
+/** This request has no fields. Since etcd 3.5. */
 export type AuthStatusRequest = Record<never, never>;
 
 export const AuthStatusRequest: Codec<AuthStatusRequest> = {
@@ -2535,11 +2555,11 @@ export const AuthStatusRequest: Codec<AuthStatusRequest> = {
   },
 };
 
-/** Who asks for a token. */
+/** Request of Authenticate. */
 export interface AuthenticateRequest {
-  /** The user. */
+  /** Name of the user. */
   name: string;
-  /** The password, in the clear: use TLS. */
+  /** The password in plaintext. Use TLS. */
   password: string;
 }
 
@@ -2566,15 +2586,15 @@ export const AuthenticateRequest: Codec<AuthenticateRequest> = {
   },
 };
 
-/** The user to add. */
+/** Request of UserAdd. */
 export interface AuthUserAddRequest {
   /** The name. */
   name: string;
-  /** The password, in the clear. */
+  /** The password in plaintext. */
   password: string;
-  /** How the user will log in. Since etcd 3.4. */
+  /** How the user authenticates. Since etcd 3.4. */
   options: UserAddOptions | undefined;
-  /** Of the server's own making, for the other members: what a client puts here is overwritten. Since etcd 3.5. */
+  /** Set by the server for the other members. The server overwrites the value of a client. Since etcd 3.5. */
   hashedPassword: string;
 }
 
@@ -2609,9 +2629,9 @@ export const AuthUserAddRequest: Codec<AuthUserAddRequest> = {
   },
 };
 
-/** Which user to describe. */
+/** Request of UserGet. */
 export interface AuthUserGetRequest {
-  /** The user. */
+  /** Name of the user. */
   name: string;
 }
 
@@ -2634,9 +2654,9 @@ export const AuthUserGetRequest: Codec<AuthUserGetRequest> = {
   },
 };
 
-/** Which user to delete. */
+/** Request of UserDelete. */
 export interface AuthUserDeleteRequest {
-  /** The user. */
+  /** Name of the user. */
   name: string;
 }
 
@@ -2659,13 +2679,16 @@ export const AuthUserDeleteRequest: Codec<AuthUserDeleteRequest> = {
   },
 };
 
-/** The new password of a user. */
+/** Request of UserChangePassword. */
 export interface AuthUserChangePasswordRequest {
-  /** The user. */
+  /** Name of the user. */
   name: string;
-  /** The password, in the clear. */
+  /** The password in plaintext. */
   password: string;
-  /** bcrypt hash of the password, base64, where `password` is empty. Older servers take the empty one. Since etcd 3.5. */
+  /**
+   * bcrypt hash of the password in base64, used if `password` is empty. Older servers set the empty password. Since
+   * etcd 3.5.
+   */
   hashedPassword: string;
 }
 
@@ -2696,11 +2719,11 @@ export const AuthUserChangePasswordRequest: Codec<AuthUserChangePasswordRequest>
   },
 };
 
-/** Which role to give to whom. */
+/** Request of UserGrantRole. */
 export interface AuthUserGrantRoleRequest {
-  /** The user. */
+  /** Name of the user. */
   user: string;
-  /** The role. */
+  /** Name of the role. */
   role: string;
 }
 
@@ -2727,11 +2750,11 @@ export const AuthUserGrantRoleRequest: Codec<AuthUserGrantRoleRequest> = {
   },
 };
 
-/** Which role to take from whom. */
+/** Request of UserRevokeRole. */
 export interface AuthUserRevokeRoleRequest {
-  /** The user. */
+  /** Name of the user. */
   name: string;
-  /** The role. */
+  /** Name of the role. */
   role: string;
 }
 
@@ -2758,7 +2781,7 @@ export const AuthUserRevokeRoleRequest: Codec<AuthUserRevokeRoleRequest> = {
   },
 };
 
-/** The role to add. */
+/** Request of RoleAdd. */
 export interface AuthRoleAddRequest {
   /** The name. */
   name: string;
@@ -2783,9 +2806,9 @@ export const AuthRoleAddRequest: Codec<AuthRoleAddRequest> = {
   },
 };
 
-/** Which role to describe. */
+/** Request of RoleGet. */
 export interface AuthRoleGetRequest {
-  /** The role. */
+  /** Name of the role. */
   role: string;
 }
 
@@ -2808,7 +2831,7 @@ export const AuthRoleGetRequest: Codec<AuthRoleGetRequest> = {
   },
 };
 
-/** Nothing to say. */
+/** This request has no fields. */
 export type AuthUserListRequest = Record<never, never>;
 
 export const AuthUserListRequest: Codec<AuthUserListRequest> = {
@@ -2822,7 +2845,7 @@ export const AuthUserListRequest: Codec<AuthUserListRequest> = {
   },
 };
 
-/** Nothing to say. */
+/** This request has no fields. */
 export type AuthRoleListRequest = Record<never, never>;
 
 export const AuthRoleListRequest: Codec<AuthRoleListRequest> = {
@@ -2836,9 +2859,9 @@ export const AuthRoleListRequest: Codec<AuthRoleListRequest> = {
   },
 };
 
-/** Which role to delete. */
+/** Request of RoleDelete. */
 export interface AuthRoleDeleteRequest {
-  /** The role. */
+  /** Name of the role. */
   role: string;
 }
 
@@ -2861,9 +2884,9 @@ export const AuthRoleDeleteRequest: Codec<AuthRoleDeleteRequest> = {
   },
 };
 
-/** Which permission to give to which role. */
+/** Request of RoleGrantPermission. */
 export interface AuthRoleGrantPermissionRequest {
-  /** The role. */
+  /** Name of the role. */
   name: string;
   /** The permission. */
   perm: Permission | undefined;
@@ -2892,9 +2915,9 @@ export const AuthRoleGrantPermissionRequest: Codec<AuthRoleGrantPermissionReques
   },
 };
 
-/** Which permission to take from which role. */
+/** Request of RoleRevokePermission. */
 export interface AuthRoleRevokePermissionRequest {
-  /** The role. */
+  /** Name of the role. */
   role: string;
   /** First key of the granted range. */
   key: Uint8Array;
@@ -2929,9 +2952,9 @@ export const AuthRoleRevokePermissionRequest: Codec<AuthRoleRevokePermissionRequ
   },
 };
 
-/** Authentication is on. */
+/** Response of AuthEnable. Authentication is enabled. */
 export interface AuthEnableResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -2954,9 +2977,9 @@ export const AuthEnableResponse: Codec<AuthEnableResponse> = {
   },
 };
 
-/** Authentication is off. */
+/** Response of AuthDisable. Authentication is disabled. */
 export interface AuthDisableResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -2979,13 +3002,13 @@ export const AuthDisableResponse: Codec<AuthDisableResponse> = {
   },
 };
 
-/** Whether authentication is on. Since etcd 3.5. */
+/** Response of AuthStatus. Since etcd 3.5. */
 export interface AuthStatusResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** It is on. */
+  /** Whether authentication is enabled. */
   enabled: boolean;
-  /** Revision of users and roles; a token made before the last change of it is refused. */
+  /** Revision of users and roles. The server refuses tokens that are older than its last change. */
   authRevision: bigint;
 }
 
@@ -3016,11 +3039,11 @@ export const AuthStatusResponse: Codec<AuthStatusResponse> = {
   },
 };
 
-/** The token. */
+/** Response of Authenticate. */
 export interface AuthenticateResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** Goes as metadata "token" with later calls. Expires after 5 minutes without use by default. */
+  /** The token. Later calls send it as metadata "token". By default it expires after 5 minutes without use. */
   token: string;
 }
 
@@ -3047,9 +3070,9 @@ export const AuthenticateResponse: Codec<AuthenticateResponse> = {
   },
 };
 
-/** The user exists. */
+/** Response of UserAdd. */
 export interface AuthUserAddResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -3072,11 +3095,11 @@ export const AuthUserAddResponse: Codec<AuthUserAddResponse> = {
   },
 };
 
-/** A user's roles. */
+/** Response of UserGet. */
 export interface AuthUserGetResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** Their names. */
+  /** The names. */
   roles: string[];
 }
 
@@ -3103,9 +3126,9 @@ export const AuthUserGetResponse: Codec<AuthUserGetResponse> = {
   },
 };
 
-/** The user is gone. */
+/** Response of UserDelete. */
 export interface AuthUserDeleteResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -3128,9 +3151,9 @@ export const AuthUserDeleteResponse: Codec<AuthUserDeleteResponse> = {
   },
 };
 
-/** The password is set. Tokens of the user are void. */
+/** Response of UserChangePassword. The tokens of the user become invalid. */
 export interface AuthUserChangePasswordResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -3153,9 +3176,9 @@ export const AuthUserChangePasswordResponse: Codec<AuthUserChangePasswordRespons
   },
 };
 
-/** The user has the role. */
+/** Response of UserGrantRole. */
 export interface AuthUserGrantRoleResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -3178,9 +3201,9 @@ export const AuthUserGrantRoleResponse: Codec<AuthUserGrantRoleResponse> = {
   },
 };
 
-/** The user has lost the role. */
+/** Response of UserRevokeRole. */
 export interface AuthUserRevokeRoleResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -3203,9 +3226,9 @@ export const AuthUserRevokeRoleResponse: Codec<AuthUserRevokeRoleResponse> = {
   },
 };
 
-/** The role exists. */
+/** Response of RoleAdd. */
 export interface AuthRoleAddResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -3228,9 +3251,9 @@ export const AuthRoleAddResponse: Codec<AuthRoleAddResponse> = {
   },
 };
 
-/** A role's permissions. */
+/** Response of RoleGet. */
 export interface AuthRoleGetResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
   /** The permissions. */
   perm: Permission[];
@@ -3259,11 +3282,11 @@ export const AuthRoleGetResponse: Codec<AuthRoleGetResponse> = {
   },
 };
 
-/** The roles. */
+/** Response of RoleList. */
 export interface AuthRoleListResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** Their names. */
+  /** The names. */
   roles: string[];
 }
 
@@ -3290,11 +3313,11 @@ export const AuthRoleListResponse: Codec<AuthRoleListResponse> = {
   },
 };
 
-/** The users. */
+/** Response of UserList. */
 export interface AuthUserListResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** Their names. */
+  /** The names. */
   users: string[];
 }
 
@@ -3321,9 +3344,9 @@ export const AuthUserListResponse: Codec<AuthUserListResponse> = {
   },
 };
 
-/** The role is gone. */
+/** Response of RoleDelete. */
 export interface AuthRoleDeleteResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -3346,9 +3369,9 @@ export const AuthRoleDeleteResponse: Codec<AuthRoleDeleteResponse> = {
   },
 };
 
-/** The role has the permission. */
+/** Response of RoleGrantPermission. */
 export interface AuthRoleGrantPermissionResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -3371,9 +3394,9 @@ export const AuthRoleGrantPermissionResponse: Codec<AuthRoleGrantPermissionRespo
   },
 };
 
-/** The role has lost the permission. */
+/** Response of RoleRevokePermission. */
 export interface AuthRoleRevokePermissionResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -3396,12 +3419,9 @@ export const AuthRoleRevokePermissionResponse: Codec<AuthRoleRevokePermissionRes
   },
 };
 
-/** The next chunk of a range. Since etcd 3.7. */
+/** Response of RangeStream: a chunk of the range. Since etcd 3.7. */
 export interface RangeStreamResponse {
-  /**
-   * The keys of the chunk. The header, `more` and `count` are those of the whole range and come with the last
-   * chunk.
-   */
+  /** The keys of the chunk. The header, `more` and `count` concern the whole range and are in the last chunk. */
   rangeResponse: RangeResponse | undefined;
 }
 

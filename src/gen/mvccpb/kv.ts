@@ -3,19 +3,19 @@
 import type { Codec } from '../../protobuf/codec.js';
 import { NO_BYTES } from '../../runtime/bytes.js';
 
-/** One key as of one revision. */
+/** A key at one revision. */
 export interface KeyValue {
   /** The key. Never empty. */
   key: Uint8Array;
-  /** Revision at which this life of the key began; 0 for a key that does not exist. */
+  /** Revision at which the key was created. 0 for a key that does not exist. */
   createRevision: bigint;
-  /** Revision of the last change. */
+  /** Revision of the last change of the key. */
   modRevision: bigint;
-  /** Number of puts in this life of the key: 1 when created, 0 in the event of its deletion. */
+  /** Number of puts since the key was created. 1 for a new key, 0 in the event of a deletion. */
   version: bigint;
   /** The value. May be empty. */
   value: Uint8Array;
-  /** Lease the key is attached to, 0 for none. */
+  /** ID of the lease that the key is attached to. 0 if there is none. */
   lease: bigint;
 }
 
@@ -58,24 +58,23 @@ export const KeyValue: Codec<KeyValue> = {
   },
 };
 
+/** The kind of a change. */
 export const EventType = {
   /** The key was created or overwritten. */
   PUT: 0,
-  /** The key was deleted, by request or because its lease ended. */
+  /** The key was deleted, by a request or because its lease ended. */
   DELETE: 1,
 } as const;
+/** The kind of a change. */
 export type EventType = (typeof EventType)[keyof typeof EventType];
 
-/** One change of one key. */
+/** A change of a key. */
 export interface Event {
   /** What happened to the key. */
   type: EventType;
-  /** The key after the change. For a deletion only key and mod_revision are set. */
+  /** The key after the change. For a deletion, only key and mod_revision are set. */
   kv: KeyValue | undefined;
-  /**
-   * The key before the change. Set when the watch asked for it, the key existed, and that revision is not
-   * compacted.
-   */
+  /** The key before the change. Set if the watch requested it, the key existed, and that revision is not compacted. */
   prevKv: KeyValue | undefined;
 }
 

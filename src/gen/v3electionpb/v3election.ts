@@ -5,13 +5,13 @@ import { NO_BYTES } from '../../runtime/bytes.js';
 import { ResponseHeader } from '../etcdserverpb/rpc.js';
 import { KeyValue } from '../mvccpb/kv.js';
 
-/** Who wants to lead, in which election. */
+/** Request of Campaign. */
 export interface CampaignRequest {
-  /** The election. */
+  /** Name of the election. */
   name: Uint8Array;
-  /** The lease that holds leadership; its end gives it up. */
+  /** ID of the lease that holds the leadership. The end of the lease ends the leadership. */
   lease: bigint;
-  /** What the leader proclaims when elected. */
+  /** Value that the leader proclaims when it is elected. */
   value: Uint8Array;
 }
 
@@ -42,11 +42,11 @@ export const CampaignRequest: Codec<CampaignRequest> = {
   },
 };
 
-/** The caller leads. */
+/** Response of Campaign. The caller leads. */
 export interface CampaignResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** Stands for this leadership in later calls. */
+  /** Identifies this leadership in later calls. */
   leader: LeaderKey | undefined;
 }
 
@@ -73,15 +73,15 @@ export const CampaignResponse: Codec<CampaignResponse> = {
   },
 };
 
-/** One term of leadership. */
+/** Identifies one leadership. */
 export interface LeaderKey {
-  /** The election. */
+  /** Name of the election. */
   name: Uint8Array;
-  /** The key that stands for the leader. It leads as long as this key exists. */
+  /** The key of the leader. The leader leads as long as this key exists. */
   key: Uint8Array;
-  /** The key's create revision: a compare on it guards a write against a leader of the past. */
+  /** Create revision of the key. A comparison with it prevents writes of former leaders. */
   rev: bigint;
-  /** The lease that holds leadership. */
+  /** ID of the lease that holds the leadership. */
   lease: bigint;
 }
 
@@ -116,9 +116,9 @@ export const LeaderKey: Codec<LeaderKey> = {
   },
 };
 
-/** Which election to look at. */
+/** Request of Leader and Observe. */
 export interface LeaderRequest {
-  /** The election. */
+  /** Name of the election. */
   name: Uint8Array;
 }
 
@@ -141,11 +141,11 @@ export const LeaderRequest: Codec<LeaderRequest> = {
   },
 };
 
-/** The leader. */
+/** Response of Leader and Observe. */
 export interface LeaderResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The leader's key; its value is what the leader proclaimed. */
+  /** The key of the leader. Its value is the proclaimed value. */
   kv: KeyValue | undefined;
 }
 
@@ -172,9 +172,9 @@ export const LeaderResponse: Codec<LeaderResponse> = {
   },
 };
 
-/** Which leadership to give up. */
+/** Request of Resign. */
 export interface ResignRequest {
-  /** As Campaign answered. */
+  /** The leader key that Campaign returned. */
   leader: LeaderKey | undefined;
 }
 
@@ -197,9 +197,9 @@ export const ResignRequest: Codec<ResignRequest> = {
   },
 };
 
-/** The leadership is given up. */
+/** Response of Resign. The leadership has ended. */
 export interface ResignResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 
@@ -222,9 +222,9 @@ export const ResignResponse: Codec<ResignResponse> = {
   },
 };
 
-/** What to proclaim. */
+/** Request of Proclaim. */
 export interface ProclaimRequest {
-  /** As Campaign answered. */
+  /** The leader key that Campaign returned. */
   leader: LeaderKey | undefined;
   /** The new value. */
   value: Uint8Array;
@@ -253,9 +253,9 @@ export const ProclaimRequest: Codec<ProclaimRequest> = {
   },
 };
 
-/** The value is proclaimed. */
+/** Response of Proclaim. The value is proclaimed. */
 export interface ProclaimResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 

@@ -4,11 +4,11 @@ import type { Codec } from '../../protobuf/codec.js';
 import { NO_BYTES } from '../../runtime/bytes.js';
 import { ResponseHeader } from '../etcdserverpb/rpc.js';
 
-/** The lock wanted. */
+/** Request of Lock. */
 export interface LockRequest {
-  /** The lock. The key is this name, "/", and the lease in lower-case hexadecimal. */
+  /** Name of the lock. The key consists of this name, "/", and the ID of the lease in lower-case hexadecimal. */
   name: Uint8Array;
-  /** The lease that holds the lock; its end releases it. */
+  /** ID of the lease that holds the lock. The end of the lease releases the lock. */
   lease: bigint;
 }
 
@@ -35,11 +35,11 @@ export const LockRequest: Codec<LockRequest> = {
   },
 };
 
-/** The lock is held. */
+/** Response of Lock. The caller holds the lock. */
 export interface LockResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The key that stands for the holder. The lock is held as long as this key exists. */
+  /** The key of the holder. The caller holds the lock as long as this key exists. */
   key: Uint8Array;
 }
 
@@ -66,9 +66,9 @@ export const LockResponse: Codec<LockResponse> = {
   },
 };
 
-/** Which lock to release. */
+/** Request of Unlock. */
 export interface UnlockRequest {
-  /** The key that Lock answered with. */
+  /** The key that Lock returned. */
   key: Uint8Array;
 }
 
@@ -91,9 +91,9 @@ export const UnlockRequest: Codec<UnlockRequest> = {
   },
 };
 
-/** The lock is released. */
+/** Response of Unlock. The lock is released. */
 export interface UnlockResponse {
-  /** Where the answer comes from. */
+  /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
 }
 

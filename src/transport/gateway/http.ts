@@ -1,4 +1,4 @@
-import { EtcdError, type Outcome } from '../../errors/etcd-error.js';
+import { type ErrorContext, EtcdError, type Outcome } from '../../errors/etcd-error.js';
 import { statusCode } from '../../errors/status.js';
 import { errorFromStatus } from '../../errors/status-error.js';
 import { messageFields } from '../../gen/descriptors.js';
@@ -7,7 +7,7 @@ import { decode, encode, type Init } from '../../protobuf/codec.js';
 import { fromJson, isJsonObject, toJson } from '../../protobuf/json.js';
 import { type AnyMethod, methodByPath } from '../../protobuf/method-table.js';
 import type { Method } from '../../protobuf/schema.js';
-import { Lines } from '../../runtime/text.js';
+import { LineSplitter } from '../../runtime/bytes.js';
 import { encodeRequest, responseTooLarge } from '../messages.js';
 import type { Metadata } from '../transport.js';
 import { gatewayPath } from './rpcs.js';
@@ -26,14 +26,6 @@ export interface HttpOptions {
 
 /** What the reader of a response needs to know of its method. */
 export type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
-
-/** The call that an error is about. */
-interface FailedCall {
-  /** gRPC path, such as `/etcdserverpb.KV/Put`. */
-  readonly method: string;
-  /** URL. */
-  readonly endpoint: string;
-}
 
 /**
  * Most characters of JSON for one byte of a message. Base64 makes keys and values a third longer. Field names and
@@ -133,7 +125,7 @@ export class GatewayHttp {
 
   /** Reads the messages of a stream as they arrive, one a line: `{ result }` or `{ error }`. @throws EtcdError */
   async *streamMessages<T>(response: Response, method: ResponseMethod<T>, maxBytes: number): AsyncGenerator<T, void> {
-    const lines = new Lines();
+    const lines = new LineSplitter();
     for await (const chunk of this.#text(response, method)) {
       for (const line of lines.push(chunk)) if (line.trim() !== '') yield this.#streamMessage(line, method, maxBytes);
       this.#checkLength(lines.rest.length, maxBytes, method);
@@ -216,7 +208,7 @@ export class GatewayHttp {
     return headers;
   }
 
-  #call({ path }: { readonly path: string }): FailedCall {
+  #call({ path }: { readonly path: string }): ErrorContext {
     return { method: path, endpoint: this.endpoint };
   }
 
@@ -279,7 +271,7 @@ function mayBeFromEtcd(json: unknown, method: { readonly path: string }): boolea
   return names.length === 0 || names.some((name) => fields.some((field) => field.name === name));
 }
 
-export function connectionLost(problem: string, details: FailedCall & { readonly cause?: unknown }): EtcdError {
+export function connectionLost(problem: string, details: ErrorContext & { readonly cause?: unknown }): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown', ...details });
 }
 
@@ -287,7 +279,7 @@ export function connectionLost(problem: string, details: FailedCall & { readonly
 const UNKNOWN = 2;
 
 /** The error in a response: `{ code, message }`, or in a stream `{ error: { code, message } }`. */
-function errorFromJson(json: unknown, call: FailedCall, httpStatus?: number): EtcdError {
+function errorFromJson(json: unknown, call: ErrorContext, httpStatus?: number): EtcdError {
   const { code, grpc_code: oldCode, message, error } = isJsonObject(json) ? json : {};
   if (isJsonObject(error)) return errorFromJson(error, call, httpStatus);
   // The gateway's own response for a path that it does not know.
@@ -308,7 +300,7 @@ const IN_EVERY_GATEWAY = /^\/etcdserverpb\.(?:KV|Watch|Lease)\//;
  * The error of a response whose HTTP status is not one of success. After the gateway has answered once (`isKnown`), a
  * 404 for a path that every gateway has comes from a proxy. It is a passing failure, so the client tries again.
  */
-function errorFromResponse(status: number, text: string, call: FailedCall, isKnown: boolean): EtcdError {
+function errorFromResponse(status: number, text: string, call: ErrorContext, isKnown: boolean): EtcdError {
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -328,7 +320,7 @@ function errorFromResponse(status: number, text: string, call: FailedCall, isKno
 }
 
 function unsupported(
-  call: FailedCall,
+  call: ErrorContext,
   outcome: Outcome,
   problem = `etcd's JSON gateway has no ${call.method.slice(1)}`,
 ): EtcdError {

@@ -10,8 +10,8 @@ import type {
 import { methods } from '../../gen/methods.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
+import { randomId } from '../../runtime/bytes.js';
 import { onAbort, orAborted } from '../../runtime/signals.js';
-import { randomId } from '../../runtime/text.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import { type GatewayHttp, type ResponseMethod, responseFor } from './http.js';

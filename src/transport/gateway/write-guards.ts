@@ -14,10 +14,9 @@ import { methods } from '../../gen/methods.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import type { Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
-import { compareBytes, concatBytes, NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
-import { TurnQueue } from '../../runtime/queues.js';
+import { compareBytes, concatBytes, NO_BYTES, randomId, textOf, toBytes } from '../../runtime/bytes.js';
+import { UniqueQueue } from '../../runtime/queues.js';
 import { onAbort } from '../../runtime/signals.js';
-import { randomId } from '../../runtime/text.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { connectionLost } from './http.js';
 
@@ -215,7 +214,7 @@ export class GuardPool {
   #free: Guard[] = [];
   #taken = 0;
   /** Writes that wait until another write releases its guard. */
-  readonly #waiting = new TurnQueue<() => void>();
+  readonly #waiting = new UniqueQueue<() => void>();
 
   constructor(prefix: Uint8Array) {
     this.#prefix = prefix;

@@ -1,4 +1,4 @@
-import { TurnQueue } from '../../runtime/queues.js';
+import { UniqueQueue } from '../../runtime/queues.js';
 import { ConnectionError, DEFAULT_WINDOW_BYTES, ErrorCode, MAX_WINDOW_BYTES } from './frame.js';
 import type { PeerSettings } from './settings.js';
 
@@ -61,7 +61,7 @@ export class SendFlow {
   readonly #settings: PeerSettings;
   readonly #onSent: (bytes: number) => void;
   /** Streams whose data waits for the connection. A stream that waits for its own window is not in this queue. */
-  readonly #waiting = new TurnQueue<Sender>();
+  readonly #waiting = new UniqueQueue<Sender>();
   #windowBytes = DEFAULT_WINDOW_BYTES;
   /** The byte stream has a long backlog of unsent bytes. No stream may send until it has drained. */
   congested = false;

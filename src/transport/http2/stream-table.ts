@@ -1,4 +1,4 @@
-import { TurnQueue } from '../../runtime/queues.js';
+import { UniqueQueue } from '../../runtime/queues.js';
 import { ConnectionError, ErrorCode, MAX_STREAM_ID } from './frame.js';
 import type { Http2Stream } from './stream.js';
 
@@ -12,7 +12,7 @@ export class StreamTable {
   /** Open streams whose place in `#recent` a newer stream has taken. */
   readonly #old = new Map<number, Http2Stream>();
   #size = 0;
-  readonly #waiting = new TurnQueue<Http2Stream>();
+  readonly #waiting = new UniqueQueue<Http2Stream>();
   #nextId: number;
 
   constructor(firstId: number) {

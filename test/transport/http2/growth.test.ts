@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { TurnQueue } from '../../../src/runtime/queues.js';
+import { UniqueQueue } from '../../../src/runtime/queues.js';
 import { Deadlines, type Expiring } from '../../../src/transport/http2/deadlines.js';
 import { SendFlow } from '../../../src/transport/http2/flow-control.js';
 import { SendQueue } from '../../../src/transport/http2/message-framing.js';
@@ -11,7 +11,7 @@ import { VirtualClock } from '../../support/virtual-clock.js';
 
 describe('a queue of waiting streams', () => {
   test('returns its items in the order of arrival, without the deleted ones', () => {
-    const queue = new TurnQueue<number>();
+    const queue = new UniqueQueue<number>();
     expect(queue.take()).toBe(undefined);
     for (const item of [1, 2, 3, 4]) queue.add(item);
     expect([queue.delete(2), queue.delete(2), queue.take(), queue.take()]).toEqual([true, false, 1, 3]);
@@ -23,7 +23,7 @@ describe('a queue of waiting streams', () => {
   });
 
   test('keeps the order over random additions, deletions and takes', () => {
-    const queue = new TurnQueue<number>();
+    const queue = new UniqueQueue<number>();
     let model: number[] = [];
     let random = 1;
     for (let step = 0; step < 50_000; step += 1) {
@@ -43,7 +43,7 @@ describe('a queue of waiting streams', () => {
   test('takes linear time to empty', () => {
     expect(
       growth(5_000, (count) => {
-        const queue = new TurnQueue<object>();
+        const queue = new UniqueQueue<object>();
         for (let index = 0; index < count; index += 1) queue.add({});
         return () => {
           while (queue.take() !== undefined);

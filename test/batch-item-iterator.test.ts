@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { FlatIterator } from '../src/runtime/iterators.js';
+import { BatchItemIterator } from '../src/runtime/async.js';
 
-/** Batches of numbers; notes whether they were given up. */
+/** An iterator over batches of numbers. `closed` tells whether it was closed. */
 function batches(...given: readonly Iterable<number>[]): {
   source: AsyncGenerator<Iterable<number>>;
   closed: () => boolean;
@@ -17,24 +17,24 @@ function batches(...given: readonly Iterable<number>[]): {
   return { source: generate(), closed: () => closed };
 }
 
-test('items come in order over all batches, empty ones among them', async () => {
+test('an iterator over batches returns the items of all batches in order, and skips empty batches', async () => {
   const { source } = batches([], [1, 2], [], [3], []);
   const seen: number[] = [];
-  for await (const item of new FlatIterator(source, (batch) => batch)) seen.push(item);
+  for await (const item of new BatchItemIterator(source, (batch) => batch)) seen.push(item);
   expect(seen).toEqual([1, 2, 3]);
 });
 
-test('who asks several times at once gets an item each, in order, and then the end', async () => {
+test('concurrent calls of next get one item each, in order, and then the end', async () => {
   const { source } = batches([1], [2, 3], [4]);
-  const items = new FlatIterator(source, (batch) => batch);
+  const items = new BatchItemIterator(source, (batch) => batch);
   const results = await Promise.all(Array.from({ length: 6 }, () => items.next()));
   expect(results.map(({ value }) => value)).toEqual([1, 2, 3, 4, undefined, undefined]);
   expect(results.map(({ done }) => done)).toEqual([false, false, false, false, true, true]);
 });
 
-test('who asks as soon as one has come gets none ahead of those who wait', async () => {
+test('a call of next does not overtake calls that still wait', async () => {
   const { source } = batches([1], [2], [3], [4], [5], [6]);
-  const items = new FlatIterator(source, (batch) => batch);
+  const items = new BatchItemIterator(source, (batch) => batch);
   const first = items.next();
   const waiting = [items.next(), items.next()];
   const eager = [first.then(() => items.next()), first.then(() => items.next())];
@@ -42,20 +42,20 @@ test('who asks as soon as one has come gets none ahead of those who wait', async
   expect(results.map(({ value }) => value)).toEqual([1, 2, 3, 4, 5]);
 });
 
-test('a loop that is left gives up the batches', async () => {
+test('leaving the loop closes the batches', async () => {
   const { source, closed } = batches([1, 2], [3]);
-  for await (const item of new FlatIterator(source, (batch) => batch)) if (item === 1) break;
+  for await (const item of new BatchItemIterator(source, (batch) => batch)) if (item === 1) break;
   expect(closed()).toBe(true);
 });
 
-test('a loop that is left while a batch is on its way gets none of it', async () => {
+test('a batch that arrives after the loop was left is dropped', async () => {
   const end = { done: true, value: undefined } as const;
   let give: ((batch: IteratorResult<number[]>) => void) | undefined;
   const next = (): Promise<IteratorResult<number[]>> =>
     new Promise((resolve) => {
       give = resolve;
     });
-  const items = new FlatIterator<number[], number>({ next, return: async () => end }, (batch) => batch);
+  const items = new BatchItemIterator<number[], number>({ next, return: async () => end }, (batch) => batch);
   const first = items.next();
   await expect.poll(() => give).toBeDefined();
   await items.return();
@@ -63,25 +63,25 @@ test('a loop that is left while a batch is on its way gets none of it', async ()
   expect([await first, await items.next()]).toEqual([end, end]);
 });
 
-test('an item that cannot be read is an error, after which there are no more', async () => {
+test('an item that cannot be read rejects, and ends the iteration', async () => {
   function* unreadable(): Generator<number> {
     yield 1;
     throw new Error('unreadable');
   }
   const { source, closed } = batches(unreadable(), [2]);
-  const items = new FlatIterator(source, (batch) => batch);
+  const items = new BatchItemIterator(source, (batch) => batch);
   expect(await items.next()).toEqual({ done: false, value: 1 });
   await expect(items.next()).rejects.toThrow('unreadable');
   expect(closed()).toBe(true);
   expect(await items.next()).toEqual({ done: true, value: undefined });
 });
 
-test('a batch that fails is an error, after which there are no more', async () => {
+test('a failed batch rejects, and ends the iteration', async () => {
   async function* failing(): AsyncGenerator<readonly number[]> {
     yield [1];
     throw new Error('lost');
   }
-  const items = new FlatIterator(failing(), (batch) => batch);
+  const items = new BatchItemIterator(failing(), (batch) => batch);
   const results = await Promise.allSettled([items.next(), items.next(), items.next()]);
   expect(results.map((result) => (result.status === 'fulfilled' ? result.value.value : result.reason.message))).toEqual(
     [1, 'lost', undefined],

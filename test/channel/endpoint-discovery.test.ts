@@ -1,21 +1,22 @@
-import { describe, expect, test } from 'vitest';
-import { memberEndpoints } from '../../src/channel/member-endpoints.js';
+import { describe, expect, it } from 'vitest';
+import { memberEndpoints, withAutoSync } from '../../src/channel/endpoint-discovery.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
+import type { Transport } from '../../src/transport/transport.js';
 
-describe('the endpoints that members advertise', () => {
-  test('are used, each once, but not those of learners and of members that are not started', () => {
+describe('memberEndpoints', () => {
+  it('returns each advertised endpoint once, without those of learners and of members that are not started', () => {
     const members = [member('http://a:1', 'http://a:2'), { ...member('http://b'), isLearner: true }, member()];
     expect(urls(['http://a:1'], [...members, member('http://a:1')])).toEqual(['http://a:1', 'http://a:2']);
   });
 
-  test('without TLS are not used where all that were given have it', () => {
+  it('leaves out endpoints without TLS when all configured endpoints use TLS', () => {
     const members = [member('http://a:1', 'https://b:1')];
     expect(urls(['https://x:1'], members)).toEqual(['https://b:1']);
     expect(urls(['unix:///x'], members)).toEqual(['https://b:1']);
     expect(urls(['http://x:1'], members)).toEqual(['http://a:1', 'https://b:1']);
   });
 
-  test('are not used where they are not allowed, by their URL with its port', () => {
+  it('leaves out endpoints that allowEndpoint refuses, and passes it URLs with a port', () => {
     const members = [member('https://a', 'https://b:1', 'https://A.evil:1')];
     const asked: string[] = [];
     const allow = (url: string): boolean => asked.push(url) > 0 && url === 'https://a:2379';
@@ -23,15 +24,35 @@ describe('the endpoints that members advertise', () => {
     expect(asked).toEqual(['https://a:2379', 'https://b:1', 'https://a.evil:1']);
   });
 
-  test('are asked about with yes or no: a promise of an answer is none', () => {
+  it('throws when allowEndpoint returns a promise', () => {
     const allow = (async () => false) as never;
     expect(() => urls(['https://x:1'], [member('https://a')], allow)).toThrow(
       'allowEndpoint: got an object (Promise) for https://a:2379; allowed: a boolean',
     );
   });
 
-  test('that are none, or files of another machine, are left out', () => {
+  it('leaves out malformed URLs, and sockets on the machine of the member', () => {
     expect(urls(['http://x:1'], [member('localhost:1', 'unix:///tmp/a', 'http://a:1/path', '')])).toEqual([]);
+  });
+});
+
+describe('withAutoSync', () => {
+  it('does not sync again after the client is closed', async () => {
+    let syncs = 0;
+    let endSync = (): void => {};
+    const inner = { unary: async () => ({}), stream: () => ({}), close: async () => {} } as unknown as Transport;
+    const sync = (): Promise<void> => {
+      syncs += 1;
+      return new Promise((resolve) => {
+        endSync = resolve;
+      });
+    };
+    const transport = withAutoSync(inner, sync, 5);
+    await transport.unary({} as never);
+    await transport.close();
+    endSync();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(syncs).toBe(1);
   });
 });
 

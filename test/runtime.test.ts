@@ -1,10 +1,10 @@
 import { getEventListeners } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { AsyncQueue } from '../src/runtime/queues.js';
 import { onAbort } from '../src/runtime/signals.js';
-import { backoffMs, monotonicMs, pause, after as runAfter } from '../src/runtime/timers.js';
+import { backoffMs, monotonicMs, pause, after as runAfter, settledWithin } from '../src/runtime/timers.js';
 
 describe('a timer', () => {
   test('never fires before its time on the monotonic clock', async () => {
@@ -17,16 +17,16 @@ describe('a timer', () => {
     expect(early).not.toContain(true);
   });
 
-  test('may be for ever, or longer than the host’s timers go, and be called off', () => {
+  test('can be infinite, or longer than the timers of the host allow, and can be cancelled', () => {
     for (const delay of [2 ** 40, Number.POSITIVE_INFINITY]) runAfter(delay, () => expect.unreachable())();
   });
 
-  test('of a backoff stays within its bounds', () => {
+  test('of a backoff never exceeds 2 s or twice the previous limit', () => {
     for (let attempt = 0; attempt < 2_000; attempt += 1)
       expect(backoffMs(attempt)).toBeLessThanOrEqual(Math.min(2_000, 50 * 2 ** attempt));
   });
 
-  test('ends early when a signal aborts', async () => {
+  test('of pause ends early when a signal aborts', async () => {
     const stop = new AbortController();
     const paused = pause(2 ** 30, undefined, stop.signal);
     stop.abort();
@@ -35,8 +35,15 @@ describe('a timer', () => {
   });
 });
 
-describe('waiting for a signal', () => {
-  test('takes one listener, however many wait, and gives it back with the last', () => {
+test('settledWithin leaves no timer behind when the promise settles in time', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  expect(await settledWithin(10_000, Promise.resolve())).toBe(true);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+describe('onAbort', () => {
+  test('adds one listener for any number of callbacks, and removes it with the last callback', () => {
     const { signal } = new AbortController();
     const undos = Array.from({ length: 20 }, () => onAbort(signal, () => {}));
     expect(getEventListeners(signal, 'abort')).toHaveLength(1);
@@ -44,7 +51,7 @@ describe('waiting for a signal', () => {
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
 
-  test('calls back whoever still waits, each once, also the same callback given twice', () => {
+  test('calls each remaining callback once, and a callback that was given twice two times', () => {
     const controller = new AbortController();
     const calls: string[] = [];
     const twice = (): void => void calls.push('twice');
@@ -56,8 +63,8 @@ describe('waiting for a signal', () => {
   });
 });
 
-describe('an asynchronous queue', () => {
-  test('hands over in order, to those who wait and to those who come later', async () => {
+describe('AsyncQueue', () => {
+  test('gives the items in order to readers that wait and to later readers', async () => {
     const queue = new AsyncQueue<number>();
     const early = [queue.next(), queue.next()];
     for (const item of [1, 2, 3]) queue.push(item);
@@ -65,31 +72,31 @@ describe('an asynchronous queue', () => {
     expect(taken.map(({ value }) => value)).toEqual([1, 2, 3]);
   });
 
-  test('gives what lies there before its end, and the error once', async () => {
+  test('gives the remaining items before its end, and then the error once', async () => {
     const queue = new AsyncQueue<number>();
     queue.push(1);
-    queue.end(new Error('over'));
+    queue.end(new Error('ended'));
     queue.push(2);
     expect(await queue.next()).toEqual({ done: false, value: 1 });
-    await expect(queue.next()).rejects.toThrow('over');
+    await expect(queue.next()).rejects.toThrow('ended');
     expect(await queue.next()).toEqual({ done: true, value: undefined });
   });
 
-  test('knows what lies there, and tells when it becomes less', async () => {
-    let told = 0;
+  test('counts the size of its items, and calls onTake when an item is taken', async () => {
+    let taken = 0;
     const queue = new AsyncQueue<string>(() => {
-      told += 1;
+      taken += 1;
     });
     queue.push('a', 10);
     queue.push('b', 5);
     expect(queue.size).toBe(15);
     await queue.next();
-    expect([queue.size, told]).toEqual([5, 1]);
+    expect([queue.size, taken]).toEqual([5, 1]);
     queue.discard();
     expect([queue.size, queue.ended]).toEqual([0, true]);
   });
 
-  test('does not hold what was taken, though it is never empty', async () => {
+  test('does not keep taken items in memory while it is never empty', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     const queue = new AsyncQueue<object>();

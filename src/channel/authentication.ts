@@ -1,0 +1,257 @@
+import { amended, callTimedOut, canceled, EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
+import { methods } from '../gen/methods.js';
+import type { Endpoint } from '../host/endpoint.js';
+import { checkFields, show } from '../runtime/arguments.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, monotonicMs } from '../runtime/timers.js';
+import { forwardStream, type Metadata, type Transport, type UnaryCall } from '../transport/transport.js';
+
+/**
+ * How the client authenticates itself to a cluster that has authentication enabled.
+ *
+ * @example
+ * ```ts
+ * const auth: Credentials = { username: 'app', password: 'secret' };
+ * const etcd = new Client({ endpoints: ['https://127.0.0.1:2379'], auth });
+ * ```
+ */
+export type Credentials = (
+  | {
+      readonly username: string;
+      /** The client exchanges it for tokens, and requests a new token when the server refuses the current one. */
+      readonly password: string;
+    }
+  | {
+      /** A token that the caller obtained. The client never renews it. */
+      readonly token: string;
+    }
+) & {
+  /** Whether to send the password and the tokens over `http:`, where anyone on the path can read them. Default false. */
+  readonly allowPlaintext?: boolean | undefined;
+};
+
+const CREDENTIALS = { username: true, password: true, token: true, allowPlaintext: true } as const;
+
+/** The token is a value of a header, so spaces and line breaks are refused. Tokens read from a file often end in one. */
+const TOKEN = /^[\x21-\x7e]+$/;
+
+/**
+ * Returns a copy of the credentials without other properties.
+ *
+ * @throws EtcdError, reason `InvalidInput`. The error never contains the given secrets.
+ */
+export function checkCredentials(credentials: Credentials, endpoints: readonly Endpoint[]): Credentials {
+  checkFields(credentials, CREDENTIALS, 'auth');
+  const { username, password, token }: Readonly<Record<string, unknown>> = { ...credentials };
+  const plaintext = endpoints.find((endpoint) => !endpoint.tls && 'host' in endpoint.address);
+  if (plaintext !== undefined && credentials.allowPlaintext !== true) {
+    const allowed = 'https: or unix: endpoints, or allowPlaintext: true';
+    throw invalidInput('auth', `credentials for ${plaintext.url}`, allowed);
+  }
+  if (token === undefined) return { username: secret('username', username), password: secret('password', password) };
+  if (username !== undefined || password !== undefined)
+    throw invalidInput('auth', 'a token together with a user name or password', 'one of the two');
+  const given = secret('token', token);
+  if (!TOKEN.test(given))
+    throw invalidInput('auth.token', 'one with spaces or line breaks in it', 'visible ASCII only');
+  return { token: given };
+}
+
+function secret(name: string, value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value;
+  throw invalidInput(`auth.${name}`, show(value), '{ username, password } or { token }, none of them empty');
+}
+
+/**
+ * Tokens that a call requests in a row without a success. Several may be needed while users and roles change. The limit
+ * ends calls to a server that refuses every token.
+ */
+export const MAX_TOKEN_RENEWALS = 3;
+
+/**
+ * How servers refuse a token: it expired, or it is older than the latest change of users and roles, or the request has
+ * no token and needs one.
+ */
+const TOKEN_REFUSALS: ReadonlySet<Reason> = new Set(['InvalidAuthToken', 'AuthOldRevision', 'UserEmpty']);
+
+/** Whether the server refused the token. It checks the token before anything else, so the request was not processed. */
+export function isTokenRefused({ reason }: { readonly reason: Reason }): boolean {
+  return TOKEN_REFUSALS.has(reason);
+}
+
+/** Whether the server refused this token. `UserEmpty` refuses a token only if the request carried none. */
+function refuses(error: EtcdError, token: string | undefined): boolean {
+  return isTokenRefused(error) && (error.reason !== 'UserEmpty' || token === undefined);
+}
+
+/**
+ * Holds the current token. Makes one `Authenticate` call at a time, however many calls wait for the token. The token is
+ * undefined while the cluster has authentication disabled.
+ */
+export class TokenSource {
+  readonly #credentials: Credentials;
+  readonly #authenticate: (username: string, password: string) => Promise<string>;
+  #current: { readonly token: string | undefined } | undefined;
+  #request: Promise<string | undefined> | undefined;
+
+  constructor(credentials: Credentials, authenticate: (username: string, password: string) => Promise<string>) {
+    this.#credentials = credentials;
+    this.#authenticate = authenticate;
+    if ('token' in credentials) this.#current = { token: credentials.token };
+  }
+
+  /** Whether a refused token can be replaced. */
+  get renews(): boolean {
+    return !('token' in this.#credentials);
+  }
+
+  /** Returns the token, or a promise of it. The promise rejects with reason `AuthFailed` if the password is wrong. */
+  get(): string | undefined | Promise<string | undefined> {
+    if (this.#current !== undefined) return this.#current.token;
+    this.#request ??= this.#fetch().finally(() => {
+      this.#request = undefined;
+    });
+    return this.#request;
+  }
+
+  /** Discards the token after the server refused it, unless another call has already replaced it. */
+  refused(token: string | undefined): void {
+    if (this.renews && this.#current?.token === token) this.#current = undefined;
+  }
+
+  async #fetch(): Promise<string | undefined> {
+    const { username, password } = this.#credentials as Extract<Credentials, { username: string }>;
+    const token = await this.#authenticate(username, password).catch((error: unknown) => {
+      if (error instanceof EtcdError && error.reason === 'AuthNotEnabled') return undefined;
+      throw error;
+    });
+    this.#current = { token };
+    return token;
+  }
+}
+
+/** Time limit of an `Authenticate` call, which costs the server some work. The waiting calls also have their own. */
+const AUTHENTICATE_TIMEOUT_MS = 15_000;
+
+/** Calls that put a key and then wait. The server may refuse their token after the put, so the key may exist. */
+const PUT_THEN_WAIT: ReadonlySet<string> = new Set([methods.lock.lock.path, methods.election.campaign.path]);
+
+/**
+ * Adds a token to each call. Repeats a unary call with a new token if the server refused the token. A stream ends
+ * instead; its owner opens the next one, which gets a new token.
+ */
+export class AuthenticatedTransport implements Transport {
+  readonly #inner: Transport;
+  readonly #tokens: TokenSource;
+  /** The latest failure of the current `Authenticate` call. */
+  #problem: EtcdError | undefined;
+
+  constructor(inner: Transport, credentials: Credentials) {
+    this.#inner = inner;
+    this.#tokens = new TokenSource(credentials, async (name, password) => {
+      this.#problem = undefined;
+      const { token } = await inner.unary({
+        method: methods.auth.authenticate,
+        request: { name, password },
+        timeoutMs: AUTHENTICATE_TIMEOUT_MS,
+        deadline: monotonicMs() + AUTHENTICATE_TIMEOUT_MS,
+        onRetry: (error) => {
+          this.#problem = error;
+        },
+      });
+      return token;
+    });
+  }
+
+  async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
+    // The only call that needs no token. Its request holds the password.
+    if (call.method.path === methods.auth.authenticate.path) return this.#inner.unary(call);
+    const lastError = (error: EtcdError): EtcdError =>
+      PUT_THEN_WAIT.has(call.method.path) ? amended(error, { outcome: 'unknown' }) : error;
+    for (let renewals = 0; ; renewals += 1) {
+      const token = await this.#tokenFor(call, renewals > 0 ? lastError : undefined);
+      try {
+        return await this.#inner.unary({ ...call, metadata: withToken(call.metadata, token) });
+      } catch (error) {
+        if (!(error instanceof EtcdError) || !refuses(error, token)) throw error;
+        this.#tokens.refused(token);
+        if (!this.#tokens.renews || renewals === MAX_TOKEN_RENEWALS) throw lastError(error);
+      }
+    }
+  }
+
+  readonly stream: Transport['stream'] = (call, handler) => {
+    let used: string | undefined;
+    const merge = (metadata: Metadata | undefined, token: string | undefined): Metadata => {
+      used = token;
+      return withToken(metadata, token);
+    };
+    const [given, token] = [call.metadata, this.#tokens.get()];
+    const metadata =
+      given instanceof Promise || token instanceof Promise
+        ? Promise.all([given, explainedToken(token, call.method.path)]).then((both) => merge(...both))
+        : merge(given, token);
+    // The inner transport reports a rejection as the end of the stream, so it must not be reported as unhandled too.
+    if (metadata instanceof Promise) metadata.catch(() => {});
+    const authenticated = { ...call, metadata };
+    const stream = this.#inner.stream(authenticated, {
+      message: (message) => handler.message(message),
+      leaving: () => handler.leaving?.(),
+      end: (error) => {
+        if (error !== undefined && refuses(error, used)) this.#tokens.refused(used);
+        handler.end(error);
+      },
+    });
+    return forwardStream(stream, {
+      cancel: (why) => {
+        if (why === 'unauthenticated') this.#tokens.refused(used);
+        stream.cancel(why);
+      },
+    });
+  };
+
+  readonly close: Transport['close'] = () => this.#inner.close();
+
+  /** Returns the token. Waits for it no longer than the call's deadline and signal allow. */
+  async #tokenFor(
+    call: UnaryCall<unknown, unknown>,
+    amend: (error: EtcdError) => EtcdError = (error) => error,
+  ): Promise<string | undefined> {
+    const token = this.#tokens.get();
+    if (!(token instanceof Promise)) return token;
+    const { method, signal, deadline } = call;
+    return new Promise((resolve, reject) => {
+      const abort = (): void => reject(amend(canceled(signal as AbortSignal, 'not-sent', method.path)));
+      const timeOut = (): void => reject(amend(callTimedOut(call, 'not-sent', this.#problem)));
+      const undos = [
+        after(deadline - monotonicMs(), timeOut),
+        signal === undefined ? () => {} : onAbort(signal, abort),
+      ];
+      if (signal?.aborted) abort();
+      explainedToken(token, method.path)
+        .then(resolve, (error: EtcdError) => reject(amend(error)))
+        .finally(() => {
+          for (const undo of undos) undo();
+        });
+    });
+  }
+}
+
+/** Waits for the token. An error says that the call itself was not sent, because the client has no token for it. */
+async function explainedToken(
+  token: string | undefined | Promise<string | undefined>,
+  method: string,
+): Promise<string | undefined> {
+  try {
+    return await token;
+  } catch (error) {
+    if (!(error instanceof EtcdError)) throw error;
+    const { code, reason, endpoint } = error;
+    const problem = `could not obtain a token: ${error.problem}`;
+    throw new EtcdError(problem, { code, reason, outcome: 'not-sent', method, endpoint, cause: error });
+  }
+}
+
+function withToken(metadata: Metadata | undefined, token: string | undefined): Metadata {
+  return token === undefined ? { ...metadata } : { ...metadata, token };
+}

@@ -1,0 +1,157 @@
+import { canceled, EtcdError, timedOut } from '../errors/etcd-error.js';
+import type { Init } from '../protobuf/codec.js';
+import type { Method } from '../protobuf/schema.js';
+import { checkSignal } from '../runtime/arguments.js';
+import { AsyncQueue } from '../runtime/queues.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, backoffMs, pause } from '../runtime/timers.js';
+import { mayRetry } from './attempts.js';
+import { isTokenRefused, MAX_TOKEN_RENEWALS } from './authentication.js';
+import { type CallOptions, checkTimeout, type Rpc } from './rpc.js';
+
+/** Number of unread messages at which the client stops the server by flow control. */
+const READ_AHEAD = 16;
+
+/** Attempts to open a stream that fails before its first message. */
+const MAX_ATTEMPTS = 5;
+
+/** Options of a stream: a signal that cancels it, and the endpoint at which it is opened. */
+export type StreamOptions = Pick<CallOptions, 'signal' | 'endpoint'>;
+export const STREAM_OPTIONS = { signal: true, endpoint: true } as const;
+
+/**
+ * Both directions of a bidirectional stream. Iterate over it to read the responses. Breaking out of the loop cancels the
+ * stream.
+ *
+ * @example
+ * ```ts
+ * const stream = etcd.raw.lease.leaseKeepAlive();
+ * stream.send({ id: lease.id });
+ * for await (const { ttl } of stream) {
+ *   console.log(ttl);
+ *   break;
+ * }
+ * ```
+ */
+export interface BidiStream<Request, Response> extends AsyncIterableIterator<Response> {
+  /** Sends a message. Messages leave in the order of the calls. Does nothing after the stream has ended. */
+  send(message: Init<Request>): void;
+  /** Half-closes the stream: the client sends no more messages, and still receives responses. */
+  end(): void;
+  /** Cancels the stream at once, in both directions. Responses that were not read yet are dropped. */
+  cancel(): void;
+}
+
+/** Opens a stream and returns it as an iterator. Flow control stops the server while the caller does not read. */
+export function openStream<Request, Response>(
+  rpc: Rpc,
+  method: Method<Request, Response>,
+  { signal, endpoint }: StreamOptions = {},
+): BidiStream<Request, Response> {
+  checkSignal(signal);
+  const messages = new AsyncQueue<Response>(() => {
+    if (messages.size < READ_AHEAD) stream.resume();
+  });
+  let offAbort = (): void => {};
+  const finish = (error?: unknown): void => {
+    offAbort();
+    messages.end(error);
+  };
+  const stream = rpc.stream(
+    method,
+    {
+      message: (message) => {
+        messages.push(message);
+        if (messages.size >= READ_AHEAD) stream.pause();
+      },
+      end: finish,
+    },
+    { endpoint },
+  );
+  const cancel = (error?: unknown): void => {
+    stream.cancel();
+    finish(error);
+    messages.discard();
+  };
+  if (signal !== undefined) {
+    const abort = (): void => cancel(canceled(signal, 'unknown', method.path));
+    offAbort = onAbort(signal, abort);
+    if (signal.aborted) abort();
+  }
+  const result: BidiStream<Request, Response> = {
+    send: (message) => stream.send(message),
+    end: () => stream.end(),
+    cancel: () => cancel(),
+    next: () => messages.next(),
+    return: async () => {
+      cancel();
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]: () => result,
+  };
+  return result;
+}
+
+/** Opens a server stream: sends one request, half-closes the stream, and returns the responses. */
+export function openServerStream<Request, Response>(
+  rpc: Rpc,
+  method: Method<Request, Response>,
+  request: Init<Request>,
+  options?: StreamOptions,
+): AsyncIterableIterator<Response> {
+  const stream = openStream(rpc, method, options);
+  try {
+    stream.send(request);
+  } catch (error) {
+    stream.cancel();
+    throw error;
+  }
+  stream.end();
+  return stream;
+}
+
+/**
+ * Reads a server stream. Before the first message, failures are retried as for a unary call. After it, the stream ends
+ * with the error, because only the caller knows where to continue. `timeoutMs` limits the wait for each message.
+ */
+export async function* readStream<Request, Response>(
+  rpc: Rpc,
+  method: Method<Request, Response>,
+  request: Init<Request>,
+  options: CallOptions & { readonly timeoutMs: number },
+): AsyncGenerator<Response, void> {
+  const timeoutMs = checkTimeout(options.timeoutMs, 'timeoutMs');
+  let hasMessage = false;
+  for (let attempt = 0; ; attempt += 1) {
+    const messages = openServerStream(rpc, method, request, options);
+    let isTimedOut = false;
+    let stopTimer = (): void => {};
+    const startTimer = (): void => {
+      stopTimer = after(timeoutMs, () => {
+        isTimedOut = true;
+        void messages.return?.();
+      });
+    };
+    try {
+      startTimer();
+      for await (const message of messages) {
+        stopTimer();
+        hasMessage = true;
+        yield message;
+        startTimer();
+      }
+      if (isTimedOut) throw timedOut('message', timeoutMs, 'unknown', method.path);
+      return;
+    } catch (error) {
+      if (!(error instanceof EtcdError) || hasMessage || !mayReopen(rpc, method, error, attempt)) throw error;
+    } finally {
+      stopTimer();
+    }
+    await pause(backoffMs(attempt), options.signal);
+  }
+}
+
+function mayReopen(rpc: Rpc, method: { readonly repeatable: boolean }, error: EtcdError, attempt: number): boolean {
+  if (isTokenRefused(error)) return rpc.settings.renewsTokens && attempt < MAX_TOKEN_RENEWALS;
+  return mayRetry(method, error) && attempt + 1 < MAX_ATTEMPTS;
+}

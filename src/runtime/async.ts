@@ -1,0 +1,115 @@
+import { withCallers } from '../errors/etcd-error.js';
+
+/** Wraps `action` so that it runs once. Every call returns the promise of the first call. */
+export function once<Args extends readonly unknown[], T>(
+  action: (...args: Args) => Promise<T>,
+): (...args: Args) => Promise<T> {
+  let result: Promise<T> | undefined;
+  return (...args) => {
+    if (result === undefined) {
+      // Set before `action` runs, because `action` itself may call the function again.
+      let settle: (value: Promise<T>) => void = () => {};
+      result = new Promise((resolve) => {
+        settle = resolve;
+      });
+      settle(action(...args));
+    }
+    return result;
+  };
+}
+
+/** Runs asynchronous actions one after another, in the order of the calls. A failed action does not stop the next one. */
+export class SerialRunner {
+  #pending = 0;
+  #last: Promise<void> = Promise.resolve();
+
+  /** Whether no action runs or waits. */
+  get isIdle(): boolean {
+    return this.#pending === 0;
+  }
+
+  run<T>(action: () => Promise<T>): Promise<T> {
+    const result = this.#runAfter(this.#last, action);
+    // A promise without the value, so that the runner does not keep the value.
+    this.#last = result.then(ignore, ignore);
+    return rethrownWithCallers(result);
+  }
+
+  async #runAfter<T>(last: Promise<void>, action: () => Promise<T>): Promise<T> {
+    this.#pending += 1;
+    try {
+      await last;
+      return await action();
+    } finally {
+      this.#pending -= 1;
+    }
+  }
+}
+
+/** A promise that only the caller awaits. V8 shows no callers for a promise with a second reaction. */
+async function rethrownWithCallers<T>(result: Promise<T>): Promise<T> {
+  try {
+    return await result;
+  } catch (error) {
+    throw withCallers(error);
+  }
+}
+
+function ignore(): void {}
+
+const END = { done: true, value: undefined } as const;
+
+/**
+ * Iterates over the items of batches. It reads the items of a batch when the caller asks for them. It is not a generator,
+ * because a generator that iterates over another one takes most of the time per item.
+ */
+export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Item> {
+  readonly #batches: AsyncIterator<Batch, unknown>;
+  readonly #itemsOf: (batch: Batch) => Iterable<Item>;
+  #items: Iterator<Item> | undefined;
+  readonly #reads = new SerialRunner();
+  #isClosed = false;
+
+  constructor(batches: AsyncIterator<Batch, unknown>, itemsOf: (batch: Batch) => Iterable<Item>) {
+    this.#batches = batches;
+    this.#itemsOf = itemsOf;
+  }
+
+  next(): Promise<IteratorResult<Item, undefined>> {
+    const item = this.#reads.isIdle ? this.#nextOfBatch() : undefined;
+    return item ?? this.#reads.run(() => this.#nextOfBatch() ?? this.#nextBatch());
+  }
+
+  async return(): Promise<IteratorResult<Item, undefined>> {
+    this.#isClosed = true;
+    this.#items = undefined;
+    await this.#batches.return?.();
+    return END;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #nextOfBatch(): Promise<IteratorResult<Item, undefined>> | undefined {
+    try {
+      const item = this.#items?.next();
+      return item === undefined || item.done ? undefined : Promise.resolve(item);
+    } catch (error) {
+      return this.#closeAndThrow(error);
+    }
+  }
+
+  async #nextBatch(): Promise<IteratorResult<Item, undefined>> {
+    const { done, value } = this.#isClosed ? END : await this.#batches.next();
+    if (done || this.#isClosed) return END;
+    this.#items = this.#itemsOf(value as Batch)[Symbol.iterator]();
+    return this.#nextOfBatch() ?? this.#nextBatch();
+  }
+
+  /** Closes the batches after an item could not be read, as a `for await` loop does when its body throws. */
+  async #closeAndThrow(error: unknown): Promise<never> {
+    await this.return();
+    throw error;
+  }
+}

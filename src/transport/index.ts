@@ -1,0 +1,17 @@
+/**
+ * The types of transports, for authors of transports and interceptors. This module has no values.
+ *
+ * @module etcdwire/transport
+ */
+export type { Endpoint } from '../host/endpoint.js';
+export type { Method, MethodKind } from '../protobuf/schema.js';
+export type {
+  Metadata,
+  OutgoingStream,
+  StreamCall,
+  StreamHandler,
+  Transport,
+  TransportFactory,
+  TransportOptions,
+  UnaryCall,
+} from './transport.js';
