@@ -57,7 +57,8 @@ export {
   type TxnResult,
 } from './kv/txn.js';
 export type { KeepAlive } from './lease/keep-alive.js';
-export type { GrantOptions, Lease, Leases, TimeToLive } from './lease/lease.js';
+export type { LeaseLike } from './lease/lease-id.js';
+export type { GrantOptions, Lease, Leases, TimeToLive } from './lease/leases.js';
 export type { CachedRange } from './mirror/cached-range.js';
 export type { Mirror, MirrorMessage, MirrorOptions } from './mirror/mirror.js';
 export type { Init } from './protobuf/codec.js';
@@ -87,5 +88,5 @@ export type {
   TransportOptions,
   UnaryCall,
 } from './transport/transport.js';
-export type { WatchBatch, WatchEvent } from './watch/event.js';
+export type { DeleteEvent, PutEvent, WatchBatch, WatchEvent } from './watch/event.js';
 export type { Watch, WatchOptions } from './watch/watch.js';

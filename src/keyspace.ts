@@ -14,7 +14,7 @@ import type {
   WithHeader,
 } from './kv/requests.js';
 import type { Conditions, Op, Txn, TxnResult } from './kv/txn.js';
-import { Leases } from './lease/lease.js';
+import { Leases } from './lease/leases.js';
 import { CACHED_RANGE_OPTIONS, CachedRange } from './mirror/cached-range.js';
 import { MIRROR_OPTIONS, Mirror, type MirrorOptions } from './mirror/mirror.js';
 import { NamespaceTransport } from './namespace.js';

@@ -1,38 +1,158 @@
+import type { CallTrace } from '../channel/call-trace.js';
+import type { EtcdError } from '../errors/etcd-error.js';
+import type { WatchCreateRequest } from '../gen/etcdserverpb/rpc.js';
+import type { Init } from '../protobuf/codec.js';
+import { InTurn } from '../runtime/iterators.js';
 import type { WatchBatch } from './event.js';
+import { ServerWatch, type ServerWatchOwner } from './server-watch.js';
+import type { WatchStream } from './watch-stream.js';
 
 /**
- * Revisions in one response to a watch that has to catch up (etcd's `watchBatchMaxRevs`). There is one such response a
- * watch every 100 ms, so a history of 100,000 revisions takes a single watch ten seconds and more.
+ * The most revisions in one response to a watch that catches up (`watchBatchMaxRevs` in etcd's `mvcc/watcher_group.go`).
+ * The server sends one such response per watch every 100 ms, so 100,000 revisions take a single watch ten seconds.
  */
 const REVISIONS_PER_RESPONSE = 1_000;
-/** Watches of the server that share one way. Each makes the others dearer for it. */
+/** The most server watches that one watch uses at a time, because each makes the others slower. */
 const MAX_PARTS = 32;
-/** A part is a little shorter than a response seems to reach: so that one response shows that it is over. */
+/** A part is a little shorter than a full response, so that one response has all of it and an event beyond it. */
 const PART_PER_RESPONSE = 0.95;
 
-/** How a long way is divided among several watches of the server. */
-export interface Division {
-  /** How many revisions each goes. */
+/** How the distance between a watch and the store is divided. */
+interface Division {
   readonly partRevisions: bigint;
-  /** As many as may go at the same time, for what they hold together. */
+  /** Limited so that all parts together hold half of the watch's buffer. */
   readonly maxParts: number;
-  /** Where the store was when that was decided: there is nothing to divide beyond. */
+  /** The store's revision at the time of the division. No part begins after it. */
   readonly storeRevision: bigint;
 }
 
-/** After a response as full as they get there is a long way to go, and how long a part can be is known. */
-export function divisionAfter(
-  batches: readonly WatchBatch[],
-  weight: number,
-  storeRevision: bigint,
-  bufferBytes: number,
-): Division | undefined {
-  const [first, last] = [batches[0], batches.at(-1)];
-  if (first === undefined || last === undefined || batches.length < REVISIONS_PER_RESPONSE) return undefined;
-  const reach = Number(last.revision - first.revision) + 1;
-  return {
-    partRevisions: BigInt(Math.max(1, Math.floor(reach * PART_PER_RESPONSE))),
-    maxParts: Math.min(MAX_PARTS, Math.floor(bufferBytes / 2 / Math.max(1, weight))),
-    storeRevision,
-  };
+export interface WatchPartsOptions {
+  readonly request: Init<WatchCreateRequest>;
+  readonly bufferBytes: number;
+  readonly progress: boolean;
+  readonly trace: CallTrace | undefined;
+  /** Called once, when the watch ends. Batches may still be in the buffer. */
+  readonly onEnd: () => void;
+}
+
+/**
+ * The server watches of one watch: a single one, or several while the watch is far behind the store. Each covers the
+ * revisions from its start to the start of the next, and the last has no end. The consumer takes their batches in this
+ * order. A part stays until it sees an event beyond its own revisions. Until then, the later parts have no events either.
+ */
+export class WatchParts implements ServerWatchOwner {
+  readonly #stream: WatchStream;
+  readonly #options: WatchPartsOptions;
+  readonly #first: ServerWatch;
+  /** In order of their revisions. The consumer takes the batches of the first. */
+  #parts: ServerWatch[];
+  #division: Division | undefined;
+  readonly #turns = new InTurn();
+  #ended = false;
+
+  constructor(stream: WatchStream, options: WatchPartsOptions) {
+    this.#stream = stream;
+    this.#options = options;
+    this.#first = new ServerWatch(this, options);
+    this.#parts = [this.#first];
+  }
+
+  start(): void {
+    this.#stream.add(this.#first);
+  }
+
+  /** The first part covers the revision of the creation, so the watch misses no event after it. */
+  async created(): Promise<bigint> {
+    return this.#first.whenCreated;
+  }
+
+  /** Calls take batches one after the other, so that a call that waits at the end of a part gets the first of the next. */
+  next(): Promise<IteratorResult<WatchBatch, undefined>> {
+    if (this.#turns.isFree && !this.#head.batches.isEmpty) return this.#head.batches.next();
+    return this.#turns.run(() => this.#take());
+  }
+
+  /** Ends the watch and drops the batches that the consumer has not taken. */
+  discard(error?: EtcdError): void {
+    this.#end(error);
+    for (const part of this.#parts) part.batches.discard();
+  }
+
+  suspend(part: ServerWatch): void {
+    this.#stream.remove(part);
+  }
+
+  resume(part: ServerWatch): void {
+    this.#stream.add(part);
+  }
+
+  /** A full response shows that the watch is far behind, and how many revisions one response covers. */
+  received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void {
+    const { bufferBytes, progress } = this.#options;
+    const [first, last] = [batches[0], batches.at(-1)];
+    // A consumer that wants to know the progress wants to know that of the whole watch.
+    if (progress || first === undefined || last === undefined || batches.length < REVISIONS_PER_RESPONSE) return;
+    const covered = Number(last.revision - first.revision) + 1;
+    this.#division = {
+      partRevisions: BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE))),
+      maxParts: Math.min(MAX_PARTS, Math.floor(bufferBytes / 2 / Math.max(1, weight))),
+      storeRevision,
+    };
+    this.#addParts();
+  }
+
+  /** The end of a part with an error is the end of the watch, because the events after it would leave a gap. */
+  ended(part: ServerWatch, error: EtcdError | undefined): void {
+    this.#stream.remove(part);
+    if (error !== undefined || part.until === undefined) this.#end(error);
+  }
+
+  closed(): void {
+    this.discard();
+  }
+
+  get #head(): ServerWatch {
+    return this.#parts[0] as ServerWatch;
+  }
+
+  async #take(): Promise<IteratorResult<WatchBatch, undefined>> {
+    const head = this.#head;
+    const result = await head.batches.next().catch((error: unknown) => {
+      // All parts ended with this error, and the consumer gets it once.
+      this.#parts = [head];
+      throw error;
+    });
+    if (!result.done || this.#parts.length === 1) return result;
+    this.#parts.shift();
+    this.#head.bufferBytes = this.#options.bufferBytes;
+    this.#addParts();
+    return this.#take();
+  }
+
+  /** Adds parts up to the store's revision, as many as the buffer allows. */
+  #addParts(): void {
+    if (this.#division === undefined || this.#ended) return;
+    const { partRevisions, maxParts, storeRevision } = this.#division;
+    const { request, ...options } = this.#options;
+    const bufferBytes = options.bufferBytes / 2 / maxParts;
+    while (this.#parts.length < maxParts) {
+      const last = this.#parts.at(-1) as ServerWatch;
+      const startRevision = last.position + partRevisions;
+      if (startRevision > storeRevision) return;
+      const part = new ServerWatch(this, { ...options, bufferBytes, request: { ...request, startRevision } });
+      last.until = startRevision;
+      this.#parts.push(part);
+      this.#stream.add(part);
+    }
+  }
+
+  #end(error: EtcdError | undefined): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    for (const part of this.#parts) {
+      this.#stream.remove(part);
+      part.end(error);
+    }
+    this.#options.onEnd();
+  }
 }

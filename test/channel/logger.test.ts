@@ -63,7 +63,7 @@ test('a lease that is lost is told of, and one that is given back is not', async
   const gone = new Promise((resolve) => alive.signal.addEventListener('abort', resolve));
   await gone;
   const id = lost.id.toString(16);
-  const problem = `lease ${id}: the server does not know it any more`;
+  const problem = `lease ${id}: it does not exist on the server`;
   expect(lines).toEqual([`warn: lease lost ${id} LeaseExpired ${problem}`]);
 });
 

@@ -7,7 +7,7 @@ import { errorFromStatus } from '../../src/errors/status-error.js';
 import { LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import type { KeepAlive } from '../../src/lease/keep-alive.js';
-import { LeaseKeeper } from '../../src/lease/keeper.js';
+import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { encodeRequest } from '../../src/transport/messages.js';
 import type { StreamHandler } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
@@ -74,7 +74,7 @@ interface Kept {
 
 class Keeping implements Play<Step> {
   readonly #clock: VirtualClock;
-  readonly #keeper: LeaseKeeper;
+  readonly #keeper: RenewalStream;
   readonly #kept: Kept[] = [];
   /** When the requests were sent that have no answer yet, by lease. */
   readonly #unanswered = new Map<bigint, number[]>();
@@ -92,7 +92,7 @@ class Keeping implements Play<Step> {
       close: async () => {},
     };
     const settings = { timeoutMs: 1_000, renewsTokens: true, closed: new AbortController().signal };
-    this.#keeper = new LeaseKeeper(new Rpc(transport, settings));
+    this.#keeper = new RenewalStream(new Rpc(transport, settings));
   }
 
   async step(step: Step): Promise<void> {
@@ -101,7 +101,7 @@ class Keeping implements Play<Step> {
         const [id, sentAt] = [BigInt(step.lease), this.#clock.now];
         const granted = step.ttl === 0 ? undefined : { sentAt, ttl: step.ttl };
         const until = sentAt + step.ttl * 1_000;
-        const handle = this.#keeper.keep(id, granted);
+        const handle = this.#keeper.keepAlive(id, granted);
         if (granted !== undefined) this.#granted.set(id, granted.ttl);
         this.#kept.push({ handle, sentAt: granted?.sentAt ?? 0, until, isLost: false });
         break;

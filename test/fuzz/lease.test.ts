@@ -7,7 +7,7 @@ import { errorFromStatus } from '../../src/errors/status-error.js';
 import { LeaseKeepAliveRequest, type LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import type { KeepAlive } from '../../src/lease/keep-alive.js';
 import { leaseLost } from '../../src/lease/keep-alive.js';
-import { LeaseKeeper } from '../../src/lease/keeper.js';
+import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { decode, encode } from '../../src/protobuf/codec.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
@@ -78,7 +78,7 @@ interface Granted {
 class Keeping implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #server = new Map<bigint, Granted>();
-  readonly #keeper: LeaseKeeper;
+  readonly #keeper: RenewalStream;
   readonly #handles: KeepAlive[] = [];
   readonly #lost = new Map<KeepAlive, unknown>();
   /** What somebody else revokes is heard of with the next renewal, if then there is no other lease of that number. */
@@ -95,7 +95,7 @@ class Keeping implements Play<Step> {
       close: async () => {},
     };
     const settings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
-    this.#keeper = new LeaseKeeper(new Rpc(transport, settings));
+    this.#keeper = new RenewalStream(new Rpc(transport, settings));
   }
 
   async step(step: Step): Promise<void> {
@@ -106,7 +106,7 @@ class Keeping implements Play<Step> {
       case 'keep': {
         const id = idOf(step.lease);
         const granted = this.#server.get(id);
-        this.#handles.push(this.#keeper.keep(id, step.known ? granted : undefined));
+        this.#handles.push(this.#keeper.keepAlive(id, step.known ? granted : undefined));
         break;
       }
       case 'close':

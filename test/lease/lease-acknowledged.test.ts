@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { KeepAlive } from '../../src/lease/keep-alive.js';
-import { LeaseKeeper } from '../../src/lease/keeper.js';
+import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { openClient } from '../support/client.js';
 import { deafRpc } from '../support/deaf-rpc.js';
 import { errorOf } from '../support/errors.js';
@@ -34,8 +34,8 @@ test('streams that end again and again are followed by others at once, as long a
 
 test('the keepalives of a namespace leave no listener on the life of the client', async () => {
   const { signal } = new AbortController();
-  const keeper = new LeaseKeeper(deafRpc(signal));
-  const kept = [keeper.keep(5n), keeper.keep(6n)];
+  const keeper = new RenewalStream(deafRpc(signal));
+  const kept = [keeper.keepAlive(5n), keeper.keepAlive(6n)];
   expect(getEventListeners(signal, 'abort')).toHaveLength(1);
   for (const each of kept) await each.close();
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);

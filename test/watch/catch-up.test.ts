@@ -68,7 +68,7 @@ describe('a watch with a long way to catch up', () => {
     for await (const { revision, events } of watch.batches()) {
       expect(revision).toBeGreaterThan(last);
       last = revision;
-      if (events[0]?.kv.keyText().startsWith(other)) seen.push(revision);
+      if (events[0]?.keyText().startsWith(other)) seen.push(revision);
       if (seen.length === 300) break;
     }
     await writing;

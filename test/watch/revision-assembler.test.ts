@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { KeyValue, Event as WireEvent } from '../../src/gen/mvccpb/kv.js';
-import type { WatchBatch } from '../../src/watch/event.js';
-import { RevisionAssembler } from '../../src/watch/revision-assembler.js';
+import { RevisionAssembler, type WatchBatch } from '../../src/watch/event.js';
 
 const SEED = 20_260;
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { RevisionCursor } from '../../src/watch/revision-cursor.js';
+import { RevisionCursor } from '../../src/watch/server-watch.js';
 
 describe('where a watch goes on (S2, S3)', () => {
   test('after the last delivered revision, however far ahead the header is', () => {
