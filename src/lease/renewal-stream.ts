@@ -23,9 +23,9 @@ const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINI
 /** Reasons for the end of a lease that the caller asked for, so that the log has no warning about it. */
 const ASKED_FOR: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed', 'ClientClosed']);
 
-interface RenewedLease {
+class RenewedLease {
   readonly id: bigint;
-  readonly keepAlives: Set<KeepAlive>;
+  readonly keepAlives = new Set<KeepAlive>();
   /** Seconds, from the latest grant or renewal; undefined until the client knows it. */
   ttl: number | undefined;
   /** Seconds from the latest grant that a caller passed; undefined if all callers passed the id alone. */
@@ -38,10 +38,23 @@ interface RenewedLease {
    * - `sent`: The request is unanswered.
    * - `overdue`: The time for the answer has passed, and the grace period runs.
    */
-  state: 'idle' | 'due' | 'sent' | 'overdue';
+  state: 'idle' | 'due' | 'sent' | 'overdue' = 'idle';
   /** When the client sent the unanswered request. */
-  sentAt: number;
-  stopTimer: () => void;
+  sentAt = 0;
+  stopTimer: () => void = () => {};
+
+  constructor(id: bigint) {
+    this.id = id;
+  }
+
+  get isUnanswered(): boolean {
+    return this.state === 'sent' || this.state === 'overdue';
+  }
+
+  makeDue(): void {
+    this.state = 'due';
+    this.stopTimer();
+  }
 }
 
 /** Renews all leases of a keyspace over one stream, which it opens with the first lease and ends with the last. */
@@ -83,15 +96,7 @@ export class RenewalStream {
     // Not for longer than it has leases, because a client may make many short-lived namespaces.
     if (this.#leases.size === 0) this.#subscribe(closed);
     keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
-    const lease: RenewedLease = this.#leases.get(id) ?? {
-      id,
-      keepAlives: new Set(),
-      ttl: undefined,
-      granted: undefined,
-      state: 'idle',
-      sentAt: 0,
-      stopTimer: () => {},
-    };
+    const lease = this.#leases.get(id) ?? new RenewedLease(id);
     this.#leases.set(id, lease);
     lease.keepAlives.add(keepAlive);
     if (granted !== undefined) {
@@ -144,15 +149,14 @@ export class RenewalStream {
   #drop(lease: RenewedLease): void {
     lease.stopTimer();
     this.#leases.delete(lease.id);
-    const wasUnanswered = isUnanswered(lease);
-    if (wasUnanswered) this.#ownerless.set(lease.id, (this.#ownerless.get(lease.id) ?? 0) + 1);
+    if (lease.isUnanswered) this.#ownerless.set(lease.id, (this.#ownerless.get(lease.id) ?? 0) + 1);
     if (this.#leases.size === 0) {
       this.#unsubscribe();
       this.#stopReopening();
       this.#reopening = false;
       this.#waitLog.reset();
       this.#cancelStream();
-    } else if (this.#oneByOne && wasUnanswered) {
+    } else if (this.#oneByOne && lease.isUnanswered) {
       // A refusal of its request would now be taken for that of the next one, which therefore needs a new stream.
       this.#cancelStream();
       // One caller may close several keepalives. The next request waits until all of them are closed.
@@ -185,7 +189,7 @@ export class RenewalStream {
   }
 
   #onTimer(lease: RenewedLease): void {
-    if (isUnanswered(lease)) return this.#checkAnswer(lease);
+    if (lease.isUnanswered) return this.#checkAnswer(lease);
     lease.state = 'due';
     if (this.#reopening) return;
     if (this.#oneByOne) this.#sendDue();
@@ -215,7 +219,7 @@ export class RenewalStream {
   #sendDue(): void {
     const all = [...this.#leases.values()];
     const due = all.filter(({ state }) => state === 'due');
-    const hasUnanswered = all.some(isUnanswered);
+    const hasUnanswered = all.some(({ isUnanswered }) => isUnanswered);
     if (due.length === 0 && !hasUnanswered) this.#oneByOne = false;
     if (!this.#oneByOne) for (const lease of due) this.#send(lease);
     else if (!hasUnanswered && due[0] !== undefined) this.#send(due[0]);
@@ -265,7 +269,7 @@ export class RenewalStream {
     const ownerless = this.#ownerless.get(id) ?? 0;
     if (ownerless > 0) return void this.#ownerless.set(id, ownerless - 1);
     const lease = this.#leases.get(id);
-    if (lease === undefined || !isUnanswered(lease)) return;
+    if (lease === undefined || !lease.isUnanswered) return;
     this.#answer = { at: monotonicMs(), sentAt: Math.max(lease.sentAt, this.#answer.sentAt) };
     lease.state = 'idle';
     if (ttl > 0n) this.#renewed(lease, Number(ttl));
@@ -300,7 +304,7 @@ export class RenewalStream {
 
   #reopen(cause: ReturnType<typeof causeOf>): void {
     this.#waitLog.waits({ ...cause, leases: this.#leases.size });
-    for (const lease of this.#leases.values()) if (lease.state !== 'idle') makeDue(lease);
+    for (const lease of this.#leases.values()) if (lease.state !== 'idle') lease.makeDue();
     this.#reopening = true;
     this.#stopReopening = after(backoffMs(this.#failures++), () => {
       this.#reopening = false;
@@ -314,22 +318,13 @@ export class RenewalStream {
    * request that was alone when the server ended the stream is the refused one, and its lease is lost.
    */
   #findRefused(error: EtcdError): void {
-    const unanswered = [...this.#leases.values()].filter(isUnanswered);
-    for (const lease of unanswered) makeDue(lease);
+    const unanswered = [...this.#leases.values()].filter(({ isUnanswered }) => isUnanswered);
+    for (const lease of unanswered) lease.makeDue();
     const [only] = unanswered;
     if (only !== undefined && unanswered.length === 1) this.lose(only.id, error);
     this.#oneByOne = true;
     this.#sendDue();
   }
-}
-
-function isUnanswered({ state }: RenewedLease): boolean {
-  return state === 'sent' || state === 'overdue';
-}
-
-function makeDue(lease: RenewedLease): void {
-  lease.state = 'due';
-  lease.stopTimer();
 }
 
 /** The time between two renewals of a lease with a TTL of so many seconds. */

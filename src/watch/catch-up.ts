@@ -1,10 +1,7 @@
-import type { CallTrace } from '../channel/call-trace.js';
 import type { EtcdError } from '../errors/etcd-error.js';
-import type { WatchCreateRequest } from '../gen/etcdserverpb/rpc.js';
-import type { Init } from '../protobuf/codec.js';
 import { InTurn } from '../runtime/iterators.js';
 import type { WatchBatch } from './event.js';
-import { ServerWatch, type ServerWatchOwner } from './server-watch.js';
+import { ServerWatch, type ServerWatchOptions, type ServerWatchOwner } from './server-watch.js';
 import type { WatchStream } from './watch-stream.js';
 
 /**
@@ -17,20 +14,7 @@ const MAX_PARTS = 32;
 /** A part is a little shorter than a full response, so that one response has all of it and an event beyond it. */
 const PART_PER_RESPONSE = 0.95;
 
-/** How the distance between a watch and the store is divided. */
-interface Division {
-  readonly partRevisions: bigint;
-  /** Limited so that all parts together hold half of the watch's buffer. */
-  readonly maxParts: number;
-  /** The store's revision at the time of the division. No part begins after it. */
-  readonly storeRevision: bigint;
-}
-
-export interface WatchPartsOptions {
-  readonly request: Init<WatchCreateRequest>;
-  readonly bufferBytes: number;
-  readonly progress: boolean;
-  readonly trace: CallTrace | undefined;
+export interface WatchPartsOptions extends ServerWatchOptions {
   /** Called once, when the watch ends. Batches may still be in the buffer. */
   readonly onEnd: () => void;
 }
@@ -41,24 +25,33 @@ export interface WatchPartsOptions {
  * order. A part stays until it sees an event beyond its own revisions. Until then, the later parts have no events either.
  */
 export class WatchParts implements ServerWatchOwner {
-  readonly #stream: WatchStream;
+  readonly stream: WatchStream;
   readonly #options: WatchPartsOptions;
   readonly #first: ServerWatch;
   /** In order of their revisions. The consumer takes the batches of the first. */
   #parts: ServerWatch[];
-  #division: Division | undefined;
+  /** How the distance to the store is divided; undefined until a full response shows that it is long. */
+  #division:
+    | {
+        readonly partRevisions: bigint;
+        /** Limited so that all parts together hold half of the watch's buffer. */
+        readonly maxParts: number;
+        /** The store's revision at the time of the division. No part begins after it. */
+        readonly storeRevision: bigint;
+      }
+    | undefined;
   readonly #turns = new InTurn();
   #ended = false;
 
   constructor(stream: WatchStream, options: WatchPartsOptions) {
-    this.#stream = stream;
+    this.stream = stream;
     this.#options = options;
     this.#first = new ServerWatch(this, options);
     this.#parts = [this.#first];
   }
 
   start(): void {
-    this.#stream.add(this.#first);
+    this.stream.add(this.#first);
   }
 
   /** The first part covers the revision of the creation, so the watch misses no event after it. */
@@ -78,14 +71,6 @@ export class WatchParts implements ServerWatchOwner {
     for (const part of this.#parts) part.batches.discard();
   }
 
-  suspend(part: ServerWatch): void {
-    this.#stream.remove(part);
-  }
-
-  resume(part: ServerWatch): void {
-    this.#stream.add(part);
-  }
-
   /** A full response shows that the watch is far behind, and how many revisions one response covers. */
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
@@ -103,12 +88,8 @@ export class WatchParts implements ServerWatchOwner {
 
   /** The end of a part with an error is the end of the watch, because the events after it would leave a gap. */
   ended(part: ServerWatch, error: EtcdError | undefined): void {
-    this.#stream.remove(part);
+    this.stream.remove(part);
     if (error !== undefined || part.until === undefined) this.#end(error);
-  }
-
-  closed(): void {
-    this.discard();
   }
 
   get #head(): ServerWatch {
@@ -142,7 +123,7 @@ export class WatchParts implements ServerWatchOwner {
       const part = new ServerWatch(this, { ...options, bufferBytes, request: { ...request, startRevision } });
       last.until = startRevision;
       this.#parts.push(part);
-      this.#stream.add(part);
+      this.stream.add(part);
     }
   }
 
@@ -150,7 +131,7 @@ export class WatchParts implements ServerWatchOwner {
     if (this.#ended) return;
     this.#ended = true;
     for (const part of this.#parts) {
-      this.#stream.remove(part);
+      this.stream.remove(part);
       part.end(error);
     }
     this.#options.onEnd();

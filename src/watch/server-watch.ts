@@ -53,16 +53,13 @@ export class RevisionCursor {
 
 /** The owner of a server watch. */
 export interface ServerWatchOwner {
-  /** Takes the watch off its stream, because its buffer is full. */
-  suspend(watch: ServerWatch): void;
-  /** Creates the watch on the stream again from its cursor, because the consumer has caught up. */
-  resume(watch: ServerWatch): void;
+  readonly stream: { add(watch: ServerWatch): void; remove(watch: ServerWatch): void };
   /** The watch, which has no end, received these revisions in one response when the store was at `storeRevision`. */
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void;
   /** The watch ended: with this error, or because it has all revisions below `until`. */
   ended(watch: ServerWatch, error: EtcdError | undefined): void;
-  /** The client was closed. */
-  closed(): void;
+  /** Ends all server watches of the owner and drops their batches, because the client was closed. */
+  discard(): void;
 }
 
 export interface ServerWatchOptions {
@@ -186,7 +183,7 @@ export class ServerWatch {
     if (this.#isSuspended || this.batches.size <= this.bufferBytes) return;
     this.#isSuspended = true;
     this.#assembler.reset();
-    this.#owner.suspend(this);
+    this.#owner.stream.remove(this);
   }
 
   /** The watch is no longer on a stream. The next one continues from the cursor. */
@@ -211,14 +208,14 @@ export class ServerWatch {
   close(error: EtcdError): void {
     if (this.ended) return;
     this.batches.discard();
-    this.#owner.closed();
+    this.#owner.discard();
     this.#creation?.reject(error);
   }
 
   #taken(): void {
     if (!this.#isSuspended || this.batches.size > this.bufferBytes / 2) return;
     this.#isSuspended = false;
-    if (!this.ended) this.#owner.resume(this);
+    if (!this.ended) this.#owner.stream.add(this);
   }
 }
 

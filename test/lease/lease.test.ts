@@ -8,7 +8,7 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { answerLost } from '../support/transactions.js';
 
-test('a lease is granted, described, listed and revoked', async () => {
+test('a lease can be granted, read, listed and revoked', async () => {
   const { lease } = openClient();
   const granted = await lease.grant({ ttl: 60 });
   expect(granted.ttl).toBe(60);
@@ -18,7 +18,7 @@ test('a lease is granted, described, listed and revoked', async () => {
   expect((await lease.list()).ids).not.toContain(granted.id);
 });
 
-test('the time to live of a lease that does not exist is -1, not an error (S13)', async () => {
+test('timeToLive of a lease that does not exist has no ttl and no remaining time (S13)', async () => {
   expect(await openClient().lease.timeToLive(123_456_789n)).toMatchObject({
     ttl: undefined,
     remaining: undefined,
@@ -26,7 +26,7 @@ test('the time to live of a lease that does not exist is -1, not an error (S13)'
   });
 });
 
-test('the keys of a lease are listed when asked for, and go with it', async () => {
+test('timeToLive lists the keys of a lease when `keys` is set, and revoke deletes them', async () => {
   const etcd = openClient();
   const { id } = await etcd.lease.grant({ ttl: 60 });
   const key = unique();
@@ -37,7 +37,7 @@ test('the keys of a lease are listed when asked for, and go with it', async () =
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('lease numbers above 2^53 are exact, and a number already taken is refused (S15, S37)', async () => {
+test('grant takes an id above 2^53 exactly, and refuses an id that is taken (S15, S37)', async () => {
   const { lease } = openClient();
   const id = 2n ** 62n + BigInt(Math.floor(Math.random() * 2 ** 40));
   expect((await lease.grant({ ttl: 60, id })).id).toBe(id);
@@ -45,7 +45,7 @@ test('lease numbers above 2^53 are exact, and a number already taken is refused 
   await lease.revoke(id);
 });
 
-test('a grant whose answer is lost is repeated and found, not granted twice (S15)', async () => {
+test('a grant with a lost answer is repeated and creates one lease (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const direct = openClient();
   const before = new Set((await direct.lease.list()).ids);
@@ -61,7 +61,7 @@ test('a grant whose answer is lost is repeated and found, not granted twice (S15
   await direct.lease.revoke(granted.id);
 });
 
-test('a grant that may have come through says so, whatever became of the last attempt (S15)', async () => {
+test('a grant has an unknown outcome when an earlier attempt may have been granted (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   // TTL 12346 as a protobuf varint.
   const lost = proxy.loseNextAnswer(containing(Buffer.from([0x08, 0xba, 0x60]))).then(() => proxy.close());
@@ -72,7 +72,7 @@ test('a grant that may have come through says so, whatever became of the last at
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('a grant that came through, of which no more is to be learnt, says so', async () => {
+test('a grant has an unknown outcome when the client cannot read the lease that it created', async () => {
   let grants = 0;
   const lost = (outcome: 'unknown' | 'not-sent'): EtcdError =>
     new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome });
@@ -96,7 +96,7 @@ test('a grant that came through, of which no more is to be learnt, says so', asy
   });
 });
 
-test('a grant that is found when its lease is over is no lease', async () => {
+test('a grant rejects with LeaseExpired when its lease has ended before the client reads it', async () => {
   let grants = 0;
   const etcd = openClient({
     interceptors: [
@@ -124,15 +124,15 @@ test('a grant that is found when its lease is over is no lease', async () => {
 });
 
 test.each([
-  ['no TTL', { sentAt: 0 }],
-  ['a TTL of 0', { ttl: 0, sentAt: 0 }],
-  ['a time to come', { ttl: 10, sentAt: Number.MAX_SAFE_INTEGER }],
-])('what is no lease as granted, for %s, is refused', async (_, part) => {
+  ['no ttl', { sentAt: 0 }],
+  ['a ttl of 0', { ttl: 0, sentAt: 0 }],
+  ['a future sentAt', { ttl: 10, sentAt: Number.MAX_SAFE_INTEGER }],
+])('keepAlive refuses a lease with %s', async (_, part) => {
   const lease = { id: 5n, ...part } as Lease;
   expect(await errorOf(() => openClient().lease.keepAlive(lease))).toMatchObject({ reason: 'InvalidInput' });
 });
 
-test('a lease granted late, since no server was to be reached, lives from then on (S14)', async () => {
+test('a lease counts from the time when the request was sent, not from the call of grant (S14)', async () => {
   const transport: TransportFactory = (endpoint, options) => {
     const real = defaultTransport(endpoint, options);
     return {
@@ -149,14 +149,14 @@ test('a lease granted late, since no server was to be reached, lives from then o
   expect(alive.valid()).toBe(true);
 });
 
-test('a kept lease outlives its TTL (S13)', async () => {
+test('a lease that is kept alive outlives its TTL (S13)', async () => {
   const etcd = openClient();
   const lease = await etcd.lease.grant({ ttl: 2 });
   const key = unique();
   await etcd.put(key, 'alive', { lease: lease.id });
   const alive = etcd.lease.keepAlive(lease);
   expect(alive.valid()).toBe(true);
-  // Three times the TTL, told by the renewals themselves: the deadline moves only with an acknowledged one.
+  // The deadline moves only with an acknowledged renewal. It passes three times the TTL shortly before that time.
   const end = performance.now() + 6_000;
   await expect
     .poll(() => performance.now() + alive.remainingMs() > end && performance.now() > end - 1_500, { timeout: 10_000 })
@@ -165,7 +165,7 @@ test('a kept lease outlives its TTL (S13)', async () => {
   await alive.close();
 });
 
-test('a lease known by its number alone is valid from the first renewal on', async () => {
+test('a keepalive of a lease id is valid from the first renewal', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
   await using alive = lease.keepAlive(id);
@@ -174,7 +174,7 @@ test('a lease known by its number alone is valid from the first renewal on', asy
   expect(alive.ttl).toBe(60);
 });
 
-test('the loss of a lease says why: gone on the server, and only that one (S13, S16)', async () => {
+test('a keepalive is lost with LeaseExpired when its lease ends on the server, and others stay valid (S13, S16)', async () => {
   const [etcd, other] = [openClient(), openClient()];
   const [lost, kept] = [await etcd.lease.grant({ ttl: 2 }), await etcd.lease.grant({ ttl: 2 })];
   const [losing, keeping] = [etcd.lease.keepAlive(lost), etcd.lease.keepAlive(kept)];
@@ -185,7 +185,7 @@ test('the loss of a lease says why: gone on the server, and only that one (S13, 
   expect(keeping.valid()).toBe(true);
 });
 
-test('the loss of a lease says why: revoked by this client, before the server does it (S16)', async () => {
+test('a keepalive is lost with LeaseRevoked before this client sends the revoke (S16)', async () => {
   const { lease } = openClient();
   const alive = lease.keepAlive(await lease.grant({ ttl: 60 }));
   const revoking = lease.revoke(alive.id);
@@ -194,7 +194,7 @@ test('the loss of a lease says why: revoked by this client, before the server do
   await revoking;
 });
 
-test('the loss of a lease says why: no server reached before the deadline (S16)', async () => {
+test('a keepalive is lost with LeaseUnreachable when no server answers before the deadline (S16)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const { lease } = openClient({ endpoints: [proxy.endpoint] });
   const alive = lease.keepAlive(await lease.grant({ ttl: 2 }));
@@ -203,7 +203,7 @@ test('the loss of a lease says why: no server reached before the deadline (S16)'
   expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
 });
 
-test('the loss of a lease says why: the client or the keepalive was closed (S16)', async () => {
+test('a keepalive is lost with KeepAliveClosed or ClientClosed when it or the client is closed (S16)', async () => {
   const etcd = openClient();
   const lease = await etcd.lease.grant({ ttl: 60 });
   const [first, second] = [etcd.lease.keepAlive(lease), etcd.lease.keepAlive(lease)];
@@ -214,11 +214,11 @@ test('the loss of a lease says why: the client or the keepalive was closed (S16)
   const third = etcd.lease.keepAlive(lease.id);
   await expect.poll(() => third.valid()).toBe(true);
   await etcd.close();
-  // At once, also where no renewal was due and so no stream was open that could have told.
+  // The loss comes at once, even if no renewal was due and no stream was open.
   expect([second, third].map(({ signal }) => signal.reason.reason)).toEqual(['ClientClosed', 'ClientClosed']);
 });
 
-test('a kept lease survives connections that break', async () => {
+test('a lease that is kept alive survives connections that break', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const { lease } = openClient({ endpoints: [proxy.endpoint] });
   const alive = lease.keepAlive(await lease.grant({ ttl: 3 }));
@@ -232,7 +232,7 @@ test('a kept lease survives connections that break', async () => {
   expect(alive.valid()).toBe(true);
 });
 
-test('a lease is renewed once on demand; one that is gone is an error', async () => {
+test('keepAliveOnce renews a lease, and rejects with LeaseExpired when it does not exist', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
   await expect.poll(async () => (await lease.timeToLive(id)).remaining).toBeLessThan(60);
