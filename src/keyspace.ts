@@ -120,7 +120,20 @@ export class Keyspace implements AsyncDisposable {
     return this.#kv.compact(revision, options);
   }
 
-  /** Events of a key or a range of keys, each once and in order. */
+  /**
+   * Watches a key or a range of keys, and delivers each event once and in order.
+   *
+   * @example
+   * ```ts
+   * const watch = etcd.watch(prefix('jobs/'));
+   * await watch.created();
+   * await etcd.put('jobs/1', 'todo');
+   * for await (const event of watch) {
+   *   if (event.type === 'put') console.log(event.keyText(), event.kv.text()); // jobs/1 todo
+   *   break; // Closes the watch.
+   * }
+   * ```
+   */
   watch(keys: Keys, options: WatchOptions = {}): Watch {
     checkOptions(options, WATCH_OPTIONS, 'watch', KEYS_HINTS);
     return new Watch(this.#watchStream, keys, options);

@@ -35,8 +35,8 @@ const MARGIN_MAX_MS = 1_000;
  * ```ts
  * const lease = await etcd.lease.grant({ ttl: 10 });
  * await using alive = etcd.lease.keepAlive(lease);
+ * alive.signal.addEventListener('abort', () => console.error('lost:', alive.signal.reason));
  * await etcd.put('workers/1', 'up', { lease });
- * alive.signal.addEventListener('abort', () => console.error(alive.signal.reason));
  * ```
  */
 export class KeepAlive implements AsyncDisposable {

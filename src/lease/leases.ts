@@ -179,7 +179,8 @@ export class Leases {
    * ```ts
    * const lease = await etcd.lease.grant({ ttl: 10 });
    * await using alive = etcd.lease.keepAlive(lease);
-   * while (alive.valid()) await work({ signal: alive.signal });
+   * await etcd.put('workers/1', 'up', { lease });
+   * console.log(alive.valid(), alive.remainingMs());
    * ```
    */
   keepAlive(lease: Lease | LeaseLike): KeepAlive {
@@ -197,6 +198,7 @@ export class Leases {
    * ```ts
    * const lease = await etcd.lease.grant({ ttl: 60 });
    * const { ttl } = await etcd.lease.keepAliveOnce(lease);
+   * console.log(`${ttl} s left`); // 60 s left
    * ```
    */
   async keepAliveOnce(lease: LeaseLike, options: CallOptions = {}): Promise<WithHeader<Pick<Lease, 'id' | 'ttl'>>> {

@@ -22,7 +22,8 @@ export interface WatchPartsOptions extends ServerWatchOptions {
 /**
  * The server watches of one watch: a single one, or several while the watch is far behind the store. Each covers the
  * revisions from its start to the start of the next, and the last has no end. The consumer takes their batches in this
- * order. A part stays until it sees an event beyond its own revisions. Until then, the later parts have no events either.
+ * order. A part ends when it sees an event beyond its own revisions. If the store has no such event, the part stays, and
+ * no later part has an event either.
  */
 export class WatchParts implements ServerWatchOwner {
   readonly stream: WatchStream;

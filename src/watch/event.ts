@@ -46,9 +46,14 @@ export class DeleteEvent extends KeyEvent {
  *
  * @example
  * ```ts
- * for await (const event of etcd.watch(prefix('jobs/'))) {
- *   if (event.type === 'put') console.log(event.keyText(), event.kv.text());
- *   else console.log(event.keyText(), 'deleted at', event.modRevision);
+ * const watch = etcd.watch('jobs/1');
+ * await watch.created();
+ * await etcd.put('jobs/1', 'todo');
+ * await etcd.delete('jobs/1');
+ * for await (const event of watch) {
+ *   if (event.type === 'put') console.log(event.keyText(), event.kv.text()); // jobs/1 todo
+ *   else console.log(event.keyText(), 'was deleted'); // jobs/1 was deleted
+ *   if (event.type === 'delete') break;
  * }
  * ```
  */
@@ -60,8 +65,12 @@ export type WatchEvent = PutEvent | DeleteEvent;
  *
  * @example
  * ```ts
- * for await (const { revision, events } of etcd.watch(prefix('jobs/')).batches()) {
- *   console.log(`revision ${revision} changed ${events.length} keys`);
+ * const watch = etcd.watch(prefix('jobs/'));
+ * await watch.created();
+ * await etcd.txn({ then: [op.put('jobs/1', 'todo'), op.put('jobs/2', 'todo')] });
+ * for await (const { revision, events } of watch.batches()) {
+ *   console.log(`revision ${revision} changed ${events.length} keys`); // … changed 2 keys
+ *   break;
  * }
  * ```
  */

@@ -55,9 +55,12 @@ export const WATCH_OPTIONS = {
  *
  * @example
  * ```ts
- * await using watch = etcd.watch(prefix('jobs/'));
+ * const watch = etcd.watch(prefix('jobs/'));
+ * await watch.created();
+ * await etcd.put('jobs/1', 'todo');
  * for await (const event of watch) {
- *   if (event.type === 'put') console.log(event.keyText(), event.kv.text());
+ *   if (event.type === 'put') console.log(event.keyText(), event.kv.text()); // jobs/1 todo
+ *   break; // Closes the watch.
  * }
  * ```
  */
@@ -97,9 +100,9 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    *
    * @example
    * ```ts
-   * const watch = etcd.watch('config');
+   * await using watch = etcd.watch('config');
    * await watch.created();
-   * const config = await etcd.get('config'); // A later change is an event of the watch.
+   * console.log((await etcd.get('config'))?.text()); // The watch delivers every later change.
    * ```
    */
   created(): Promise<bigint> {
@@ -112,8 +115,12 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    *
    * @example
    * ```ts
-   * for await (const { revision, events } of etcd.watch(prefix('jobs/')).batches()) {
-   *   console.log(`revision ${revision}: ${events.length} events`);
+   * const watch = etcd.watch(prefix('jobs/'));
+   * await watch.created();
+   * await etcd.txn({ then: [op.put('jobs/1', 'todo'), op.put('jobs/2', 'todo')] });
+   * for await (const { revision, events } of watch.batches()) {
+   *   console.log(`revision ${revision}: ${events.length} events`); // revision …: 2 events
+   *   break;
    * }
    * ```
    */
@@ -144,7 +151,9 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * await watch.created();
    * watch.requestProgress();
    * for await (const { revision, events } of watch.batches()) {
-   *   if (events.length === 0) console.log(`no more events up to ${revision}`);
+   *   if (events.length > 0) continue;
+   *   console.log(`the watch is complete up to revision ${revision}`);
+   *   break;
    * }
    * ```
    */

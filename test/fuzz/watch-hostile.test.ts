@@ -74,7 +74,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
           weight: 9,
           arbitrary: fc.array(fc.oneof({ weight: 9, arbitrary: revision }, fc.constant('')), { maxLength: 4 }),
         },
-        // A full response, which shows that the watch is far behind.
+        // A response with 1,000 revisions shows that the watch is far behind.
         fc.constantFrom(1, -1).map((step) => Array.from({ length: 1_000 }, (_, index) => String(1_000 + step * index))),
       ),
     }),

@@ -62,7 +62,7 @@ describe('the deadline of a lease (S14)', () => {
     await Promise.all(handles);
   });
 
-  test('is not revived by a late answer once it has passed', () => {
+  test('ends the lease for good, even if an answer arrives after it', () => {
     const alive = new KeepAlive(1n);
     const sentAt = monotonicMs();
     alive.acknowledged(sentAt, 1);

@@ -1,5 +1,6 @@
 import { expect, inject, test } from 'vitest';
-import { EtcdError, type KeepAlive, type Lease, type TransportFactory } from '../../src/index.js';
+import { Session } from '../../src/concurrency/index.js';
+import { EtcdError, type KeepAlive, type Lease, op, type TransportFactory } from '../../src/index.js';
 import { pause } from '../../src/runtime/timers.js';
 import { containing } from '../../src/testing/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
@@ -35,6 +36,37 @@ test('timeToLive lists the keys of a lease when `keys` is set, and revoke delete
   expect(keys.map((bytes) => new TextDecoder().decode(bytes))).toEqual([key]);
   await etcd.lease.revoke(id);
   expect(await etcd.get(key)).toBeUndefined();
+});
+
+test('every method that takes a lease accepts its id, a Lease, a KeepAlive and a Session', async () => {
+  const etcd = openClient();
+  const key = unique();
+  const lease = await etcd.lease.grant({ ttl: 60 });
+  await using alive = etcd.lease.keepAlive(lease);
+  await using session = await Session.open(etcd, { lease });
+  for (const each of [lease.id, lease, alive, session]) {
+    await etcd.put(key, 'x', { lease: each });
+    expect((await etcd.get(key))?.lease).toBe(lease.id);
+    await etcd.put(key, 'x');
+    await etcd.txn({ then: [op.put(key, 'x', { lease: each })] });
+    expect((await etcd.get(key))?.lease).toBe(lease.id);
+    expect(await etcd.lease.timeToLive(each)).toMatchObject({ id: lease.id, ttl: 60 });
+    expect(await etcd.lease.keepAliveOnce(each)).toMatchObject({ id: lease.id, ttl: 60 });
+    await using kept = etcd.lease.keepAlive(each);
+    expect(kept.id).toBe(lease.id);
+  }
+  await etcd.lease.revoke(session);
+  expect(await etcd.get(key)).toBeUndefined();
+});
+
+test('a put with a closed session sends its lease id, and the server refuses it with LeaseNotFound', async () => {
+  const etcd = openClient();
+  const session = await Session.open(etcd, { ttl: 60 });
+  await session.close();
+  expect(await errorOf(etcd.put(unique(), 'x', { lease: session }))).toMatchObject({
+    reason: 'LeaseNotFound',
+    outcome: 'rejected',
+  });
 });
 
 test('grant takes an id above 2^53 exactly, and refuses an id that is taken (S15, S37)', async () => {
@@ -156,7 +188,7 @@ test('a lease that is kept alive outlives its TTL (S13)', async () => {
   await etcd.put(key, 'alive', { lease: lease.id });
   const alive = etcd.lease.keepAlive(lease);
   expect(alive.valid()).toBe(true);
-  // The deadline moves only with an acknowledged renewal. It passes three times the TTL shortly before that time.
+  // At 4.5 s, the deadline is later than 6 s, which is three times the TTL. Only acknowledged renewals move the deadline.
   const end = performance.now() + 6_000;
   await expect
     .poll(() => performance.now() + alive.remainingMs() > end && performance.now() > end - 1_500, { timeout: 10_000 })

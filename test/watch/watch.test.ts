@@ -27,6 +27,20 @@ describe('a watch', () => {
     ]);
   });
 
+  test('delivers a deletion with its key and revision, and without a value', async () => {
+    const etcd = openClient();
+    const key = unique();
+    await etcd.put(key, 'x');
+    const watch = etcd.watch(key);
+    await watch.created();
+    const { header } = await etcd.delete(key);
+    const event = (await take(watch, 1))[0]?.events[0];
+    if (event?.type !== 'delete') throw new Error(`expected a deletion, got ${event?.type}`);
+    expect([event.keyText(), event.modRevision, event.prevKv]).toEqual([key, header.revision, undefined]);
+    // @ts-expect-error The type of a deletion has no `kv` either.
+    expect(event.kv).toBeUndefined();
+  });
+
   test('delivers a transaction of 128 puts as one batch (S5)', async () => {
     const etcd = openClient();
     const name = unique();
@@ -39,15 +53,17 @@ describe('a watch', () => {
     expect(batch?.events).toHaveLength(128);
   });
 
-  test('delivers deletions alone when `only` is delete', async () => {
+  test.each(['put', 'delete'] as const)('delivers no other events when `only` is %s', async (only) => {
     const etcd = openClient();
     const key = unique();
-    const watch = etcd.watch(key, { only: 'delete' });
+    const watch = etcd.watch(key, { only });
     await watch.created();
-    await etcd.put(key, 'x');
-    await etcd.delete(key);
-    const [batch] = await take(watch, 1);
-    expect(batch?.events.map(({ type }) => type)).toEqual(['delete']);
+    for (let round = 0; round < 2; round += 1) {
+      await etcd.put(key, 'x');
+      await etcd.delete(key);
+    }
+    const events = (await take(watch, 2)).flatMap((batch) => batch.events);
+    expect(events.map(({ type }) => type)).toEqual([only, only]);
   });
 
   test('delivers past and then live events when it starts at a past revision (S3)', async () => {
@@ -294,7 +310,7 @@ test('a slow consumer has a bounded buffer, gets every event, and does not delay
   expect(kinds().slice(3)).toContain('createRequest');
 });
 
-test('a progress request gives a batch without events to watches with `progress` alone', async () => {
+test('a progress request gives a batch without events only to watches with the option `progress`', async () => {
   const [etcd, key] = [openClient(), unique()];
   const [asked, other] = [etcd.watch(key, { progress: true }), etcd.watch(key)];
   await Promise.all([asked.created(), other.created()]);
