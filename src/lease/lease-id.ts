@@ -20,11 +20,7 @@ export type LeaseLike = bigint | { readonly id: bigint } | { readonly leaseId: b
  * @throws EtcdError with reason `InvalidInput` if `lease` has no id that int64 holds.
  */
 export function leaseIdOf(lease: LeaseLike, argument: string, least = 1n): bigint {
-  if (typeof lease === 'bigint') return checkInt64(lease, argument, least);
-  if (typeof lease === 'object' && lease !== null) {
-    if ('id' in lease) return checkInt64(lease.id, `${argument}.id`, least);
-    if ('leaseId' in lease) return checkInt64(lease.leaseId, `${argument}.leaseId`, least);
-  }
-  const allowed = `a bigint from ${least} to 2^63 - 1, or an object with such an id: a Lease, a KeepAlive or a Session`;
-  throw invalidInput(argument, show(lease), allowed);
+  const id = typeof lease === 'object' && lease !== null ? ('id' in lease ? lease.id : lease.leaseId) : lease;
+  if (typeof id === 'bigint') return checkInt64(id, argument, least);
+  throw invalidInput(argument, show(lease), 'a lease id (bigint), a Lease, KeepAlive or Session');
 }

@@ -232,18 +232,16 @@ export class Leases {
     const { header, ttl } = await this.timeToLive(id, options).catch((error: EtcdError) => {
       throw amended(error, { outcome: 'unknown', method: methods.lease.leaseGrant.path });
     });
-    if (ttl === undefined)
-      throw leaseLost(id, 'LeaseExpired', 'it was granted, but ended before the client had an answer');
+    if (ttl === undefined) throw leaseLost(id, 'LeaseExpired', 'it ended before the client had an answer');
     return withHeader(header, { id, ttl, sentAt });
   }
 }
 
 /** A time on the clock of another thread is refused, because the lease would seem to live longer than it does. */
 function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
-  if (typeof ttl !== 'number' || !(ttl > 0))
-    throw invalidInput('lease.ttl', show(ttl), 'seconds, as grant returned them');
+  if (typeof ttl !== 'number' || !(ttl > 0)) throw invalidInput('lease.ttl', show(ttl), 'seconds, as granted');
   if (typeof sentAt === 'number' && sentAt <= monotonicMs()) return { ttl, sentAt };
-  const allowed = "a past time on this thread's clock; for a lease of another thread, pass its id alone";
+  const allowed = "a past time on this thread's clock, or the id alone";
   throw invalidInput('lease.sentAt', show(sentAt), allowed);
 }
 

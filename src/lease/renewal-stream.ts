@@ -46,15 +46,6 @@ class RenewedLease {
   constructor(id: bigint) {
     this.id = id;
   }
-
-  get isUnanswered(): boolean {
-    return this.state === 'sent' || this.state === 'overdue';
-  }
-
-  makeDue(): void {
-    this.state = 'due';
-    this.stopTimer();
-  }
 }
 
 /** Renews all leases of a keyspace over one stream, which it opens with the first lease and ends with the last. */
@@ -149,14 +140,14 @@ export class RenewalStream {
   #drop(lease: RenewedLease): void {
     lease.stopTimer();
     this.#leases.delete(lease.id);
-    if (lease.isUnanswered) this.#ownerless.set(lease.id, (this.#ownerless.get(lease.id) ?? 0) + 1);
+    if (isUnanswered(lease)) this.#ownerless.set(lease.id, (this.#ownerless.get(lease.id) ?? 0) + 1);
     if (this.#leases.size === 0) {
       this.#unsubscribe();
       this.#stopReopening();
       this.#reopening = false;
       this.#waitLog.reset();
       this.#cancelStream();
-    } else if (this.#oneByOne && lease.isUnanswered) {
+    } else if (this.#oneByOne && isUnanswered(lease)) {
       // A refusal of its request would now be taken for that of the next one, which therefore needs a new stream.
       this.#cancelStream();
       // One caller may close several keepalives. The next request waits until all of them are closed.
@@ -189,7 +180,7 @@ export class RenewalStream {
   }
 
   #onTimer(lease: RenewedLease): void {
-    if (lease.isUnanswered) return this.#checkAnswer(lease);
+    if (isUnanswered(lease)) return this.#checkAnswer(lease);
     lease.state = 'due';
     if (this.#reopening) return;
     if (this.#oneByOne) this.#sendDue();
@@ -219,7 +210,7 @@ export class RenewalStream {
   #sendDue(): void {
     const all = [...this.#leases.values()];
     const due = all.filter(({ state }) => state === 'due');
-    const hasUnanswered = all.some(({ isUnanswered }) => isUnanswered);
+    const hasUnanswered = all.some(isUnanswered);
     if (due.length === 0 && !hasUnanswered) this.#oneByOne = false;
     if (!this.#oneByOne) for (const lease of due) this.#send(lease);
     else if (!hasUnanswered && due[0] !== undefined) this.#send(due[0]);
@@ -269,7 +260,7 @@ export class RenewalStream {
     const ownerless = this.#ownerless.get(id) ?? 0;
     if (ownerless > 0) return void this.#ownerless.set(id, ownerless - 1);
     const lease = this.#leases.get(id);
-    if (lease === undefined || !lease.isUnanswered) return;
+    if (lease === undefined || !isUnanswered(lease)) return;
     this.#answer = { at: monotonicMs(), sentAt: Math.max(lease.sentAt, this.#answer.sentAt) };
     lease.state = 'idle';
     if (ttl > 0n) this.#renewed(lease, Number(ttl));
@@ -304,7 +295,7 @@ export class RenewalStream {
 
   #reopen(cause: ReturnType<typeof causeOf>): void {
     this.#waitLog.waits({ ...cause, leases: this.#leases.size });
-    for (const lease of this.#leases.values()) if (lease.state !== 'idle') lease.makeDue();
+    for (const lease of this.#leases.values()) if (lease.state !== 'idle') makeDue(lease);
     this.#reopening = true;
     this.#stopReopening = after(backoffMs(this.#failures++), () => {
       this.#reopening = false;
@@ -318,13 +309,22 @@ export class RenewalStream {
    * request that was alone when the server ended the stream is the refused one, and its lease is lost.
    */
   #findRefused(error: EtcdError): void {
-    const unanswered = [...this.#leases.values()].filter(({ isUnanswered }) => isUnanswered);
-    for (const lease of unanswered) lease.makeDue();
+    const unanswered = [...this.#leases.values()].filter(isUnanswered);
+    for (const lease of unanswered) makeDue(lease);
     const [only] = unanswered;
     if (only !== undefined && unanswered.length === 1) this.lose(only.id, error);
     this.#oneByOne = true;
     this.#sendDue();
   }
+}
+
+function isUnanswered({ state }: RenewedLease): boolean {
+  return state === 'sent' || state === 'overdue';
+}
+
+function makeDue(lease: RenewedLease): void {
+  lease.state = 'due';
+  lease.stopTimer();
 }
 
 /** The time between two renewals of a lease with a TTL of so many seconds. */

@@ -31,16 +31,12 @@ export class WatchParts implements ServerWatchOwner {
   readonly #first: ServerWatch;
   /** In order of their revisions. The consumer takes the batches of the first. */
   #parts: ServerWatch[];
-  /** How the distance to the store is divided; undefined until a full response shows that it is long. */
-  #division:
-    | {
-        readonly partRevisions: bigint;
-        /** Limited so that all parts together hold half of the watch's buffer. */
-        readonly maxParts: number;
-        /** The store's revision at the time of the division. No part begins after it. */
-        readonly storeRevision: bigint;
-      }
-    | undefined;
+  /** How many revisions a part covers. */
+  #partRevisions = 0n;
+  /** Limited so that all parts together hold half of the watch's buffer. 0 until the watch is known to be far behind. */
+  #maxParts = 0;
+  /** The store's revision when the watch was found to be far behind. No part begins after it. */
+  #storeRevision = 0n;
   readonly #turns = new InTurn();
   #ended = false;
 
@@ -79,11 +75,9 @@ export class WatchParts implements ServerWatchOwner {
     // A consumer that wants to know the progress wants to know that of the whole watch.
     if (progress || first === undefined || last === undefined || batches.length < REVISIONS_PER_RESPONSE) return;
     const covered = Number(last.revision - first.revision) + 1;
-    this.#division = {
-      partRevisions: BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE))),
-      maxParts: Math.min(MAX_PARTS, Math.floor(bufferBytes / 2 / Math.max(1, weight))),
-      storeRevision,
-    };
+    this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));
+    this.#maxParts = Math.min(MAX_PARTS, Math.floor(bufferBytes / 2 / Math.max(1, weight)));
+    this.#storeRevision = storeRevision;
     this.#addParts();
   }
 
@@ -113,15 +107,13 @@ export class WatchParts implements ServerWatchOwner {
 
   /** Adds parts up to the store's revision, as many as the buffer allows. */
   #addParts(): void {
-    if (this.#division === undefined || this.#ended) return;
-    const { partRevisions, maxParts, storeRevision } = this.#division;
-    const { request, ...options } = this.#options;
-    const bufferBytes = options.bufferBytes / 2 / maxParts;
-    while (this.#parts.length < maxParts) {
+    if (this.#ended) return;
+    const options = { ...this.#options, bufferBytes: this.#options.bufferBytes / 2 / this.#maxParts };
+    while (this.#parts.length < this.#maxParts) {
       const last = this.#parts.at(-1) as ServerWatch;
-      const startRevision = last.position + partRevisions;
-      if (startRevision > storeRevision) return;
-      const part = new ServerWatch(this, { ...options, bufferBytes, request: { ...request, startRevision } });
+      const startRevision = last.position + this.#partRevisions;
+      if (startRevision > this.#storeRevision) return;
+      const part = new ServerWatch(this, { ...options, request: { ...options.request, startRevision } });
       last.until = startRevision;
       this.#parts.push(part);
       this.stream.add(part);

@@ -16,13 +16,6 @@ export interface WatchIdsOwner {
   failed(watch: ServerWatch, error: unknown): void;
 }
 
-/** A watch waits in the queue, or has one of these places on the stream. */
-interface Place {
-  /** `requested`: The creation request with this id is unanswered. `live`: Responses with this id are for the watch. */
-  readonly at: 'requested' | 'live';
-  readonly id: bigint;
-}
-
 /**
  * Matches the responses on one stream to its watches.
  *
@@ -40,8 +33,11 @@ export class WatchIds {
   readonly #queued = new TurnQueue<ServerWatch>();
   /** Unanswered creations by the id that the client asked for, in order. Undefined if the watch was removed since. */
   readonly #requested = new Map<bigint, ServerWatch | undefined>();
-  readonly #live = new Map<bigint, ServerWatch>();
-  readonly #places = new Map<ServerWatch, Place>();
+  /** The watches that the server has created, by id. */
+  readonly live = new Map<bigint, ServerWatch>();
+  /** By watch: the id of its unanswered request, or its id in `live`. A watch has one of the two, or is queued. */
+  readonly #requestId = new Map<ServerWatch, bigint>();
+  readonly #liveId = new Map<ServerWatch, bigint>();
   /** Whether the server uses the ids that the client asks for; undefined until it answers the stream's first creation. */
   #keepsIds: boolean | undefined;
   /** Refusals that the client cannot match yet. */
@@ -57,20 +53,7 @@ export class WatchIds {
 
   /** Whether the watch is queued, requested or live on this stream. */
   has(watch: ServerWatch): boolean {
-    return this.#queued.has(watch) || this.#places.has(watch);
-  }
-
-  isLive(watch: ServerWatch): boolean {
-    return this.#places.get(watch)?.at === 'live';
-  }
-
-  /** The live watch with this id. */
-  get(watchId: bigint): ServerWatch | undefined {
-    return this.#live.get(watchId);
-  }
-
-  live(): readonly ServerWatch[] {
-    return [...this.#live.values()];
+    return this.#queued.has(watch) || this.#requestId.has(watch) || this.#liveId.has(watch);
   }
 
   add(watches: Iterable<ServerWatch>): void {
@@ -81,18 +64,19 @@ export class WatchIds {
   /** Cancels the watch on the server. Later responses with its id find no watch. */
   remove(watch: ServerWatch): void {
     this.#queued.delete(watch);
-    const place = this.#places.get(watch);
-    this.#places.delete(watch);
-    if (place?.at === 'live') this.#cancel(place.id);
+    const [requestId, liveId] = [this.#requestId.get(watch), this.#liveId.get(watch)];
     // The id of the server's watch is unknown before the answer, so the cancel request follows the answer.
-    else if (place?.at === 'requested') this.#requested.set(place.id, undefined);
+    if (requestId !== undefined) this.#requested.set(requestId, undefined);
+    this.#requestId.delete(watch);
+    if (liveId === undefined) return;
+    this.release(liveId, watch);
+    this.#owner.sendCancel(liveId);
   }
 
-  /** The server ended this watch. */
-  release(watchId: bigint): void {
-    const watch = this.#live.get(watchId);
-    this.#live.delete(watchId);
-    if (watch !== undefined) this.#places.delete(watch);
+  /** Forgets a live watch that the server has ended. */
+  release(watchId: bigint, watch: ServerWatch): void {
+    this.live.delete(watchId);
+    this.#liveId.delete(watch);
   }
 
   /** Takes the answer to a creation. */
@@ -107,16 +91,12 @@ export class WatchIds {
   reset(): void {
     this.#queued.clear();
     this.#requested.clear();
-    this.#live.clear();
-    this.#places.clear();
+    this.live.clear();
+    this.#requestId.clear();
+    this.#liveId.clear();
     this.#keepsIds = undefined;
     this.#refusals = [];
     this.#oneByOne = false;
-  }
-
-  #cancel(watchId: bigint): void {
-    this.#live.delete(watchId);
-    this.#owner.sendCancel(watchId);
   }
 
   /** Sends the creations whose answers the client can match. */
@@ -128,7 +108,7 @@ export class WatchIds {
       try {
         this.#owner.sendCreation(watch, id);
         this.#requested.set(id, watch);
-        this.#places.set(watch, { at: 'requested', id });
+        this.#requestId.set(watch, id);
       } catch (error) {
         this.#owner.failed(watch, error);
       }
@@ -143,14 +123,14 @@ export class WatchIds {
     const watch = this.#requested.get(requestId);
     this.#requested.delete(requestId);
     if (watch === undefined) {
-      if (!response.canceled) this.#cancel(watchId);
+      if (!response.canceled) this.#owner.sendCancel(watchId);
       return true;
     }
-    this.#places.delete(watch);
+    this.#requestId.delete(watch);
     if (response.canceled) this.#owner.refused(watch, response);
     else {
-      this.#live.set(watchId, watch);
-      this.#places.set(watch, { at: 'live', id: watchId });
+      this.live.set(watchId, watch);
+      this.#liveId.set(watch, watchId);
       this.#owner.created(watch, response.header?.revision ?? 0n);
     }
     return true;
@@ -158,7 +138,7 @@ export class WatchIds {
 
   /** The id of the request that this id answers; undefined if it answers none, or one that was answered before. */
   #requestAnswered(watchId: bigint): bigint | undefined {
-    if (this.#live.has(watchId)) return undefined;
+    if (this.live.has(watchId)) return undefined;
     if (this.#keepsIds === true) return this.#requested.has(watchId) ? watchId : undefined;
     const [only] = this.#requested.keys();
     if (only !== undefined) this.#keepsIds ??= watchId === only;
@@ -172,7 +152,7 @@ export class WatchIds {
     const refused = [...this.#requested.values()];
     this.#refusals = [];
     this.#requested.clear();
-    for (const watch of refused) if (watch !== undefined) this.#places.delete(watch);
+    this.#requestId.clear();
     const [only] = refused;
     if (refused.length !== 1) {
       this.#oneByOne = true;

@@ -235,10 +235,10 @@ export class WatchStream {
     if (response.created) return this.#ids.answered(response);
     const revision = response.header?.revision ?? 0n;
     if (watchId === NO_WATCH_ID) return this.#progressed(revision);
-    const watch = this.#ids.get(watchId);
+    const watch = this.#ids.live.get(watchId);
     if (watch === undefined) return;
     if (response.canceled) {
-      this.#ids.release(watchId);
+      this.#ids.release(watchId, watch);
       this.#refused(watch, response);
     } else if (response.events.length > 0) watch.receive(response);
     else watch.progressed(revision, true);
@@ -246,12 +246,12 @@ export class WatchStream {
 
   /** Takes an answer to a request for progress. */
   #progressed(revision: bigint): void {
-    const watches = this.#ids.live();
-    for (const watch of watches) watch.progressed(revision, false);
+    const live = [...this.#ids.live];
+    for (const [, watch] of live) watch.progressed(revision, false);
     const stream = this.#stream;
     void this.#ordersProgress?.then((inOrder) => {
       if (!inOrder || this.#stream !== stream) return;
-      for (const watch of watches) if (this.#ids.isLive(watch)) watch.resumeAfter(revision);
+      for (const [id, watch] of live) if (this.#ids.live.get(id) === watch) watch.resumeAfter(revision);
     });
   }
 
@@ -345,7 +345,7 @@ function isResumable({ code, reason, outcome }: EtcdError): boolean {
 function refusal({ compactRevision, cancelReason }: WatchResponse): EtcdError {
   const method = methods.watch.watch.path;
   if (compactRevision > 0n) {
-    return new EtcdError(`the watch needs a revision that was compacted; the oldest one left is ${compactRevision}`, {
+    return new EtcdError(`the watch needs a revision that was compacted; the oldest left is ${compactRevision}`, {
       code: 'OutOfRange',
       reason: 'Compacted',
       outcome: 'rejected',
