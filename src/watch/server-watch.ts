@@ -100,6 +100,8 @@ export class ServerWatch {
   readonly #options: ServerWatchOptions;
   readonly #cursor: RevisionCursor;
   readonly #assembler = new RevisionAssembler();
+  /** The id that the latest creation request asked for. */
+  requestId = 0n;
   /** How often in a row the server refused the watch because of the stream's token. */
   tokenRefusals = 0;
   /** The first revision that the next server watch covers. An event from there on shows that this one has all events. */

@@ -35,8 +35,7 @@ export class WatchIds {
   readonly #requested = new Map<bigint, ServerWatch | undefined>();
   /** The watches that the server has created, by id. */
   readonly live = new Map<bigint, ServerWatch>();
-  /** By watch: the id of its unanswered request, or its id in `live`. A watch has one of the two, or is queued. */
-  readonly #requestId = new Map<ServerWatch, bigint>();
+  /** By watch: its id in `live`. */
   readonly #liveId = new Map<ServerWatch, bigint>();
   /** Whether the server uses the ids that the client asks for; undefined until it answers the stream's first creation. */
   #keepsIds: boolean | undefined;
@@ -44,8 +43,8 @@ export class WatchIds {
   #refusals: WatchResponse[] = [];
   /** The client could not match several refusals, so it sends these creations again one at a time. */
   #oneByOne = false;
-  /** Not reset with the stream, so that no id is used twice. */
-  #nextId = 1n;
+  /** The id for the next creation request. Not reset with the stream, so that no id is used twice. */
+  nextId = 1n;
 
   constructor(owner: WatchIdsOwner) {
     this.#owner = owner;
@@ -53,7 +52,7 @@ export class WatchIds {
 
   /** Whether the watch is queued, requested or live on this stream. */
   has(watch: ServerWatch): boolean {
-    return this.#queued.has(watch) || this.#requestId.has(watch) || this.#liveId.has(watch);
+    return this.#queued.has(watch) || this.#isRequested(watch) || this.#liveId.has(watch);
   }
 
   add(watches: Iterable<ServerWatch>): void {
@@ -64,10 +63,9 @@ export class WatchIds {
   /** Cancels the watch on the server. Later responses with its id find no watch. */
   remove(watch: ServerWatch): void {
     this.#queued.delete(watch);
-    const [requestId, liveId] = [this.#requestId.get(watch), this.#liveId.get(watch)];
     // The id of the server's watch is unknown before the answer, so the cancel request follows the answer.
-    if (requestId !== undefined) this.#requested.set(requestId, undefined);
-    this.#requestId.delete(watch);
+    if (this.#isRequested(watch)) this.#requested.set(watch.requestId, undefined);
+    const liveId = this.#liveId.get(watch);
     if (liveId === undefined) return;
     this.release(liveId, watch);
     this.#owner.sendCancel(liveId);
@@ -92,11 +90,14 @@ export class WatchIds {
     this.#queued.clear();
     this.#requested.clear();
     this.live.clear();
-    this.#requestId.clear();
     this.#liveId.clear();
     this.#keepsIds = undefined;
     this.#refusals = [];
     this.#oneByOne = false;
+  }
+
+  #isRequested(watch: ServerWatch): boolean {
+    return this.#requested.get(watch.requestId) === watch;
   }
 
   /** Sends the creations whose answers the client can match. */
@@ -104,11 +105,11 @@ export class WatchIds {
     while (this.#queued.size > 0) {
       if (this.#requested.size > 0 && (this.#keepsIds !== true || this.#oneByOne)) return;
       const watch = this.#queued.take() as ServerWatch;
-      const id = this.#nextId++;
+      const id = this.nextId++;
       try {
         this.#owner.sendCreation(watch, id);
         this.#requested.set(id, watch);
-        this.#requestId.set(watch, id);
+        watch.requestId = id;
       } catch (error) {
         this.#owner.failed(watch, error);
       }
@@ -126,7 +127,6 @@ export class WatchIds {
       if (!response.canceled) this.#owner.sendCancel(watchId);
       return true;
     }
-    this.#requestId.delete(watch);
     if (response.canceled) this.#owner.refused(watch, response);
     else {
       this.live.set(watchId, watch);
@@ -152,7 +152,6 @@ export class WatchIds {
     const refused = [...this.#requested.values()];
     this.#refusals = [];
     this.#requested.clear();
-    this.#requestId.clear();
     const [only] = refused;
     if (refused.length !== 1) {
       this.#oneByOne = true;

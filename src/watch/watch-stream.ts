@@ -37,6 +37,8 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
 const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage', 'ResponseTooLarge']);
 /** Streams in a row. More than one, because etcd may send a response before it has noted that a watch wants fragments. */
 const MAX_TOO_LARGE = 4;
+/** Unanswered requests for progress that the client notes. Some servers never answer them. */
+const MAX_PROGRESS_REQUESTS = 1_000;
 /** How long the client waits for the version of the member that serves a stream. */
 const VERSION_TIMEOUT_MS = 5_000;
 /** Attempts to find out whether the cluster was restored while no stream was open. */
@@ -62,6 +64,12 @@ export class WatchStream {
   #stream: OutgoingStream<WatchRequest> | undefined;
   /** The endpoint of the stream. */
   #endpoint: string | undefined;
+  /**
+   * For each request for progress that may be unanswered: the first id that no creation had asked for when it was sent.
+   * etcd answers requests for progress and creations over separate channels, so the answer to a later creation may precede
+   * a progress reply, which does not concern this watch.
+   */
+  #progressRequests: bigint[] = [];
   /** Whether the member answers a request for progress only after earlier events; see `requestProgress`. */
   #ordersProgress: Promise<boolean> | undefined;
   /** The stream that `#checkCluster` makes a read for. */
@@ -125,6 +133,7 @@ export class WatchStream {
   requestProgress(): void {
     if (this.#stream === undefined) return;
     this.#stream.send({ requestUnion: { case: 'progressRequest', value: {} } });
+    if (this.#progressRequests.length < MAX_PROGRESS_REQUESTS) this.#progressRequests.push(this.#ids.nextId);
     // If the member does not tell its version, the client assumes the older behavior.
     this.#ordersProgress ??= this.#rpc
       .call(methods.maintenance.status, {}, { endpoint: this.#endpoint, timeoutMs: VERSION_TIMEOUT_MS })
@@ -166,6 +175,7 @@ export class WatchStream {
 
   #forgetStream(): void {
     this.#stream = undefined;
+    this.#progressRequests = [];
     this.#ordersProgress = undefined;
     this.#ids.reset();
   }
@@ -244,9 +254,10 @@ export class WatchStream {
     else watch.progressed(revision, true);
   }
 
-  /** Takes an answer to a request for progress. */
+  /** Takes an answer to a request for progress: the oldest unanswered one, or a later one if the server dropped that. */
   #progressed(revision: bigint): void {
-    const live = [...this.#ids.live];
+    const nextId = this.#progressRequests.shift() ?? 0n;
+    const live = [...this.#ids.live].filter(([, watch]) => watch.requestId < nextId);
     for (const [, watch] of live) watch.progressed(revision, false);
     const stream = this.#stream;
     void this.#ordersProgress?.then((inOrder) => {

@@ -84,6 +84,38 @@ test.each([
   },
 );
 
+test('a progress reply does not concern a watch that is created after the request (S8)', async () => {
+  const resumed: bigint[] = [];
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.maintenance.status, () => ({ version: '3.6.0' })),
+    scriptedStream(methods.watch.watch, async (stream) => {
+      const first = await creation(stream);
+      stream.send({ ...header(50n), watchId: first.watchId, created: true });
+      if (resumed.length === 0) await stream.receive();
+      const second = await creation(stream);
+      resumed.push(second.startRevision);
+      stream.send({ ...header(50n), watchId: second.watchId, created: true });
+      // etcd sends the two answers over separate channels, so this reply may follow the answer to a later creation.
+      stream.send({ ...header(50n), watchId: -1n });
+      stream.send({ ...header(51n), watchId: first.watchId, events: [put('a', 51n)] });
+      await expect.poll(() => isDelivered).toBe(true);
+      if (resumed.length === 1) stream.fail(14, 'gone');
+      else stream.send({ ...header(52n), watchId: second.watchId, events: [put('b', 5n)] });
+    }),
+  );
+  let isDelivered = false;
+  const etcd = openClient({ endpoints: [endpoint] });
+  const asking = etcd.watch('a', { progress: true });
+  await asking.created();
+  asking.requestProgress();
+  const later = etcd.watch('b', { startRevision: 5n, progress: true });
+  const [reply, event] = [await asking.batches().next(), await asking.batches().next()];
+  expect([reply.value, event.value]).toMatchObject([{ events: [] }, { revision: 51n }]);
+  isDelivered = true;
+  expect((await later.batches().next()).value).toMatchObject({ revision: 5n, events: { length: 1 } });
+  expect(resumed).toEqual([5n, 5n]);
+});
+
 test('a response that stays too large although the client asks for fragments ends the watch after four streams (S4)', async () => {
   const large = (revision: bigint) => ({
     ...put('a', revision),
