@@ -61,15 +61,15 @@ async function enter(
   name: string,
   entries: number,
 ): Promise<WorkerProcess> {
-  const queued = client.watch(prefix(`${LOCK}/`), { filters: ['noDelete'] });
+  const queued = client.watch(prefix(`${LOCK}/`), { only: 'put' });
   await queued.created();
   const worker = new WorkerProcess(name, [endpoints.join(','), name, String(TTL), String(entries)], (event) => {
     const text = describe(event);
     if (text !== undefined) timeline.line(name, text, 'revision' in event ? BigInt(event.revision) : undefined);
   });
-  for await (const { kv } of queued) {
-    queue.set(kv.keyText(), name);
-    timeline.line(name, `queues as number ${queue.size}, process ${worker.pid}`, kv.createRevision);
+  for await (const event of queued) {
+    queue.set(event.keyText(), name);
+    timeline.line(name, `queues as number ${queue.size}, process ${worker.pid}`, event.modRevision);
     break;
   }
   return worker;
@@ -79,14 +79,15 @@ async function enter(
 async function follow(client: Client): Promise<void> {
   await Promise.all([
     (async () => {
-      for await (const { kv } of client.watch(prefix(LEDGER), { filters: ['noDelete'] })) {
-        const { worker, entry } = kv.json<LedgerEntry>();
-        timeline.line('ledger', `${worker} wrote entry ${entry}`, kv.modRevision);
+      for await (const event of client.watch(prefix(LEDGER), { only: 'put' })) {
+        if (event.type !== 'put') continue;
+        const { worker, entry } = event.kv.json<LedgerEntry>();
+        timeline.line('ledger', `${worker} wrote entry ${entry}`, event.modRevision);
       }
     })(),
     (async () => {
-      for await (const { kv } of client.watch(prefix(`${LOCK}/`), { filters: ['noPut'] })) {
-        timeline.line('etcd', `deletes the queue key of ${queue.get(kv.keyText())}`, kv.modRevision);
+      for await (const event of client.watch(prefix(`${LOCK}/`), { only: 'delete' })) {
+        timeline.line('etcd', `deletes the queue key of ${queue.get(event.keyText())}`, event.modRevision);
       }
     })(),
   ]).catch(() => {}); // The watches fail when the client closes at the end.

@@ -118,8 +118,8 @@ async function deletionsOf(client: Client, name: string): Promise<ReadonlyMap<st
   const watch = client.watch(prefix(name));
   await watch.created();
   const watching = async (): Promise<void> => {
-    for await (const { type, kv } of watch)
-      if (type === 'delete') deletions.set(kv.keyText().split('/').at(-1) ?? '', Date.now());
+    for await (const event of watch)
+      if (event.type === 'delete') deletions.set(event.keyText().split('/').at(-1) ?? '', Date.now());
   };
   watching().catch(() => {});
   return deletions;

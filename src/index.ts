@@ -55,7 +55,8 @@ export {
   type TxnOp,
   type TxnResult,
 } from './kv/txn.js';
-export type { GrantOptions, Lease, TimeToLive } from './lease/lease.js';
+export type { LeaseLike } from './lease/lease-id.js';
+export type { GrantOptions, Lease, TimeToLive } from './lease/leases.js';
 export type { MirrorMessage, MirrorOptions } from './mirror/mirror.js';
 export type { Init } from './protobuf/codec.js';
 export type { Raw, Stub } from './raw.js';
@@ -73,5 +74,5 @@ export type {
   SnapshotSink,
   Status,
 } from './services/maintenance.js';
-export type { WatchBatch, WatchEvent } from './watch/event.js';
+export type { DeleteEvent, PutEvent, WatchBatch, WatchEvent } from './watch/event.js';
 export type { WatchOptions } from './watch/watch.js';

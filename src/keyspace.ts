@@ -2,7 +2,8 @@ import { type CallOptions, Rpc, type RpcSettings } from './channel/rpc.js';
 import { checkKey, type Keys } from './kv/keys.js';
 import { KV, type KVOptions } from './kv/kv.js';
 import type { KeepAlive as LeaseKeepAlive } from './lease/keep-alive.js';
-import { type Lease, Leases as LeaseClient } from './lease/lease.js';
+import type { LeaseLike } from './lease/lease-id.js';
+import { type Lease, Leases as LeaseClient } from './lease/leases.js';
 import { CACHED_RANGE_OPTIONS, CachedRange as CachedKeyRange } from './mirror/cached-range.js';
 import { MIRROR_OPTIONS, type MirrorOptions, Mirror as RangeMirror } from './mirror/mirror.js';
 import { namespaceTransport } from './namespace.js';
@@ -97,7 +98,7 @@ export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefault
    * Renews a lease at a third of its TTL until the keepalive is closed. If you pass the lease as granted, its deadline is
    * known at once. If you pass the lease ID, the keepalive is valid from the first renewal on.
    */
-  keepAlive(lease: Lease | bigint): KeepAlive;
+  keepAlive(lease: Lease | LeaseLike): KeepAlive;
 }
 
 /**

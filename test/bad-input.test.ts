@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { Election, Mutex, stm, withLock } from '../src/concurrency/index.js';
-import { Client, compare, prefix } from '../src/index.js';
+import { Election, Mutex, Session, stm, withLock } from '../src/concurrency/index.js';
+import { Client, compare, op, prefix } from '../src/index.js';
 import { openClient } from './support/client.js';
 import { errorOf } from './support/errors.js';
 import { recordingTransport } from './support/recording-transport.js';
@@ -55,16 +55,41 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   ['a negative TTL', (etcd) => etcd.lease.grant({ ttl: -5 }), /^ttl: got the number -5/],
   ['a fractional TTL', (etcd) => etcd.lease.grant({ ttl: 1.5 }), /^ttl: got the number 1\.5/],
   ['a TTL over 9e9', (etcd) => etcd.lease.grant({ ttl: 9e9 + 1 }), /^ttl: got the number 9000000001/],
-  ['a lease ID of 0', (etcd) => etcd.lease.revoke(0n), /^id: got 0n; allowed: a bigint from 1/],
+  ['a lease ID of 0', (etcd) => etcd.lease.revoke(0n), /^lease: got 0n; allowed: a bigint from 1/],
+  [
+    'a number as a lease ID',
+    (etcd) => etcd.lease.timeToLive(5 as never),
+    /^lease: got the number 5; allowed: a lease id \(bigint\), a Lease, KeepAlive or Session/,
+  ],
+  [
+    'null as a lease',
+    (etcd) => etcd.lease.keepAlive(null as never),
+    /^lease: got null; allowed: a lease id \(bigint\)/,
+  ],
+  [
+    'a lease without an ID',
+    (etcd) => etcd.put('a', 'x', { lease: { ttl: 5 } as never }),
+    /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
+  ],
+  [
+    'a lease whose ID is a number',
+    (etcd) => etcd.txn({ then: [op.put('a', 'x', { lease: { id: 5 } as never })] }),
+    /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
+  ],
+  [
+    'a session whose lease ID is text',
+    (etcd) => Session.open(etcd, { lease: { leaseId: '5' } as never }),
+    /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
+  ],
   ['a timeout of 0', (etcd) => etcd.get('a', { timeoutMs: 0 }), /^timeoutMs: got the number 0; allowed/],
   ['a timeout that is NaN', (etcd) => etcd.get('a', { timeoutMs: Number.NaN }), /^timeoutMs: got the number NaN/],
   ['a watch of an empty key', (etcd) => etcd.watch(''), /^keys: got an empty key/],
   ['a watch from a negative revision', (etcd) => etcd.watch('a', { startRevision: -1n }), /^startRevision: got -1n/],
   ['a watch with a buffer of 0 bytes', (etcd) => etcd.watch('a', { bufferBytes: 0 }), /^bufferBytes: got the number 0/],
   [
-    'an unknown filter',
-    (etcd) => etcd.watch('a', { filters: ['noop' as never] }),
-    /^filters: got a string; allowed: noPut, noDelete/,
+    'a watch of events of an unknown type',
+    (etcd) => etcd.watch('a', { only: 'noop' as never }),
+    /^only: got a string; allowed: put, delete/,
   ],
   ...(['get', 'watch'] as const).map((call): (typeof calls)[number] => [
     `a number as the signal of ${call}`,
@@ -96,9 +121,9 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
     /^if\[0\]: got null; allowed: a condition made by compare/,
   ],
   [
-    'a filter that is not in an array',
-    (etcd) => etcd.watch('a', { filters: 'noPut' as never }),
-    /^filters: got a string; allowed: a list/,
+    'a watch with filters',
+    (etcd) => etcd.watch('a', { filters: ['noPut'] } as never),
+    /^options: got the unknown option filters for watch; allowed: startRevision, prevKv, only/,
   ],
   ['a scan of an empty key', (etcd) => etcd.scan(''), /^keys: got an empty key/],
   [

@@ -75,7 +75,7 @@ const CALLS: Readonly<Record<string, Call>> = {
   'Leases.grant': (options, { etcd }) => etcd.lease.grant(options),
   'Leases.revoke': (options, { etcd }) => etcd.lease.revoke(1n, options),
   'Leases.timeToLive': (options, { etcd }) => etcd.lease.timeToLive(1n, options),
-  'Leases.leases': (options, { etcd }) => etcd.lease.leases(options),
+  'Leases.list': (options, { etcd }) => etcd.lease.list(options),
   'Leases.keepAliveOnce': (options, { etcd }) => etcd.lease.keepAliveOnce(1n, options),
   'Auth.enable': (options, { etcd }) => etcd.auth.enable(options),
   'Auth.disable': (options, { etcd }) => etcd.auth.disable(options),
@@ -353,12 +353,12 @@ test.each<[string, (etcd: Client) => unknown, string]>([
     'the option ttl of put',
     (etcd) => etcd.put('k', 'x', { ttl: 5 } as never),
     'options: got the unknown option ttl for put; allowed: lease, prevKv, ignoreValue, ignoreLease, signal, timeoutMs, ' +
-      'endpoint; to attach a lease: lease: (await etcd.lease.grant({ ttl: 5 })).id',
+      'endpoint; to attach a lease: lease: await etcd.lease.grant({ ttl: 5 })',
   ],
   [
     'the option ttl of op.put',
     (etcd) => etcd.txn({ then: [op.put('k', 'x', { ttl: 5 } as never)] }),
-    'lease: (await etcd.lease.grant({ ttl: 5 })).id',
+    'lease: await etcd.lease.grant({ ttl: 5 })',
   ],
   ...(['watch', 'range', 'scan', 'delete', 'mirror', 'cachedRange'] as const).map(
     (call): [string, (etcd: Client) => unknown, string] => [

@@ -8,6 +8,7 @@ import { openClient } from './support/client.js';
 import { bytesOf, hex, type Selection, selection, someKey, sorted, startsWith } from './support/key-model.js';
 import { ownEtcd } from './support/own-etcd.js';
 import { iterations } from './support/thorough.js';
+import { valueText } from './support/watch-events.js';
 
 const SEED = 34;
 const EVERY_KEY = prefix('');
@@ -118,8 +119,8 @@ async function agrees({ etcd, inside, start, stored, selected, odd }: Setting): 
   await inside.put(member, 'last');
   const events: Uint8Array[][] = [];
   for await (const batch of watch.batches()) {
-    events.push(batch.events.map(({ kv }) => kv.key));
-    if (batch.events.some(({ kv }) => kv.text() === 'last')) break;
+    events.push(batch.events.map(({ key }) => key));
+    if (batch.events.some((event) => valueText(event) === 'last')) break;
   }
   const changed = different === undefined ? [] : [expected, [different], expected];
   expect(events.map((batch) => hex(sorted(batch)))).toEqual([...changed, [member]].map(hex));

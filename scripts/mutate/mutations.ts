@@ -12,23 +12,23 @@ export interface Mutation {
 export const MUTATIONS: readonly Mutation[] = [
   {
     mistake: 'a watch resumes at the revision of a response header',
-    file: 'src/watch/watcher.ts',
+    file: 'src/watch/server-watch.ts',
     find: 'this.#cursor.delivered(batch.revision);',
     replace: 'this.#cursor.delivered(response.header?.revision ?? batch.revision);',
     tests: ['test/watch', 'test/faults/connections'],
   },
   {
     mistake: 'a watch resumes at the current revision',
-    file: 'src/watch/watcher.ts',
+    file: 'src/watch/server-watch.ts',
     find: 'startRevision: this.#cursor.resume, watchId',
     replace: 'startRevision: 0n, watchId',
     tests: ['test/watch', 'test/faults/connections'],
   },
   {
     mistake: 'a watch resumes at its last event instead of after it',
-    file: 'src/watch/revision-cursor.ts',
-    find: 'this.#advance(revision + 1n);',
-    replace: 'this.#advance(revision);',
+    file: 'src/watch/server-watch.ts',
+    find: 'const next = revision + 1n;',
+    replace: 'const next = revision;',
     tests: ['test/watch'],
   },
   {
@@ -223,7 +223,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: 'the lifetime of a lease starts at the last attempt to grant it',
-    file: 'src/lease/lease.ts',
+    file: 'src/lease/leases.ts',
     find: 'sentAt ||= monotonicMs();',
     replace: 'sentAt = monotonicMs();',
     tests: ['test/lease'],
@@ -237,7 +237,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: 'the client sends several create requests of watches at once to a server that chooses the ids',
-    file: 'src/watch/watch-stream.ts',
+    file: 'src/watch/watch-ids.ts',
     find: 'if (this.#requested.size > 0 && (this.#keepsIds !== true || this.#oneByOne)) return;',
     replace: '',
     tests: ['test/fuzz/watch.test.ts'],
@@ -308,7 +308,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     mistake: 'each response to a create request of a watch searches all pending requests',
-    file: 'src/watch/watch-stream.ts',
+    file: 'src/watch/watch-ids.ts',
     find: 'if (this.#keepsIds === true) return this.#requested.has(watchId) ? watchId : undefined;',
     replace: 'if (this.#keepsIds === true) return [...this.#requested.keys()].find((id) => id === watchId);',
     tests: ['test/watch/growth'],

@@ -66,9 +66,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
     for (let count = 0; count < 50; count += 1) await etcd.put(name, String(count));
     await etcd.delete(name);
     const seen: string[] = [];
-    for await (const { type, kv, prevKv } of watch) {
-      seen.push(type === 'put' ? kv.text() : `deleted ${prevKv?.text()}`);
-      if (type === 'delete') break;
+    for await (const event of watch) {
+      seen.push(event.type === 'put' ? event.kv.text() : `deleted ${event.prevKv?.text()}`);
+      if (event.type === 'delete') break;
     }
     expect(
       'the watch delivers each event once and in order',

@@ -47,9 +47,9 @@ export class GuardCheck implements AsyncDisposable {
   async holds(): Promise<number> {
     const { header } = await this.#etcd.put(this.#key, 'end');
     const written: string[] = [];
-    for await (const { kv } of this.#etcd.watch(this.#key, { startRevision: this.#fromRevision })) {
-      if (kv.modRevision === header.revision) break;
-      written.push(kv.text());
+    for await (const event of this.#etcd.watch(this.#key, { startRevision: this.#fromRevision })) {
+      if (event.modRevision === header.revision) break;
+      if (event.type === 'put') written.push(event.kv.text());
     }
     let last = 0n;
     for (let index = 0; index < written.length; index += 2) {

@@ -151,9 +151,9 @@ export class Election {
           isSynced = true;
           break;
         case 'events':
-          for (const { type, kv } of message.events) {
-            if (type === 'put') candidates.set(kv.keyText(), kv);
-            else candidates.delete(kv.keyText());
+          for (const event of message.events) {
+            if (event.type === 'put') candidates.set(event.keyText(), event.kv);
+            else candidates.delete(event.keyText());
           }
           break;
       }

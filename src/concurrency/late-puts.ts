@@ -159,11 +159,12 @@ export class LatePuts {
   /** Deletes late puts as the watch shows them, until `stop` aborts. */
   async #follow(range: Keys, { keys, stop: { signal } }: LatePutWatch): Promise<void> {
     while (!signal.aborted) {
-      const puts = this.#client.watch(range, { filters: ['noDelete'], signal });
+      const puts = this.#client.watch(range, { only: 'put', signal });
       try {
         await puts.created();
         for (const [id, key] of keys) await this.#delete(id, key);
-        for await (const { kv } of puts) if (kv.lease === this.#lease) await this.#delete(idOf(kv.key), kv.key);
+        for await (const event of puts)
+          if (event.type === 'put' && event.kv.lease === this.#lease) await this.#delete(idOf(event.key), event.key);
       } catch {
         // The watch was interrupted and is created again.
       }

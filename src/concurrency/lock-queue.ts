@@ -195,7 +195,7 @@ export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signa
   const { own } = enqueued;
   let { predecessor } = enqueued;
   while (predecessor !== undefined) {
-    const deletion = client.watch(predecessor.key, { filters: ['noPut'], signal });
+    const deletion = client.watch(predecessor.key, { only: 'delete', signal });
     try {
       await deletion.created();
       let next = await readPredecessor(client, own, signal);
@@ -289,7 +289,7 @@ async function ownKeyDeleted(
   let startRevision = own.seenAt + 1n;
   for (;;) {
     try {
-      const deletion = client.watch(own.key, { filters: ['noPut'], startRevision, signal });
+      const deletion = client.watch(own.key, { only: 'delete', startRevision, signal });
       const { done } = await deletion.batches().next();
       // The client was closed. That says nothing about the key, and the session ends for its own reason.
       if (done) throw clientClosed();

@@ -1,8 +1,8 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type Keyspace, type KeyspaceClient, keyspaceClientOf } from '../keyspace.js';
-import type { KeepAlive } from '../lease/keep-alive.js';
-import { lostWithClient } from '../lease/keeper.js';
+import { type KeepAlive, lostWithClient } from '../lease/keep-alive.js';
+import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import { checkCan, checkOptions } from '../runtime/arguments.js';
 import { once } from '../runtime/async.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
@@ -22,7 +22,7 @@ export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
    * An existing lease to use instead of a new one; `ttl` is then omitted. Use a lease in one session at a time: two
    * sessions with one lease are one contender, and both would hold the same lock.
    */
-  readonly lease?: bigint | undefined;
+  readonly lease?: LeaseLike | undefined;
 }
 
 const SESSION_OPTIONS = { ttl: true, lease: true, signal: true, timeoutMs: true } as const;
@@ -71,7 +71,7 @@ export class Session implements AsyncDisposable {
     const { ttl, lease, ...callOptions } = options;
     if (lease !== undefined) {
       if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'one of the two');
-      return new Session(client, await keptAlive(client, lease, callOptions));
+      return new Session(client, await keptAlive(client, leaseIdOf(lease, 'lease'), callOptions));
     }
     const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL_S });
     const keepAlive = client.leaseClient.keepAlive(granted);

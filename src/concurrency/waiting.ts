@@ -191,7 +191,7 @@ export async function watchUntil<T>(
   const seen = await untilAnswered(signal, look);
   if (seen !== undefined) return seen;
   for (;;) {
-    const watch = client.watch(keys, { filters: [event === 'put' ? 'noDelete' : 'noPut'], signal });
+    const watch = client.watch(keys, { only: event, signal });
     try {
       let interrupted = await isInterrupted(watch.created());
       while (!interrupted) {

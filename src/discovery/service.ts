@@ -138,9 +138,9 @@ export class Service {
           reading = new Map();
           break;
         case 'events':
-          for (const { type, kv } of message.events) {
-            if (type === 'put') put(kv.keyText(), kv.value);
-            else drop(kv.keyText());
+          for (const event of message.events) {
+            if (event.type === 'put') put(event.keyText(), event.kv.value);
+            else drop(event.keyText());
           }
           break;
       }

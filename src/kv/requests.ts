@@ -1,5 +1,6 @@
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
+import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import type { Init } from '../protobuf/codec.js';
 import { checkChoice, checkCount, checkOptionalInt64, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
@@ -81,8 +82,8 @@ export const GET_HINTS = {
 
 /** Options of `put` and of `op.put`. */
 export interface PutOptions {
-  /** Id of the lease to attach the key to. Without it the put detaches the key from the lease that it had. */
-  readonly lease?: bigint | undefined;
+  /** The lease to attach the key to. Without it the put detaches the key from the lease that it had. */
+  readonly lease?: LeaseLike | undefined;
   /** Returns the key as it was before the put. Default false. */
   readonly prevKv?: boolean | undefined;
   /** Keeps the value that the key has. The key must exist, and `value` must be empty. Default false. */
@@ -94,7 +95,7 @@ export interface PutOptions {
 export const PUT_OPTIONS = { lease: true, prevKv: true, ignoreValue: true, ignoreLease: true } as const;
 
 /** Other clients of etcd grant a lease in a put. */
-export const PUT_HINTS = { ttl: 'to attach a lease: lease: (await etcd.lease.grant({ ttl: 5 })).id' } as const;
+export const PUT_HINTS = { ttl: 'to attach a lease: lease: await etcd.lease.grant({ ttl: 5 })' } as const;
 
 /** Options of `delete` and of `op.delete`. */
 export interface DeleteOptions {
@@ -261,7 +262,7 @@ export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions
   return {
     key: checkKey(key, 'key'),
     value: bytes,
-    lease: checkOptionalInt64(options.lease, 'lease'),
+    lease: options.lease === undefined ? undefined : leaseIdOf(options.lease, 'lease', 0n),
     prevKv: options.prevKv,
     ignoreValue: options.ignoreValue,
     ignoreLease: options.ignoreLease,

@@ -2,40 +2,72 @@ import { EtcdError } from '../errors/etcd-error.js';
 import { CheckedSignal, onAbort } from '../runtime/signals.js';
 import { after, monotonicMs } from '../runtime/timers.js';
 
-/** The part of a TTL, and the most in milliseconds, by which the local deadline precedes the server's. */
+/** The client's deadline of a lease precedes the server's by this part of the TTL. */
 const MARGIN_PART = 0.1;
+/** The most by which the client's deadline precedes the server's. */
 const MARGIN_MAX_MS = 1_000;
 
 /**
- * A lease being renewed. Its deadline counts from the time the last acknowledged request was *sent*: the server's own
- * count began later, so it cannot end the lease earlier, however late the answer was read.
+ * A lease that the client renews until it is closed or lost. `lease.keepAlive` makes one.
+ *
+ * ```text
+ *   granted ──────┐
+ *                 ▼          no answer yet          deadline passed
+ *   requested ─▶ kept alive ─────────────▶ doubtful ───────────────▶ lost
+ *                 ▲                           │
+ *                 └──────── acknowledged ─────┘
+ *   every state ─▶ lost, revoked or closed
+ * ```
+ *
+ * - granted: The server has created the lease, and its deadline counts from when the grant was sent.
+ * - requested: The client knows only the id, so the lease is not valid until the first renewal is acknowledged.
+ * - kept alive: The server has acknowledged the latest renewal, and the client sends the next at a third of the TTL.
+ * - doubtful: A renewal is unanswered or the stream broke; the lease stays valid until its deadline.
+ * - lost: The deadline has passed, the server does not know the lease, or it refuses to renew it.
+ * - revoked: This client revokes the lease, which counts as lost before the request is sent.
+ * - closed: The keepalive or the client was closed, and the lease runs out by itself.
+ *
+ * The deadline counts from the time when the client *sent* the latest acknowledged request, however late it reads the
+ * answer. The server counts from the later time when it received the request, so it does not end the lease earlier.
+ *
+ * @example
+ * ```ts
+ * const lease = await etcd.lease.grant({ ttl: 10 });
+ * await using alive = etcd.lease.keepAlive(lease);
+ * alive.signal.addEventListener('abort', () => console.error('lost:', alive.signal.reason));
+ * await etcd.put('workers/1', 'up', { lease });
+ * ```
  */
 export class KeepAlive implements AsyncDisposable {
-  /** The lease. */
+  /** The id of the lease. */
   readonly id: bigint;
   readonly #lost: CheckedSignal;
   /** On the monotonic clock. */
   #deadline = Number.POSITIVE_INFINITY;
-  /** When the last request that was acknowledged was sent. */
+  /** When the client sent the latest acknowledged request. */
   #sentAt = Number.NEGATIVE_INFINITY;
   #ttl: number | undefined;
-  #disarm: () => void = () => {};
-  #onFirst: () => void = () => {};
+  #stopTimer: () => void = () => {};
+  #onFirstRenewal: (() => void)[] = [];
 
+  /** @internal */
   constructor(id: bigint) {
     this.id = id;
     this.#lost = new CheckedSignal(() => {
       if (monotonicMs() < this.#deadline) return undefined;
-      return leaseLost(id, 'LeaseUnreachable', 'no renewal was acknowledged in time, the server may have ended it');
+      return leaseLost(id, 'LeaseUnreachable', 'no renewal was acknowledged in time; the server may have ended it');
     });
   }
 
-  /** Aborts when the lease is lost, with an `EtcdError` that says why; `aborted` compares clocks when read. */
+  /**
+   * Aborts when the lease is lost, with an `EtcdError` that has the reason. Reading `aborted` compares clocks, so it is
+   * correct even before a delayed timer has fired.
+   */
   get signal(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** Seconds granted at the last renewal; undefined before the first. */
+  /** Seconds granted, as of the latest renewal; undefined before the first. */
   get ttl(): number | undefined {
     return this.#ttl;
   }
@@ -45,49 +77,48 @@ export class KeepAlive implements AsyncDisposable {
     return this.#ttl !== undefined && !this.#lost.aborted;
   }
 
-  /** Resolves when the lease is known to be alive. @throws EtcdError with the reason where it is lost before. */
+  /** Resolves when the lease is known to be alive. @throws EtcdError with the reason if the lease is lost before. */
   renewed(): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#lost.aborted) return reject(this.signal.reason);
       if (this.#ttl !== undefined) return resolve();
       const offAbort = onAbort(this.signal, () => reject(this.signal.reason));
-      const before = this.#onFirst;
-      this.#onFirst = () => {
-        before();
+      this.#onFirstRenewal.push(() => {
         offAbort();
         resolve();
-      };
+      });
     });
   }
 
-  /** Milliseconds for which the lease is certain to live on, unless somebody revokes it. */
+  /** Milliseconds for which the lease is certain to stay alive, unless another client revokes it. */
   remainingMs(): number {
     return this.valid() ? this.#deadline - monotonicMs() : 0;
   }
 
-  /** @internal The request sent at `sentAt` was acknowledged with this TTL, in seconds. A lease lost stays lost. */
+  /**
+   * @internal The server acknowledged the request of `sentAt` with a TTL in seconds. A lost lease stays lost. An answer
+   * to an older request is ignored, even if it leaves more time: another lease may have been granted with the same id.
+   */
   acknowledged(sentAt: number, ttl: number): void {
-    if (this.#lost.aborted) return;
-    // The later request's answer holds, also where it leaves less time: the lease may be another of the same number.
-    if (sentAt < this.#sentAt) return;
+    if (this.#lost.aborted || sentAt < this.#sentAt) return;
     const ttlMs = ttl * 1000;
     const deadline = sentAt + ttlMs - Math.min(ttlMs * MARGIN_PART, MARGIN_MAX_MS);
-    const isFirst = this.#ttl === undefined;
     this.#ttl = ttl;
     this.#sentAt = sentAt;
     this.#deadline = deadline;
-    this.#disarm();
-    this.#disarm = after(deadline - monotonicMs(), () => this.#lost.aborted);
-    if (isFirst && monotonicMs() < deadline) this.#onFirst();
+    this.#stopTimer();
+    // Reading `aborted` compares the clock with the deadline and aborts the signal.
+    this.#stopTimer = after(deadline - monotonicMs(), () => this.#lost.aborted);
+    if (monotonicMs() < deadline) for (const resolve of this.#onFirstRenewal.splice(0)) resolve();
   }
 
   /** @internal */
   lose(reason: EtcdError): void {
-    this.#disarm();
+    this.#stopTimer();
     this.#lost.abort(reason);
   }
 
-  /** Stops renewing: the lease runs out by itself. The signal aborts with reason `KeepAliveClosed`. */
+  /** Stops renewing, so that the lease runs out by itself. The signal aborts with reason `KeepAliveClosed`. */
   async close(): Promise<void> {
     this.lose(leaseLost(this.id, 'KeepAliveClosed', 'its keepalive was closed'));
   }
@@ -104,4 +135,8 @@ export function leaseLost(
   why: string,
 ): EtcdError {
   return new EtcdError(`lease ${id.toString(16)}: ${why}`, { code: 'Aborted', reason, outcome: 'unknown' });
+}
+
+export function lostWithClient(id: bigint): EtcdError {
+  return leaseLost(id, 'ClientClosed', 'the client was closed');
 }

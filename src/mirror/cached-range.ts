@@ -207,9 +207,9 @@ export class CachedRange implements AsyncDisposable {
         this.#revision = message.revision;
         return this.#advance(message.revision);
       case 'events':
-        for (const { type, kv } of message.events) {
-          if (type === 'put') this.#kvs.put(kv);
-          else this.#kvs.delete(kv.key);
+        for (const event of message.events) {
+          if (event.type === 'put') this.#kvs.put(event.kv);
+          else this.#kvs.delete(event.key);
         }
         return this.#advance(message.revision);
     }

@@ -5,7 +5,8 @@ import { methods } from '../gen/methods.js';
 import type { LeaderKey } from '../gen/v3electionpb/v3election.js';
 import { KeyValue } from '../kv/key-value.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
-import { checkInt64, checkOptions } from '../runtime/arguments.js';
+import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
+import { checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 export type { LeaderKey };
@@ -43,14 +44,14 @@ export class ElectionService {
    */
   async campaign(
     name: BytesLike,
-    lease: bigint,
+    lease: LeaseLike,
     value: BytesLike,
     options: CallOptions = {},
   ): Promise<WithHeader<{ readonly leader: LeaderKey }>> {
     checkCallOptions(options, 'electionService.campaign');
     const request = {
       name: toBytes(name, 'name'),
-      lease: checkInt64(lease, 'lease', 1n),
+      lease: leaseIdOf(lease, 'lease'),
       value: toBytes(value, 'value'),
     };
     const { header, leader } = await this.#rpc.call(methods.election.campaign, request, withoutDefaultTimeout(options));

@@ -2,7 +2,7 @@ import { type CallOptions, checkCallOptions, type Rpc, withoutDefaultTimeout } f
 import { methods } from '../gen/methods.js';
 import { checkKey } from '../kv/keys.js';
 import { type WithHeader, withHeaderOf } from '../kv/requests.js';
-import { checkInt64 } from '../runtime/arguments.js';
+import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 /**
@@ -36,11 +36,11 @@ export class LockService {
    */
   async lock(
     name: BytesLike,
-    lease: bigint,
+    lease: LeaseLike,
     options: CallOptions = {},
   ): Promise<WithHeader<{ readonly key: Uint8Array }>> {
     checkCallOptions(options, 'lockService.lock');
-    const request = { name: toBytes(name, 'name'), lease: checkInt64(lease, 'lease', 1n) };
+    const request = { name: toBytes(name, 'name'), lease: leaseIdOf(lease, 'lease') };
     return withHeaderOf(this.#rpc.call(methods.lock.lock, request, withoutDefaultTimeout(options)));
   }
 

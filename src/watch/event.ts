@@ -1,38 +1,134 @@
-import { EventType, type KeyValue as WireKeyValue } from '../gen/mvccpb/kv.js';
+import { EventType, type Event as WireEvent, type KeyValue as WireKeyValue } from '../gen/mvccpb/kv.js';
 import { KeyValue } from '../kv/key-value.js';
+import { textOf } from '../runtime/bytes.js';
 
-/** One change of one key. */
-export interface WatchEvent {
-  readonly type: 'put' | 'delete';
-  /** The key after the change. Of a deletion only `key` and `modRevision` mean anything. */
-  readonly kv: KeyValue;
-  /** The key before the change, if `prevKv` was asked for, it existed, and its revision is not compacted. */
+/** What a put and a deletion have in common. */
+abstract class KeyEvent {
+  readonly key: Uint8Array;
+  /** The revision of the event. */
+  readonly modRevision: bigint;
+  /** The key before the event, if `prevKv` asked for it, the key existed, and that revision is not compacted. */
   readonly prevKv: KeyValue | undefined;
+
+  /** @internal */
+  constructor(kv: WireKeyValue, prevKv: WireKeyValue | undefined) {
+    this.key = kv.key;
+    this.modRevision = kv.modRevision;
+    this.prevKv = prevKv && new KeyValue(prevKv);
+  }
+
+  /** The key as UTF-8 text. */
+  keyText(): string {
+    return textOf(this.key);
+  }
 }
 
-/** All events of one revision that the watch covers, in order. */
+/** A key was put. */
+export class PutEvent extends KeyEvent {
+  readonly type = 'put';
+  /** The key with its new value. */
+  readonly kv: KeyValue;
+
+  /** @internal */
+  constructor(kv: WireKeyValue, prevKv: WireKeyValue | undefined) {
+    super(kv, prevKv);
+    this.kv = new KeyValue(kv);
+  }
+}
+
+/** A key was deleted, by a request or at the end of its lease. */
+export class DeleteEvent extends KeyEvent {
+  readonly type = 'delete';
+}
+
+/**
+ * One change of one key. `key`, `modRevision` and `prevKv` exist on both kinds; only a put has `kv`.
+ *
+ * @example
+ * ```ts
+ * const watch = etcd.watch('jobs/1');
+ * await watch.created();
+ * await etcd.put('jobs/1', 'todo');
+ * await etcd.delete('jobs/1');
+ * for await (const event of watch) {
+ *   if (event.type === 'put') console.log(event.keyText(), event.kv.text()); // jobs/1 todo
+ *   else console.log(event.keyText(), 'was deleted'); // jobs/1 was deleted
+ *   if (event.type === 'delete') break;
+ * }
+ * ```
+ */
+export type WatchEvent = PutEvent | DeleteEvent;
+
+/**
+ * All events of one revision that the watch covers, in order. A batch without events says that there are none up to and
+ * including `revision`; see the option `progress`.
+ *
+ * @example
+ * ```ts
+ * const watch = etcd.watch(prefix('jobs/'));
+ * await watch.created();
+ * await etcd.txn({ then: [op.put('jobs/1', 'todo'), op.put('jobs/2', 'todo')] });
+ * for await (const { revision, events } of watch.batches()) {
+ *   console.log(`revision ${revision} changed ${events.length} keys`); // … changed 2 keys
+ *   break;
+ * }
+ * ```
+ */
 export interface WatchBatch {
   readonly revision: bigint;
   readonly events: readonly WatchEvent[];
 }
 
-/** What an event weighs beside its keys and values, roughly. */
+/** Roughly the memory that an event takes beside its keys and values. */
 const EVENT_OVERHEAD_BYTES = 256;
 
-export function watchEvent(type: EventType, kv: WireKeyValue, prevKv: WireKeyValue | undefined): WatchEvent {
-  return {
-    type: type === EventType.DELETE ? 'delete' : 'put',
-    kv: new KeyValue(kv),
-    prevKv: prevKv && new KeyValue(prevKv),
-  };
-}
-
-/** Roughly the memory that a batch takes. */
+/** Roughly the memory in bytes that a batch takes. */
 export function weightOf({ events }: WatchBatch): number {
   let weight = 0;
-  for (const { kv, prevKv } of events) {
-    weight += EVENT_OVERHEAD_BYTES + kv.key.length + kv.value.length;
-    if (prevKv !== undefined) weight += prevKv.key.length + prevKv.value.length;
+  for (const event of events) {
+    weight += EVENT_OVERHEAD_BYTES + event.key.length;
+    if (event.type === 'put') weight += event.kv.value.length;
+    if (event.prevKv !== undefined) weight += event.prevKv.key.length + event.prevKv.value.length;
   }
   return weight;
+}
+
+/**
+ * Assembles whole revisions from responses. The server may split a response into fragments anywhere, even within a
+ * revision. So the assembler holds the latest revision back until the last fragment, or an event of the next revision,
+ * shows that it is whole.
+ */
+export class RevisionAssembler {
+  #revision = 0n;
+  #events: WatchEvent[] = [];
+
+  /** Takes the events of a response and returns the revisions that are whole now. */
+  push(events: readonly WireEvent[], moreFragments: boolean): WatchBatch[] {
+    const whole: WatchBatch[] = [];
+    for (const { type, kv, prevKv } of events) {
+      if (kv === undefined) continue;
+      if (kv.modRevision !== this.#revision) {
+        this.#takeInto(whole);
+        this.#revision = kv.modRevision;
+      }
+      this.#events.push(type === EventType.DELETE ? new DeleteEvent(kv, prevKv) : new PutEvent(kv, prevKv));
+    }
+    if (!moreFragments) this.#takeInto(whole);
+    return whole;
+  }
+
+  /** Drops a partial revision, because the next stream sends it from its first event. */
+  reset(): void {
+    this.#events = [];
+  }
+
+  /** Whether part of a revision is held back. */
+  get partial(): boolean {
+    return this.#events.length > 0;
+  }
+
+  #takeInto(whole: WatchBatch[]): void {
+    if (this.#events.length > 0) whole.push({ revision: this.#revision, events: this.#events });
+    this.#events = [];
+  }
 }

@@ -2,32 +2,33 @@ import { traceCalls, traceOf } from '../channel/attempts.js';
 import { canceled } from '../errors/etcd-error.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/keys.js';
-import { checkChoice, checkInt64, checkList, checkPositive, checkSignal } from '../runtime/arguments.js';
+import { checkChoice, checkInt64, checkPositive, checkSignal } from '../runtime/arguments.js';
 import { BatchItemIterator } from '../runtime/async.js';
 import { onAbort } from '../runtime/signals.js';
+import { WatchParts } from './catch-up.js';
 import type { WatchBatch, WatchEvent } from './event.js';
-import { WatchParts } from './watch-parts.js';
 import type { WatchStream } from './watch-stream.js';
 
 const DEFAULT_BUFFER_BYTES = 8 * 1024 * 1024;
-const FILTERS = { noPut: FilterType.NOPUT, noDelete: FilterType.NODELETE } as const;
+/** By the events that are wanted: the filter that leaves out the others. */
+const FILTERS = { put: FilterType.NODELETE, delete: FilterType.NOPUT } as const;
 
-/** From where on a range is watched, and what of it is told. */
+/** Where a watch begins, and which events it delivers. */
 export interface WatchOptions {
-  /** First revision to deliver; 0n, the default, for all that comes after the watch is created. */
+  /** The first revision to deliver. Default: 0n, for every event after the watch is created. */
   readonly startRevision?: bigint | undefined;
-  /** Deliver each key's state before the event too. */
+  /** Delivers each key as it was before the event, too. Default: false. */
   readonly prevKv?: boolean | undefined;
-  /** Kinds of events to leave out. */
-  readonly filters?: readonly ('noPut' | 'noDelete')[] | undefined;
+  /** Delivers puts alone, or deletions alone. Default: both. */
+  readonly only?: 'put' | 'delete' | undefined;
   /**
-   * How much may wait for a slow consumer, in bytes; default 8 MiB. Beyond it the watch is taken off the stream, and
-   * goes on from where it stands once the consumer has caught up.
+   * The most that waits for a slow consumer, in bytes. Default: 8 MiB. When the buffer is full, the client cancels the
+   * watch on the server. It continues at the next event once the consumer has taken half of the buffer.
    */
   readonly bufferBytes?: number | undefined;
   /**
-   * Let `batches()` give batches without events too, as the server says that there are none up to a revision. In answer
-   * to `requestProgress` etcd before 3.4.25 and 3.5.8 says so too early.
+   * Lets `batches()` return batches without events, too, when the server says that there are none up to a revision.
+   * Default: false. In answer to `requestProgress`, etcd before 3.4.25 and 3.5.8 may say so ahead of earlier events.
    */
   readonly progress?: boolean | undefined;
   /** Ends the watch when it aborts. */
@@ -37,38 +38,53 @@ export interface WatchOptions {
 export const WATCH_OPTIONS = {
   startRevision: true,
   prevKv: true,
-  filters: true,
+  only: true,
   bufferBytes: true,
   progress: true,
   signal: true,
 } as const;
 
 /**
- * The events of a key or a range of keys: each once, in revision order, over any number of reconnects. Iterate over the
- * events or over `batches()`, not both. Iteration ends when the watch is closed, and throws an `EtcdError` when it
- * cannot go on; reason `Compacted` carries `compactRevision`.
+ * The events of a key or a range of keys. Each event is delivered once and in the order of revisions, over any number of
+ * reconnects. Iterate either over the events or over `batches()`, not both.
+ *
+ * The iteration ends when the watch or the client is closed. It throws an `EtcdError` when the watch cannot continue: with
+ * reason `Compacted` and `compactRevision` if events that it needs were compacted, with `ClusterChanged` if the cluster
+ * was restored from a backup, with `PermissionDenied` if the user may not read the keys, and with `Canceled` when
+ * `signal` aborts.
+ *
+ * @example
+ * ```ts
+ * const watch = etcd.watch(prefix('jobs/'));
+ * await watch.created();
+ * await etcd.put('jobs/1', 'todo');
+ * for await (const event of watch) {
+ *   if (event.type === 'put') console.log(event.keyText(), event.kv.text()); // jobs/1 todo
+ *   break; // Closes the watch.
+ * }
+ * ```
  */
 export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   readonly #parts: WatchParts;
   readonly #stream: WatchStream;
 
+  /** @internal */
   constructor(stream: WatchStream, keys: Keys, options: WatchOptions) {
+    const { only, signal, progress = false } = options;
     const request = {
       ...resolveKeys(keys, 'keys'),
       startRevision: checkInt64(options.startRevision ?? 0n, 'startRevision'),
-      filters: checkList(options.filters, 'filters').map((name) => checkChoice(FILTERS, name, 'filters')),
+      filters: only === undefined ? [] : [checkChoice(FILTERS, only, 'only')],
       prevKv: options.prevKv,
-      // A quiet watch must learn how far it is, or its cursor falls behind the compaction.
+      // Without it, the cursor of a watch without events would fall behind the compaction.
       progressNotify: true,
     };
-    checkSignal(options.signal);
+    checkSignal(signal);
     const bufferBytes = checkPositive(options.bufferBytes ?? DEFAULT_BUFFER_BYTES, 'bufferBytes', 'bytes');
-    this.#stream = stream;
-    let offAbort = (): void => {};
-    const progress = options.progress ?? false;
-    const { signal } = options;
     const trace = signal && (traceOf(signal) ?? traceCalls(signal, undefined));
-    const parts = new WatchParts(stream, { request, bufferBytes, progress, trace, ended: () => offAbort() });
+    let offAbort = (): void => {};
+    const parts = new WatchParts(stream, { request, bufferBytes, progress, trace, onEnd: () => offAbort() });
+    this.#stream = stream;
     this.#parts = parts;
     if (signal !== undefined)
       offAbort = onAbort(signal, () => parts.discard(canceled(signal, 'rejected', undefined, trace?.failure)));
@@ -77,14 +93,37 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   }
 
   /**
-   * Store revision at which the watch was created: every event after it is delivered. While no member can be reached
-   * this waits; the watch's `signal` ends both.
+   * Resolves with the store revision at which the server created the watch. Every event after it is delivered. Waits
+   * while the client can reach no server, until `signal` aborts or the watch is closed.
+   *
+   * @throws EtcdError with the reason if the watch ends before.
+   *
+   * @example
+   * ```ts
+   * await using watch = etcd.watch('config');
+   * await watch.created();
+   * console.log((await etcd.get('config'))?.text()); // The watch delivers every later change.
+   * ```
    */
   created(): Promise<bigint> {
     return this.#parts.created();
   }
 
-  /** All events of one revision together; see `progress` for batches without. */
+  /**
+   * The events in batches: all events of one revision together. With the option `progress`, a batch without events says
+   * that there are none up to its revision.
+   *
+   * @example
+   * ```ts
+   * const watch = etcd.watch(prefix('jobs/'));
+   * await watch.created();
+   * await etcd.txn({ then: [op.put('jobs/1', 'todo'), op.put('jobs/2', 'todo')] });
+   * for await (const { revision, events } of watch.batches()) {
+   *   console.log(`revision ${revision}: ${events.length} events`); // revision …: 2 events
+   *   break;
+   * }
+   * ```
+   */
   batches(): AsyncIterableIterator<WatchBatch> {
     const batches: AsyncIterableIterator<WatchBatch> = {
       next: () => this.#parts.next(),
@@ -97,17 +136,32 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     return batches;
   }
 
-  /** Event by event; as to when it ends, see `batches`. */
+  /** The events one by one. Leaving the loop closes the watch. */
   [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
     return new BatchItemIterator(this.batches(), ({ events }) => events);
   }
 
-  /** Asks the server to say how far the watch is; a quiet watch then resumes from there. */
+  /**
+   * Asks the server to say up to which revision the watch is complete. A watch with the option `progress` then delivers
+   * the answer as a batch without events. After a break, a watch without events continues from there.
+   *
+   * @example
+   * ```ts
+   * const watch = etcd.watch(prefix('jobs/'), { progress: true });
+   * await watch.created();
+   * watch.requestProgress();
+   * for await (const { revision, events } of watch.batches()) {
+   *   if (events.length > 0) continue;
+   *   console.log(`the watch is complete up to revision ${revision}`);
+   *   break;
+   * }
+   * ```
+   */
   requestProgress(): void {
     this.#stream.requestProgress();
   }
 
-  /** Ends the watch at once; events not yet taken are dropped. */
+  /** Ends the watch at once and drops the events that were not taken. */
   async close(): Promise<void> {
     this.#parts.discard();
   }

@@ -7,6 +7,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
+import { valueText } from '../support/watch-events.js';
 
 const AUTHENTICATE = methods.auth.authenticate.path;
 const UNAUTHENTICATED = 16;
@@ -43,15 +44,15 @@ describe('tokens that expire after a second (S12, S29)', () => {
     const next = new Mutex(waiter, 'app/lock').lock();
     const seen: string[] = [];
     const reading = (async () => {
-      for await (const { kv } of watch) if (seen.push(kv.keyText()) === 5) return;
+      for await (const event of watch) if (seen.push(event.keyText()) === 5) return;
     })();
     for (let round = 0; round < 5; round += 1) {
       await idle(2_200);
       const late = etcd.watch(prefix('app/watched/'));
       await late.created();
       await other.put(`app/watched/${round}`, 'x');
-      for await (const { kv } of late) {
-        expect(kv.keyText()).toBe(`app/watched/${round}`);
+      for await (const event of late) {
+        expect(event.keyText()).toBe(`app/watched/${round}`);
         break;
       }
     }
@@ -233,8 +234,8 @@ describe('a denied call', () => {
     const denied = Array.from({ length: 10 }, (_, index) => errorOf(etcd.watch(`elsewhere/${index}`).created()));
     for (const error of await Promise.all(denied)) expect(error).toMatchObject({ reason: 'PermissionDenied' });
     await etcd.put('app/k', 'x');
-    for await (const { kv } of watch) {
-      expect(kv.text()).toBe('x');
+    for await (const event of watch) {
+      expect(valueText(event)).toBe('x');
       break;
     }
     expect(sent.filter(({ path }) => path === AUTHENTICATE)).toEqual([]);

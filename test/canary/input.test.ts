@@ -122,12 +122,12 @@ function callsOf(etcd: Client, session: Session): Readonly<Record<string, readon
     ],
     compact: [(revision, options) => etcd.compact(revision, options), 1n, SOON],
     watch: [
-      (keys, startRevision, bufferBytes, filters, signal) =>
-        etcd.watch(keys, { startRevision, bufferBytes, filters, signal }).close(),
+      (keys, startRevision, bufferBytes, only, signal) =>
+        etcd.watch(keys, { startRevision, bufferBytes, only, signal }).close(),
       key,
       1n,
       100,
-      ['noPut'],
+      'delete',
       undefined,
     ],
     mirror: [(keys, options) => etcd.mirror(keys, options)[Symbol.asyncIterator]().next(), prefix(key), {}],
@@ -138,7 +138,7 @@ function callsOf(etcd: Client, session: Session): Readonly<Record<string, readon
     ],
     namespace: [(name) => etcd.namespace(name).get('a', SOON), key],
     grant: [(ttl, id, options) => lease.grant({ ttl, id, ...(options as object) }), 60, undefined, SOON],
-    revoke: [(id, options) => lease.revoke(id, options), 1n, SOON],
+    revoke: [(id, options) => lease.revoke(id, options), { id: 1n }, SOON],
     timeToLive: [(id, keys, options) => lease.timeToLive(id, { keys, ...(options as object) }), 1n, true, SOON],
     keepAlive: [(kept) => lease.keepAlive(kept).close(), 1n],
     keepAliveOnce: [(id, options) => lease.keepAliveOnce(id, options), 1n, SOON],

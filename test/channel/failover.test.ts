@@ -3,6 +3,7 @@ import { Mutex, Session } from '../../src/concurrency/index.js';
 import { EtcdError, prefix, type WatchEvent } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { valueText } from '../support/watch-events.js';
 
 test('a client keeps its watches and locks, and applies no put twice, when the leader of three members is killed (S2, S27, S30)', async (context) => {
   const cluster = await ownEtcd({ members: 3 });
@@ -38,10 +39,10 @@ test('a client keeps its watches and locks, and applies no put twice, when the l
   const seen: WatchEvent[] = [];
   for await (const event of watch) {
     seen.push(event);
-    if (event.kv.text() === 'last') break;
+    if (valueText(event) === 'last') break;
   }
   const { kvs } = await etcd.range(prefix('n/'), { sort: { target: 'modRevision', order: 'asc' } });
-  expect(seen.map(({ kv }) => kv.text())).toEqual(kvs.map((kv) => kv.text()));
+  expect(seen.map(valueText)).toEqual(kvs.map((kv) => kv.text()));
   const versions = new Map(kvs.map((kv) => [kv.text(), kv.version]));
   for (const [name, outcome] of outcomes) {
     const allowed = { done: [1n], unknown: [1n, undefined] }[outcome] ?? [undefined];
@@ -65,8 +66,8 @@ test('watches and keepalives leave a member at once when it sends GOAWAY, so the
   expect(performance.now() - startedAt).toBeLessThan(6_000);
   await etcd.get('k', { timeoutMs: 20_000 });
   await etcd.put('k', 'x');
-  for await (const { kv } of watch) {
-    expect(kv.text()).toBe('x');
+  for await (const event of watch) {
+    expect(valueText(event)).toBe('x');
     break;
   }
   expect(session.valid()).toBe(true);

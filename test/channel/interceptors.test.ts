@@ -5,6 +5,7 @@ import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { valueText } from '../support/watch-events.js';
 
 /** An interceptor that records the methods of calls and streams, each after its own name. */
 function recording(notes: string[], name = ''): Interceptor {
@@ -90,7 +91,7 @@ test('an interceptor receives the messages and the end of a stream', async () =>
   await watch.created();
   await etcd.put(key, 'x');
   for await (const event of watch) {
-    expect(event.kv.text()).toBe('x');
+    expect(valueText(event)).toBe('x');
     break;
   }
   const [endpoint = ''] = endpoints;

@@ -65,7 +65,7 @@ test('the logger receives a line for a lost lease, and none for a closed keepali
   const gone = new Promise((resolve) => alive.signal.addEventListener('abort', resolve));
   await gone;
   const id = lost.id.toString(16);
-  const problem = `lease ${id}: the server does not know it any more`;
+  const problem = `lease ${id}: it does not exist on the server`;
   expect(lines).toEqual([`warn: lease lost ${id} LeaseExpired ${problem}`]);
 });
 

@@ -4,6 +4,7 @@ import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
+import { valueText } from '../support/watch-events.js';
 
 const UNREACHABLE = 'http://127.0.0.1:1';
 
@@ -22,8 +23,8 @@ describe('sync', () => {
     // The client may repeat a read until the cluster has a leader again, but not a write.
     await etcd.get('k', { timeoutMs: 20_000 });
     await etcd.put('k', 'x');
-    for await (const { kv } of watch) {
-      expect(kv.text()).toBe('x');
+    for await (const event of watch) {
+      expect(valueText(event)).toBe('x');
       break;
     }
     expect(session.valid()).toBe(true);

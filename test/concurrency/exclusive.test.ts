@@ -95,7 +95,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       expect(await holder.line()).toMatch(/^held /);
       const waiting = take(await Session.open(etcd), name);
       await queued(etcd, name, 2);
-      const watch = openClient().watch(prefix(`${name}/`), { filters: ['noPut'] });
+      const watch = openClient().watch(prefix(`${name}/`), { only: 'delete' });
       await watch.created();
       holder.process.kill('SIGKILL');
       // etcd may end the lease some time after it expires.

@@ -114,7 +114,7 @@ test('a put that applies after its wait was cancelled is deleted (S24)', async (
   const release = await held;
   stop.abort();
   expect(await reading).toMatchObject({ reason: 'Canceled' });
-  const puts = direct.watch(prefix(`${name}/read/`), { filters: ['noDelete'] });
+  const puts = direct.watch(prefix(`${name}/read/`), { only: 'put' });
   await puts.created();
   release();
   await puts.batches().next();

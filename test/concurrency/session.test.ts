@@ -15,7 +15,7 @@ test('a session can use an existing lease, and revokes it when it is closed', as
   const held = await new Mutex(session, unique('lock')).lock();
   expect(held.key.endsWith(`/${lease.toString(16)}`)).toBe(true);
   await session.close();
-  expect((await etcd.lease.timeToLive(lease)).ttl).toBe(-1);
+  expect((await etcd.lease.timeToLive(lease)).remaining).toBeUndefined();
 });
 
 test('Session.open rejects when its lease is gone or no server confirms it in time', async () => {
@@ -201,7 +201,7 @@ describe('a closed client', () => {
     const session = await Session.open(etcd, { ttl: 60 });
     proxy.delay(30);
     await close(etcd, session);
-    expect((await openClient().lease.timeToLive(session.leaseId)).ttl).toBe(-1);
+    expect((await openClient().lease.timeToLive(session)).remaining).toBeUndefined();
   });
 
   test('does not revoke the lease of an orphaned session', async () => {
@@ -209,7 +209,7 @@ describe('a closed client', () => {
     const session = await Session.open(etcd);
     await session.orphan();
     await etcd.close();
-    expect((await other.lease.timeToLive(session.leaseId)).ttl).toBeGreaterThan(0);
+    expect((await other.lease.timeToLive(session)).remaining).toBeGreaterThan(0);
     await other.lease.revoke(session.leaseId);
   });
 
@@ -230,7 +230,7 @@ test('a closed namespace closes only its own sessions', async () => {
   const [own, inside] = [await Session.open(etcd), await Session.open(inner)];
   await inner.close();
   expect([own.valid(), inside.valid()]).toEqual([true, false]);
-  expect((await etcd.lease.timeToLive(inside.leaseId)).ttl).toBe(-1);
+  expect((await etcd.lease.timeToLive(inside)).remaining).toBeUndefined();
 });
 
 test('Session.open on a closed namespace rejects and leaves no lease', async () => {
@@ -238,9 +238,9 @@ test('Session.open on a closed namespace rejects and leaves no lease', async () 
   const inner = etcd.namespace(`${unique()}/`);
   await inner.close();
   expect(await errorOf(Session.open(inner, { ttl }))).toMatchObject({ reason: 'ClientClosed' });
-  const { ids } = await etcd.lease.leases();
+  const { ids } = await etcd.lease.list();
   const leases = await Promise.all(ids.map((id) => etcd.lease.timeToLive(id)));
-  expect(leases.filter(({ grantedTtl }) => grantedTtl === ttl)).toEqual([]);
+  expect(leases.filter((lease) => lease.ttl === ttl)).toEqual([]);
 });
 
 test('a closed client ends the gaps of its self-healing sessions', async () => {

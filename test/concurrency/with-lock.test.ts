@@ -17,7 +17,7 @@ describe('withLock', () => {
     });
     expect(result).toBeGreaterThan(0n);
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
-    expect(await etcd.lease.timeToLive(lease)).toMatchObject({ ttl: -1 });
+    expect(await etcd.lease.timeToLive(lease)).toMatchObject({ remaining: undefined });
   });
 
   test("releases the lock and throws the action's error", async () => {

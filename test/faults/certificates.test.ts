@@ -7,6 +7,7 @@ import { faultRow } from '../support/faults/row.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 import { HERE, SecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf } from '../support/tls/tls-peer.js';
+import { valueText } from '../support/watch-events.js';
 
 // The server shows a certificate that the client must reject, and then a good one again (S30).
 
@@ -28,7 +29,7 @@ faultRow(
     await watch.created();
     const seen: string[] = [];
     const watching = (async () => {
-      for await (const { kv } of watch) seen.push(kv.text());
+      for await (const event of watch) seen.push(valueText(event));
     })();
     const written: string[] = [];
     const write = async (): Promise<void> => {

@@ -30,7 +30,7 @@ faultRow(
       expect(kept.filter((lease) => !lease.valid())).toEqual([]);
       await pause(200);
     }
-    const { ids } = await etcd.lease.leases();
+    const { ids } = await etcd.lease.list();
     expect(new Set(ids)).toEqual(new Set(kept.map(({ id }) => id)));
     // Revoking all leases takes so long that the last ones may expire first.
     for (let first = 0; first < LEASES; first += BATCH)

@@ -7,6 +7,7 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { putUntilSuccess } from '../support/faults/recovery.js';
 import { pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
+import { valueText } from '../support/watch-events.js';
 
 const SYNC_INTERVAL_MS = 500;
 /** No member returns the member list during an election. */
@@ -48,7 +49,7 @@ faultRow(
     const values = Array.from({ length: 20 }, (_, index) => `${index}`);
     for (const value of values) await etcd.put(`m-${seed}/${value}`, value);
     const seen: string[] = [];
-    for await (const { kv } of watch) if (seen.push(kv.text()) === values.length) break;
+    for await (const event of watch) if (seen.push(valueText(event)) === values.length) break;
     expect(seen).toEqual(values);
     expect(session.valid()).toBe(true);
     return { faults: 3, events: seen.length, puts: values.length, recoveryMs };

@@ -7,6 +7,7 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { between } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 import { callsReceived } from '../support/metrics.js';
+import { valueText } from '../support/watch-events.js';
 
 const QUOTA_BYTES = 16 * 1024 * 1024;
 
@@ -50,8 +51,8 @@ faultRow(
     await makeRoom(etcd, endpoint, `big-${seed}/`);
     await etcd.put(`w-${seed}`, 'again');
     const recoveryMs = performance.now() - fullAt;
-    for await (const { kv } of watch) {
-      seen.push(kv.text());
+    for await (const event of watch) {
+      seen.push(valueText(event));
       break;
     }
     expect(seen).toEqual(['again']);

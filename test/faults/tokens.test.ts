@@ -8,6 +8,7 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { faultRow } from '../support/faults/row.js';
 import { queueLength } from '../support/locks.js';
 import { recordingTransport } from '../support/recording-transport.js';
+import { valueText } from '../support/watch-events.js';
 
 const EXPIRIES = 10;
 /** Seconds. A busy machine uses a new token well within this time. */
@@ -26,7 +27,7 @@ faultRow('expired auth tokens', openWithAuth, async ({ endpoints, proxied, proxi
   const watch = etcd.client.watch(prefix(`${name}/watched/`));
   const seen: string[] = [];
   const watching = (async () => {
-    for await (const { kv } of watch) seen.push(kv.text());
+    for await (const event of watch) seen.push(valueText(event));
   })();
   watching.catch(() => {});
   await watch.created();

@@ -6,6 +6,7 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { between } from '../support/faults/rounds.js';
 import { directAndProxied, faultRow } from '../support/faults/row.js';
 import { bytesInUse } from '../support/measure.js';
+import { valueText } from '../support/watch-events.js';
 
 // Faults that affect one watch or thousands of watches (S2, S4, S5, S6, S11).
 
@@ -47,8 +48,8 @@ faultRow('catch-up on 10 events of 1 MB across reconnects', single, async (fixtu
   const breaks = Math.floor(between(1, 4, random));
   const bufferBytes = between(1, 16 * MEBIBYTE, random);
   const got: Uint8Array[] = [];
-  for await (const { kv } of proxied.watch(prefix(`big-${seed}/`), { startRevision, bufferBytes })) {
-    if (kv.value.length > 0) got.push(kv.value);
+  for await (const event of proxied.watch(prefix(`big-${seed}/`), { startRevision, bufferBytes })) {
+    if (event.type === 'put' && event.kv.value.length > 0) got.push(event.kv.value);
     if (got.length === values.length) break;
     // The first event has an empty value and does not count.
     if (got.length < breaks) proxy.dropConnections();
@@ -77,7 +78,7 @@ faultRow('transactions of 128 puts across reconnects', single, async (fixture, {
   }
   await expect.poll(() => seen.batches.length, { timeout: 20_000 }).toBe(faults);
   expect(seen.batches.map(({ events }) => events.length)).toEqual(seen.batches.map(() => OPS_PER_TXN));
-  const rounds = seen.batches.map(({ events }) => new Set(events.map(({ kv }) => kv.text()[0])));
+  const rounds = seen.batches.map(({ events }) => new Set(events.map((event) => valueText(event)[0])));
   expect(rounds).toEqual(rounds.map((_, round) => new Set([`${round}`])));
   await watch.close();
   return { faults, events: faults * OPS_PER_TXN };
@@ -134,7 +135,7 @@ faultRow('10,000 watches across a reconnect', single, async (fixture, { seed, ra
   }
   const seen = await Promise.all(events);
   recoveryMs = performance.now() - recoveryMs;
-  expect(seen.map(({ value }) => (value as WatchBatch).events.map(({ kv }) => kv.text()))).toEqual(
+  expect(seen.map(({ value }) => (value as WatchBatch).events.map(valueText))).toEqual(
     watches.map((_, index) => [keyOf(index)]),
   );
   await Promise.all(watches.map((watch) => watch.close()));

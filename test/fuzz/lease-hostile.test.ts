@@ -7,15 +7,15 @@ import { errorFromStatus } from '../../src/errors/status-error.js';
 import { LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import type { KeepAlive } from '../../src/lease/keep-alive.js';
-import { LeaseKeeper } from '../../src/lease/keeper.js';
+import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { encodeRequest } from '../../src/transport/messages.js';
 import type { StreamHandler } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// A server that answers keepalives with anything at all: nothing is thrown, and no handle is valid for longer than the
-// answer to its last request and the granted TTL allow, counted from when that request was sent.
+// The server sends arbitrary answers to keepalives. The client throws nothing, and no keepalive is valid for longer than the
+// answer to its last request and the granted TTL allow, counted from when the client sent that request.
 
 type Step =
   | { readonly do: 'keep'; readonly lease: number; readonly ttl: number }
@@ -30,7 +30,7 @@ const SMALLEST = String(-(2n ** 63n));
 
 const ms = fc.oneof(fc.constantFrom(1, 49, 60, 333, 500, 700, 900, 1_000, 1_700, 100_000), fc.nat({ max: 3_000 }));
 const STEPS: readonly fc.Arbitrary<Step>[] = [
-  // A TTL of 0: by its number alone.
+  // A TTL of 0 stands for a lease given by its id alone.
   fc.record({ do: fc.constant('keep'), lease: fc.integer({ min: 1, max: 3 }), ttl: fc.constantFrom(0, 1, 2, 60) }),
   fc.record({ do: fc.constant('close'), handle: fc.nat({ max: 3 }) }),
   ...[0, 1].map(() =>
@@ -57,7 +57,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 fuzz<readonly Step[]>({
   target: 'lease-hostile',
   property:
-    'no handle is valid for longer than its grant and the answer to its last request allow, whatever a server says',
+    'no keepalive is valid for longer than its grant and the answer to its last request allow when a server lies',
   inputs: script(STEPS, 40),
   runs: 5_000,
   parts: { valid: 0.05, lost: 0.1 },
@@ -66,7 +66,7 @@ fuzz<readonly Step[]>({
 
 interface Kept {
   readonly handle: KeepAlive;
-  /** When the last request was sent that was acknowledged, and what the answer to it allows. */
+  /** When the client sent the last acknowledged request, and until when its answer lets the keepalive be valid. */
   sentAt: number;
   until: number;
   isLost: boolean;
@@ -74,11 +74,11 @@ interface Kept {
 
 class Keeping implements Play<Step> {
   readonly #clock: VirtualClock;
-  readonly #keeper: LeaseKeeper;
+  readonly #renewals: RenewalStream;
   readonly #kept: Kept[] = [];
-  /** When the requests were sent that have no answer yet, by lease. */
+  /** When the client sent the unanswered requests, by lease. */
   readonly #unanswered = new Map<bigint, number[]>();
-  /** Seconds, as the latest handle of each lease knows them from its grant. */
+  /** Seconds granted, as the latest keepalive of each lease knows them. */
   readonly #granted = new Map<bigint, number>();
   #handler: StreamHandler<LeaseKeepAliveResponse> | undefined;
   #streams = 0;
@@ -92,7 +92,7 @@ class Keeping implements Play<Step> {
       close: async () => {},
     };
     const settings = { timeoutMs: 1_000, renewsTokens: true, closed: new AbortController().signal };
-    this.#keeper = new LeaseKeeper(new Rpc(transport, settings));
+    this.#renewals = new RenewalStream(new Rpc(transport, settings));
   }
 
   async step(step: Step): Promise<void> {
@@ -101,7 +101,7 @@ class Keeping implements Play<Step> {
         const [id, sentAt] = [BigInt(step.lease), this.#clock.now];
         const granted = step.ttl === 0 ? undefined : { sentAt, ttl: step.ttl };
         const until = sentAt + step.ttl * 1_000;
-        const handle = this.#keeper.keep(id, granted);
+        const handle = this.#renewals.keepAlive(id, granted);
         if (granted !== undefined) this.#granted.set(id, granted.ttl);
         this.#kept.push({ handle, sentAt: granted?.sentAt ?? 0, until, isLost: false });
         break;
@@ -133,12 +133,12 @@ class Keeping implements Play<Step> {
       await this.#clock.pass(1_000);
       this.#check();
     }
-    // A stream is given up half a second after a request that gets no answer, at the soonest.
+    // The client waits at least half a second for an answer before it replaces the stream.
     ok(this.#streams - before <= 20, `${this.#streams - before} streams in 10 s`);
-    this.#keeper.close();
+    this.#renewals.close();
     this.#check();
     ok(this.#kept.every(({ isLost }) => isLost));
-    ok(this.#clock.timers === 0 && this.#handler === undefined, 'something is left over');
+    ok(this.#clock.timers === 0 && this.#handler === undefined, 'a timer or a stream is left');
     return this.#valid ? 'valid' : 'lost';
   }
 
@@ -146,7 +146,7 @@ class Keeping implements Play<Step> {
     if (this.#handler === undefined) return;
     const sentAt = this.#unanswered.get(id)?.shift() ?? LONG_AGO;
     for (const kept of this.#kept) {
-      // An answer to nothing says nothing, nor does one to an older request.
+      // The client ignores an answer without a request, and one to an older request.
       if (kept.handle.id !== id || sentAt < kept.sentAt) continue;
       kept.sentAt = sentAt;
       kept.until = sentAt + Math.min(Number(ttl), this.#granted.get(id) ?? Number.POSITIVE_INFINITY) * 1_000;
@@ -165,17 +165,17 @@ class Keeping implements Play<Step> {
       const { handle } = kept;
       const isValid = handle.valid();
       this.#valid ||= isValid;
-      ok(!isValid || this.#clock.now < kept.until, 'valid for longer than was said');
+      ok(!isValid || this.#clock.now < kept.until, 'valid for longer than the server said');
       ok(!(isValid && kept.isLost), 'lost, and then valid');
       kept.isLost ||= handle.signal.aborted;
       ok(kept.isLost === handle.signal.aborted, 'lost, and then not');
       if (kept.isLost) ok(handle.signal.reason instanceof EtcdError);
     }
-    // What was asked while it was kept by nobody any more is not asked for whoever keeps it next.
+    // Answers to requests of keepalives that have ended do not count for later keepalives of the same lease.
     for (const [id, sentAt] of this.#unanswered) {
       if (!this.#kept.some((each) => each.handle.id === id && !each.isLost)) sentAt.fill(LONG_AGO);
     }
-    // The keeper forgets a lease with its last handle.
+    // The renewal stream forgets a lease with its last keepalive.
     for (const id of this.#granted.keys()) {
       if (!this.#kept.some((each) => each.handle.id === id && !each.isLost)) this.#granted.delete(id);
     }

@@ -7,31 +7,31 @@ import { errorFromStatus } from '../../src/errors/status-error.js';
 import { LeaseKeepAliveRequest, type LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import type { KeepAlive } from '../../src/lease/keep-alive.js';
 import { leaseLost } from '../../src/lease/keep-alive.js';
-import { LeaseKeeper } from '../../src/lease/keeper.js';
+import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { decode, encode } from '../../src/protobuf/codec.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// Leases kept alive on a server that counts right, over streams that break and a process that stops: no handle is valid
-// when the server has ended its lease, what is lost stays lost, and where all goes well nothing is lost.
+// The server counts correctly, streams break, and the process stops at times. No keepalive is valid after the server has
+// ended its lease, a lost one stays lost, and none is lost while the streams work.
 
 const LEASES = 3;
 const TTLS = [1, 2, 5, 60] as const;
 
 type Step =
-  /** The server grants it so many milliseconds after the request was sent. */
+  /** The server grants the lease `delayMs` after the client sent the request. */
   | { readonly do: 'grant'; readonly lease: number; readonly ttl: number; readonly delayMs: number }
-  /** `known`: the lease as it was granted is given, and not its number alone. */
+  /** `known`: the client passes the lease as it was granted, and not only its id. */
   | { readonly do: 'keep'; readonly lease: number; readonly known: boolean }
   | { readonly do: 'close'; readonly handle: number }
-  /** By somebody else, or by this client. */
+  /** Another client revokes the lease, or this client if `own` is set. */
   | { readonly do: 'revoke'; readonly lease: number; readonly own: boolean }
-  /** `ignore`: they are never answered. */
+  /** `ignore`: the server never answers these requests. */
   | { readonly do: 'serve' | 'ignore' | 'deliver'; readonly count: number }
   | { readonly do: 'break'; readonly how: number }
-  /** Time in which timers run, or none does. */
+  /** `pass`: timers run during this time. `block`: the event loop is blocked. */
   | { readonly do: 'pass' | 'block'; readonly ms: number };
 
 const BREAKS = [
@@ -61,7 +61,7 @@ const beginning = fc.tuple(few, fc.boolean()).map(([ttl, known]): Step[] => [
 
 fuzz<readonly Step[]>({
   target: 'lease',
-  property: 'no handle is valid beyond its lease, or after its loss, and none is lost while all goes well',
+  property: 'no keepalive is valid after its lease or its loss, and none is lost while the streams work',
   inputs: fc.tuple(beginning, script(STEPS, 40)).map(([first, rest]) => [...first, ...rest]),
   runs: 2_000,
   parts: { kept: 0.1, lost: 0.1 },
@@ -71,17 +71,17 @@ fuzz<readonly Step[]>({
 interface Granted {
   readonly ttl: number;
   readonly sentAt: number;
-  /** When the server ends it. */
+  /** When the server ends the lease. */
   expiresAt: number;
 }
 
 class Keeping implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #server = new Map<bigint, Granted>();
-  readonly #keeper: LeaseKeeper;
+  readonly #renewals: RenewalStream;
   readonly #handles: KeepAlive[] = [];
   readonly #lost = new Map<KeepAlive, unknown>();
-  /** What somebody else revokes is heard of with the next renewal, if then there is no other lease of that number. */
+  /** Leases that another client revoked. The client learns it with the next renewal, unless the id is in use again. */
   readonly #revoked = new Set<bigint>();
   #requests: bigint[] = [];
   #responses: LeaseKeepAliveResponse[] = [];
@@ -95,7 +95,7 @@ class Keeping implements Play<Step> {
       close: async () => {},
     };
     const settings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
-    this.#keeper = new LeaseKeeper(new Rpc(transport, settings));
+    this.#renewals = new RenewalStream(new Rpc(transport, settings));
   }
 
   async step(step: Step): Promise<void> {
@@ -106,7 +106,7 @@ class Keeping implements Play<Step> {
       case 'keep': {
         const id = idOf(step.lease);
         const granted = this.#server.get(id);
-        this.#handles.push(this.#keeper.keep(id, step.known ? granted : undefined));
+        this.#handles.push(this.#renewals.keepAlive(id, step.known ? granted : undefined));
         break;
       }
       case 'close':
@@ -114,7 +114,7 @@ class Keeping implements Play<Step> {
         break;
       case 'revoke':
         this.#server.delete(idOf(step.lease));
-        if (step.own) this.#keeper.lose(idOf(step.lease), leaseLost(idOf(step.lease), 'LeaseRevoked', 'revoked'));
+        if (step.own) this.#renewals.lose(idOf(step.lease), leaseLost(idOf(step.lease), 'LeaseRevoked', 'revoked'));
         else this.#revoked.add(idOf(step.lease));
         break;
       case 'serve':
@@ -134,7 +134,7 @@ class Keeping implements Play<Step> {
         break;
       case 'block':
         this.#clock.block(step.ms);
-        // Whoever asks first asks before any timer.
+        // This check runs before any timer.
         this.#check();
         break;
     }
@@ -142,16 +142,16 @@ class Keeping implements Play<Step> {
     this.#check();
   }
 
-  /** From here on all goes well. */
+  /** From here on, the streams work. */
   async end(): Promise<string> {
     for (let round = 0; round < 80; round += 1) {
-      // After some time, in which a stream is opened again, what is valid stays so.
+      // By now the client has reopened its stream, so a valid keepalive stays valid.
       const alive = this.#handles.filter((handle) => round > 25 && handle.valid() && !this.#revoked.has(handle.id));
       this.#serve(100);
       this.#deliver(100);
       await this.#clock.pass(80);
       this.#check();
-      for (const handle of alive) ok(handle.valid(), 'lost, though all went well');
+      for (const handle of alive) ok(handle.valid(), 'lost although the streams work');
     }
     const kept = this.#handles.filter((handle) => handle.valid());
     for (const handle of this.#handles) await handle.close();
@@ -162,7 +162,7 @@ class Keeping implements Play<Step> {
 
   async #grant({ lease, ttl, delayMs }: Extract<Step, { do: 'grant' }>): Promise<void> {
     const id = idOf(lease);
-    // The number of a lease that there is cannot be had again.
+    // The server refuses the id of a lease that exists.
     if (this.#isAlive(id)) return;
     const sentAt = this.#clock.now;
     await this.#clock.pass(delayMs);
@@ -192,13 +192,13 @@ class Keeping implements Play<Step> {
       const { signal } = handle;
       const [isValid, isLost] = [handle.valid(), signal.aborted];
       if (isValid && !this.#revoked.has(handle.id))
-        ok(this.#isAlive(handle.id), 'valid, though the server has ended it');
-      ok(!(isValid && isLost), 'valid, though its signal has aborted');
-      ok(handle.remainingMs() > 0 === isValid, 'as long as time remains it is valid');
+        ok(this.#isAlive(handle.id), 'valid after the server has ended the lease');
+      ok(!(isValid && isLost), 'valid after its signal has aborted');
+      ok(handle.remainingMs() > 0 === isValid, 'valid exactly while time remains');
       if (this.#lost.has(handle))
-        ok(signal.reason === this.#lost.get(handle), 'lost, and then not, or for another reason');
+        ok(signal.reason === this.#lost.get(handle), 'lost, and then valid again or lost for another reason');
       if (!isLost) continue;
-      ok(signal.reason instanceof EtcdError, 'no EtcdError says why');
+      ok(signal.reason instanceof EtcdError, 'lost without an EtcdError');
       this.#lost.set(handle, signal.reason);
     }
   }

@@ -16,7 +16,7 @@ import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// A server that answers watches with anything at all: nothing is thrown, nothing is left over, and every watch ends.
+// The server sends arbitrary responses. The client throws nothing but EtcdErrors, every watch ends, and no timer is left.
 
 type Step =
   | { readonly do: 'watch'; readonly buffer: number; readonly progress: boolean }
@@ -30,11 +30,11 @@ type Step =
       readonly revision: string;
       readonly compacted: string;
       readonly reason: string;
-      /** Revisions of events; empty for one without a key. */
+      /** The revisions of the events. An empty string stands for an event without a key. */
       readonly events: readonly string[];
     }
   | { readonly do: 'break'; readonly code: number; readonly message: string }
-  /** Who asks whether it may read a key may, or may not. */
+  /** Whether the server allows the client to read keys from now on. */
   | { readonly do: 'allow'; readonly allowed: boolean }
   | { readonly do: 'pass'; readonly ms: number };
 
@@ -74,7 +74,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
           weight: 9,
           arbitrary: fc.array(fc.oneof({ weight: 9, arbitrary: revision }, fc.constant('')), { maxLength: 4 }),
         },
-        // As many as show a long way to go.
+        // A response with 1,000 revisions shows that the watch is far behind.
         fc.constantFrom(1, -1).map((step) => Array.from({ length: 1_000 }, (_, index) => String(1_000 + step * index))),
       ),
     }),
@@ -86,7 +86,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 
 fuzz<readonly Step[]>({
   target: 'watch-hostile',
-  property: 'nothing is thrown, and every watch ends, whatever a server says',
+  property: 'every watch ends and nothing is thrown when a server sends arbitrary watch responses',
   inputs: script(STEPS, 40),
   runs: 6_000,
   parts: { delivered: 0.05, quiet: 0.1 },
@@ -97,7 +97,7 @@ class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #watchStream: WatchStream;
   readonly #watches: Watch[] = [];
-  /** What was asked for and did not come about. */
+  /** The promises that have not settled. */
   #pending = 0;
   #delivered = 0;
   readonly #problems: unknown[] = [];
@@ -162,7 +162,7 @@ class Watching implements Play<Step> {
   async end(): Promise<string> {
     const before = this.#streams;
     await this.#clock.pass(10_000);
-    // Nobody ends a stream here, so there is one at most that was still to be opened.
+    // No stream ends during this time, so the client opens at most the one that it was about to open.
     expect(this.#streams - before).toBeLessThanOrEqual(1);
     for (const watch of this.#watches) await watch.close();
     await this.#clock.pass(10_000);
@@ -171,7 +171,7 @@ class Watching implements Play<Step> {
     return this.#delivered > 0 ? 'delivered' : 'quiet';
   }
 
-  /** The outgoing half of a stream whose incoming one the script plays. */
+  /** Returns the outgoing half of a stream. The steps of the script play the incoming half. */
   #open(handler: StreamHandler<WatchResponse>): OutgoingStream<WatchRequest> {
     expect(this.#handler, 'one stream at a time').toBeUndefined();
     this.#streams += 1;

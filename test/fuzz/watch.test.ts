@@ -14,27 +14,27 @@ import { type Play, playing, script } from '../support/script.js';
 import { MEMBER, SimulatedStore, SimulatedWatchStream, type WatchServerKind } from '../support/simulated-watches.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// Watches on a server that is as it should be, over streams that are not: nothing is lost, repeated, reordered or torn,
-// whenever what happens.
+// The server is correct, and its streams break at any time. No event is lost, repeated or out of order, and no revision is
+// delivered in parts.
 
 const KEYS = ['a', 'b', 'c'] as const;
 /** A key, or undefined for every key. */
 const RANGES = ['a', 'b', undefined] as const;
 const BUFFERS = [1, 700, 40_000, 8 * 1024 * 1024] as const;
-/** A history of as many revisions takes several watches of the server, and not too long. */
+/** Revisions. Such a history needs several server watches and keeps a run short. */
 const LONGEST = 3_000n;
 
 type Step =
-  /** What kind of server it is; before all others. */
+  /** The kind of server. This is the first step. */
   | ({ readonly do: 'server' } & WatchServerKind)
-  /** The server is restarted with the data of so many revisions ago. */
+  /** The server restarts with the data of `behind` revisions ago. */
   | { readonly do: 'restore'; readonly behind: number }
-  /** Some of the keys, a bit each, at one revision; or a key again and again. */
+  /** Puts the keys whose bits are set in one revision; or puts one key `count` times. */
   | { readonly do: 'put'; readonly keys: number }
   | { readonly do: 'put many'; readonly count: number }
-  /** Up to so many revisions before the present. */
+  /** Compacts all but the latest `behind` revisions. */
   | { readonly do: 'compact'; readonly behind: number }
-  /** From now on, or from so many revisions after the first, or the present. */
+  /** Opens a watch from now, or from `offset` revisions after the first or the present one. */
   | {
       readonly do: 'watch';
       readonly from: 'now' | 'first' | 'present';
@@ -43,11 +43,11 @@ type Step =
       readonly buffer: number;
       readonly progress: boolean;
     }
-  /** So many are asked for, at once or one after the other. */
+  /** Asks for batches: `take` for all at once, `read` for one after the other. */
   | { readonly do: 'take' | 'read'; readonly watch: number; readonly batches: number }
   | { readonly do: 'close' | 'ask'; readonly watch: number }
   | { readonly do: 'serve' | 'deliver'; readonly count: number }
-  /** `again`: from so many revisions before those that were sent last. */
+  /** Sends events of a watch, beginning `again` revisions before the unsent ones. */
   | {
       readonly do: 'sync';
       readonly watch: number;
@@ -95,11 +95,11 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 
 const server = fc.record({ do: fc.constant('server' as const), ownIds: fc.boolean(), earlyProgress: fc.boolean() });
 
-/** A watch; perhaps one that gets fragments, or one with a long way to go. */
+/** Opens a watch, and brings it into one of several states. */
 const beginning = fc.oneof(
   watch.map((step): Step[] => [step]),
   watch.map((step): Step[] => [step, { do: 'serve', count: 1 }, { do: 'exceed' }, { do: 'serve', count: 1 }]),
-  // One that hears how far the store is while events are on their way, and then loses its stream.
+  // A watch that gets a progress reply while events are still to come, and then loses its stream.
   watch.map((step): Step[] => [
     { ...step, from: 'now' },
     { do: 'serve', count: 1 },
@@ -110,7 +110,7 @@ const beginning = fc.oneof(
     { do: 'deliver', count: 1 },
     { do: 'break', how: 0 },
   ]),
-  // One that has come further than the backup that its cluster is restored from.
+  // A watch that has delivered more revisions than the backup has that its cluster is restored from.
   watch.map((step): Step[] => [
     { ...step, from: 'now' },
     { do: 'serve', count: 1 },
@@ -129,14 +129,14 @@ const beginning = fc.oneof(
 
 fuzz<readonly Step[]>({
   target: 'watch',
-  property: 'a watch delivers each revision once, whole and in order, whatever breaks',
+  property: 'a watch delivers each revision once, whole and in order when streams break at any time',
   inputs: fc.tuple(server, beginning, script(STEPS, 40)).map(([kind, first, rest]) => [kind, ...first, ...rest]),
   runs: 500,
   parts: { delivered: 0.3 },
   check: playing((clock) => new Watching(clock)),
 });
 
-/** A client, its server, and what each watch is to deliver. */
+/** A client, its server, and a judge for each watch. */
 class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #store = new SimulatedStore();
@@ -145,14 +145,14 @@ class Watching implements Play<Step> {
   readonly #closing = new AbortController();
   #stream: SimulatedWatchStream | undefined;
   #kind: WatchServerKind = MEMBER;
-  /** Tokens that were given out, and the first of them that is good. */
+  /** The number of tokens that the server has issued, and the number of the latest one that it refuses. */
   #tokens = 0;
   #goodFrom = 0;
 
   constructor(clock: VirtualClock) {
     this.#clock = clock;
     const transport: Transport = {
-      // Every key may be read: where a watch was refused, it was for its token.
+      // The client may read every key, so the server refuses a watch only because of its token.
       unary: async ({ method }) => {
         const header = { ...ResponseHeader.create(), clusterId: 1n, revision: this.#store.revision };
         return { ...method.response.create(), header, version: this.#kind.earlyProgress ? '3.5.7' : '3.6.0' };
@@ -225,7 +225,7 @@ class Watching implements Play<Step> {
         stream?.exceed();
         break;
       case 'expire':
-        // More than some times in a row is no server that is as it should be.
+        // A correct server does not refuse several new tokens in a row.
         if (this.#goodFrom === 0) this.#goodFrom = this.#tokens;
         break;
       case 'pass':
@@ -235,24 +235,24 @@ class Watching implements Play<Step> {
     await this.#clock.pass(0);
   }
 
-  /** From here on everything goes well. */
+  /** From here on, the streams do not break. */
   async end(): Promise<string> {
     this.#store.put(KEYS);
     const missing = (): (bigint | string | undefined)[] => this.#watched.map((each) => each.missing());
     for (const each of this.#watched) each.read(Number.POSITIVE_INFINITY);
-    // The longest backoff is 2 s; nothing may take longer to go on.
+    // The longest backoff is 2 s. No watch may be idle for longer than that.
     for (let before = '', idle = 0; idle < 30 && missing().some((each) => each !== undefined); idle += 1) {
       if (before !== missing().join()) idle = 0;
       before = missing().join();
       this.#stream?.serve(1_000);
-      // What a small buffer has no room for is sent in vain.
+      // The client drops the events for which a small buffer has no room, so the server sends them again.
       for (let watch = 0; watch < 40; watch += 1) this.#stream?.sync(watch, idle < 3 ? 100 : 1_000, 1_000);
       this.#stream?.deliver(10_000);
       await this.#clock.pass(100);
     }
-    // Time for the client to reconnect, and to look how far the store is.
+    // Time for the client to reconnect and to check the revision of the store.
     await this.#clock.pass(5_000);
-    // A watch that has come further than the store is, and does not say so, misses all that is written up to there.
+    // A watch that is ahead of the store without an error would miss all events up to its own revision.
     expect(this.#watched.filter((each) => each.isAheadOf(this.#store.revision))).toEqual([]);
     for (const { problems } of this.#watched) for (const problem of problems) throw problem;
     expect(missing().filter((each) => each !== undefined)).toEqual([]);
@@ -272,7 +272,7 @@ class Watching implements Play<Step> {
     const start = from === 'now' ? 0n : base + BigInt(offset) > 0n ? base + BigInt(offset) : 1n;
     const key = RANGES[range % RANGES.length];
     const bufferBytes = BUFFERS[buffer % BUFFERS.length];
-    // What such a server says too early is handed on as it is.
+    // A watch delivers the early progress replies of such a server unchanged, so the judge could not judge them.
     const isTrusted = !this.#kind.earlyProgress;
     const given = new Uint8Array(Buffer.from(key ?? ''));
     const watch = new Watch(this.#watchStream, key === undefined ? prefix(given) : given, {
@@ -280,7 +280,7 @@ class Watching implements Play<Step> {
       bufferBytes,
       progress: progress && isTrusted,
     });
-    // The caller uses its buffer for something else.
+    // The caller overwrites its buffer, which must not change the watched keys.
     given.fill(0x7e);
     const isJudgedWatch = (changed: string): boolean => key === undefined || key === changed;
     this.#watched.push(new JudgedWatch(watch, this.#store, isJudgedWatch, start));

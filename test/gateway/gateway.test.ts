@@ -10,6 +10,7 @@ import { unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { httpServer, openGateway } from '../support/gateway.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { valueText } from '../support/watch-events.js';
 
 const allMethods = Object.values(methods).flatMap((service): Method<unknown, unknown>[] => Object.values(service));
 
@@ -46,8 +47,8 @@ describe('the JSON gateway', () => {
     await watch.created();
     expect(await errorOf(() => watch.requestProgress())).toMatchObject({ reason: 'NotInGateway', outcome: 'not-sent' });
     await etcd.put(key, 'on');
-    for await (const { kv } of watch) {
-      expect(kv.text()).toBe('on');
+    for await (const event of watch) {
+      expect(valueText(event)).toBe('on');
       break;
     }
   });
@@ -62,7 +63,7 @@ describe('the JSON gateway', () => {
     for (const [index, watch] of watches.entries()) {
       if (index < 10) continue;
       const seen: string[] = [];
-      for await (const { kv } of watch) if (seen.push(kv.text()) === 10) break;
+      for await (const event of watch) if (seen.push(valueText(event)) === 10) break;
       expect(seen).toEqual(Array.from({ length: 10 }, (_, count) => String(count * 4 + (index % 4))));
     }
   });

@@ -99,9 +99,9 @@ async function history(direct: Client, name: string, from: bigint): Promise<stri
   const values: string[] = [];
   const watch = direct.watch(prefix(`${name}/`), { startRevision: from });
   await direct.put(`${name}/end`, '');
-  for await (const { type, kv } of watch) {
-    if (kv.keyText() === `${name}/end`) break;
-    if (type === 'put') values.push(kv.text());
+  for await (const event of watch) {
+    if (event.keyText() === `${name}/end`) break;
+    if (event.type === 'put') values.push(event.kv.text());
   }
   return values;
 }

@@ -12,6 +12,7 @@ import { openClient, unique } from '../support/client.js';
 import type { Ends, Task } from '../support/resending-program.js';
 import { type ResettingProxy, resettingProxy } from '../support/resetting-proxy.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
+import { valueText } from '../support/watch-events.js';
 
 // Some hosts resend a POST by themselves when a connection that has served a request before is reset. Each host writes
 // over a proxy that passes the request on to etcd, lets another client write, and resets the connection.
@@ -81,9 +82,9 @@ async function history(key: string, from: bigint): Promise<string[]> {
   const watch = etcd.watch(prefix(key), { startRevision: from });
   await etcd.put(`${key}~`, '');
   const values: string[] = [];
-  for await (const { kv } of watch) {
-    if (kv.keyText() !== key) return values;
-    values.push(kv.text());
+  for await (const event of watch) {
+    if (event.keyText() !== key) return values;
+    values.push(valueText(event));
   }
   throw new Error('the watch ended');
 }

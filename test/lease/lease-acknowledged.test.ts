@@ -2,20 +2,20 @@ import { getEventListeners } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { KeepAlive } from '../../src/lease/keep-alive.js';
-import { LeaseKeeper } from '../../src/lease/keeper.js';
+import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { openClient } from '../support/client.js';
-import { deafRpc } from '../support/deaf-rpc.js';
 import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
+import { silentRpc } from '../support/silent-rpc.js';
 
-test('a first renewal that is acknowledged too late is none (S14)', async () => {
+test('a lease is lost when its first renewal is acknowledged after the deadline (S14)', async () => {
   const kept = new KeepAlive(5n);
   const renewed = kept.renewed();
   kept.acknowledged(performance.now() - 2_000, 1);
   expect(await errorOf(renewed)).toMatchObject({ reason: 'LeaseUnreachable' });
 });
 
-test('streams that end again and again are followed by others at once, as long as they answer', async () => {
+test('the client reopens the keepalive stream without a growing backoff when each stream answers once', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(1);
   onTestFinished(() => void vi.restoreAllMocks());
   let answers = 0;
@@ -32,16 +32,16 @@ test('streams that end again and again are followed by others at once, as long a
   expect(kept.signal.aborted).toBe(false);
 });
 
-test('the keepalives of a namespace leave no listener on the life of the client', async () => {
+test('the keepalives of a namespace leave no listener on the closed signal of the client', async () => {
   const { signal } = new AbortController();
-  const keeper = new LeaseKeeper(deafRpc(signal));
-  const kept = [keeper.keep(5n), keeper.keep(6n)];
+  const renewals = new RenewalStream(silentRpc(signal));
+  const kept = [renewals.keepAlive(5n), renewals.keepAlive(6n)];
   expect(getEventListeners(signal, 'abort')).toHaveLength(1);
   for (const each of kept) await each.close();
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('a lease that an attempt without an answer granted lives from that attempt on (S14, S15)', async () => {
+test('a lease counts from the first attempt when a later one finds it granted (S14, S15)', async () => {
   const attempts: number[] = [];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.lease.leaseGrant, () => {
@@ -64,7 +64,7 @@ test('a lease that an attempt without an answer granted lives from that attempt 
   expect(sentAt).toBeLessThanOrEqual(attempts[0] as number);
 });
 
-test('a grant that is refused at once, again and again, ends when the time of the caller is up', async () => {
+test('a grant that is refused at once again and again ends when timeoutMs has passed', async () => {
   const attempts: number[] = [];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.lease.leaseGrant, () => {
@@ -80,6 +80,6 @@ test('a grant that is refused at once, again and again, ends when the time of th
     problem: expect.stringMatching(/^call not done within timeoutMs = 400; last failure: .*no server is here/),
   });
   expect(attempts.length).toBeGreaterThan(1);
-  // One attempt may be under way when the time is up, and none begins afterwards.
+  // One attempt may be unanswered when the time is up. No attempt starts afterwards.
   expect(attempts.filter((at) => at > startedAt + 400).length).toBeLessThanOrEqual(1);
 });

@@ -7,7 +7,7 @@ import { blockEventLoop } from '../support/block.js';
 import { openClient } from '../support/client.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
 
-/** gRPC's number. */
+/** The number of the gRPC status. */
 const PERMISSION_DENIED = 7;
 
 type Stream = ScriptedStream<LeaseKeepAliveRequest, LeaseKeepAliveResponse>;
@@ -17,13 +17,13 @@ describe('the deadline of a lease (S14)', () => {
     const alive = new KeepAlive(1n);
     const sentAt = monotonicMs() - 5_000;
     alive.acknowledged(sentAt, 10);
-    // Ten seconds from then, less a margin of one.
+    // The deadline is ten seconds after `sentAt`, less a margin of one second.
     expect(alive.remainingMs()).toBeLessThanOrEqual(4_000);
     expect(alive.remainingMs()).toBeGreaterThan(3_000);
     alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
   });
 
-  test('does not come nearer when an older request is acknowledged late', () => {
+  test('does not move back when an older request is acknowledged late', () => {
     const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 10);
     const before = alive.remainingMs();
@@ -32,11 +32,11 @@ describe('the deadline of a lease (S14)', () => {
     alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
   });
 
-  test('is seen by whoever asks first after a blocked event loop, before any timer runs', async () => {
+  test('takes effect after a blocked event loop before any timer runs', async () => {
     const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 1);
     const seen: string[] = [];
-    const look = (who: string): void => void seen.push(`${who}: ${alive.valid()} ${alive.signal.aborted}`);
+    const look = (when: string): void => void seen.push(`${when}: ${alive.valid()} ${alive.signal.aborted}`);
     const later = Promise.all([
       Promise.resolve().then(() => look('microtask')),
       new Promise<void>((resolve) => {
@@ -53,7 +53,7 @@ describe('the deadline of a lease (S14)', () => {
     expect(seen).toEqual(['same turn: false true', 'microtask: false true', 'immediate: false true']);
   });
 
-  test('aborts by itself, though nobody asks', async () => {
+  test('aborts the signal when no code reads it', async () => {
     const handles = Array.from({ length: 50 }, (_, index) => {
       const alive = new KeepAlive(BigInt(index + 1));
       alive.acknowledged(monotonicMs() - 900 + index * 7, 1);
@@ -62,12 +62,12 @@ describe('the deadline of a lease (S14)', () => {
     await Promise.all(handles);
   });
 
-  test('is not revived by a late answer once it has passed', () => {
+  test('ends the lease for good, even if an answer arrives after it', () => {
     const alive = new KeepAlive(1n);
     const sentAt = monotonicMs();
     alive.acknowledged(sentAt, 1);
     blockEventLoop(1_000);
-    // The answer to a request sent before the block, read after it, though no timer has declared the loss yet.
+    // The client sent the request during the lease and reads its answer after the deadline, before the timer has fired.
     alive.acknowledged(sentAt + 900, 10);
     expect(alive.valid()).toBe(false);
     expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
@@ -83,15 +83,15 @@ describe('the deadline of a lease (S14)', () => {
       }
     });
     const alive = etcd.lease.keepAlive({ id: 5n, ttl: 3, sentAt: monotonicMs() - 1_000 });
-    // The second request shows that the renewals go on at a third of the granted TTL.
+    // The second request shows that the client still renews at a third of the granted TTL.
     await expect.poll(() => requests).toBe(2);
     expect(alive.ttl).toBe(3);
     expect(alive.remainingMs()).toBeLessThanOrEqual(3_000);
-    const byNumber = etcd.lease.keepAlive(5n);
-    await expect.poll(() => byNumber.ttl).toBe(3);
+    const byId = etcd.lease.keepAlive(5n);
+    await expect.poll(() => byId.ttl).toBe(3);
   });
 
-  test('of the longest TTL does not overflow the timers', () => {
+  test('does not overflow the timers when the TTL is the longest allowed', () => {
     const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 9_000_000_000);
     expect(alive.valid()).toBe(true);
@@ -100,7 +100,7 @@ describe('the deadline of a lease (S14)', () => {
 });
 
 describe('the keepalive stream (S13)', () => {
-  test('is one for all leases, renews each at a third of its TTL, and asks for a leader', async () => {
+  test('is shared by all leases, renews each at a third of its TTL, and requires a leader', async () => {
     const streams: Stream[] = [];
     const requests: bigint[] = [];
     const etcd = await clientOf(async (stream) => {
@@ -113,7 +113,7 @@ describe('the keepalive stream (S13)', () => {
     });
     const handles = [1n, 2n, 3n].map((id) => etcd.lease.keepAlive(id));
     await expect.poll(() => requests.length).toBeGreaterThanOrEqual(6);
-    // Each once, and then each once more, in whatever order their timers fire.
+    // The client renews each lease once, and then once more, in the order in which the timers fire.
     expect(requests.slice(0, 3)).toEqual([1n, 2n, 3n]);
     expect(new Set(requests.slice(3, 6))).toEqual(new Set([1n, 2n, 3n]));
     expect(streams).toHaveLength(1);
@@ -122,7 +122,7 @@ describe('the keepalive stream (S13)', () => {
     await streams[0]?.cancelled;
   });
 
-  test('is given up when an answer is owed for too long', async () => {
+  test('is replaced when an answer takes too long', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -135,7 +135,7 @@ describe('the keepalive stream (S13)', () => {
     expect(alive.valid()).toBe(true);
   });
 
-  test('is not given up while answers come, however slowly', async () => {
+  test('is kept while slow answers arrive', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -152,7 +152,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(1);
   });
 
-  test('is given up when a request is passed over, though others are answered', async () => {
+  test('is replaced when the server answers later requests but not this one', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -168,7 +168,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(2);
   });
 
-  test('is not renewed again when the answer came after the deadline', async () => {
+  test('does not renew a lease again when the answer came after the deadline', async () => {
     const requests: bigint[] = [];
     const etcd = await clientOf(async (stream) => {
       for (;;) {
@@ -186,7 +186,7 @@ describe('the keepalive stream (S13)', () => {
     expect(other.valid()).toBe(true);
   });
 
-  test('carries on where a lease is kept twice while its renewal is under way', async () => {
+  test('renews a lease for two keepalives when the second one starts before the answer', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -201,7 +201,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(1);
   });
 
-  test('does not take the answer to an earlier keepalive of the same lease for its own (S14)', async () => {
+  test('does not count an answer for a closed keepalive as a renewal of a new one (S14)', async () => {
     const requests: bigint[] = [];
     let answer = (): void => {};
     const etcd = await clientOf(async (stream) => {
@@ -211,13 +211,13 @@ describe('the keepalive stream (S13)', () => {
         if (id === 6n) stream.send({ id, ttl: 600n });
         else if (requests.filter((request) => request === 5n).length === 1)
           answer = () => stream.send({ id, ttl: 60n });
-        // The second request for the lease is never answered.
+        // The server never answers the second request for lease 5.
         if (id !== 7n) continue;
         answer();
         stream.send({ id, ttl: 60n });
       }
     });
-    // Keeps the stream open.
+    // This lease keeps the stream open.
     const other = etcd.lease.keepAlive(6n);
     await expect.poll(() => other.valid()).toBe(true);
     const first = etcd.lease.keepAlive({ id: 5n, ttl: 60, sentAt: monotonicMs() - 20_000 });
@@ -225,13 +225,13 @@ describe('the keepalive stream (S13)', () => {
     await first.close();
     const second = etcd.lease.keepAlive(5n);
     await expect.poll(() => requests.length).toBe(3);
-    // The late answer comes on the stream before the one to this.
+    // The server sends the late answer for lease 5 before the answer to this request.
     const third = etcd.lease.keepAlive(7n);
     await expect.poll(() => third.valid()).toBe(true);
     expect(second.valid()).toBe(false);
   });
 
-  test('goes on with the others where the lease that is tried alone is let go', async () => {
+  test('renews the other leases when the keepalive that it tries alone is closed', async () => {
     let streams = 0;
     let isTried = false;
     const etcd = await clientOf(async (stream) => {
@@ -255,7 +255,7 @@ describe('the keepalive stream (S13)', () => {
     expect(others.every((alive) => alive.valid())).toBe(true);
   });
 
-  test('of a lease known by its number waits longer each time, where answers are slow', async () => {
+  test('waits longer after each failure for the first answer about a lease given by its id', async () => {
     const etcd = await clientOf(async (stream) => {
       const { id } = await stream.receive();
       await pause(1_500);
@@ -264,7 +264,7 @@ describe('the keepalive stream (S13)', () => {
     await etcd.lease.keepAlive(7n).renewed();
   });
 
-  test('of a client that is closed is not begun', async () => {
+  test('is not opened after the client was closed', async () => {
     const etcd = openClient();
     await etcd.close();
     const alive = etcd.lease.keepAlive({ id: 3n, ttl: 60, sentAt: monotonicMs() });
@@ -272,7 +272,7 @@ describe('the keepalive stream (S13)', () => {
     expect(alive.signal.reason).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('an answer for a lease that nobody keeps is ignored', async () => {
+  test('ignores answers for leases that have no unanswered request', async () => {
     const etcd = await clientOf(async (stream) => {
       const { id } = await stream.receive();
       stream.send({ id: 99n, ttl: 0n });
@@ -281,7 +281,7 @@ describe('the keepalive stream (S13)', () => {
     });
     const alive = etcd.lease.keepAlive(7n);
     await expect.poll(() => alive.ttl).toBe(60);
-    // The second answer was to no request, so it says nothing.
+    // The second answer for lease 7 follows no request, so the client ignores it.
     expect(alive.valid()).toBe(true);
   });
 });

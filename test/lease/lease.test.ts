@@ -1,5 +1,6 @@
 import { expect, inject, test } from 'vitest';
-import { EtcdError, type KeepAlive, type Lease } from '../../src/index.js';
+import { Session } from '../../src/concurrency/index.js';
+import { EtcdError, type KeepAlive, type Lease, op } from '../../src/index.js';
 import { pause } from '../../src/runtime/timers.js';
 import { containing } from '../../src/testing/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
@@ -9,21 +10,25 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { answerLost } from '../support/transactions.js';
 
-test('a lease is granted, described, listed and revoked', async () => {
+test('a lease can be granted, read, listed and revoked', async () => {
   const { lease } = openClient();
   const granted = await lease.grant({ ttl: 60 });
   expect(granted.ttl).toBe(60);
-  expect(await lease.timeToLive(granted.id)).toMatchObject({ grantedTtl: 60 });
-  expect((await lease.leases()).ids).toContain(granted.id);
+  expect(await lease.timeToLive(granted.id)).toMatchObject({ ttl: 60 });
+  expect((await lease.list()).ids).toContain(granted.id);
   await lease.revoke(granted.id);
-  expect((await lease.leases()).ids).not.toContain(granted.id);
+  expect((await lease.list()).ids).not.toContain(granted.id);
 });
 
-test('the time to live of a lease that does not exist is -1, not an error (S13)', async () => {
-  expect(await openClient().lease.timeToLive(123_456_789n)).toMatchObject({ ttl: -1, grantedTtl: 0, keys: [] });
+test('timeToLive of a lease that does not exist has no ttl and no remaining time (S13)', async () => {
+  expect(await openClient().lease.timeToLive(123_456_789n)).toMatchObject({
+    ttl: undefined,
+    remaining: undefined,
+    keys: [],
+  });
 });
 
-test('the keys of a lease are listed when asked for, and go with it', async () => {
+test('timeToLive lists the keys of a lease when `keys` is set, and revoke deletes them', async () => {
   const etcd = openClient();
   const { id } = await etcd.lease.grant({ ttl: 60 });
   const key = unique();
@@ -34,7 +39,38 @@ test('the keys of a lease are listed when asked for, and go with it', async () =
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('lease numbers above 2^53 are exact, and a number already taken is refused (S15, S37)', async () => {
+test('every method that takes a lease accepts its id, a Lease, a KeepAlive and a Session', async () => {
+  const etcd = openClient();
+  const key = unique();
+  const lease = await etcd.lease.grant({ ttl: 60 });
+  await using alive = etcd.lease.keepAlive(lease);
+  await using session = await Session.open(etcd, { lease });
+  for (const each of [lease.id, lease, alive, session]) {
+    await etcd.put(key, 'x', { lease: each });
+    expect((await etcd.get(key))?.lease).toBe(lease.id);
+    await etcd.put(key, 'x');
+    await etcd.txn({ then: [op.put(key, 'x', { lease: each })] });
+    expect((await etcd.get(key))?.lease).toBe(lease.id);
+    expect(await etcd.lease.timeToLive(each)).toMatchObject({ id: lease.id, ttl: 60 });
+    expect(await etcd.lease.keepAliveOnce(each)).toMatchObject({ id: lease.id, ttl: 60 });
+    await using kept = etcd.lease.keepAlive(each);
+    expect(kept.id).toBe(lease.id);
+  }
+  await etcd.lease.revoke(session);
+  expect(await etcd.get(key)).toBeUndefined();
+});
+
+test('a put with a closed session sends its lease id, and the server refuses it with LeaseNotFound', async () => {
+  const etcd = openClient();
+  const session = await Session.open(etcd, { ttl: 60 });
+  await session.close();
+  expect(await errorOf(etcd.put(unique(), 'x', { lease: session }))).toMatchObject({
+    reason: 'LeaseNotFound',
+    outcome: 'rejected',
+  });
+});
+
+test('grant takes an id above 2^53 exactly, and refuses an id that is taken (S15, S37)', async () => {
   const { lease } = openClient();
   const id = 2n ** 62n + BigInt(Math.floor(Math.random() * 2 ** 40));
   expect((await lease.grant({ ttl: 60, id })).id).toBe(id);
@@ -42,23 +78,23 @@ test('lease numbers above 2^53 are exact, and a number already taken is refused 
   await lease.revoke(id);
 });
 
-test('a grant whose answer is lost is repeated and found, not granted twice (S15)', async () => {
+test('a grant with a lost answer is repeated and creates one lease (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const direct = openClient();
-  const before = new Set((await direct.lease.leases()).ids);
+  const before = new Set((await direct.lease.list()).ids);
   // TTL 12345 as a protobuf varint.
   const lost = proxy.loseNextAnswer(containing(Buffer.from([0x08, 0xb9, 0x60])));
   const granted = await openClient({ endpoints: [proxy.endpoint] }).lease.grant({ ttl: 12_345 });
   await lost;
   expect(granted.ttl).toBe(12_345);
   const ttls = await Promise.all(
-    (await direct.lease.leases()).ids.filter((id) => !before.has(id)).map((id) => direct.lease.timeToLive(id)),
+    (await direct.lease.list()).ids.filter((id) => !before.has(id)).map((id) => direct.lease.timeToLive(id)),
   );
-  expect(ttls.filter(({ grantedTtl }) => grantedTtl === 12_345)).toHaveLength(1);
+  expect(ttls.filter(({ ttl }) => ttl === 12_345)).toHaveLength(1);
   await direct.lease.revoke(granted.id);
 });
 
-test('a grant that may have come through says so, whatever became of the last attempt (S15)', async () => {
+test('a grant has an unknown outcome when an earlier attempt may have been granted (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   // TTL 12346 as a protobuf varint.
   const lost = proxy.loseNextAnswer(containing(Buffer.from([0x08, 0xba, 0x60]))).then(() => proxy.close());
@@ -69,7 +105,7 @@ test('a grant that may have come through says so, whatever became of the last at
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('a grant that came through, of which no more is to be learnt, says so', async () => {
+test('a grant has an unknown outcome when the client cannot read the lease that it created', async () => {
   let grants = 0;
   const lost = (outcome: 'unknown' | 'not-sent'): EtcdError =>
     new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome });
@@ -93,7 +129,7 @@ test('a grant that came through, of which no more is to be learnt, says so', asy
   });
 });
 
-test('a grant that is found when its lease is over is no lease', async () => {
+test('a grant rejects with LeaseExpired when its lease has ended before the client reads it', async () => {
   let grants = 0;
   const etcd = openClient({
     interceptors: [
@@ -121,15 +157,15 @@ test('a grant that is found when its lease is over is no lease', async () => {
 });
 
 test.each([
-  ['no TTL', {}],
-  ['a TTL of 0', { ttl: 0, sentAt: 0 }],
-  ['a time to come', { ttl: 10, sentAt: Number.MAX_SAFE_INTEGER }],
-])('what is no lease as granted, for %s, is refused', async (_, part) => {
+  ['no ttl', { sentAt: 0 }],
+  ['a ttl of 0', { ttl: 0, sentAt: 0 }],
+  ['a future sentAt', { ttl: 10, sentAt: Number.MAX_SAFE_INTEGER }],
+])('keepAlive refuses a lease with %s', async (_, part) => {
   const lease = { id: 5n, ...part } as Lease;
   expect(await errorOf(() => openClient().lease.keepAlive(lease))).toMatchObject({ reason: 'InvalidInput' });
 });
 
-test('a lease granted late, since no server was to be reached, lives from then on (S14)', async () => {
+test('a lease counts from the time when the request was sent, not from the call of grant (S14)', async () => {
   const transport: TransportFactory = (endpoint, options) => {
     const real = defaultTransport(endpoint, options);
     return {
@@ -146,14 +182,14 @@ test('a lease granted late, since no server was to be reached, lives from then o
   expect(alive.valid()).toBe(true);
 });
 
-test('a kept lease outlives its TTL (S13)', async () => {
+test('a lease that is kept alive outlives its TTL (S13)', async () => {
   const etcd = openClient();
   const lease = await etcd.lease.grant({ ttl: 2 });
   const key = unique();
   await etcd.put(key, 'alive', { lease: lease.id });
   const alive = etcd.lease.keepAlive(lease);
   expect(alive.valid()).toBe(true);
-  // Three times the TTL, told by the renewals themselves: the deadline moves only with an acknowledged one.
+  // At 4.5 s, the deadline is later than 6 s, which is three times the TTL. Only acknowledged renewals move the deadline.
   const end = performance.now() + 6_000;
   await expect
     .poll(() => performance.now() + alive.remainingMs() > end && performance.now() > end - 1_500, { timeout: 10_000 })
@@ -162,7 +198,7 @@ test('a kept lease outlives its TTL (S13)', async () => {
   await alive.close();
 });
 
-test('a lease known by its number alone is valid from the first renewal on', async () => {
+test('a keepalive of a lease id is valid from the first renewal', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
   await using alive = lease.keepAlive(id);
@@ -171,7 +207,7 @@ test('a lease known by its number alone is valid from the first renewal on', asy
   expect(alive.ttl).toBe(60);
 });
 
-test('the loss of a lease says why: gone on the server, and only that one (S13, S16)', async () => {
+test('a keepalive is lost with LeaseExpired when its lease ends on the server, and others stay valid (S13, S16)', async () => {
   const [etcd, other] = [openClient(), openClient()];
   const [lost, kept] = [await etcd.lease.grant({ ttl: 2 }), await etcd.lease.grant({ ttl: 2 })];
   const [losing, keeping] = [etcd.lease.keepAlive(lost), etcd.lease.keepAlive(kept)];
@@ -182,7 +218,7 @@ test('the loss of a lease says why: gone on the server, and only that one (S13, 
   expect(keeping.valid()).toBe(true);
 });
 
-test('the loss of a lease says why: revoked by this client, before the server does it (S16)', async () => {
+test('a keepalive is lost with LeaseRevoked before this client sends the revoke (S16)', async () => {
   const { lease } = openClient();
   const alive = lease.keepAlive(await lease.grant({ ttl: 60 }));
   const revoking = lease.revoke(alive.id);
@@ -191,7 +227,7 @@ test('the loss of a lease says why: revoked by this client, before the server do
   await revoking;
 });
 
-test('the loss of a lease says why: no server reached before the deadline (S16)', async () => {
+test('a keepalive is lost with LeaseUnreachable when no server answers before the deadline (S16)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const { lease } = openClient({ endpoints: [proxy.endpoint] });
   const alive = lease.keepAlive(await lease.grant({ ttl: 2 }));
@@ -200,7 +236,7 @@ test('the loss of a lease says why: no server reached before the deadline (S16)'
   expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
 });
 
-test('the loss of a lease says why: the client or the keepalive was closed (S16)', async () => {
+test('a keepalive is lost with KeepAliveClosed or ClientClosed when it or the client is closed (S16)', async () => {
   const etcd = openClient();
   const lease = await etcd.lease.grant({ ttl: 60 });
   const [first, second] = [etcd.lease.keepAlive(lease), etcd.lease.keepAlive(lease)];
@@ -211,11 +247,11 @@ test('the loss of a lease says why: the client or the keepalive was closed (S16)
   const third = etcd.lease.keepAlive(lease.id);
   await expect.poll(() => third.valid()).toBe(true);
   await etcd.close();
-  // At once, also where no renewal was due and so no stream was open that could have told.
+  // The loss comes at once, even if no renewal was due and no stream was open.
   expect([second, third].map(({ signal }) => signal.reason.reason)).toEqual(['ClientClosed', 'ClientClosed']);
 });
 
-test('a kept lease survives connections that break', async () => {
+test('a lease that is kept alive survives connections that break', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const { lease } = openClient({ endpoints: [proxy.endpoint] });
   const alive = lease.keepAlive(await lease.grant({ ttl: 3 }));
@@ -229,10 +265,10 @@ test('a kept lease survives connections that break', async () => {
   expect(alive.valid()).toBe(true);
 });
 
-test('a lease is renewed once on demand; one that is gone is an error', async () => {
+test('keepAliveOnce renews a lease, and rejects with LeaseExpired when it does not exist', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
-  await expect.poll(async () => (await lease.timeToLive(id)).ttl).toBeLessThan(60);
+  await expect.poll(async () => (await lease.timeToLive(id)).remaining).toBeLessThan(60);
   expect(await lease.keepAliveOnce(id)).toMatchObject({ id, ttl: 60 });
   await lease.revoke(id);
   expect(await errorOf(lease.keepAliveOnce(id))).toMatchObject({ reason: 'LeaseExpired' });

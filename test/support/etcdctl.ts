@@ -2,6 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { WatchBatch } from '../../src/index.js';
 import type { SeenEvent } from '../../src/testing/index.js';
+import { valueText } from './watch-events.js';
 
 /** Runs etcdctl and returns its output. @throws Error with the output of etcdctl if it fails. */
 export function runEtcdctl(etcdctl: string, endpoints: readonly string[], ...args: string[]): string {
@@ -66,7 +67,12 @@ export async function historyOf(options: HistoryOptions): Promise<readonly SeenE
 
 /** The events of a batch of this client's watch, in the form of `historyOf`. */
 export function seenEvents({ events }: WatchBatch): SeenEvent[] {
-  return events.map(({ type, kv }) => ({ revision: kv.modRevision, type, key: kv.keyText(), value: kv.text() }));
+  return events.map((event) => ({
+    revision: event.modRevision,
+    type: event.type,
+    key: event.keyText(),
+    value: valueText(event),
+  }));
 }
 
 function fromBase64(text: string): string {

@@ -89,7 +89,7 @@ export class JudgedWatch {
         `the watch delivered revision ${revision} with ${events.length} events instead of ${expected?.revision}`,
       );
     if (isNext) {
-      const delivered = events.map(({ kv }) => `${kv.keyText()} ${kv.modRevision}`).join();
+      const delivered = events.map((event) => `${event.keyText()} ${event.modRevision}`).join();
       equal(delivered, expected.keys.map((key) => `${key} ${revision}`).join());
     }
     if (revision >= this.#next) this.#next = revision + 1n;

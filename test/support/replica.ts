@@ -7,6 +7,7 @@ import {
   prefix,
   type WatchEvent,
 } from '../../src/index.js';
+import { valueText } from './watch-events.js';
 
 /** A consumer of a mirror that applies its messages to a map of keys and values. */
 export class Replica {
@@ -32,8 +33,8 @@ export class Replica {
       case 'events':
         for (const event of message.events) {
           this.events.push(eventText(event));
-          if (event.type === 'put') this.#kvs.set(event.kv.keyText(), event.kv.text());
-          else this.#kvs.delete(event.kv.keyText());
+          if (event.type === 'put') this.#kvs.set(event.keyText(), event.kv.text());
+          else this.#kvs.delete(event.keyText());
         }
         return this.#note(message.revision);
     }
@@ -90,6 +91,6 @@ export async function writeSome(etcd: Client, start: string, who: string, rounds
   }
 }
 
-function eventText({ type, kv }: WatchEvent): string {
-  return `${kv.modRevision} ${type} ${kv.keyText()} ${kv.text()}`;
+function eventText(event: WatchEvent): string {
+  return `${event.modRevision} ${event.type} ${event.keyText()} ${valueText(event)}`;
 }

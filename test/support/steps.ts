@@ -3,6 +3,7 @@ import { expect, inject, onTestFinished } from 'vitest';
 import { RunningCli } from './cli.js';
 import { openClient, unique } from './client.js';
 import { compiled } from './compiled.js';
+import { valueText } from './watch-events.js';
 
 const STEPPING = compiled(new URL('stepping-command.ts', import.meta.url));
 /** Seconds. The shortest lease after which a second contender gets the lock. */
@@ -69,9 +70,9 @@ export class Steps {
   async tokens(): Promise<number[]> {
     const { header } = await this.#etcd.put(this.#key, 'end');
     const tokens: number[] = [];
-    for await (const { kv } of this.#etcd.watch(this.#key, { startRevision: this.#startRevision })) {
-      if (kv.modRevision === header.revision) return tokens;
-      if (kv.text() !== 'end') tokens.push(Number(kv.text()));
+    for await (const event of this.#etcd.watch(this.#key, { startRevision: this.#startRevision })) {
+      if (event.modRevision === header.revision) return tokens;
+      if (valueText(event) !== 'end') tokens.push(Number(valueText(event)));
     }
     throw new Error('the watch ended');
   }

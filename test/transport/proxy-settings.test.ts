@@ -230,7 +230,7 @@ interface Collected {
 function collect(watch: Watch): Collected {
   const events: string[] = [];
   const taking = (async () => {
-    for await (const { kv } of watch) events.push(kv.keyText());
+    for await (const event of watch) events.push(event.keyText());
   })();
   taking.catch(() => {});
   onTestFinished(() => watch.close());

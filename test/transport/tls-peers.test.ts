@@ -222,6 +222,6 @@ test('a thousand concurrent calls succeed when the server allows fewer streams',
   await Promise.all(Array.from({ length: 1_000 }, (_, index) => client.put(key, `${index}`)));
   expect(await client.get(key)).toMatchObject({ version: 1_000n });
   const revisions: bigint[] = [];
-  for await (const { kv } of watch) if (revisions.push(kv.modRevision) === 1_000) break;
+  for await (const { modRevision } of watch) if (revisions.push(modRevision) === 1_000) break;
   expect(revisions).toEqual([...new Set(revisions)].sort((a, b) => Number(a - b)));
 });

@@ -255,9 +255,9 @@ describe('a certificate that changes', () => {
     etcd().show(await authority.issue(HERE));
     await steady.put(`${pre}last`, '');
     const seen: string[] = [];
-    for await (const { kv } of watch) {
-      seen.push(kv.keyText());
-      if (kv.keyText() === `${pre}last`) break;
+    for await (const event of watch) {
+      seen.push(event.keyText());
+      if (event.keyText() === `${pre}last`) break;
     }
     const { kvs } = await steady.range(prefix(pre), { sort: { target: 'modRevision', order: 'asc' } });
     expect(seen).toEqual(kvs.map((kv) => kv.keyText()));

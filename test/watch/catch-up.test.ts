@@ -9,11 +9,12 @@ import { faultProxy } from '../support/fault-proxy.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
 
-// etcd sends a watch that has to catch up 1,000 revisions every 100 ms, so a long way is divided among several.
+// etcd sends at most 1,000 revisions every 100 ms to a watch that catches up. So the client divides a long distance among
+// several server watches.
 
 const REVISIONS = 12_000;
 
-describe('a watch with a long way to catch up', () => {
+describe('a watch that is 12,000 revisions behind', () => {
   const name = `${unique('long')}/`;
   let start: bigint;
   let end: bigint;
@@ -30,14 +31,14 @@ describe('a watch with a long way to catch up', () => {
     await etcd.close();
   });
 
-  test('goes it with several of the server, and delivers every revision once and in order (S5)', async () => {
+  test('uses several server watches and delivers every revision once and in order (S5)', async () => {
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ transport });
     await expectAll(etcd.watch(prefix(name), { startRevision: start }));
     expect(creates(sent)).toBeGreaterThan(5);
   });
 
-  test('does so over connections that break', async () => {
+  test('delivers every revision once and in order when connections break', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const watch = openClient({ endpoints: [proxy.endpoint] }).watch(prefix(name), { startRevision: start });
     await expectAll(watch, (taken) => {
@@ -45,7 +46,7 @@ describe('a watch with a long way to catch up', () => {
     });
   });
 
-  test('does so for a consumer that is slower than the server, with a bounded buffer (S11)', async () => {
+  test('delivers every revision once and in order to a slow consumer with a bounded buffer (S11)', async () => {
     const etcd = openClient();
     const bufferBytes = 1_500_000;
     await expectAll(etcd.watch(prefix(name), { startRevision: start, bufferBytes }), async (taken) => {
@@ -53,7 +54,7 @@ describe('a watch with a long way to catch up', () => {
     });
   });
 
-  test('goes on with what happens meanwhile and after', async () => {
+  test('delivers the events that happen while it catches up and after', async () => {
     const etcd = openClient();
     const other = `${unique('meanwhile')}/`;
     const watch = etcd.watch(prefix(''), { startRevision: start });
@@ -68,14 +69,14 @@ describe('a watch with a long way to catch up', () => {
     for await (const { revision, events } of watch.batches()) {
       expect(revision).toBeGreaterThan(last);
       last = revision;
-      if (events[0]?.kv.keyText().startsWith(other)) seen.push(revision);
+      if (events[0]?.keyText().startsWith(other)) seen.push(revision);
       if (seen.length === 300) break;
     }
     await writing;
     expect(seen).toEqual(written);
   });
 
-  test('is not divided where the events are few', async () => {
+  test('uses one server watch when few events match', async () => {
     const { transport, sent } = recordingTransport();
     const watch = openClient({ transport }).watch(`${name}7`, { startRevision: start });
     let events = 0;
@@ -83,7 +84,7 @@ describe('a watch with a long way to catch up', () => {
     expect(creates(sent)).toBe(1);
   });
 
-  test('is not divided where it tells of its progress', async () => {
+  test('uses one server watch when `progress` is set', async () => {
     const { transport, sent } = recordingTransport();
     await expectAll(openClient({ transport }).watch(prefix(name), { startRevision: start, progress: true }));
     expect(creates(sent)).toBe(1);
@@ -104,22 +105,22 @@ describe('a watch with a long way to catch up', () => {
   }
 });
 
-describe('the parts of a divided way', () => {
-  test('are taken in order, whichever comes first, and stay until an event beyond them', async () => {
+describe('the parts of a watch that catches up', () => {
+  test('are delivered in order whichever part has events first, and last until an event beyond them', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second, third, fourth, last] = await divided(stream);
       stream.send({ ...header(), watchId: third, events: [put(3_500n), put(4_500n)] });
       stream.send({ ...header(), watchId: second, events: [put(2_200n), put(3_500n)] });
       stream.send({ ...header(), watchId: fourth, events: [put(4_500n)] });
       stream.send({ ...header(), watchId: first, events: [put(1_500n), put(2_200n)] });
-      // Live: those that are left are sent it, and the last alone gives it away.
+      // The server sends this live event to both parts that are left, and only the last one delivers it.
       for (const watchId of [fourth, last]) stream.send({ ...header(), watchId, events: [put(5_001n)] });
     });
     const watch = etcd.watch(prefix(''), { startRevision: 1n });
     expect((await take(watch, 1_005)).slice(1_000)).toEqual([1_500n, 2_200n, 3_500n, 4_500n, 5_001n]);
   });
 
-  test('give nothing away of the later ones while an earlier one may still have more', async () => {
+  test('hold back the events of later parts while an earlier part may have more', async () => {
     let sendRest = (): void => {};
     const etcd = await clientOf(async (stream) => {
       const [first, second] = await divided(stream);
@@ -134,7 +135,7 @@ describe('the parts of a divided way', () => {
     expect([(await next).value?.revision, (await batches.next()).value?.revision]).toEqual([1_600n, 2_200n]);
   });
 
-  test('end together with the error of any one of them, after what was whole before it', async () => {
+  test('end together when one of them fails, after the events before the error', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second] = await divided(stream);
       stream.send({ ...header(), watchId: first, events: [put(1_500n)] });
@@ -146,7 +147,7 @@ describe('the parts of a divided way', () => {
     expect((await batches.next()).done).toBe(true);
   });
 
-  test('are all closed with the watch', async () => {
+  test('are all canceled when the watch is closed', async () => {
     const cancelled: unknown[] = [];
     const etcd = await clientOf(async (stream) => {
       for (const _ of await divided(stream)) cancelled.push((await stream.receive()).requestUnion?.value);
@@ -158,7 +159,7 @@ describe('the parts of a divided way', () => {
   });
 });
 
-/** The store is at 5,000; the first response is full and ends at 1,000: parts of 950 revisions, with ids in order. */
+/** The store is at revision 5,000. The first response is full and ends at 1,000, so each part has 950 revisions. */
 async function divided(stream: Stream): Promise<readonly bigint[]> {
   const first = await create(stream);
   stream.send({ ...header(), watchId: first, created: true });

@@ -7,11 +7,11 @@ import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { growth, MAX_GROWTH } from '../support/measure.js';
 
-describe('creating many watches on one stream costs linear work', () => {
+describe('creating many watches on one stream', () => {
   test.each([
-    ['when the server keeps the ids that the client chooses', false],
-    ['when a proxy chooses the ids, one creation at a time', true],
-  ])('%s', (_, ownIds) => {
+    ['a server that keeps the ids of the client', false],
+    ['a proxy that chooses the ids, one creation at a time', true],
+  ])('takes linear work on %s', (_, ownIds) => {
     expect(
       growth(3_000, (count) => {
         const server = new Answering(ownIds);

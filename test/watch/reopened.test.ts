@@ -8,14 +8,14 @@ import { Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { ROOT } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
-import { deafRpc } from '../support/deaf-rpc.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { clientOf, createdId, creation, header, put, type WatchedStream } from '../support/scripted-watch.js';
+import { silentRpc } from '../support/silent-rpc.js';
 
 const NO_LEADER = 'rpc error: code = Unavailable desc = etcdserver: no leader';
 const INVALID_TOKEN = 'rpc error: code = Unauthenticated desc = etcdserver: invalid auth token';
 
-test('created() tells the first revision, also after a reconnect', async () => {
+test('created() resolves with the first creation revision after a reconnect', async () => {
   let streams = 0;
   const etcd = await clientOf(async (stream) => {
     streams += 1;
@@ -29,7 +29,7 @@ test('created() tells the first revision, also after a reconnect', async () => {
   expect(await watch.created()).toBe(10n);
 });
 
-test('a watch that waits to be created again is created once by the stream that comes meanwhile', async () => {
+test('a watch that waits to be created again is created once when a new stream opens first', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(1);
   onTestFinished(() => void vi.restoreAllMocks());
   const created: unknown[] = [];
@@ -42,7 +42,7 @@ test('a watch that waits to be created again is created once by the stream that 
       created.push(a.watchId, b.watchId);
       if (created.length > 2) return void created.push((await creation(stream)).watchId);
       stream.send({ ...header(10n), watchId: a.watchId, canceled: true, cancelReason: NO_LEADER });
-      // Ends the stream, and another one is opened at once.
+      // This response is too large, so the client ends the stream and opens another one at once.
       stream.send({
         ...header(11n),
         watchId: b.watchId,
@@ -58,7 +58,7 @@ test('a watch that waits to be created again is created once by the stream that 
   expect(created).toHaveLength(4);
 });
 
-test('part of a revision is dropped when the server ends the watch for want of a leader', async () => {
+test('a watch drops a partial revision when the server ends it because it has no leader', async () => {
   let creates = 0;
   const etcd = await clientOf(async (stream) => {
     for (;;) {
@@ -73,7 +73,7 @@ test('part of a revision is dropped when the server ends the watch for want of a
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n, events: { length: 1 } });
 });
 
-test('part of a revision is dropped when the stream is given up for its token', async () => {
+test('a watch drops a partial revision when the client replaces the stream because of its token', async () => {
   let streams = 0;
   const etcd = await loggedInClientOf(async (stream) => {
     streams += 1;
@@ -89,7 +89,7 @@ test('part of a revision is dropped when the stream is given up for its token', 
   expect((await batches.next()).value).toMatchObject({ revision: 11n, events: { length: 1 } });
 });
 
-test('a watch is refused for its token any number of times, as long as it is created in between', async () => {
+test('a watch survives any number of token refusals when it is created between them', async () => {
   const etcd = await loggedInClientOf(
     refusing(7, (stream, watchId) =>
       stream.send({ ...header(10n), watchId, canceled: true, cancelReason: INVALID_TOKEN }),
@@ -98,28 +98,28 @@ test('a watch is refused for its token any number of times, as long as it is cre
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
-test('a stream ends for its token any number of times, as long as a watch is created in between', async () => {
+test('a watch survives any number of streams that end because of the token when it is created on each', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(0);
   onTestFinished(() => void vi.restoreAllMocks());
   const etcd = await loggedInClientOf(refusing(7, (stream) => stream.fail(16, 'etcdserver: invalid auth token')));
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
-test('watches go on over a new stream after any number of ends by a peer that has enough for now', async () => {
+test('a watch continues on a new stream each time that an overloaded server ends the stream', async () => {
   const etcd = await clientOf(refusing(5, (stream) => stream.fail(8, 'slow down')));
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
-test('the watches of a namespace leave no listener on the life of the client', async () => {
+test('the watches of a namespace leave no listener on the closed signal of the client', async () => {
   const { signal } = new AbortController();
-  const stream = new WatchStream(deafRpc(signal));
+  const stream = new WatchStream(silentRpc(signal));
   const watches = [new Watch(stream, 'a', {}), new Watch(stream, 'b', {})];
   expect(getEventListeners(signal, 'abort')).toHaveLength(1);
   for (const watch of watches) await watch.close();
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('a finished watch keeps no process alive, and the next one on its stream does', async () => {
+test('a stream keeps the process alive only while it has watches', async () => {
   const held: boolean[] = [];
   const stream = { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
   const transport = {
@@ -137,7 +137,7 @@ test('a finished watch keeps no process alive, and the next one on its stream do
   expect(held).toEqual([false, true, false]);
 });
 
-/** Creates the one watch of each stream; refuses it so on the first ones, and then has an event for it. */
+/** Creates the watch of each stream. Refuses it on the first `streams` streams, and sends it an event on the next. */
 function refusing(
   streams: number,
   refuse: (stream: WatchedStream, watchId: bigint) => void,
@@ -151,7 +151,7 @@ function refusing(
   };
 }
 
-/** The same as `clientOf`, with a password, for which the server gives a token. */
+/** As `clientOf`, with a client that logs in with a password and gets a token. */
 async function loggedInClientOf(play: (stream: WatchedStream) => Promise<void>): Promise<Client> {
   const endpoint = await scriptedServer(
     scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),

@@ -1,13 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { KeyValue, Event as WireEvent } from '../../src/gen/mvccpb/kv.js';
-import type { WatchBatch } from '../../src/watch/event.js';
-import { RevisionAssembler } from '../../src/watch/revision-assembler.js';
+import { RevisionAssembler, type WatchBatch } from '../../src/watch/event.js';
 
 const SEED = 20_260;
 
-describe('fragments (S4, S5)', () => {
-  test('a revision split over fragments is delivered whole, once the last part is in', () => {
+describe('the revision assembler (S4, S5)', () => {
+  test('returns a revision that is split over fragments when the last fragment is in', () => {
     const assembler = new RevisionAssembler();
     expect(assembler.push([event(3n), event(3n)], true)).toEqual([]);
     expect(assembler.push([event(3n)], true)).toEqual([]);
@@ -17,20 +16,20 @@ describe('fragments (S4, S5)', () => {
     ]);
   });
 
-  test('a revision is whole when an event of the next one follows, before the last fragment', () => {
+  test('returns a revision before the last fragment when an event of the next revision follows', () => {
     const assembler = new RevisionAssembler();
     expect(shape(assembler.push([event(3n), event(4n)], true))).toEqual([[3n, 1]]);
     expect(assembler.partial).toBe(true);
   });
 
-  test('a partial revision is dropped when the stream breaks', () => {
+  test('drops a partial revision when the stream breaks', () => {
     const assembler = new RevisionAssembler();
     assembler.push([event(3n)], true);
     assembler.reset();
     expect(shape(assembler.push([event(3n), event(3n)], false))).toEqual([[3n, 2]]);
   });
 
-  test('however a sequence is cut, the revisions come out the same', () => {
+  test('returns the same revisions wherever a sequence of events is cut into fragments', () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { maxLength: 20 });
     fc.assert(
       fc.property(sizes, fc.array(fc.boolean()), (revisions, cuts) => {

@@ -1,21 +1,21 @@
 import { describe, expect, test } from 'vitest';
-import { RevisionCursor } from '../../src/watch/revision-cursor.js';
+import { RevisionCursor } from '../../src/watch/server-watch.js';
 
-describe('where a watch goes on (S2, S3)', () => {
-  test('after the last delivered revision, however far ahead the header is', () => {
+describe('the cursor of a watch (S2, S3)', () => {
+  test('continues after the last delivered revision when the header is far ahead', () => {
     const cursor = new RevisionCursor(5n);
     cursor.created(900n);
     cursor.delivered(7n);
     expect(cursor.resume).toBe(8n);
   });
 
-  test('after the header of a progress notification', () => {
+  test('continues after the header revision of a progress notification', () => {
     const cursor = new RevisionCursor(5n);
     cursor.progressed(40n);
     expect(cursor.resume).toBe(41n);
   });
 
-  test('an event that comes after a progress reply which was ahead of it is no repeat', () => {
+  test('accepts an event below the revision of an earlier progress reply', () => {
     const cursor = new RevisionCursor(5n);
     cursor.progressed(40n);
     expect(cursor.isRepeat(39n)).toBe(false);
@@ -23,14 +23,14 @@ describe('where a watch goes on (S2, S3)', () => {
     expect([cursor.isRepeat(39n), cursor.resume]).toEqual([true, 41n]);
   });
 
-  test('a watch from now goes on after the revision it was created at', () => {
+  test('continues after the creation revision when the watch starts from now', () => {
     const cursor = new RevisionCursor(0n);
     expect(cursor.resume).toBe(0n);
     cursor.created(10n);
     expect(cursor.resume).toBe(11n);
   });
 
-  test('an event on its way when a watch from now was created is no repeat', () => {
+  test('accepts an event at the creation revision when the watch starts from now', () => {
     const cursor = new RevisionCursor(0n);
     cursor.created(11n);
     expect(cursor.isRepeat(11n)).toBe(false);
@@ -38,7 +38,7 @@ describe('where a watch goes on (S2, S3)', () => {
     expect(cursor.isRepeat(11n)).toBe(true);
   });
 
-  test('a start revision in the future is kept until events pass it', () => {
+  test('keeps a start revision in the future until events pass it', () => {
     const cursor = new RevisionCursor(1_000n);
     cursor.created(10n);
     cursor.progressed(20n);
@@ -47,7 +47,7 @@ describe('where a watch goes on (S2, S3)', () => {
     expect(cursor.resume).toBe(1_001n);
   });
 
-  test('it never goes back', () => {
+  test('never goes back', () => {
     const cursor = new RevisionCursor(0n);
     cursor.created(50n);
     cursor.delivered(60n);

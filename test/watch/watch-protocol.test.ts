@@ -5,9 +5,9 @@ import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { clientOf, createdId, creation, header, put } from '../support/scripted-watch.js';
 
-// What a real server does only now and then, or only some versions do, played by a scripted one.
+// A scripted server does what a real server does rarely, or what only some versions do.
 
-test('creates are answered in order, and a refused one, which bears no id, ends the right watch (S1)', async () => {
+test('a refused creation, which has no id, ends the right watch (S1)', async () => {
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
     const ids = [await createdId(stream), await createdId(stream)];
@@ -36,7 +36,7 @@ test.each([
   ['3.10.1', 51n],
   ['', 11n],
 ])(
-  'a progress reply of etcd %s with id -1 lets a quiet watch resume at %d, and a torn revision keeps its place (S2, S8)',
+  'after a progress reply of etcd %s, a watch without events resumes at %d, and one with a partial revision does not move (S2, S8)',
   async (version, expected) => {
     const resumed: bigint[] = [];
     let streams = 0;
@@ -54,7 +54,7 @@ test.each([
         if (requestUnion?.case !== 'progressRequest')
           throw new Error(`expected a progress request, got ${requestUnion?.case}`);
         stream.send({ ...header(50n), watchId: -1n });
-        // The client asks the member for its version; the stream ends once it has been told.
+        // The client asks the member for its version. The stream ends after the client has the answer.
         await expect.poll(() => toldProgress).toBe(true);
         stream.fail(14, 'gone');
       }),
@@ -84,7 +84,39 @@ test.each([
   },
 );
 
-test('a response that comes whole though fragments were asked for is asked for again, but not for ever (S4)', async () => {
+test('a progress reply does not concern a watch that is created after the request (S8)', async () => {
+  const resumed: bigint[] = [];
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.maintenance.status, () => ({ version: '3.6.0' })),
+    scriptedStream(methods.watch.watch, async (stream) => {
+      const first = await creation(stream);
+      stream.send({ ...header(50n), watchId: first.watchId, created: true });
+      if (resumed.length === 0) await stream.receive();
+      const second = await creation(stream);
+      resumed.push(second.startRevision);
+      stream.send({ ...header(50n), watchId: second.watchId, created: true });
+      // etcd sends the two answers over separate channels, so this reply may follow the answer to a later creation.
+      stream.send({ ...header(50n), watchId: -1n });
+      stream.send({ ...header(51n), watchId: first.watchId, events: [put('a', 51n)] });
+      await expect.poll(() => isDelivered).toBe(true);
+      if (resumed.length === 1) stream.fail(14, 'gone');
+      else stream.send({ ...header(52n), watchId: second.watchId, events: [put('b', 5n)] });
+    }),
+  );
+  let isDelivered = false;
+  const etcd = openClient({ endpoints: [endpoint] });
+  const asking = etcd.watch('a', { progress: true });
+  await asking.created();
+  asking.requestProgress();
+  const later = etcd.watch('b', { startRevision: 5n, progress: true });
+  const [reply, event] = [await asking.batches().next(), await asking.batches().next()];
+  expect([reply.value, event.value]).toMatchObject([{ events: [] }, { revision: 51n }]);
+  isDelivered = true;
+  expect((await later.batches().next()).value).toMatchObject({ revision: 5n, events: { length: 1 } });
+  expect(resumed).toEqual([5n, 5n]);
+});
+
+test('a response that stays too large although the client asks for fragments ends the watch after four streams (S4)', async () => {
   const large = (revision: bigint) => ({
     ...put('a', revision),
     kv: { ...put('a', revision).kv, value: Buffer.alloc(2_000) },
@@ -107,7 +139,7 @@ test('a response that comes whole though fragments were asked for is asked for a
   expect(asked).toEqual([false, true, true, true]);
 });
 
-test('the header of a response with events does not move the cursor (S2)', async () => {
+test('a watch does not resume from the header of a response with events (S2)', async () => {
   const resumed: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     const { watchId, startRevision } = await creation(stream);
@@ -121,7 +153,7 @@ test('the header of a response with events does not move the cursor (S2)', async
   await expect.poll(() => resumed).toEqual([5n, 7n]);
 });
 
-test('an event that comes again is not delivered again (S5)', async () => {
+test('an event that the server sends twice is delivered once (S5)', async () => {
   const etcd = await clientOf(async (stream) => {
     const { watchId } = await creation(stream);
     stream.send({ ...header(10n), watchId, created: true });
@@ -132,7 +164,7 @@ test('an event that comes again is not delivered again (S5)', async () => {
   expect([(await batches.next()).value?.revision, (await batches.next()).value?.revision]).toEqual([11n, 12n]);
 });
 
-test('part of a revision is dropped when the stream breaks, and comes whole from the next (S4)', async () => {
+test('a partial revision is dropped when the stream breaks, and is delivered whole from the next stream (S4)', async () => {
   let streams = 0;
   const etcd = await clientOf(async (stream) => {
     streams += 1;
@@ -148,7 +180,7 @@ test('part of a revision is dropped when the stream breaks, and comes whole from
   expect(streams).toBe(2);
 });
 
-test('a cancel is sent once, and what still comes for its id is ignored (S9)', async () => {
+test('a watch that is closed twice sends one cancel, and later events for its id are ignored (S9)', async () => {
   const cancelled: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     const a = await createdId(stream);
@@ -171,7 +203,7 @@ test('a cancel is sent once, and what still comes for its id is ignored (S9)', a
   expect(cancelled).toEqual([1n]);
 });
 
-test('the stream ends by RST_STREAM once no watch is left (S9)', async () => {
+test('the client ends the stream by RST_STREAM when it has no watch left (S9)', async () => {
   let ended: Promise<void> | undefined;
   const etcd = await clientOf(async (stream) => {
     ended = stream.cancelled;
@@ -183,7 +215,7 @@ test('the stream ends by RST_STREAM once no watch is left (S9)', async () => {
   await ended;
 });
 
-test('asks for a leader by default, so that a member without one ends the stream (S10)', async () => {
+test('a watch stream requires a leader, so that a member without one ends it (S10)', async () => {
   let metadata: unknown;
   const etcd = await clientOf(async (stream) => {
     metadata = stream.metadata;
@@ -193,7 +225,7 @@ test('asks for a leader by default, so that a member without one ends the stream
   expect(metadata).toMatchObject({ hasleader: 'true' });
 });
 
-test('a watch cancelled for want of a leader, as Go prints it, is created again (S7)', async () => {
+test('a watch is created again when the server cancels it with a "no leader" error printed by Go (S7)', async () => {
   const starts: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     for (;;) {
@@ -209,7 +241,7 @@ test('a watch cancelled for want of a leader, as Go prints it, is created again 
   await expect.poll(() => starts).toEqual([0n, 11n]);
 });
 
-test('a watch ended with the stream for a reason that stays ends with that reason', async () => {
+test('a watch ends with PermissionDenied when the server ends the stream with it', async () => {
   const etcd = await clientOf(async (stream) => {
     await creation(stream);
     stream.fail(7, 'etcdserver: permission denied');
@@ -217,14 +249,14 @@ test('a watch ended with the stream for a reason that stays ends with that reaso
   expect(await errorOf(etcd.watch('a').batches().next())).toMatchObject({ reason: 'PermissionDenied' });
 });
 
-test('creations that a proxy answers out of order, with ids of its own, each get their own events (S1)', async () => {
+test('each watch gets its own events when a proxy answers creations out of order with its own ids (S1)', async () => {
   const keys = ['config', 'jobs-1', 'jobs-2', 'jobs-3', 'jobs-4'];
   let streams = 0;
   const etcd = await clientOf(async (stream) => {
     streams += 1;
     const pending: { readonly id: bigint; readonly key: string }[] = [];
     let answered = 0;
-    // The proxy chooses ids from 0 on, and answers what it has in reverse.
+    // The proxy chooses ids from 0 on, and answers the creations that it has in reverse order.
     for (let id = 0n; answered < keys.length; id += 1n) {
       const { key } = (await creation(stream)) as { key?: Uint8Array };
       pending.push({ id, key: new TextDecoder().decode(key) });
@@ -246,12 +278,12 @@ test('creations that a proxy answers out of order, with ids of its own, each get
   }
 });
 
-test('refused creations that bear no id and come before the others end the right watches (S1)', async () => {
+test('two refused creations without ids end the right watches when their answers precede the others (S1)', async () => {
   const refused = { created: true, canceled: true, watchId: -1n };
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
     const ids = [await createdId(stream), await createdId(stream), await createdId(stream), await createdId(stream)];
-    // The second and the third of these four are refused, for different reasons, and nothing says which is which.
+    // The second and the third of these four are refused for different reasons. The answers do not tell them apart.
     stream.send({ ...header(10n), ...refused, cancelReason: 'etcdserver: permission denied' });
     stream.send({ ...header(10n), ...refused, cancelReason: 'etcdserver: mvcc: required revision has been compacted' });
     stream.send({ ...header(10n), watchId: ids[3] as bigint, created: true });
@@ -269,6 +301,6 @@ test('refused creations that bear no id and come before the others end the right
   expect(await Promise.all([first, a, d].map((watch) => watch?.created()))).toEqual([10n, 10n, 10n]);
   expect(await errorOf(b?.created() as Promise<bigint>)).toMatchObject({ reason: 'PermissionDenied' });
   expect(await errorOf(c?.created() as Promise<bigint>)).toMatchObject({ reason: 'Compacted' });
-  // The stream goes on for watches that come later.
+  // The stream still creates later watches.
   expect(await etcd.watch('later').created()).toBe(10n);
 });

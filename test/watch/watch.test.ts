@@ -8,9 +8,10 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
+import { valueText } from '../support/watch-events.js';
 
 describe('a watch', () => {
-  test('delivers puts and deletes in order, with the state before when asked', async () => {
+  test('delivers puts and deletes in order, with the previous key-value pair when `prevKv` is set', async () => {
     const etcd = openClient();
     const key = unique();
     const watch = etcd.watch(key, { prevKv: true });
@@ -19,11 +20,25 @@ describe('a watch', () => {
     await etcd.put(key, 'two');
     await etcd.delete(key);
     const events = (await take(watch, 3)).flatMap((batch) => batch.events);
-    expect(events.map(({ type, kv, prevKv }) => [type, kv.text(), prevKv?.text()])).toEqual([
+    expect(events.map((event) => [event.type, valueText(event), event.prevKv?.text()])).toEqual([
       ['put', 'one', undefined],
       ['put', 'two', 'one'],
       ['delete', '', 'two'],
     ]);
+  });
+
+  test('delivers a deletion with its key and revision, and without a value', async () => {
+    const etcd = openClient();
+    const key = unique();
+    await etcd.put(key, 'x');
+    const watch = etcd.watch(key);
+    await watch.created();
+    const { header } = await etcd.delete(key);
+    const event = (await take(watch, 1))[0]?.events[0];
+    if (event?.type !== 'delete') throw new Error(`expected a deletion, got ${event?.type}`);
+    expect([event.keyText(), event.modRevision, event.prevKv]).toEqual([key, header.revision, undefined]);
+    // @ts-expect-error The type of a deletion has no `kv` either.
+    expect(event.kv).toBeUndefined();
   });
 
   test('delivers a transaction of 128 puts as one batch (S5)', async () => {
@@ -38,18 +53,20 @@ describe('a watch', () => {
     expect(batch?.events).toHaveLength(128);
   });
 
-  test('leaves out the kinds of events that are filtered', async () => {
+  test.each(['put', 'delete'] as const)('delivers no other events when `only` is %s', async (only) => {
     const etcd = openClient();
     const key = unique();
-    const watch = etcd.watch(key, { filters: ['noPut'] });
+    const watch = etcd.watch(key, { only });
     await watch.created();
-    await etcd.put(key, 'x');
-    await etcd.delete(key);
-    const [batch] = await take(watch, 1);
-    expect(batch?.events.map(({ type }) => type)).toEqual(['delete']);
+    for (let round = 0; round < 2; round += 1) {
+      await etcd.put(key, 'x');
+      await etcd.delete(key);
+    }
+    const events = (await take(watch, 2)).flatMap((batch) => batch.events);
+    expect(events.map(({ type }) => type)).toEqual([only, only]);
   });
 
-  test('from a past revision catches up, and then goes on (S3)', async () => {
+  test('delivers past and then live events when it starts at a past revision (S3)', async () => {
     const etcd = openClient();
     const key = unique();
     const { header } = await etcd.put(key, '0');
@@ -61,7 +78,7 @@ describe('a watch', () => {
     expect(values([...caughtUp, ...live])).toEqual(['0', '1', '2', '3', '4', '5']);
   });
 
-  test('ends the iteration when it is closed, and breaking out of the iteration closes it', async () => {
+  test('is closed by a break out of its iteration, and later iterations end at once', async () => {
     const etcd = openClient();
     const key = unique();
     const watch = etcd.watch(key);
@@ -75,7 +92,7 @@ describe('a watch', () => {
     expect(await watch.batches().next()).toEqual({ done: true, value: undefined });
   });
 
-  test('ends with the reason of its signal', async () => {
+  test('ends with the reason of its signal when the signal aborts', async () => {
     const stop = new AbortController();
     const watch = openClient().watch(unique(), { signal: stop.signal });
     const next = watch.batches().next();
@@ -95,14 +112,14 @@ describe('a watch', () => {
     expect(await background).toBe('ended');
   });
 
-  test('rejects created() with ClientClosed when the client is closed before', async () => {
+  test('rejects created() with ClientClosed when the client is closed before the creation', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const created = errorOf(etcd.watch('k').created());
     await etcd.close();
     expect(await created).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('throws ClientClosed when it is created after the client was closed', async () => {
+  test('throws ClientClosed when it is opened after the client was closed', async () => {
     const etcd = openClient();
     await etcd.close();
     const watch = etcd.watch('k');
@@ -110,7 +127,7 @@ describe('a watch', () => {
     expect(await errorOf(watch.batches().next())).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('of a namespace ends with its client, also while no server is to be found', async () => {
+  test('of a namespace ends with its client while the client can reach no server', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const watches = Array.from({ length: 20 }, (_, index) => etcd.namespace(`${index}/`).watch('k'));
     const ends = watches.map((watch) => watch.batches().next());
@@ -120,7 +137,7 @@ describe('a watch', () => {
     expect(soon).toMatchObject(watches.map(() => ({ done: true })));
   });
 
-  test('whose revision is compacted ends with a typed error that carries compactRevision (S6)', async () => {
+  test('ends with a Compacted error that has compactRevision when its start revision is compacted (S6)', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const key = unique();
     await etcd.put(key, '1');
@@ -135,8 +152,8 @@ describe('a watch', () => {
   });
 });
 
-describe('many watches on one stream (S1)', () => {
-  test('of 1,000 created at once each gets its own events', async () => {
+describe('a stream with many watches (S1)', () => {
+  test('delivers to each of 1,000 watches its own events when all are created at once', async () => {
     const etcd = openClient();
     const name = unique();
     const watches = Array.from({ length: 1_000 }, (_, index) => etcd.watch(`${name}/${index}`));
@@ -150,12 +167,12 @@ describe('many watches on one stream (S1)', () => {
     expect(got.map((batches) => values(batches)[0])).toEqual(watches.map((_, index) => String(index)));
   });
 
-  test('a create that the server refuses ends that watch alone', async () => {
+  test('continues to deliver when the server refuses the creation of another watch', async () => {
     const etcd = openClient();
     const key = unique();
     const { revision } = (await etcd.put(key, 'x')).header;
     const good = etcd.watch(key, { startRevision: revision });
-    // The client refuses an empty range itself, so the server gets it through the raw stream.
+    // The client never uses an id twice, so the test does it through the raw stream.
     const raw = etcd.raw.watch.watch();
     const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
     const create = (watchId: bigint): void =>
@@ -166,14 +183,14 @@ describe('many watches on one stream (S1)', () => {
     const second = await raw.next();
     raw.cancel();
     expect(first.value).toMatchObject({ created: true, canceled: false, watchId: 7n });
-    // What the client relies on: refused creates are answered in order too, and bear the id -1.
+    // The client relies on this: the server answers refused creations in order, too, with the id -1.
     expect(second.value).toMatchObject({ canceled: true, watchId: -1n });
     expect(values(await take(good, 1))).toEqual(['x']);
   });
 });
 
 describe('a watch over a connection that breaks', () => {
-  test('delivers each event once, whatever happened meanwhile (S2, S5)', async () => {
+  test('delivers each event once over ten broken connections (S2, S5)', async () => {
     const { through, direct, proxy } = await proxied();
     const key = unique();
     const watch = through.watch(key);
@@ -184,7 +201,7 @@ describe('a watch over a connection that breaks', () => {
       for (let index = 0; index < 5; index += 1) {
         sent.push(`${round}.${index}`);
         await direct.put(key, `${round}.${index}`);
-        // Other writes make the header of catch-up responses run ahead of the events.
+        // Other writes let the revision in the header of a catch-up response run ahead of its events.
         await direct.put(unique('other'), 'x');
       }
       got.push(...(await take(watch, round % 2 === 0 ? 5 : 3)));
@@ -194,7 +211,7 @@ describe('a watch over a connection that breaks', () => {
     expect(values(got)).toEqual(sent);
   });
 
-  test('from now loses nothing written after it was created, though no event had come yet (S3)', async () => {
+  test('delivers a put made while it was cut off, even if it had no event before (S3)', async () => {
     const { through, direct, proxy } = await proxied();
     const key = unique();
     const watch = through.watch(key);
@@ -205,7 +222,7 @@ describe('a watch over a connection that breaks', () => {
     expect(values(await take(watch, 1))).toEqual(['written while cut off']);
   });
 
-  test('delivers a transaction that a break cuts through as one batch (S4)', async () => {
+  test('delivers a transaction as one batch when the connection breaks in the middle of it (S4)', async () => {
     const { through, direct, proxy } = await proxied();
     const name = unique();
     const watch = through.watch(prefix(name));
@@ -219,7 +236,7 @@ describe('a watch over a connection that breaks', () => {
     expect((await batches).map(({ events }) => events.length)).toEqual([100, 100, 100]);
   });
 
-  test('ends with Compacted where the revision it needs went meanwhile (S6)', async () => {
+  test('ends with Compacted when its next revision is compacted while it is cut off (S6)', async () => {
     const { through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     const key = unique();
     const watch = through.watch(key);
@@ -236,7 +253,7 @@ describe('a watch over a connection that breaks', () => {
   });
 });
 
-test('a watch whose request is too long ends alone, and those beside it go on over a break', async () => {
+test('a watch with a request that is too long ends, and another watch on the stream continues after a break', async () => {
   const { through, direct, proxy } = await proxied();
   const key = unique();
   const good = through.watch(key);
@@ -248,7 +265,7 @@ test('a watch whose request is too long ends alone, and those beside it go on ov
   expect(values(await take(good, 1))).toEqual(['after']);
 });
 
-test('a watch that has ended has no listener left on the signal it was given, nor many while it lasts', async () => {
+test('20 watches with one signal have one listener on it, and none after they are closed', async () => {
   const etcd = openClient();
   const { signal } = new AbortController();
   const watches = Array.from({ length: 20 }, () => etcd.watch(unique(), { signal }));
@@ -257,7 +274,7 @@ test('a watch that has ended has no listener left on the signal it was given, no
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('a catch-up larger than any message comes in fragments, each revision whole (S4)', async () => {
+test('a watch delivers whole revisions when its catch-up exceeds the message limit and comes in fragments (S4)', async () => {
   const etcd = openClient({ maxReceiveBytes: 4 * 1024 * 1024 });
   const name = unique();
   const { header } = await etcd.put(name, 'start');
@@ -267,12 +284,12 @@ test('a catch-up larger than any message comes in fragments, each revision whole
   }
   const watch = etcd.watch(prefix(`${name}/`), { startRevision: header.revision + 1n });
   const batches = await take(watch, 10);
-  expect(batches.map(({ events }) => [events.length, events[1]?.kv.text()])).toEqual(
+  expect(batches.map(({ events }) => [events.length, ...events.slice(1).map(valueText)])).toEqual(
     Array.from({ length: 10 }, (_, index) => [2, String(index)]),
   );
 });
 
-test('a consumer that is slow has a bounded buffer, loses nothing, and holds nobody up (S11)', async () => {
+test('a slow consumer has a bounded buffer, gets every event, and does not delay another watch (S11)', async () => {
   const { transport, sent } = recordingTransport();
   const etcd = openClient({ transport });
   const [slowKey, quickKey] = [unique('slow'), unique('quick')];
@@ -286,14 +303,14 @@ test('a consumer that is slow has a bounded buffer, loses nothing, and holds nob
   }
   await etcd.put(quickKey, 'not held up');
   expect(values(await take(quick, 1))).toEqual(['not held up']);
-  // The server was told to stop, and is asked for the rest only once the consumer has caught up.
+  // The client has canceled the slow watch, and creates it again only after the consumer has caught up.
   const kinds = (): unknown[] => sent.flatMap(({ request }) => (request as WatchRequest).requestUnion?.case ?? []);
   expect(kinds()).toEqual(['createRequest', 'createRequest', 'cancelRequest']);
   expect(values(await take(slow, 100))).toEqual(written);
   expect(kinds().slice(3)).toContain('createRequest');
 });
 
-test('a quiet watch says how far it is when asked, in a batch without events, and only where that is wanted', async () => {
+test('a progress request gives a batch without events only to watches with the option `progress`', async () => {
   const [etcd, key] = [openClient(), unique()];
   const [asked, other] = [etcd.watch(key, { progress: true }), etcd.watch(key)];
   await Promise.all([asked.created(), other.created()]);
@@ -332,5 +349,5 @@ async function take(watch: Watch, count: number): Promise<WatchBatch[]> {
 }
 
 function values(batches: readonly WatchBatch[]): string[] {
-  return batches.flatMap(({ events }) => events.map(({ kv }) => kv.text()));
+  return batches.flatMap(({ events }) => events.map(valueText));
 }

@@ -22,7 +22,7 @@ export function benchClientOf(client: Keyspace): BenchClient {
     watch: async (watched, onEvent, startRevision) => {
       const watch = client.watch('key' in watched ? watched.key : prefix(watched.prefix), { startRevision });
       void (async () => {
-        for await (const { kv } of watch) onEvent(kv.value);
+        for await (const event of watch) if (event.type === 'put') onEvent(event.kv.value);
       })();
       await watch.created();
       return () => watch.close();

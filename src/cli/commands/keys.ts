@@ -11,7 +11,7 @@ import {
   TxnRequest,
   TxnResponse,
 } from '../../gen/etcdserverpb/rpc.js';
-import { Event, EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
+import { Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
 import {
   keyRange,
   fromKey as keysFrom,
@@ -192,19 +192,22 @@ async function watch(context: Context, range: WireRange, { rev, prevKv }: KeyFla
   await withClient(context, follow, endpointLogger(io));
 }
 
-function printEvent(out: Output, { type, kv, prevKv }: WatchEvent): void {
+function printEvent(out: Output, event: WatchEvent): void {
+  const { type, key, modRevision, prevKv } = event;
   const wireType = type === 'put' ? 'PUT' : 'DELETE';
   if (out.format === 'json') {
     // toJson leaves out the type PUT, because it is the default.
+    const kv = event.type === 'put' ? event.kv : { ...KeyValue.create(), key, modRevision };
     return out.json({ ...toJson(Event, { type: EventType[wireType], kv, prevKv }), type: wireType });
   }
   if (out.format === 'simple') {
     const previous = prevKv === undefined ? [] : [readable(prevKv.key), readable(prevKv.value)];
-    return out.line([wireType, ...previous, readable(kv.key), readable(kv.value)].join('\n'));
+    const value = event.type === 'put' ? readable(event.kv.value) : '';
+    return out.line([wireType, ...previous, readable(key), value].join('\n'));
   }
-  const value = type === 'put' ? `  ${readable(kv.value)}` : '';
+  const value = event.type === 'put' ? `  ${readable(event.kv.value)}` : '';
   const before = prevKv === undefined ? '' : `  (before: ${readable(prevKv.value)})`;
-  out.line(`${String(kv.modRevision).padStart(8)}  ${type.padEnd(6)}  ${readable(kv.key)}${value}${before}`);
+  out.line(`${String(modRevision).padStart(8)}  ${type.padEnd(6)}  ${readable(key)}${value}${before}`);
 }
 
 function printKeys(out: Output, kvs: readonly KeyValue[]): void {

@@ -99,7 +99,7 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
 async function keepAlive(context: Context, id: bigint): Promise<void> {
   const { io, out, call } = context;
   await withClient(context, async (client) => {
-    if ((await client.lease.timeToLive(id, call)).ttl < 0) throw gone(id);
+    if ((await client.lease.timeToLive(id, call)).remaining === undefined) throw gone(id);
     const keepalive = client.lease.keepAlive(id);
     if (out.format !== 'json') out.line(`lease ${leaseHex(id)} is kept alive`);
     await pause(Number.POSITIVE_INFINITY, keepalive.signal, io.interrupted);

@@ -34,13 +34,14 @@ export async function observeQueue(options: ClientOptions, name: string): Promis
     states.push({ atMs: monotonicMs(), revision, change, queue });
   };
   const follow = async (): Promise<void> => {
-    for await (const { type, kv } of client.watch(prefix(`${name}/`), { startRevision: header.revision + 1n })) {
-      const key = kv.keyText();
+    for await (const event of client.watch(prefix(`${name}/`), { startRevision: header.revision + 1n })) {
+      const key = event.keyText();
       const isKnown = createRevisions.has(key);
-      if (type === 'put') createRevisions.set(key, kv.createRevision);
+      if (event.type === 'put') createRevisions.set(key, event.kv.createRevision);
       else createRevisions.delete(key);
       // A put of an existing key, such as a proclamation, does not change the queue.
-      if (type === 'delete' || !isKnown) note(kv.modRevision, { type: type === 'put' ? 'enters' : 'leaves', key });
+      if (event.type === 'delete' || !isKnown)
+        note(event.modRevision, { type: event.type === 'put' ? 'enters' : 'leaves', key });
     }
   };
   note(header.revision, undefined);

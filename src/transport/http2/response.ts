@@ -1,4 +1,4 @@
-import { EtcdError, type Outcome, type Reason } from '../../errors/etcd-error.js';
+import { type ErrorContext, EtcdError, type Outcome, type Reason } from '../../errors/etcd-error.js';
 import { type StatusCode, statusCode } from '../../errors/status.js';
 import { errorFromStatus } from '../../errors/status-error.js';
 import { textOf } from '../../runtime/bytes.js';
@@ -128,10 +128,6 @@ function percentDecoded(text: string): string {
 }
 
 /** The call that an error is about. */
-export interface Where {
-  readonly method: string;
-  readonly endpoint: string;
-}
 
 /** https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html */
 const STATUS_OF_HTTP: Readonly<Record<number, StatusCode>> = {
@@ -163,7 +159,7 @@ const LOST_BY_RESET: ReadonlySet<number> = new Set([
 ]);
 
 /** The error that trailers report, or headers that end the stream. Returns undefined for status OK. */
-export function errorOfTrailers(fields: ResponseFields, where: Where): EtcdError | undefined {
+export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { grpcStatus, grpcMessage } = fields;
   if (grpcStatus === 0) return undefined;
   if (grpcStatus === undefined) return statusError('Unknown', 'the response ended without grpc-status', where);
@@ -171,7 +167,7 @@ export function errorOfTrailers(fields: ResponseFields, where: Where): EtcdError
 }
 
 /** The error if the headers are not those of a gRPC response. Something other than etcd probably sent them. */
-export function errorOfHeaders(fields: ResponseFields, where: Where): EtcdError | undefined {
+export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { httpStatus = 0, contentType = 'none' } = fields;
   if (httpStatus !== 200) {
     const problem = `the server answered with HTTP status ${httpStatus}, not with a gRPC response`;
@@ -186,7 +182,7 @@ export function errorOfHeaders(fields: ResponseFields, where: Where): EtcdError 
  * did not process the request. It is no proof, because HAProxy also sends it for a request that it has forwarded, when the
  * server behind it goes away.
  */
-export function errorOfReset(code: number, where: Where): EtcdError {
+export function errorOfReset(code: number, where: ErrorContext): EtcdError {
   const problem = `the peer ended the stream with RST_STREAM, ${errorCodeName(code)}`;
   const refused = code === ErrorCode.REFUSED_STREAM;
   return new EtcdError(problem, {
@@ -198,7 +194,7 @@ export function errorOfReset(code: number, where: Where): EtcdError {
 }
 
 /** The error of a stream above the last stream of GOAWAY, which the peer has not processed: RFC 9113, section 6.8. */
-export function notProcessed(problem: string, where: Where): EtcdError {
+export function notProcessed(problem: string, where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'StreamRefused', outcome: 'rejected', ...where });
 }
 
@@ -206,23 +202,23 @@ export function notProcessed(problem: string, where: Where): EtcdError {
 export function connectionLost(
   problem: string,
   outcome: Outcome,
-  where: Where,
+  where: ErrorContext,
   reason: Reason = 'ConnectionLost',
 ): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason, outcome, ...where });
 }
 
 /** The headers are too large: those of the request (outcome `not-sent`), or of the response (outcome `unknown`). */
-export function headersTooLarge(problem: string, outcome: 'not-sent' | 'unknown', where: Where): EtcdError {
+export function headersTooLarge(problem: string, outcome: 'not-sent' | 'unknown', where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome, ...where });
 }
 
 /** The error of a stream that the client resets, because the response violates the protocol. */
-export function badResponse(problem: string, reason: Reason, where: Where): EtcdError {
+export function badResponse(problem: string, reason: Reason, where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'Internal', reason, outcome: 'unknown', ...where });
 }
 
-function statusError(code: StatusCode, problem: string, where: Where): EtcdError {
+function statusError(code: StatusCode, problem: string, where: ErrorContext): EtcdError {
   const reason = code === 'Unavailable' ? 'ConnectionLost' : 'Other';
   return new EtcdError(problem, { code, reason, outcome: 'unknown', ...where });
 }

@@ -41,20 +41,20 @@ export const lease: ExercisesOf<'lease'> = {
       const { id } = await etcd.lease.grant({ ttl: 60 });
       const key = freshName();
       await etcd.put(key, 'x', { lease: id });
-      const { ttl, grantedTtl, keys } = await etcd.lease.timeToLive(id, { keys: true });
-      assert.ok(ttl > 0 && ttl <= 60, `ttl ${ttl}`);
-      assert.deepEqual([grantedTtl, keys], [60, [utf8(key)]]);
+      const { ttl, remaining = 0, keys } = await etcd.lease.timeToLive(id, { keys: true });
+      assert.ok(remaining > 0 && remaining <= 60, `remaining ${remaining}`);
+      assert.deepEqual([ttl, keys], [60, [utf8(key)]]);
       await etcd.lease.revoke(id);
-      assert.equal((await etcd.lease.timeToLive(id)).ttl, -1);
+      assert.equal((await etcd.lease.timeToLive(id)).remaining, undefined);
     },
   },
   leaseLeases: {
     since: '3.3',
     run: async ({ etcd }) => {
       const { id } = await etcd.lease.grant({ ttl: 60 });
-      assert.ok((await etcd.lease.leases()).ids.includes(id));
+      assert.ok((await etcd.lease.list()).ids.includes(id));
       await etcd.lease.revoke(id);
-      assert.ok(!(await etcd.lease.leases()).ids.includes(id));
+      assert.ok(!(await etcd.lease.list()).ids.includes(id));
     },
   },
 };

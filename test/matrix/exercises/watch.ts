@@ -12,8 +12,8 @@ export const watch: ExercisesOf<'watch'> = {
       const { header } = await etcd.put(key, '2');
       await etcd.delete(key);
       const seen: unknown[] = [];
-      for await (const { type, kv, prevKv } of watching) {
-        seen.push([type, kv.modRevision, prevKv?.text()]);
+      for await (const { type, modRevision, prevKv } of watching) {
+        seen.push([type, modRevision, prevKv?.text()]);
         if (seen.length === 2) break;
       }
       assert.deepEqual(seen, [

@@ -1,7 +1,7 @@
 import { Rpc } from '../../src/channel/rpc.js';
 
 /** An RPC layer that sends nothing and receives nothing. */
-export function deafRpc(closed: AbortSignal): Rpc {
+export function silentRpc(closed: AbortSignal): Rpc {
   const stream = { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
   const transport = { unary: () => new Promise<never>(() => {}), stream: () => stream, close: async () => {} };
   return new Rpc(transport, { timeoutMs: 1_000, renewsTokens: false, closed });

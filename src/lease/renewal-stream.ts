@@ -1,0 +1,333 @@
+import { isTokenRefused, MAX_TOKEN_RENEWALS } from '../channel/authentication.js';
+import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
+import type { EtcdError, Reason } from '../errors/etcd-error.js';
+import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
+import { methods } from '../gen/methods.js';
+import { causeOf, log, WaitLog } from '../runtime/log.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, backoffMs, monotonicMs } from '../runtime/timers.js';
+import type { OutgoingStream } from '../transport/transport.js';
+import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
+
+/** Renewing at a third of the granted TTL leaves time for two failures. */
+const RENEWALS_PER_TTL = 3;
+/** The client waits at least this long for an answer, because an election in the cluster may take as long. */
+const MIN_ANSWER_TIMEOUT_MS = 500;
+/** The longest wait for the first answer about a lease whose TTL the client does not know. */
+const MAX_FIRST_ANSWER_TIMEOUT_MS = 10_000;
+/** After a blocked event loop, an answer may have arrived that the client has not read yet. */
+const GRACE_MS = 50;
+
+const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINITY };
+
+/** Reasons for the end of a lease that the caller asked for, so that the log has no warning about it. */
+const ASKED_FOR: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed', 'ClientClosed']);
+
+class RenewedLease {
+  readonly id: bigint;
+  readonly keepAlives = new Set<KeepAlive>();
+  /** Seconds, from the latest grant or renewal; undefined until the client knows it. */
+  ttl: number | undefined;
+  /** Seconds from the latest grant that a caller passed; undefined if all callers passed the id alone. */
+  granted: number | undefined;
+  /**
+   * A lease has at most one unanswered request, so that the id is enough to match an answer.
+   *
+   * - `idle`: No request is due; a timer runs until the next one.
+   * - `due`: The next request waits for a stream, or for its turn while requests go out one at a time.
+   * - `sent`: The request is unanswered.
+   * - `overdue`: The time for the answer has passed, and the grace period runs.
+   */
+  state: 'idle' | 'due' | 'sent' | 'overdue' = 'idle';
+  /** When the client sent the unanswered request. */
+  sentAt = 0;
+  stopTimer: () => void = () => {};
+
+  constructor(id: bigint) {
+    this.id = id;
+  }
+}
+
+/** Renews all leases of a keyspace over one stream, which it opens with the first lease and ends with the last. */
+export class RenewalStream {
+  readonly #rpc: Rpc;
+  readonly #leases = new Map<bigint, RenewedLease>();
+  /**
+   * By lease: the number of answers to come on this stream for keepalives that were closed. The server answers in order,
+   * so these answers precede the answer to a new keepalive of the same lease.
+   */
+  readonly #ownerless = new Map<bigint, number>();
+  #stream: OutgoingStream<LeaseKeepAliveRequest> | undefined;
+  /** When this stream last had an answer, and when the client sent the latest request that has an answer. */
+  #answer = NO_ANSWER;
+  #stopReopening: () => void = () => {};
+  #unsubscribe: () => void = () => {};
+  #reopening = false;
+  #closed = false;
+  #failures = 0;
+  /** The server refused one of several unanswered requests, so the client sends one at a time to learn which one. */
+  #oneByOne = false;
+  /** Streams in a row that the server ended because of the token. */
+  #tokenRefusals = 0;
+  readonly #waitLog: WaitLog;
+
+  constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+    this.#waitLog = new WaitLog(rpc.settings.logger, 'keepalives');
+  }
+
+  /** `granted` has the time when the grant was sent, and the TTL in seconds. */
+  keepAlive(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
+    const keepAlive = new KeepAlive(id);
+    const { closed } = this.#rpc.settings;
+    if (this.#closed || closed.aborted) {
+      keepAlive.lose(lostWithClient(id));
+      return keepAlive;
+    }
+    // Not for longer than it has leases, because a client may make many short-lived namespaces.
+    if (this.#leases.size === 0) this.#subscribe(closed);
+    keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
+    const lease = this.#leases.get(id) ?? new RenewedLease(id);
+    this.#leases.set(id, lease);
+    lease.keepAlives.add(keepAlive);
+    if (granted !== undefined) {
+      lease.granted = granted.ttl;
+      keepAlive.acknowledged(granted.sentAt, granted.ttl);
+    }
+    // An unanswered renewal serves this keepalive, too.
+    if (lease.state !== 'idle') return keepAlive;
+    if (granted === undefined) this.#schedule(lease, 0);
+    else this.#scheduleNext(lease, granted.sentAt, granted.ttl);
+    return keepAlive;
+  }
+
+  /** Ends every keepalive of a lease, because it is gone or is about to be revoked. */
+  lose(id: bigint, reason: EtcdError): void {
+    const lease = this.#leases.get(id);
+    if (lease === undefined) return;
+    this.#drop(lease);
+    for (const keepAlive of lease.keepAlives) keepAlive.lose(reason);
+  }
+
+  /** Ends every keepalive with reason `ClientClosed`. */
+  close(): void {
+    this.#closed = true;
+    this.#loseAll(lostWithClient);
+  }
+
+  #loseAll(reasonOf: (id: bigint) => EtcdError): void {
+    for (const id of [...this.#leases.keys()]) this.lose(id, reasonOf(id));
+  }
+
+  #subscribe(closed: AbortSignal): void {
+    const offClosed = onAbort(closed, () => this.close());
+    const offChange = this.#rpc.settings.cluster?.onChange((error) => this.#loseAll(() => error));
+    this.#unsubscribe = () => {
+      offClosed();
+      offChange?.();
+    };
+  }
+
+  #release(keepAlive: KeepAlive): void {
+    const { reason, problem } = keepAlive.signal.reason as EtcdError;
+    if (!ASKED_FOR.has(reason))
+      log(this.#rpc.settings.logger, 'warn', 'lease lost', { lease: keepAlive.id.toString(16), reason, problem });
+    const lease = this.#leases.get(keepAlive.id);
+    lease?.keepAlives.delete(keepAlive);
+    if (lease?.keepAlives.size === 0) this.#drop(lease);
+  }
+
+  #drop(lease: RenewedLease): void {
+    lease.stopTimer();
+    this.#leases.delete(lease.id);
+    if (isUnanswered(lease)) this.#ownerless.set(lease.id, (this.#ownerless.get(lease.id) ?? 0) + 1);
+    if (this.#leases.size === 0) {
+      this.#unsubscribe();
+      this.#stopReopening();
+      this.#reopening = false;
+      this.#waitLog.reset();
+      this.#cancelStream();
+    } else if (this.#oneByOne && isUnanswered(lease)) {
+      // A refusal of its request would now be taken for that of the next one, which therefore needs a new stream.
+      this.#cancelStream();
+      // One caller may close several keepalives. The next request waits until all of them are closed.
+      queueMicrotask(() => {
+        if (!this.#reopening) this.#sendDue();
+      });
+    }
+  }
+
+  #cancelStream(why?: 'unresponsive'): void {
+    this.#stream?.cancel(why);
+    this.#forgetStream();
+  }
+
+  #forgetStream(): void {
+    this.#stream = undefined;
+    this.#answer = NO_ANSWER;
+    this.#ownerless.clear();
+  }
+
+  #schedule(lease: RenewedLease, delayMs: number): void {
+    lease.stopTimer();
+    lease.stopTimer = after(delayMs, () => this.#onTimer(lease));
+  }
+
+  /** Schedules the renewal after the one that was sent at `sentAt` and granted `ttl` seconds. */
+  #scheduleNext(lease: RenewedLease, sentAt: number, ttl: number): void {
+    lease.ttl = ttl;
+    this.#schedule(lease, sentAt + intervalMs(ttl) - monotonicMs());
+  }
+
+  #onTimer(lease: RenewedLease): void {
+    if (isUnanswered(lease)) return this.#checkAnswer(lease);
+    lease.state = 'due';
+    if (this.#reopening) return;
+    if (this.#oneByOne) this.#sendDue();
+    else this.#send(lease);
+  }
+
+  /**
+   * The server answers in order. While it still answers earlier requests, a later one has to wait, and would wait on a
+   * new stream, too. An answer to a later request shows that the server passed this one over.
+   */
+  #checkAnswer(lease: RenewedLease): void {
+    const isPassedOver = this.#answer.sentAt > lease.sentAt;
+    const leftMs = isPassedOver ? 0 : this.#answer.at + this.#answerTimeoutMs(lease) - monotonicMs();
+    if (leftMs > 0) {
+      lease.state = 'sent';
+      this.#schedule(lease, leftMs);
+    } else if (lease.state === 'sent') {
+      lease.state = 'overdue';
+      this.#schedule(lease, GRACE_MS);
+    } else {
+      this.#cancelStream('unresponsive');
+      this.#reopen({ problem: 'the server did not answer in time' });
+    }
+  }
+
+  /** Sends the requests that are due: all of them, or the first alone while requests go out one at a time. */
+  #sendDue(): void {
+    const all = [...this.#leases.values()];
+    const due = all.filter(({ state }) => state === 'due');
+    const hasUnanswered = all.some(isUnanswered);
+    if (due.length === 0 && !hasUnanswered) this.#oneByOne = false;
+    if (!this.#oneByOne) for (const lease of due) this.#send(lease);
+    else if (!hasUnanswered && due[0] !== undefined) this.#send(due[0]);
+  }
+
+  #send(lease: RenewedLease): void {
+    const stream = this.#stream ?? this.#open();
+    lease.state = 'sent';
+    lease.sentAt = monotonicMs();
+    stream.send({ id: lease.id });
+    this.#schedule(lease, this.#answerTimeoutMs(lease));
+  }
+
+  /**
+   * Half of the time between two renewals. If the TTL is unknown, the client cannot tell how soon the lease ends, so it
+   * gives a slow server more time after each failure.
+   */
+  #answerTimeoutMs({ ttl }: RenewedLease): number {
+    if (ttl === undefined) return Math.min(MIN_ANSWER_TIMEOUT_MS * 2 ** this.#failures, MAX_FIRST_ANSWER_TIMEOUT_MS);
+    return Math.max(intervalMs(ttl) / 2, MIN_ANSWER_TIMEOUT_MS);
+  }
+
+  #open(): OutgoingStream<LeaseKeepAliveRequest> {
+    const stream = this.#rpc.stream(
+      methods.lease.leaseKeepAlive,
+      {
+        message: (response) => this.#receive(response),
+        end: (error) => {
+          if (this.#stream === stream) this.#ended(error);
+        },
+        leaving: () => {
+          if (this.#stream !== stream) return;
+          stream.cancel();
+          this.#ended(undefined);
+        },
+      },
+      { metadata: REQUIRE_LEADER },
+    );
+    this.#stream = stream;
+    return stream;
+  }
+
+  #receive({ id, ttl }: LeaseKeepAliveResponse): void {
+    this.#failures = 0;
+    this.#tokenRefusals = 0;
+    this.#waitLog.goOn({ leases: this.#leases.size });
+    const ownerless = this.#ownerless.get(id) ?? 0;
+    if (ownerless > 0) return void this.#ownerless.set(id, ownerless - 1);
+    const lease = this.#leases.get(id);
+    if (lease === undefined || !isUnanswered(lease)) return;
+    this.#answer = { at: monotonicMs(), sentAt: Math.max(lease.sentAt, this.#answer.sentAt) };
+    lease.state = 'idle';
+    if (ttl > 0n) this.#renewed(lease, Number(ttl));
+    else this.lose(id, leaseLost(id, 'LeaseExpired', 'it does not exist on the server'));
+    if (this.#oneByOne) this.#sendDue();
+  }
+
+  /**
+   * etcd renews a lease by the TTL that it granted. If a proxy or a faulty server answers with more, a deadline from that
+   * answer would be later than the end of the lease.
+   */
+  #renewed(lease: RenewedLease, answeredTtl: number): void {
+    const ttl = Math.min(answeredTtl, lease.granted ?? answeredTtl);
+    for (const keepAlive of lease.keepAlives) keepAlive.acknowledged(lease.sentAt, ttl);
+    // If the answer came too late for every keepalive, the last one has released the lease.
+    if (this.#leases.get(lease.id) === lease) this.#scheduleNext(lease, lease.sentAt, ttl);
+  }
+
+  /** Whether a new stream would fail in the same way. */
+  #isFinal(error: EtcdError): boolean {
+    if (isTokenRefused(error)) return !this.#rpc.settings.renewsTokens || this.#tokenRefusals++ === MAX_TOKEN_RENEWALS;
+    return error.reason === 'AuthFailed' || error.reason === 'ClusterChanged';
+  }
+
+  #ended(error: EtcdError | undefined): void {
+    this.#forgetStream();
+    if (error?.reason === 'ClientClosed') this.close();
+    else if (error?.reason === 'PermissionDenied') this.#findRefused(error);
+    else if (error !== undefined && this.#isFinal(error)) this.#loseAll(() => error);
+    else this.#reopen(causeOf(error));
+  }
+
+  #reopen(cause: ReturnType<typeof causeOf>): void {
+    this.#waitLog.waits({ ...cause, leases: this.#leases.size });
+    for (const lease of this.#leases.values()) if (lease.state !== 'idle') makeDue(lease);
+    this.#reopening = true;
+    this.#stopReopening = after(backoffMs(this.#failures++), () => {
+      this.#reopening = false;
+      this.#sendDue();
+    });
+  }
+
+  /**
+   * The user may not renew one of the leases, because it has keys that the user may not write. The server then ends the
+   * stream of all leases and does not name the lease. So the client sends the unanswered requests again, one at a time. A
+   * request that was alone when the server ended the stream is the refused one, and its lease is lost.
+   */
+  #findRefused(error: EtcdError): void {
+    const unanswered = [...this.#leases.values()].filter(isUnanswered);
+    for (const lease of unanswered) makeDue(lease);
+    const [only] = unanswered;
+    if (only !== undefined && unanswered.length === 1) this.lose(only.id, error);
+    this.#oneByOne = true;
+    this.#sendDue();
+  }
+}
+
+function isUnanswered({ state }: RenewedLease): boolean {
+  return state === 'sent' || state === 'overdue';
+}
+
+function makeDue(lease: RenewedLease): void {
+  lease.state = 'due';
+  lease.stopTimer();
+}
+
+/** The time between two renewals of a lease with a TTL of so many seconds. */
+function intervalMs(ttl: number): number {
+  return (ttl * 1000) / RENEWALS_PER_TTL;
+}
