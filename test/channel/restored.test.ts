@@ -42,6 +42,7 @@ async function restorableEtcd(): Promise<Restorable> {
   };
 }
 
+// S40
 describe('a cluster that is restored from an older copy', () => {
   test('ends watches with ClusterChanged, and new watches see what is written from then on', async () => {
     const etcd = await restorableEtcd();
@@ -111,6 +112,7 @@ describe('a cluster that is restored from an older copy', () => {
   });
 });
 
+// S40
 describe('another cluster behind the endpoint', () => {
   test('is refused: calls, watches and leases end with ClusterChanged', async () => {
     const [first, second] = [await ownEtcd(), await ownEtcd({ args: ['--initial-cluster-token=another'] })];

@@ -6,6 +6,7 @@ import { ownEtcd } from '../../support/own-etcd.js';
 
 const TIMEOUT_MS = 2_000;
 
+// S41
 test('a client whose connection to etcd is silently dead recovers by the second call', async () => {
   const etcd = await ownEtcd();
   let connections = 0;
