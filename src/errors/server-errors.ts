@@ -4,7 +4,7 @@ import type { StatusCode } from './status.js';
  * Every error that an etcd 3.7.1 server names: gRPC status and message as they stand on the wire. The status alone is
  * ambiguous, so the message decides; older servers send a subset.
  */
-const SERVER_ERRORS = {
+export const SERVER_ERRORS = {
   EmptyKey: ['InvalidArgument', 'etcdserver: key is not provided'],
   KeyNotFound: ['InvalidArgument', 'etcdserver: key not found'],
   ValueProvided: ['InvalidArgument', 'etcdserver: value is provided'],
