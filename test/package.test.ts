@@ -1,15 +1,30 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { installInto } from '../scripts/pack.js';
+import { brokenLinks, pagesIn } from './support/links.js';
 import { temporaryFolder } from './support/temporary-folder.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 const canRequireModules = major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
+
+const ENTRY_POINTS = [
+  ...['etcdwire', 'etcdwire/concurrency', 'etcdwire/discovery', 'etcdwire/gateway', 'etcdwire/grpc-js'],
+  ...['etcdwire/node', 'etcdwire/testing'],
+];
 
 let folder: string;
 let tarball: string;
@@ -25,7 +40,11 @@ beforeAll(() => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What a program that uses the package prints. Fails if it does not end of its own accord. */
+function installed(): string {
+  return join(folder, 'node_modules/etcdwire');
+}
+
+/** What a program that uses the package prints. Fails if the program does not end by itself. */
 function output(type: 'module' | 'commonjs', code: string): string {
   return execFileSync(process.execPath, [`--input-type=${type}`, '--eval', code], {
     cwd: folder,
@@ -35,15 +54,70 @@ function output(type: 'module' | 'commonjs', code: string): string {
 }
 
 describe('the packed package', () => {
-  test('holds the build and the texts, nothing else', () => {
-    const installed = join(folder, 'node_modules/etcdwire');
-    const files = readdirSync(installed, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-    const outside = files.filter((entry) => !entry.parentPath.startsWith(join(installed, 'dist')));
-    const allowed = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'];
-    expect(outside.map((entry) => entry.name).filter((name) => !allowed.includes(name))).toEqual([]);
-    expect(
-      files.map((entry) => entry.name).filter((name) => !allowed.includes(name) && !/\.(js|d\.ts)$/.test(name)),
-    ).toEqual([]);
+  test('contains the build, the sources and the pages, and nothing else', () => {
+    const allowed =
+      /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.(md|png|svg)|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
+    const files = readdirSync(installed(), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(installed(), join(entry.parentPath, entry.name)));
+    expect(files.filter((file) => !allowed.test(file))).toEqual([]);
+  });
+
+  test('contains pages whose links lead to files of the package', () => {
+    const broken = pagesIn(installed()).flatMap((page) =>
+      brokenLinks(installed(), page).map((link) => `${page}: ${link}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  test('contains the source of every file that a source map names', () => {
+    const maps = readdirSync(join(installed(), 'dist'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.map'))
+      .map((name) => join(installed(), 'dist', name));
+    expect(maps.length).toBeGreaterThan(20);
+    const missing = maps.flatMap((map) =>
+      (JSON.parse(readFileSync(map, 'utf8')) as { sources: string[] }).sources.filter(
+        // The command line contains a library, whose sources are not part of the package.
+        (source) => !source.includes('/node_modules/') && !existsSync(join(dirname(map), source)),
+      ),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test('has no chunk with a hash for a name', () => {
+    const names = readdirSync(join(installed(), 'dist'), { recursive: true, encoding: 'utf8' });
+    expect(names.filter((name) => /chunk-/.test(name))).toEqual([]);
+  });
+
+  test.each(ENTRY_POINTS)('%s exports classes and functions under their own names', (specifier) => {
+    const code = `
+      for (const [name, value] of Object.entries(await import('${specifier}')))
+        if (typeof value === 'function' && value.name !== name) console.log(name, value.name);`;
+    expect(output('module', code)).toBe('');
+  });
+
+  test('shows TypeScript files of the package and the line of the caller in the stack of an EtcdError', () => {
+    const caller = join(folder, 'caller.mjs');
+    writeFileSync(
+      caller,
+      [
+        "import { Client } from 'etcdwire';",
+        `const etcd = new Client({ endpoints: ${JSON.stringify(inject('endpoints'))} });`,
+        'async function readsTheFuture() {',
+        "  await etcd.get('k', { revision: 10n ** 15n });",
+        '}',
+        'await readsTheFuture().catch((error) => console.log(error.stack));',
+        'await etcd.close();',
+      ].join('\n'),
+    );
+    const stack = execFileSync(process.execPath, ['--enable-source-maps', caller], { encoding: 'utf8' });
+    const ours = [...stack.matchAll(/\(?(?:file:\/\/)?([^\s()]*node_modules\/etcdwire\/[^\s():]+):\d+:\d+\)?/g)];
+    expect(ours.length).toBeGreaterThan(0);
+    for (const [, file = ''] of ours) {
+      expect(file).toMatch(/\/src\/.*\.ts$/);
+      expect(existsSync(file)).toBe(true);
+    }
+    expect(stack).toMatch(/at async readsTheFuture \(.*caller\.mjs:4:\d+\)/);
   });
 
   test.each([
