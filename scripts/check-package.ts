@@ -8,7 +8,7 @@ const folder = mkdtempSync(join(tmpdir(), 'etcdwire-package-'));
 try {
   const tarball = pack(folder);
   report(spawnSync('publint', ['run', tarball, '--strict'], { stdio: 'inherit' }));
-  // ESM only: `require` works where Node can require ES modules, from 20.19 on, which test/package.test.ts shows.
+  // The package is ESM only. `require` works from Node.js 20.19 on, which can require ES modules: see test/package.test.ts.
   report(spawnSync('attw', [tarball, '--profile', 'esm-only'], { stdio: 'inherit' }));
 } finally {
   rmSync(folder, { recursive: true });

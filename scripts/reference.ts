@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 
 // Writes docs/reference from the doc comments of what the package exports:
 //   npm run docs:reference
-// What is exported and refers to what is not, or links to nothing, is an error.
+// Fails if an exported item refers to one that is not exported, or if a link leads nowhere.
 
 const folder = fileURLToPath(new URL('reference', import.meta.url));
 execFileSync('npm', ['exec', '--', 'typedoc', '--logLevel', 'Warn'], { cwd: folder, stdio: 'inherit' });
