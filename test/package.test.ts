@@ -32,7 +32,7 @@ let tarball: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'etcdwire-consumer-'));
   tarball = installInto(folder);
-  // Linked rather than installed: the tests need no registry.
+  // Linked and not installed, so that the tests need no registry.
   for (const scope of ['@grpc', '@types']) {
     symlinkSync(join(root, 'node_modules', scope), join(folder, 'node_modules', scope));
   }
@@ -128,12 +128,12 @@ describe('the packed package', () => {
     ['etcdwire/node', ['saveSnapshot']],
     ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
-  ])('%s can be imported, and lets the process end', (specifier, names) => {
+  ])('%s can be imported and does not keep the process alive', (specifier, names) => {
     const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
     expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
   });
 
-  test('brings the program, which needs nothing beside it', () => {
+  test('contains the command line as one file that runs alone', () => {
     const [endpoint = ''] = inject('endpoints');
     const alone = temporaryFolder();
     const program = join(alone, 'etcdwire.mjs');
@@ -143,7 +143,7 @@ describe('the packed package', () => {
     expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
   });
 
-  test('is installed without any other, and works so', () => {
+  test('installs no other package and works without one', () => {
     const alone = temporaryFolder();
     writeFileSync(join(alone, 'package.json'), '{ "name": "consumer", "type": "module" }');
     const options = { cwd: alone, encoding: 'utf8', timeout: 60_000 } as const;
@@ -164,12 +164,12 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('etcdwire\n');
   });
 
-  test('nothing else can be imported', () => {
+  test('exports no internal module', () => {
     const code = `await import('etcdwire/dist/client.js').catch((error) => console.log(error.code))`;
     expect(output('module', code)).toBe('ERR_PACKAGE_PATH_NOT_EXPORTED\n');
   });
 
-  test('can be required where Node can require ES modules, as the same module', (context) => {
+  test('can be required as the same module when Node.js can require ES modules', (context) => {
     if (!canRequireModules) return context.skip('this Node.js cannot require ES modules');
     const code = `
       const { Client } = require('etcdwire');
@@ -177,7 +177,7 @@ describe('the packed package', () => {
     expect(output('commonjs', code)).toBe('function true\n');
   });
 
-  test('a client that was made but not used lets the process end', () => {
+  test('an unused client does not keep the process alive', () => {
     const code = `
       import { Client } from 'etcdwire';
       new Client({ endpoints: ['http://127.0.0.1:1'] });
@@ -185,7 +185,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('made\n');
   });
 
-  test('a client that has nothing under way lets the process end, one that watches does not', () => {
+  test('an idle client does not keep the process alive, and an open watch does', () => {
     const endpoints = JSON.stringify(inject('endpoints'));
     const code = `
       import { Client } from 'etcdwire';
@@ -198,7 +198,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('held\n');
   });
 
-  test('has types that stand on their own', () => {
+  test('has types that compile without the sources of this repository', () => {
     const code = `
       import { Client, type KeyValue, prefix } from 'etcdwire';
       import { type Held, Mutex, Session, withLock } from 'etcdwire/concurrency';
