@@ -282,7 +282,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   DeadlineExceeded: {
     cause:
-      'The time limit of the call, `timeoutMs`, passed. The `cause` is the last failure; without a `cause` the servers answered, for example while another contender held a lock.',
+      'The time limit passed: `timeoutMs` of a call, or `maxWaitMs` of a wait. The `cause` is the last failure; without a `cause` the servers answered, for example while another contender held a lock.',
     remedy: `Allow more time, or check the \`cause\`. ${CHECK_WRITE}`,
   },
   ProposalDropped: {
