@@ -21,6 +21,11 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     outcome: 'not-sent',
     remedy: 'Correct the argument.',
   },
+  InvalidJson: {
+    cause: 'The value of a key is not JSON, so `KeyValue.json()` cannot parse it. The `cause` is a `SyntaxError`.',
+    outcome: 'none',
+    remedy: 'Read the value with `text()`, or correct it.',
+  },
   ConnectFailed: {
     cause:
       'No connection: the host was not found, it refused, its certificate is wrong, or it did not answer within `connectTimeoutMs`. The `cause` is the error of the host.',
