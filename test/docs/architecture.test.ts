@@ -7,14 +7,20 @@ import { describe, expect, it } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PAGE = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
-const HOPS = [...PAGE.matchAll(/\[`([\w.#]+)`\]\(\.\.\/(src\/[^)]+)\)/g)].map(([, name = '', file = '']) => ({ name, file }));
+const HOPS = [...PAGE.matchAll(/\[`([\w.#]+)`\]\(\.\.\/(src\/[^)]+)\)/g)].map(([, name = '', file = '']) => ({
+  name,
+  file,
+}));
 const WALKS = ['A put', 'A watch event', 'A contended lock', 'A keepalive'];
 
 /** Whether the source defines a function, class, constant, method or accessor of this name. */
 function defines(source: string, name: string): boolean {
   const plain = name.replace('#', '');
   const declared = new RegExp(`\\b(?:class|function\\*?|const|interface|type) ${plain}\\b`);
-  const member = new RegExp(`^ +(?:static |async |readonly |get |set |abstract |\\* ?)*${name}(?:<[^(]*>)?(?:\\(|[?!]?:| =)`, 'm');
+  const member = new RegExp(
+    `^ +(?:static |async |readonly |get |set |abstract |\\* ?)*${name}(?:<[^(]*>)?(?:\\(|[?!]?:| =)`,
+    'm',
+  );
   return declared.test(source) || member.test(source);
 }
 
