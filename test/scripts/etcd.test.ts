@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { arch, platform, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { fetchArchive } from '../../scripts/etcd/archive.js';
+import { fetchArchive } from '../../scripts/etcd/binary.js';
 import { findEtcd } from '../../scripts/etcd/find.js';
 import { suits } from '../../scripts/etcd/versions.js';
 import { startEtcd } from '../../scripts/etcd.js';
@@ -28,7 +28,7 @@ afterEach(() => {
 });
 
 describe('fetchArchive', () => {
-  test('fetches the release archive, checks it and unpacks it into the cache', async () => {
+  test('downloads, verifies and unpacks the archive of a release into the cache', async () => {
     const { mirror, sha256 } = await releaseServer();
     const found = await fetchArchive(RELEASE, { mirror, checksums: { [FILE]: sha256 } });
     expect(found).toMatchObject({
@@ -39,20 +39,20 @@ describe('fetchArchive', () => {
     expect(existsSync(found.etcd)).toBe(true);
   });
 
-  test('rejects an archive with another SHA-256 and keeps nothing of it', async () => {
+  test('rejects an archive with another SHA-256 and leaves nothing in the cache', async () => {
     const { mirror, sha256 } = await releaseServer();
     const wrong = { [FILE]: sha256.replace(/^./, (digit) => (digit === '0' ? '1' : '0')) };
     await expect(fetchArchive(RELEASE, { mirror, checksums: wrong })).rejects.toThrow(/SHA-256 is \w+, expected/);
     expect(existsSync(join(cache, 'etcdwire/etcd', RELEASE))).toBe(false);
   });
 
-  test('rejects a release without a SHA-256 on record before it fetches anything', async () => {
+  test('downloads nothing when the SHA-256 of the archive is not known', async () => {
     await expect(fetchArchive(RELEASE, { mirror: 'http://127.0.0.1:1', checksums: {} })).rejects.toThrow(
-      /no SHA-256 on record/,
+      /the SHA-256 of .* is not known/,
     );
   });
 
-  test('rejects with the HTTP status or the address when there is no archive or no server', async () => {
+  test('rejects with the HTTP status or the address when the archive or the server is missing', async () => {
     const { mirror } = await releaseServer();
     const checksums = { [FILE.replace(RELEASE, '9.9.8')]: '0' };
     await expect(fetchArchive('9.9.8', { mirror, checksums })).rejects.toThrow(/HTTP 404/);
@@ -61,12 +61,12 @@ describe('fetchArchive', () => {
 });
 
 describe('findEtcd', () => {
-  test('returns the running servers that ETCD_ENDPOINTS names', async () => {
+  test('uses the running servers in ETCD_ENDPOINTS', async () => {
     vi.stubEnv('ETCD_ENDPOINTS', 'http://a:1,http://b:2');
     expect(await findEtcd({ prefer: 'exact' })).toEqual({ kind: 'endpoints', endpoints: ['http://a:1', 'http://b:2'] });
   });
 
-  test('returns the binary of ETCD_BIN, or else the requested version from the cache', async () => {
+  test('uses ETCD_BIN, or the version in the cache that ETCD_VERSION names', async () => {
     const program = fakeEtcd(join(cache, 'etcdwire/etcd/3.6.14'), '3.6.14');
     fakeEtcd(join(cache, 'etcdwire/etcd/3.5.33'), '3.5.33');
     vi.stubEnv('PATH', '/usr/bin:/bin');
@@ -78,7 +78,7 @@ describe('findEtcd', () => {
     expect(await findEtcd({ prefer: 'exact' })).toMatchObject({ version: '3.6.14', from: 'ETCD_BIN' });
   });
 
-  test('rejects with what it tried, why each attempt failed, and what to install when it finds nothing', async () => {
+  test('rejects with the places that it tried, the reason for each, and the programs to install when it finds no etcd', async () => {
     vi.stubEnv('PATH', join(cache, 'nothing'));
     vi.stubEnv('ETCD_MIRROR', 'http://127.0.0.1:1');
     vi.stubEnv('DOCKER_HOST', 'tcp://127.0.0.1:1');
@@ -88,20 +88,20 @@ describe('findEtcd', () => {
       'the cache: none',
       'Docker: ',
       'the release archive: ',
-      'a build with Go: no go on the PATH',
-      "Debian's packages: no apt-get on the PATH",
-      'Install etcd, Go 1.25 or newer, or Docker; or set ETCD_BIN to an etcd, or ETCD_ENDPOINTS to running servers.',
+      'a build with Go: go is not on the PATH',
+      'the Debian packages: apt-get is not on the PATH',
+      'Install etcd, Docker, or Go 1.25 or newer. Or set ETCD_BIN to an etcd program, or ETCD_ENDPOINTS to running servers.',
     ]) {
       expect(error).toContain(line);
     }
   });
 
-  test('rejects an unknown version and names the known ones', async () => {
+  test('rejects an unsupported ETCD_VERSION with the supported versions', async () => {
     vi.stubEnv('ETCD_VERSION', '2.0');
     await expect(findEtcd({ prefer: 'exact' })).rejects.toThrow('ETCD_VERSION: got "2.0"; allowed: 3.4, 3.5, 3.6, 3.7');
   });
 
-  test('skips releases that lose watch events when an exact one is wanted', () => {
+  test('does not accept a release that loses watch events when the caller prefers an exact one', () => {
     const exact = { minor: undefined, exact: true };
     expect(['3.4.41', '3.5.27', '3.6.8'].some((version) => suits(version, exact))).toBe(false);
     expect(['3.4.42', '3.5.28', '3.6.9', '3.7.0'].every((version) => suits(version, exact))).toBe(true);
@@ -109,7 +109,7 @@ describe('findEtcd', () => {
   });
 });
 
-test('startEtcd starts three members on free ports, and stop() ends all their processes', async () => {
+test('startEtcd starts three members on different ports, and stop() ends all their processes', async () => {
   vi.unstubAllEnvs();
   const etcd = await startEtcd({ members: 3 });
   const pids = etcd.processes.map(({ pid }) => pid as number);

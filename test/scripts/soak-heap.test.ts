@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { judgeHeap } from '../../scripts/soak/heap.js';
-import type { SoakSample } from '../../scripts/soak/plot.js';
+import { judgeHeap, type SoakSample } from '../../scripts/soak/heap.js';
 
 describe('judgeHeap', () => {
-  test('reports a heap that grows, and none that goes up and down', () => {
+  test('reports a heap that grows, and no heap that only goes up and down', () => {
     expect(
       judgeHeap(
         samples(30, (minute) => 10 + 0.1 * minute + noise(minute)),
@@ -23,9 +22,11 @@ describe('judgeHeap', () => {
     expect(judgeHeap(warm, 20)).toMatchObject({ problems: [] });
   });
 
-  test('does not judge few samples, which is a problem of a long run and a remark for a short one', () => {
+  test('does not judge a few samples, and reports a problem only when the run was long', () => {
     const few = samples(14, (minute) => 10 * minute);
-    expect(judgeHeap(few, 20).problems).toEqual(['heap: not judged, 9 samples after the first 5 where 10 are needed']);
+    expect(judgeHeap(few, 20).problems).toEqual([
+      'heap: not judged, because 10 samples after the first 5 are needed and there are 9',
+    ]);
     const short = judgeHeap(few, 1);
     expect(short).toMatchObject({ problems: [], text: expect.stringContaining('not judged') });
     expect(short.slopeMiBPerMinute).toBeUndefined();
