@@ -2,22 +2,25 @@ import { execFileSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// Checks that src/gen/ and docs/reference/ are up to date: generates both, and compares them with the git index. Staged work
-// in progress passes. If they differ, the generated files stay in the tree, ready to be committed.
+// Checks that generated files are what their generators write: src/gen/ from proto/, docs/errors.md from the tables of
+// reasons, and docs/reference/ from the doc comments. The check compares them with git's index, so that work in progress
+// passes once it is staged. Where they differ, the new files stay in the tree, to be committed.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' });
 
 await import('./generate.js');
+await import('./errors-page.js');
 await import('./reference.js');
 
-for (const [folder, script] of [
+for (const [path, script] of [
   ['src/gen', 'generate'],
+  ['docs/errors.md', 'docs:errors'],
   ['docs/reference', 'docs:reference'],
 ] as const) {
-  const changed = git('diff', '--', folder);
-  const added = git('ls-files', '--others', '--exclude-standard', '--', folder);
+  const changed = git('diff', '--', path);
+  const added = git('ls-files', '--others', '--exclude-standard', '--', path);
   if (changed === '' && added === '') continue;
-  console.log(`${changed}${added}${folder}/ differs from the output of npm run ${script}: commit that output`);
+  console.log(`${changed}${added}${path} is not what npm run ${script} writes: add its result`);
   process.exitCode = 1;
 }

@@ -1,24 +1,48 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const SOURCES = [
-  ...['package.json', 'tsconfig.json', 'tsconfig.build.json', 'scripts/build.ts', 'src'],
-  ...['README.md', 'LICENSE', 'CHANGELOG.md'],
-];
+/** What the build reads. The rest of the package is what `files` of package.json names. */
+const BUILD_SOURCES = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'scripts/build.ts'];
+/** A link or an image of Markdown: what is shown, and where it leads. */
+const LINK = /(!?\[(?:[^[\]]|\[[^[\]]*\])*\])\(([^)\s]+)\)/g;
 
-/** Builds and packs the package as `npm publish` would; the tarball's path. Done in a copy: dist/ may be in use. */
+interface Manifest {
+  readonly version: string;
+  readonly files: readonly string[];
+  repository?: { readonly type: 'git'; readonly url: string };
+}
+
+/**
+ * Builds and packs the package into a folder, and returns the path of the tarball. Works in a copy, because dist/ may be in
+ * use. In a workflow of GitHub it enters the repository into package.json, which `npm publish --provenance` needs.
+ */
 export function pack(into: string): string {
   const copy = mkdtempSync(join(tmpdir(), 'etcdwire-pack-'));
   try {
-    for (const name of SOURCES) {
-      if (existsSync(join(root, name))) cpSync(join(root, name), join(copy, name), { recursive: true });
-    }
+    const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
+    const files = manifest.files.filter((name) => name !== 'dist');
+    for (const name of [...BUILD_SOURCES, ...files]) cpSync(join(root, name), join(copy, name), { recursive: true });
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
-    // `prepack` is what builds, so it has to run even where scripts are switched off.
+    const repository = repositoryOfWorkflow();
+    if (repository !== undefined) manifest.repository = { type: 'git', url: `git+${repository}.git` };
+    writeFileSync(join(copy, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+    const target = repository === undefined ? undefined : `${repository}/blob/v${manifest.version}`;
+    for (const page of pagesIn(copy, files)) redirectLinks(copy, page, files, target);
+    // `prepack` builds, so it has to run even where scripts are switched off.
     const args = ['pack', '--ignore-scripts=false', '--pack-destination', into];
     const { status, stdout, stderr } = spawnSync('npm', args, { cwd: copy, encoding: 'utf8' });
     if (status !== 0) throw new Error(`npm pack failed:\n${stdout}${stderr}`);
@@ -30,11 +54,36 @@ export function pack(into: string): string {
   return join(into, tarball);
 }
 
-/** The package in a folder's node_modules, as npm would install it; gives the tarball's path. */
+/** Unpacks the package into a folder's node_modules, as npm would install it, and returns the path of the tarball. */
 export function installInto(folder: string): string {
   const installed = join(folder, 'node_modules/etcdwire');
   mkdirSync(installed, { recursive: true });
   const tarball = pack(folder);
   execFileSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1']);
   return tarball;
+}
+
+function repositoryOfWorkflow(): string | undefined {
+  const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository } = process.env;
+  return server === undefined || repository === undefined ? undefined : `${server}/${repository}`;
+}
+
+function pagesIn(copy: string, files: readonly string[]): string[] {
+  const docs = readdirSync(join(copy, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name}`);
+  return [...files, ...docs].filter((name) => name.endsWith('.md'));
+}
+
+/** Links to what the package does not contain, such as tests, lead to the repository, or become text if it has none. */
+function redirectLinks(copy: string, page: string, files: readonly string[], repository: string | undefined): void {
+  const path = join(copy, page);
+  const text = readFileSync(path, 'utf8').replace(LINK, (link, shown: string, target: string) => {
+    if (/^(https?:|#)/.test(target)) return link;
+    const [file = '', anchor] = target.split('#');
+    const name = normalize(join(dirname(page), file));
+    const isPacked = files.some((each) => name === each || name.startsWith(`${each}/`));
+    if (isPacked && existsSync(join(copy, name))) return link;
+    if (repository === undefined) return shown.slice(1, -1);
+    return `${shown}(${repository}/${name}${anchor === undefined ? '' : `#${anchor}`})`;
+  });
+  writeFileSync(path, text);
 }

@@ -1,9 +1,100 @@
 import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 // Writes docs/reference from the doc comments of what the package exports:
 //   npm run docs:reference
-// What is exported and refers to what is not, or links to nothing, is an error.
+// Fails if an exported item refers to one that is not exported, or if a link leads nowhere.
+//
+// Each entry point has a page. The main one is too long for that, so its exports are divided by the folder of src/ that
+// they come from. For that TypeDoc reads temporary modules, each of which exports one part.
 
-const folder = fileURLToPath(new URL('reference', import.meta.url));
-execFileSync('npm', ['exec', '--', 'typedoc', '--logLevel', 'Warn'], { cwd: folder, stdio: 'inherit' });
+const root = fileURLToPath(new URL('..', import.meta.url));
+const folder = join(root, 'scripts/reference');
+const parts = join(folder, 'parts');
+
+interface Page {
+  readonly name: string;
+  readonly title: string;
+}
+
+/** Pages by the folder or file of src/ that an export of src/index.ts comes from. */
+const PAGES: Readonly<Record<string, Page>> = {
+  client: { name: 'client', title: 'The client, its options, and what calls have in common.' },
+  channel: { name: 'client', title: '' },
+  host: { name: 'client', title: '' },
+  keyspace: { name: 'client', title: '' },
+  errors: {
+    name: 'errors',
+    title: 'The one class of errors. `docs/errors.md` lists every reason with its cause and remedy.',
+  },
+  kv: { name: 'keys', title: 'Keys, ranges and transactions.' },
+  lease: { name: 'leases', title: 'Leases and their renewal.' },
+  watch: { name: 'watches', title: 'Watches and their events.' },
+  mirror: { name: 'views', title: 'Views of a range: mirrors and cached ranges.' },
+  services: {
+    name: 'services',
+    title: 'Users and roles, members, maintenance, and the locks and elections of the server.',
+  },
+  raw: { name: 'raw', title: 'Every RPC with the messages of the wire.' },
+  gen: { name: 'raw', title: '' },
+  protobuf: { name: 'raw', title: '' },
+  runtime: { name: 'client', title: '' },
+  transport: { name: 'transports', title: 'The interface of a transport.' },
+};
+
+interface Export {
+  readonly statement: string;
+  readonly page: string;
+}
+
+function exportsOfMain(): Export[] {
+  const source = readFileSync(join(root, 'src/index.ts'), 'utf8');
+  const statements = [...source.matchAll(/^export (?:type )?(?:\{[^}]*\}|\*) from '\.\/([^']+)';$/gm)];
+  return statements.map(([statement, path = '']) => {
+    const page = PAGES[path.replace(/\.js$/, '').split('/')[0] as string];
+    if (page === undefined) throw new Error(`scripts/reference.ts: no page for exports of src/${path}`);
+    return { statement: statement.replace("'./", "'../../../src/"), page: page.name };
+  });
+}
+
+/** @returns Paths of the temporary modules, relative to the folder of TypeDoc. */
+function writeParts(): string[] {
+  const exports = exportsOfMain();
+  const names = [...new Set(Object.values(PAGES).map(({ name }) => name))];
+  return names.flatMap((name) => {
+    const statements = exports.filter(({ page }) => page === name).map(({ statement }) => statement);
+    if (statements.length === 0) return [];
+    const { title } = Object.values(PAGES).find((page) => page.name === name) as Page;
+    const comment = `/**\n * Part of \`etcdwire\`. ${title}\n *\n * @module ${name}\n */\n`;
+    writeFileSync(join(parts, `${name}.ts`), `${comment}\n${statements.join('\n')}\n`);
+    return [`parts/${name}.ts`];
+  });
+}
+
+mkdirSync(parts, { recursive: true });
+try {
+  const entryPoints = [...writeParts(), ...entryPointsBesideMain()];
+  // TypeDoc reads entry points relative to its options, and `--entryPoints` replaces those of typedoc.json.
+  const flags = entryPoints.flatMap((path) => ['--entryPoints', path]);
+  execFileSync('npm', ['exec', '--', 'typedoc', '--logLevel', 'Warn', ...flags], { cwd: folder, stdio: 'inherit' });
+  linkPages();
+} finally {
+  rmSync(parts, { recursive: true });
+}
+
+function entryPointsBesideMain(): string[] {
+  const { entryPoints } = JSON.parse(readFileSync(join(folder, 'typedoc.json'), 'utf8')) as { entryPoints: string[] };
+  return entryPoints.filter((path) => path !== '../../src/index.ts');
+}
+
+/** TypeDoc takes links of doc comments to pages for files to copy, so comments name pages as code, and links are made here. */
+function linkPages(): void {
+  const output = join(root, 'docs/reference');
+  for (const name of readdirSync(output).filter((file) => file.endsWith('.md'))) {
+    const path = join(output, name);
+    const text = readFileSync(path, 'utf8');
+    writeFileSync(path, text.replace(/`docs\/([\w-]+\.md)`/g, '[docs/$1](../$1)'));
+  }
+}

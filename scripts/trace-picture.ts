@@ -9,12 +9,12 @@ import { Client, prefix } from '../src/index.js';
 import { findChromium, launchChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
 
-// The picture of a trace in the documentation: a lock that two others want as well, one before and one after.
+// Writes docs/trace.png, the picture of a trace of a lock. One other contender is ahead in the queue, and one is behind:
 //   npm run docs:picture
 
 const PICTURE = fileURLToPath(new URL('../docs/trace.png', import.meta.url));
 const LOCK = 'jobs/nightly';
-/** How long each holds it, so that the bars of the queue can be seen. */
+/** How long each contender holds the lock: long enough for visible bars in the chart of the queue. */
 const HOLD_MS = 300;
 const VIEWPORT = { width: 1_400, height: 1_060 };
 
@@ -42,7 +42,7 @@ async function trace(endpoint: string, file: string): Promise<void> {
 }
 
 const chromium = findChromium();
-if (chromium === undefined) throw new Error('needs Chromium: on Debian, apt-get install chromium');
+if (chromium === undefined) throw new Error('docs:picture needs Chromium; on Debian: apt-get install chromium');
 const folder = mkdtempSync(join(tmpdir(), 'etcdwire-picture-'));
 const server = await startEtcd();
 const browser = await launchChromium(chromium);

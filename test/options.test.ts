@@ -321,7 +321,7 @@ async function publicFunctions(): Promise<Map<string, string>> {
 const INTERNAL_CLASSES = [
   ['Keyspace', 'keyspace.ts', 'KeyspaceClient'],
   ['Keyspace', 'kv/kv.ts', 'KV'],
-  ['Leases', 'lease/lease.ts', 'Leases'],
+  ['Leases', 'lease/leases.ts', 'Leases'],
   ['Watch', 'watch/watch.ts', 'Watch'],
   ['Mirror', 'mirror/mirror.ts', 'Mirror'],
   ['CachedRange', 'mirror/cached-range.ts', 'CachedRange'],

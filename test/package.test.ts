@@ -1,15 +1,30 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { installInto } from '../scripts/pack.js';
+import { brokenLinks, pagesIn } from './support/links.js';
 import { temporaryFolder } from './support/temporary-folder.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 const canRequireModules = major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
+
+const ENTRY_POINTS = [
+  ...['etcdwire', 'etcdwire/concurrency', 'etcdwire/discovery', 'etcdwire/gateway', 'etcdwire/grpc-js'],
+  ...['etcdwire/node', 'etcdwire/testing'],
+];
 
 let folder: string;
 let tarball: string;
@@ -17,7 +32,7 @@ let tarball: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'etcdwire-consumer-'));
   tarball = installInto(folder);
-  // Linked instead of installed, so that the tests need no registry.
+  // Linked and not installed, so that the tests need no registry.
   for (const scope of ['@grpc', '@types']) {
     symlinkSync(join(root, 'node_modules', scope), join(folder, 'node_modules', scope));
   }
@@ -25,7 +40,11 @@ beforeAll(() => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** The output of a program that uses the package. Throws if the program does not end by itself. */
+function installed(): string {
+  return join(folder, 'node_modules/etcdwire');
+}
+
+/** What a program that uses the package prints. Fails if the program does not end by itself. */
 function output(type: 'module' | 'commonjs', code: string): string {
   return execFileSync(process.execPath, [`--input-type=${type}`, '--eval', code], {
     cwd: folder,
@@ -35,15 +54,70 @@ function output(type: 'module' | 'commonjs', code: string): string {
 }
 
 describe('the packed package', () => {
-  test('contains the build and the documents, and nothing else', () => {
-    const installed = join(folder, 'node_modules/etcdwire');
-    const files = readdirSync(installed, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-    const outside = files.filter((entry) => !entry.parentPath.startsWith(join(installed, 'dist')));
-    const allowed = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'];
-    expect(outside.map((entry) => entry.name).filter((name) => !allowed.includes(name))).toEqual([]);
-    expect(
-      files.map((entry) => entry.name).filter((name) => !allowed.includes(name) && !/\.(js|d\.ts)$/.test(name)),
-    ).toEqual([]);
+  test('contains the build, the sources and the pages, and nothing else', () => {
+    const allowed =
+      /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.(md|png|svg)|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
+    const files = readdirSync(installed(), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(installed(), join(entry.parentPath, entry.name)));
+    expect(files.filter((file) => !allowed.test(file))).toEqual([]);
+  });
+
+  test('contains pages whose links lead to files of the package', () => {
+    const broken = pagesIn(installed()).flatMap((page) =>
+      brokenLinks(installed(), page).map((link) => `${page}: ${link}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  test('contains the source of every file that a source map names', () => {
+    const maps = readdirSync(join(installed(), 'dist'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.map'))
+      .map((name) => join(installed(), 'dist', name));
+    expect(maps.length).toBeGreaterThan(20);
+    const missing = maps.flatMap((map) =>
+      (JSON.parse(readFileSync(map, 'utf8')) as { sources: string[] }).sources.filter(
+        // The command line contains a library, whose sources are not part of the package.
+        (source) => !source.includes('/node_modules/') && !existsSync(join(dirname(map), source)),
+      ),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test('has no chunk with a hash for a name', () => {
+    const names = readdirSync(join(installed(), 'dist'), { recursive: true, encoding: 'utf8' });
+    expect(names.filter((name) => /chunk-/.test(name))).toEqual([]);
+  });
+
+  test.each(ENTRY_POINTS)('%s exports classes under their own names', (specifier) => {
+    const code = `
+      for (const [name, value] of Object.entries(await import('${specifier}')))
+        if (String(value).startsWith('class') && value.name !== name) console.log(name, value.name);`;
+    expect(output('module', code)).toBe('');
+  });
+
+  test('shows TypeScript files of the package and the line of the caller in the stack of an EtcdError', () => {
+    const caller = join(folder, 'caller.mjs');
+    writeFileSync(
+      caller,
+      [
+        "import { Client } from 'etcdwire';",
+        `const etcd = new Client({ endpoints: ${JSON.stringify(inject('endpoints'))} });`,
+        'async function readsTheFuture() {',
+        "  await etcd.get('k', { revision: 10n ** 15n });",
+        '}',
+        'await readsTheFuture().catch((error) => console.log(error.stack));',
+        'await etcd.close();',
+      ].join('\n'),
+    );
+    const stack = execFileSync(process.execPath, ['--enable-source-maps', caller], { encoding: 'utf8' });
+    const ours = [...stack.matchAll(/\(?(?:file:\/\/)?([^\s()]*node_modules\/etcdwire\/[^\s():]+):\d+:\d+\)?/g)];
+    expect(ours.length).toBeGreaterThan(0);
+    for (const [, file = ''] of ours) {
+      expect(file).toMatch(/\/src\/.*\.ts$/);
+      expect(existsSync(file)).toBe(true);
+    }
+    expect(stack).toMatch(/at async readsTheFuture \(.*caller\.mjs:4:\d+\)/);
   });
 
   test.each([
@@ -55,12 +129,12 @@ describe('the packed package', () => {
     ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
     ['etcdwire/transport', []],
-  ])('exports %s, and an import of it lets the process end', (specifier, names) => {
+  ])('%s can be imported and does not keep the process alive', (specifier, names) => {
     const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
     expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
   });
 
-  test('contains the command-line program, which runs alone', () => {
+  test('contains the command line as one file that runs alone', () => {
     const [endpoint = ''] = inject('endpoints');
     const alone = temporaryFolder();
     const program = join(alone, 'etcdwire.mjs');
@@ -70,7 +144,7 @@ describe('the packed package', () => {
     expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
   });
 
-  test('works when it is installed without any dependency', () => {
+  test('installs no other package and works without one', () => {
     const alone = temporaryFolder();
     writeFileSync(join(alone, 'package.json'), '{ "name": "consumer", "type": "module" }');
     const options = { cwd: alone, encoding: 'utf8', timeout: 60_000 } as const;
@@ -91,12 +165,12 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('etcdwire\n');
   });
 
-  test('exports no other file', () => {
+  test('exports no internal module', () => {
     const code = `await import('etcdwire/dist/client.js').catch((error) => console.log(error.code))`;
     expect(output('module', code)).toBe('ERR_PACKAGE_PATH_NOT_EXPORTED\n');
   });
 
-  test('gives require and import the same module when Node.js can require ES modules', (context) => {
+  test('can be required as the same module when Node.js can require ES modules', (context) => {
     if (!canRequireModules) return context.skip('this Node.js cannot require ES modules');
     const code = `
       const { Client } = require('etcdwire');
@@ -104,7 +178,7 @@ describe('the packed package', () => {
     expect(output('commonjs', code)).toBe('function true\n');
   });
 
-  test('lets the process end when a client was created and not used', () => {
+  test('an unused client does not keep the process alive', () => {
     const code = `
       import { Client } from 'etcdwire';
       new Client({ endpoints: ['http://127.0.0.1:1'] });
@@ -112,7 +186,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('made\n');
   });
 
-  test('lets the process end when a client is idle, and not while it watches', () => {
+  test('an idle client does not keep the process alive, and an open watch does', () => {
     const endpoints = JSON.stringify(inject('endpoints'));
     const code = `
       import { Client } from 'etcdwire';
@@ -125,7 +199,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('held\n');
   });
 
-  test('has types that compile in a strict program', () => {
+  test('has types that compile without the sources of this repository', () => {
     const code = `
       import { Client, type Interceptor, type Keyspace, type KeyValue, prefix, rawEnums, type Watch } from 'etcdwire';
       import { type Held, Mutex, Session, withLock } from 'etcdwire/concurrency';
@@ -157,10 +231,10 @@ describe('the packed package', () => {
         grant: () => Promise.reject(),
         revoke: () => Promise.reject(),
         timeToLive: () => Promise.reject(),
-        leases: () => Promise.reject(),
+        list: () => Promise.reject(),
         keepAliveOnce: () => Promise.reject(),
         keepAlive: (id) => ({
-          id: typeof id === 'bigint' ? id : id.id,
+          id: typeof id === 'object' && 'id' in id ? id.id : 1n,
           signal: AbortSignal.abort(),
           ttl: undefined,
           valid: () => false,

@@ -20,6 +20,7 @@ const namespacePrefix = fc.oneof(
 );
 
 describe('a range of keys', () => {
+  // S33
   test('means the same keys in range, scan, delete, watch and compare as in a model', async () => {
     // A server of its own, because ranges without an end would contain the keys of other tests.
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
@@ -30,6 +31,7 @@ describe('a range of keys', () => {
     await fc.assert(property, { seed: SEED, numRuns: 300 });
   });
 
+  // S34
   test('in a namespace means the keys of the model, and never a key outside the namespace', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const setting = namespacePrefix.chain((start) =>
@@ -56,6 +58,7 @@ describe('a range of keys', () => {
   });
 });
 
+// S34
 test('the interval of a range in a namespace contains all keys of the range and no key outside the namespace', () => {
   const candidate = namespacePrefix.chain((start) => fc.tuple(fc.constant(start), neighbourOf(start)));
   fc.assert(

@@ -1,54 +1,16 @@
 import { readFileSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ownEtcd } from './support/own-etcd.js';
 import { runProgram } from './support/program.js';
 
-// Runs the programs of the README unchanged, each with its own new server.
+// The programs of README.md, docs/guide.md and docs/runtimes.md run as they are, against a new server like the reader's.
 
 const ROOT = new URL('..', import.meta.url);
-const README = readFileSync(new URL('README.md', ROOT), 'utf8');
-const PROGRAMS = [...README.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code as string);
 
-test('the README has as many programs as this file tests', () => {
-  expect(PROGRAMS).toHaveLength(6);
-});
-
-test('the first program of the README returns the values in its comments', async () => {
-  const claims: string[] = [];
-  const observed = (PROGRAMS[0] as string).replace(
-    /^( *)(.*?);\s+\/\/ ('.*?'|\d+n?)(?:$|: .*$)/gm,
-    (_line, indent, expression, claim) => {
-      claims.push(claim);
-      return `${indent}console.log(inspect(${expression}));`;
-    },
-  );
-  expect(claims.length).toBeGreaterThanOrEqual(3);
-  expect(await run(`import { inspect } from 'node:util';\n${observed}`)).toEqual(claims);
-});
-
-test('the second program of the README prints the line in its comment', async () => {
-  expect(await run(PROGRAMS[1] as string)).toEqual(['put config/color blue']);
-});
-
-test('the third program of the README prints the lines in its comments', async () => {
-  const program = PROGRAMS[2] as string;
-  const claims = [...program.matchAll(/^console\.log\(.*\); \/\/ (.*)$/gm)].map(([, claim]) => claim);
-  expect(claims).toHaveLength(3);
-  expect(await run(program)).toEqual(claims);
-});
-
-test('the fourth program of the README prints the line in its comment', async () => {
-  expect(await run(PROGRAMS[3] as string)).toEqual(['red']);
-});
-
-test('the fifth program of the README prints its last line', async () => {
-  const program = PROGRAMS[4] as string;
-  expect(await run(program)).toEqual([program.trimEnd().split('\n// ').at(-1)]);
-});
-
-test('the sixth program of the README prints the line in its comment', async () => {
-  expect(await run(PROGRAMS[5] as string)).toEqual(['violet']);
-});
+function programsOf(page: string): string[] {
+  const text = readFileSync(new URL(page, ROOT), 'utf8');
+  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code as string);
+}
 
 async function run(program: string): Promise<string[]> {
   const { endpoints } = await ownEtcd();
@@ -56,3 +18,57 @@ async function run(program: string): Promise<string[]> {
   const setUp = program.includes('config/size') ? "await etcd.put('config/color', 'blue');\n" : '';
   return runProgram(prepared.replace(/(await using etcd = .*\n)/, `$1${setUp}`));
 }
+
+/** What a program says that it prints: the comment behind each `console.log` at the beginning of a line or indented. */
+function printed(program: string): string[] {
+  return [...program.matchAll(/^ *console\.log\(.*\); \/\/ (.*)$/gm)].map(([, claim]) => claim as string);
+}
+
+describe('README.md', () => {
+  it('has one program, whose expressions have the values that its comments say', async () => {
+    const [program = '', ...others] = programsOf('README.md');
+    expect(others).toEqual([]);
+    const claims: string[] = [];
+    const observed = program.replace(
+      /^( *)(.*?);\s+\/\/ ('.*?'|\d+n?)(?:$|: .*$)/gm,
+      (_line, indent, expression, claim) => {
+        claims.push(claim);
+        return `${indent}console.log(inspect(${expression}));`;
+      },
+    );
+    expect(claims.length).toBeGreaterThanOrEqual(3);
+    expect(await run(`import { inspect } from 'node:util';\n${observed}`)).toEqual(claims);
+  });
+});
+
+describe('docs/guide.md', () => {
+  const [usage = '', coordination = '', overGrpcJs = '', logging = '', ...others] = programsOf('docs/guide.md');
+
+  it('has four programs, each of which a test runs', () => {
+    expect(others).toEqual([]);
+  });
+
+  it.each([
+    ['keys, a watch and a lock', usage, 1],
+    ['an election and others', coordination, 3],
+    ['grpc-js', overGrpcJs, 1],
+  ])('has a program with %s that prints what its comments say', async (_what, program, count) => {
+    const claims = printed(program);
+    expect(claims).toHaveLength(count);
+    expect(await run(program)).toEqual(claims);
+  });
+
+  it('has a program with a logger that prints its last comment', async () => {
+    expect(await run(logging)).toEqual([logging.trimEnd().split('\n// ').at(-1)]);
+  });
+});
+
+describe('docs/runtimes.md', () => {
+  it('has one program, with the gateway, that prints what its comment says', async () => {
+    const [program = '', ...others] = programsOf('docs/runtimes.md');
+    expect(others).toEqual([]);
+    const claims = printed(program);
+    expect(claims).toHaveLength(1);
+    expect(await run(program)).toEqual(claims);
+  });
+});

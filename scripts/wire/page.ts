@@ -3,7 +3,7 @@ import { sceneText } from './text.js';
 
 const BLOCK = /^```text ([^\n]+)\n.*?^```$/gms;
 
-/** The page with the bytes of this run in its blocks, which name what they show. @throws Error for an unknown name. */
+/** Returns the page with the bytes of this run in its blocks, each of which names a scene. @throws Error for an unknown name. */
 export function withScenes(page: string, scenes: Scenes): string {
   return page.replace(BLOCK, (_, name: string) => {
     const frame = scenes.get(name);

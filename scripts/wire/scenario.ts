@@ -9,18 +9,18 @@ import { tapped, type WireFrame, type WireMessage } from '../../src/inspect/fram
 import { http2 } from '../../src/transport/http2/transport.js';
 import { startEtcd } from '../etcd.js';
 
-// Two clients and one lock, with all fixed that could be another in the next run: leases, the ids of cluster and member,
-// and the address. What they say then is the same, byte for byte.
+// Two clients and one lock. Everything that could differ in the next run is fixed: leases, the ids of cluster and member,
+// and the address. So the bytes are the same in every run.
 
 const ENDPOINT = 'http://127.0.0.1:2379';
-/** The ids of cluster and member are hashes of it. */
+/** etcd derives the ids of cluster and member from this address. */
 const PEER = 'http://127.0.0.1:2380';
 const LOCK = 'jobs';
-/** Nothing expires meanwhile. */
+/** In seconds; longer than a run takes. */
 const TTL = 600;
 const [ANNE, BEN] = [0xan, 0xbn];
 
-/** What is shown, by name. */
+/** The frames that the page shows, by name. */
 export type Scenes = ReadonlyMap<string, WireFrame>;
 
 export interface Run {
@@ -29,7 +29,7 @@ export interface Run {
   readonly scenes: Scenes;
 }
 
-/** Plays it once, on a new member. Undefined where etcd is not a program here, and its ids cannot be fixed. */
+/** Runs the scenario once on a new member. Undefined if etcd is not a process of ours, because its ids then differ. */
 export async function play(): Promise<Run | undefined> {
   const args = [`--initial-advertise-peer-urls=${PEER}`, `--initial-cluster=m0=${PEER}`];
   const server = await startEtcd({ args });
@@ -52,13 +52,13 @@ async function scenesOf(port: number): Promise<Scenes> {
   const annesSession = await Session.open(anne.etcd, { lease: ANNE });
   const annes = await new Mutex(annesSession, LOCK).lock();
 
-  // From now on she watches over her key. That is a stream of its own, which has to come before the next call or after it.
+  // The holder now watches its key. Waiting for that stream gives the next call a fixed stream id.
   await anne.message('WatchResponse', 1);
 
   await ben.etcd.lease.grant({ ttl: TTL, id: BEN });
   const bensSession = await Session.open(ben.etcd, { lease: BEN });
   const waiting = new Mutex(bensSession, LOCK).lock();
-  // He has looked again once he watches: from here on a word of the server wakes him.
+  // After this second look at the queue, the waiter is woken by its watch.
   await ben.message('TxnResponse', 2);
 
   await annes.release();
@@ -115,7 +115,7 @@ function bensScenes(ben: Player): [string, WireFrame][] {
     ['watching', watch.received('DATA')],
     ['look', look.sent('DATA')],
     ['Anne is ahead', look.received('DATA')],
-    ['Anne has left', watch.telling('DELETE')],
+    ['Anne has left', watch.withEvent('DELETE')],
     ['nobody is ahead', lookAgain.received('DATA')],
     ['fenced write', write.sent('DATA')],
     ['fenced write done', write.received('DATA')],
@@ -124,7 +124,7 @@ function bensScenes(ben: Player): [string, WireFrame][] {
   ];
 }
 
-/** A client, and all that has gone over its wire. */
+/** A client and all frames of its connection. */
 class Player implements AsyncDisposable {
   readonly etcd: Client;
   readonly #frames: WireFrame[] = [];
@@ -136,7 +136,7 @@ class Player implements AsyncDisposable {
     this.etcd = new Client({ endpoints: [ENDPOINT], timeoutMs: Number.POSITIVE_INFINITY, transport });
   }
 
-  /** The nth frame of that type. */
+  /** The nth frame of that type, counted from 1. */
   frame(direction: WireFrame['direction'], type: string, nth = 1): WireFrame {
     return nthOf(
       nth,
@@ -145,7 +145,7 @@ class Player implements AsyncDisposable {
     );
   }
 
-  /** The nth call of that method. */
+  /** The nth call of that method, counted from 1. */
   call({ path }: { readonly path: string }, nth = 1): Call {
     const opened = this.#frames.filter(
       ({ direction, detail }) =>
@@ -157,13 +157,13 @@ class Player implements AsyncDisposable {
     return new Call(this.#frames.filter((frame) => frame.streamId === streamId));
   }
 
-  /** Once the nth message of that type has come. */
+  /** Waits until the nth message of that type has arrived. */
   async message(type: string, nth: number): Promise<void> {
-    const came = (): readonly WireMessage[] =>
+    const arrived = (): readonly WireMessage[] =>
       this.#frames
         .flatMap(({ detail }) => (detail.kind === 'data' ? detail.messages : []))
         .filter(({ typeName }) => typeName.endsWith(`.${type}`));
-    while (came().length < nth) await sleep(1);
+    while (arrived().length < nth) await sleep(1);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -187,8 +187,8 @@ class Call {
     return this.#frame('received', type, nth);
   }
 
-  /** The first answer with such an event. Beside it others may come, of the watch over Ben's own key. */
-  telling(event: string): WireFrame {
+  /** The first response with an event of that type. The stream also carries the watch on the waiter's own key. */
+  withEvent(event: string): WireFrame {
     const frames = this.#frames.filter(
       ({ direction, detail }) =>
         direction === 'received' &&

@@ -2,11 +2,11 @@ import { frameRows } from '../../src/cli/frames.js';
 import type { WireFrame } from '../../src/inspect/frames.js';
 import { hexOf } from '../../src/runtime/bytes.js';
 
-/** Bytes a line, so that what they mean stands beside them. */
+/** Few enough that the meaning of the bytes fits beside them. */
 const LINE_BYTES = 16;
 const HEX_COLUMNS = LINE_BYTES * 3;
 
-/** A frame as it stands in the documentation: each line some bytes of it, where they begin, and what they are. */
+/** A frame as the documentation shows it: each line has an offset, the bytes there, and their meaning. */
 export function sceneText(frame: WireFrame): string {
   const lines = frameRows(frame).flatMap(({ start, end, depth, text }) => {
     const parts = Array.from({ length: Math.ceil((end - start) / LINE_BYTES) }, (_, index) => {

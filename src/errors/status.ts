@@ -31,7 +31,7 @@ export function statusCode(number: number): StatusCode {
  * The named errors of an etcd 3.7.1 server, with the gRPC status and the message that the server sends. Several errors
  * share a status, so the message identifies the error. Older servers send a subset.
  */
-const SERVER_ERRORS = {
+export const SERVER_ERRORS = {
   EmptyKey: ['InvalidArgument', 'etcdserver: key is not provided'],
   KeyNotFound: ['InvalidArgument', 'etcdserver: key not found'],
   ValueProvided: ['InvalidArgument', 'etcdserver: value is provided'],

@@ -39,6 +39,7 @@ function refusingChannel(refusal: readonly [StatusCode, string], refusals: numbe
   return { asked, call };
 }
 
+// S39
 test.each([
   ['a read', get, LEADER_CHANGED],
   ['a read', get, BEHIND],

@@ -1,22 +1,25 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { brokenLinks, linksOf, pagesIn } from '../support/links.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const PAGES = ['', 'docs', 'docs/reference', 'docs/reference/etcdwire'].flatMap((folder) =>
-  readdirSync(join(ROOT, folder))
-    .filter((name) => name.endsWith('.md'))
-    .map((name) => join(folder, name)),
-);
+const PAGES = pagesIn(ROOT);
+const WRITTEN_PAGES = PAGES.filter((page) => !page.startsWith('docs/reference'));
+const README_LINES_MAX = 150;
 
-/** The kinds of examples that a page may have, since a test runs each of them. Commands to type into a shell are few. */
+/** The kinds of code blocks that each page may have, because a test runs them. `text` and `sh` are only read. */
 const RUN: Readonly<Record<string, readonly string[]>> = {
   'README.md': ['sh', 'ts'],
+  'docs/architecture.md': ['text'],
   'docs/command-line.md': ['console'],
+  'docs/contributing.md': ['sh'],
   'docs/faults.md': ['sh'],
   'docs/from-etcd3.md': ['ts'],
+  'docs/guide.md': ['sh', 'ts'],
   'docs/opentelemetry.md': ['ts'],
+  'docs/runtimes.md': ['ts'],
   'docs/testing.md': ['ts'],
   'docs/wire.md': ['text'],
 };
@@ -25,42 +28,33 @@ function read(page: string): string {
   return readFileSync(join(ROOT, page), 'utf8');
 }
 
-/** Without what stands between fences. */
-function prose(page: string): string {
-  return read(page).replace(/^```.*?^```$/gms, '');
-}
+describe('a page of the documentation', () => {
+  it.each(WRITTEN_PAGES)('contains only code blocks that a test runs: %s', (page) => {
+    const kinds = new Set([...read(page).matchAll(/^```(\w+)/gm)].map(([, kind]) => kind));
+    expect([...kinds].sort()).toEqual(RUN[page] ?? []);
+  });
 
-/** Of each heading, as GitHub makes them, those that come again with a number; and those that are named. */
-function anchors(page: string): Set<string> {
-  const found = new Set([...read(page).matchAll(/<a id="([^"]+)">/g)].map(([, id]) => id as string));
-  const seen = new Map<string, number>();
-  for (const [, heading = ''] of prose(page).matchAll(/^#+ (.*)$/gm)) {
-    const anchor = heading
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-');
-    const before = seen.get(anchor) ?? 0;
-    seen.set(anchor, before + 1);
-    found.add(before === 0 ? anchor : `${anchor}-${before}`);
-  }
-  return found;
-}
-
-test.each(PAGES.filter((page) => !page.startsWith('docs/reference')))('every example of %s is run', (page) => {
-  const kinds = new Set([...read(page).matchAll(/^```(\w+)/gm)].map(([, kind]) => kind));
-  expect([...kinds].sort()).toEqual(RUN[page] ?? []);
+  it.each(PAGES)('has links that lead to an existing file and heading: %s', (page) => {
+    expect(brokenLinks(ROOT, page)).toEqual([]);
+  });
 });
 
-test.each(PAGES)('every link of %s leads somewhere', (page) => {
-  const links = [...prose(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link as string);
-  const broken = links.filter((link) => {
-    if (/^https?:/.test(link)) return false;
-    const [path = '', anchor] = link.split('#');
-    const target = path === '' ? page : relative(ROOT, join(ROOT, dirname(page), path));
-    if (!existsSync(join(ROOT, target))) return true;
-    return anchor !== undefined && !anchors(target).has(anchor);
+describe('docs/README.md', () => {
+  it('links to every page of docs/', () => {
+    const linked = new Set(linksOf(ROOT, 'docs/README.md').map((link) => join('docs', link.split('#')[0] as string)));
+    const pages = WRITTEN_PAGES.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
+    expect(pages.filter((page) => !linked.has(page))).toEqual([]);
   });
-  expect(broken).toEqual([]);
-  // Each of its rows names a test.
-  if (page === 'docs/go-clientv3.md') expect(links.length).toBeGreaterThan(50);
+});
+
+describe('docs/go-clientv3.md', () => {
+  it('names a test in each row', () => {
+    expect(linksOf(ROOT, 'docs/go-clientv3.md').filter((link) => link.includes('/test/')).length).toBeGreaterThan(50);
+  });
+});
+
+describe('README.md', () => {
+  it(`has at most ${README_LINES_MAX} lines`, () => {
+    expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(README_LINES_MAX);
+  });
 });

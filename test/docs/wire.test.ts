@@ -4,13 +4,13 @@ import { withScenes } from '../../scripts/wire/page.js';
 import { play } from '../../scripts/wire/scenario.js';
 
 const PAGE = readFileSync(new URL('../../docs/wire.md', import.meta.url), 'utf8');
-/** That of which the page tells; what others say of themselves differs by a few bytes. */
+/** The version that the page shows. The bytes of other versions differ a little. */
 const MINOR = '3.6.';
 
-test('the bytes in docs/wire.md are those that go over the wire', async (context) => {
-  if (!inject('etcdVersion')?.startsWith(MINOR)) return context.skip(`the page tells of etcd ${MINOR}x`);
+test('docs/wire.md shows the bytes of a new run', async (context) => {
+  if (!inject('etcdVersion')?.startsWith(MINOR)) return context.skip(`docs/wire.md shows etcd ${MINOR}x`);
   const run = await play();
-  if (run === undefined) return context.skip('the server in use is not ours to start');
+  if (run === undefined) return context.skip('needs an etcd that it can start itself');
   const shown = [...PAGE.matchAll(/^```text (.+)$/gm)].map(([, name]) => name);
   expect(shown.toSorted()).toEqual([...run.scenes.keys()].toSorted());
   expect(withScenes(PAGE, run.scenes)).toBe(PAGE);

@@ -72,6 +72,7 @@ const WRITES: readonly [what: string, write: (etcd: Client, key: string) => Prom
   ],
 ];
 
+// S42
 describe.each(RESENDINGS)('on a host that sends each request twice (%s)', (how) => {
   test.each(WRITES)('%s is applied once', async (_, write, value) => {
     const key = unique();

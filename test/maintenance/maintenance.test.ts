@@ -7,6 +7,7 @@ import { recordingTransport } from '../support/recording-transport.js';
 
 const FOREIGN_ENDPOINT = 'http://127.0.0.1:1';
 
+// S31
 describe('status', () => {
   test('is the status of the named member', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
@@ -35,6 +36,7 @@ describe('status', () => {
   });
 });
 
+// S31
 test('maintenance refuses an endpoint that is not one of the client’s before it sends anything', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });

@@ -24,6 +24,7 @@ const WHOLE: readonly Piece[] = [
   { blob: DIGEST, remainingBytes: 0n },
 ];
 
+// S32
 describe('a snapshot', () => {
   test('yields all bytes of a complete database, with any division into messages', async () => {
     expect(await received(await snapshotOf(WHOLE))).toEqual({

@@ -1,10 +1,12 @@
-import { renameSync } from 'node:fs';
+import { mkdirSync, renameSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildSync } from 'esbuild';
 
 /** Inside the project, so that compiled programs find the installed packages. */
 const CACHE = fileURLToPath(new URL('../../.cache/', import.meta.url));
+// esbuild resolves nothing in a folder that does not exist, and a new clone has no such folder.
+mkdirSync(CACHE, { recursive: true });
 const OPTIONS = {
   bundle: true,
   platform: 'node',

@@ -102,6 +102,7 @@ describe('a transaction', () => {
   });
 });
 
+// S36
 describe('txn', () => {
   const puts = (count: number): Op[] => Array.from({ length: count }, (_, index) => op.put(`k${index}`, 'x'));
 

@@ -6,6 +6,7 @@ import { ownEtcd } from '../../support/own-etcd.js';
 
 const TIMEOUT_MS = 2_000;
 
+// S41
 test('a client recovers with the second call when its connection to etcd is silently dead', async () => {
   const etcd = await ownEtcd();
   let connections = 0;

@@ -1,0 +1,85 @@
+import { writeFileSync } from 'node:fs';
+import type { Outcome } from '../src/errors/etcd-error.js';
+import { SERVER_ERRORS, type ServerReason } from '../src/errors/status.js';
+import { errorFromStatus } from '../src/errors/status-error.js';
+import { CLIENT_REASONS, SERVER_REASONS } from './errors/reasons.js';
+
+// Writes docs/errors.md from the tables of reasons:
+//   npm run docs:errors
+// The outcome of a server error comes from the code that decides it.
+
+const INTRODUCTION = `# Errors
+
+<!-- Written by scripts/errors-page.ts. Do not edit. -->
+
+Every method of \`etcdwire\` throws one class, \`EtcdError\`. Match on \`reason\`, never on the text:
+
+| field | what it says |
+|---|---|
+| \`reason\` | why the call failed: one of the names below |
+| \`outcome\` | what is known of a write: \`not-sent\`, \`rejected\` (nothing was done) or \`unknown\` (it may have been applied, or may still be) |
+| \`code\` | the gRPC status |
+| \`problem\`, \`message\` | the problem, and the problem with method, endpoint and outcome |
+| \`method\`, \`endpoint\` | the RPC, and the member that failed |
+| \`compactRevision\` | with reason \`Compacted\`: the oldest revision available, if the server names it |
+| \`cause\` | the error or abort reason behind this one |
+
+The outcome matters for writes. A failed read can always be repeated, and the client does so within the time limit. A
+write whose outcome is \`unknown\` may be repeated only if a second application does no harm. [Rule
+S27](semantics.md#s27-a-write-is-repeated-only-if-it-provably-was-not-processed) says when the client itself repeats a write.
+No error contains a key, value, token or password.
+`;
+
+const CLIENT_PART = `
+## Reasons of the client
+
+"none" in the third column means that the error does not concern a write.
+
+| reason | cause | outcome | remedy |
+|---|---|---|---|
+`;
+
+const SERVER_PART = `
+## Reasons of the server
+
+The names are those of Go's \`rpctypes\` without the prefix \`Err\`, and \`ProposalDropped\`, which Go does not name. The second
+column is the message on the wire, without \`etcdserver: \`, and its gRPC status.
+
+| reason | message (status) | cause | outcome | remedy |
+|---|---|---|---|---|
+`;
+
+function row(cells: readonly string[]): string {
+  return `| ${cells.join(' | ')} |\n`;
+}
+
+/** An anchor lets other pages link to one reason. */
+function name(reason: string): string {
+  return `<a id="${reason.toLowerCase()}"></a>\`${reason}\``;
+}
+
+/** The client sets these reasons, too, and then knows more of the outcome. */
+const ALSO_OF_THE_CLIENT: Partial<Record<ServerReason, string>> = {
+  Canceled: '`not-sent` if the request had not left, otherwise `unknown`',
+  DeadlineExceeded: '`not-sent` if the request had not left, otherwise `unknown`',
+  NotLeader: '`rejected`; `not-sent` from `moveLeader`',
+};
+
+function code(text: Outcome | string): string {
+  return text.includes(' ') || text === 'none' ? text : `\`${text}\``;
+}
+
+const clientRows = Object.entries(CLIENT_REASONS).map(([reason, { cause, outcome, remedy }]) =>
+  row([name(reason), cause, code(outcome), remedy]),
+);
+const serverRows = Object.entries(SERVER_ERRORS).map(([key, [status, message]]) => {
+  const reason = key as ServerReason;
+  const { cause, remedy } = SERVER_REASONS[reason];
+  const outcome = ALSO_OF_THE_CLIENT[reason] ?? code(errorFromStatus(status, message).outcome);
+  return row([name(reason), `${message.replace('etcdserver: ', '')} (${status})`, cause, outcome, remedy]);
+});
+
+writeFileSync(
+  new URL('../docs/errors.md', import.meta.url),
+  [INTRODUCTION, CLIENT_PART, ...clientRows, SERVER_PART, ...serverRows].join(''),
+);

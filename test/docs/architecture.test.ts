@@ -1,0 +1,42 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+// The walks of docs/architecture.md name functions and methods of files, such as [`Http2Stream.send`](../src/x.ts).
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const PAGE = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
+const HOPS = [...PAGE.matchAll(/\[`([\w.#]+)`\]\(\.\.\/(src\/[^)]+)\)/g)].map(([, name = '', file = '']) => ({
+  name,
+  file,
+}));
+const WALKS = ['A put', 'A watch event', 'A contended lock', 'A keepalive'];
+
+/** Whether the source defines a function, class, constant, method or accessor of this name. */
+function defines(source: string, name: string): boolean {
+  const plain = name.replace('#', '');
+  const declared = new RegExp(`\\b(?:class|function\\*?|const|interface|type) ${plain}\\b`);
+  const member = new RegExp(
+    `^ +(?:static |async |readonly |get |set |abstract |\\* ?)*${name}(?:<[^(]*>)?(?:\\(|[?!]?:| =)`,
+    'm',
+  );
+  return declared.test(source) || member.test(source);
+}
+
+function section(heading: string): string {
+  return PAGE.split(`\n### ${heading}\n`)[1]?.split(/\n##/)[0] ?? '';
+}
+
+describe('docs/architecture.md', () => {
+  it.each(HOPS)('names $name, which $file defines', ({ name, file }) => {
+    expect(existsSync(join(ROOT, file))).toBe(true);
+    const source = readFileSync(join(ROOT, file), 'utf8');
+    expect(name.split('.').filter((part) => !defines(source, part))).toEqual([]);
+  });
+
+  it.each(WALKS)('describes the walk "%s" as a numbered list of at least five hops', (heading) => {
+    const hops = [...section(heading).matchAll(/^\d+\. .*\[`/gm)];
+    expect(hops.length).toBeGreaterThanOrEqual(5);
+  });
+});
