@@ -92,12 +92,16 @@ export class RenewalStream {
     lease.keepAlives.add(keepAlive);
     if (granted !== undefined) {
       lease.granted = granted.ttl;
+      lease.ttl = granted.ttl;
       keepAlive.acknowledged(granted.sentAt, granted.ttl);
     }
-    // An unanswered renewal serves this keepalive, too.
-    if (lease.state !== 'idle') return keepAlive;
-    if (granted === undefined) this.#schedule(lease, 0);
-    else this.#scheduleNext(lease, granted.sentAt, granted.ttl);
+    if (lease.state === 'idle') {
+      if (granted === undefined) this.#schedule(lease, 0);
+      else this.#scheduleNext(lease, granted.sentAt, granted.ttl);
+    } else if (lease.state === 'sent') {
+      // The unanswered renewal serves this keepalive, too. Its time limit is longer if the client did not know the TTL.
+      this.#schedule(lease, lease.sentAt + this.#answerTimeoutMs(lease) - monotonicMs());
+    }
     return keepAlive;
   }
 
