@@ -3,16 +3,22 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-// `npm test` runs every test once, over the default transport. `npm run test:all` selects the mode `all`: it repeats the
-// tests below over the other transports and uses more generated inputs and more versions of etcd.
+// `npm test` runs every test once, over the default transport. `npm run test:all` selects the mode `all`. In this mode,
+// the tests listed below also run over the other transports, and tests use more generated inputs and more versions of
+// etcd.
 
-/** Tests that make calls over the default transport, whichever it is. The other tests use no transport or a fixed one. */
+/**
+ * Tests that make calls over the default transport, so they also run in the project `grpc-js`, which replaces that
+ * transport. All other tests use no transport or always the same transport.
+ */
 const OVER_ANY_TRANSPORT = [
   ...['auth', 'canary', 'channel', 'cluster', 'concurrency', 'discovery', 'faults', 'kv', 'lease', 'maintenance'],
   ...['matrix', 'mirror', 'transport', 'txn', 'watch'],
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 
-/** Tests that need neither HTTP/2 frames nor a proxy that understands them. */
+/**
+ * Tests that also run over the JSON gateway, because they need neither HTTP/2 frames nor a proxy that understands them.
+ */
 const OVER_THE_GATEWAY = [
   ...['discovery/*', 'kv/{kv,scan}', 'mirror/*', 'txn/*'],
   'concurrency/{election,etcdctl,holder-lost,mutex,reentrant-mutex,with-lock}',
@@ -41,10 +47,10 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-/** ETCDWIRE_TRANSPORT=http2|grpc-js|gateway selects one project. */
+/** The only project to run: http2, grpc-js or gateway. Default: all projects. */
 const only = process.env.ETCDWIRE_TRANSPORT;
 
-/** Replaces the default transport by that of the project. */
+/** Replaces the default transport with the transport of the project. */
 const withOtherTransport = {
   alias: [
     {
@@ -56,7 +62,7 @@ const withOtherTransport = {
 
 export default defineConfig(({ mode }) => {
   const shared = {
-    // These limits only end tests that hang.
+    // No test takes this long. The limits only end tests that hang.
     testTimeout: 60_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 10_000 } },

@@ -10,10 +10,10 @@ import { coldStartWorkloads, memoryWorkloads } from './bench/workloads/start-and
 import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches-and-scans.js';
 import { startEtcd } from './etcd.js';
 
-// Measures etcdwire, the npm package etcd3 and bare grpc-js in turns on one etcd member. Servers in ETCD_ENDPOINTS must
+// Measures etcdwire, the npm package etcd3 and bare grpc-js in turn on one etcd member. Servers in ETCD_ENDPOINTS must
 // have no other users, because the benchmark compacts their history.
 
-/** More than a run writes between two compactions. */
+/** The quota of the server's database: more than a run writes between two compactions. */
 const QUOTA_BYTES = 8 * 2 ** 30;
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
@@ -57,7 +57,9 @@ async function main(): Promise<number> {
   return failed || (given.assert && !verdicts.every(({ met }) => met)) ? 1 : 0;
 }
 
-/** Workloads that need a small store come before those that fill it. */
+/**
+ * All workloads in the order of the run. Workloads that need a small store come before workloads that fill the store.
+ */
 function allWorkloads(settings: Settings): Workload[] {
   return [
     ...coldStartWorkloads(settings),
@@ -71,7 +73,7 @@ function allWorkloads(settings: Settings): Workload[] {
   ];
 }
 
-/** @throws Interrupted when a signal asks the process to end. */
+/** Starts etcd and runs the workloads. @throws Interrupted if the process receives SIGINT or SIGTERM. */
 async function measure({ settings }: Arguments, workloads: readonly Workload[]): Promise<Results> {
   const cleanups: (() => void | Promise<void>)[] = [];
   const work = async (): Promise<Results> => {
@@ -106,6 +108,6 @@ try {
   process.exitCode = await main();
 } catch (error) {
   if (!(error instanceof Interrupted)) process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
-  // Exit at once, because an interrupted measurement may still run.
+  // Exit at once, because an interrupted measurement may still be running.
   process.exit(error instanceof Interrupted ? error.exitCode : 1);
 }

@@ -4,17 +4,20 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 
-// Writes dist/: the entry points, the chunks that they share, their types, and the command line as one file. All of it
-// has source maps that lead to src/, which the package contains.
+// Writes dist/: the entry points, the chunks that they share, their types, and the command-line program as one file.
+// All these files have source maps that refer to src/, which is part of the package.
 //
-// The modules are bundled because Node.js takes two to three times as long to load some 130 single modules.
+// The modules are bundled because Node.js takes two to three times as long to load about 130 separate modules.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ENTRY_POINTS = [
   ...['index', 'concurrency/index', 'discovery/index', 'transport/gateway/index', 'transport/index'],
   ...['testing/index', 'node', 'grpc-js'],
 ];
-/** `#host` of package.json selects one of these by the conditions of the runtime or bundler. */
+/**
+ * The modules that use APIs of a runtime, one for each kind of runtime. `#host` in package.json selects one of them by
+ * the export conditions of the runtime or bundler.
+ */
 const HOSTS = ['node', 'workerd', 'none'].map((name) => `host/${name}`);
 
 const SOURCE_CLASSES: ReadonlySet<string> = new Set(
@@ -69,7 +72,7 @@ await build({
   outfile: 'dist/cli.js',
   platform: 'node',
   target: 'node20',
-  // One file that runs anywhere contains the argument parser, which is CommonJS.
+  // The file contains the argument parser commander, which is CommonJS and therefore needs `require`.
   banner: {
     js: [
       '#!/usr/bin/env node',
@@ -82,7 +85,9 @@ await build({
   },
 });
 
-/** A name for each chunk that esbuild names by a hash: the folder of src/ that most of its bytes come from. */
+/**
+ * Returns a name for each chunk that esbuild names by a hash. The name contains the folder in src/ of its largest file.
+ */
 function namesOfChunks({ outputs }: Metafile): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   for (const [path, { inputs }] of Object.entries(outputs)) {
@@ -94,7 +99,8 @@ function namesOfChunks({ outputs }: Metafile): ReadonlyMap<string, string> {
     const isTaken = [...names.values()].includes(`shared-${folder}`);
     names.set(chunk, isTaken ? `shared-${folder}-${base}` : `shared-${folder}`);
   }
-  if (new Set(names.values()).size < names.size) throw new Error(`two chunks have one name: ${[...names.values()]}`);
+  if (new Set(names.values()).size < names.size)
+    throw new Error(`two chunks have the same name: ${[...names.values()]}`);
   return names;
 }
 
@@ -104,9 +110,10 @@ function withChunkNames(text: string, names: ReadonlyMap<string, string>): strin
 
 /**
  * Gives classes the names that they have in the sources. esbuild writes `var Session = class _Session` for a class that
- * refers to itself, and `var KeyValue2 = class` for the second thing of a name; stack traces and `util.inspect` show those
- * names. Its option `keepNames` makes the bundles of users 7 % larger. Inside a class expression its own name shadows the
- * variable, so the name must not occur in the body with another meaning.
+ * refers to itself, and `var KeyValue2 = class` for the second declaration of a name. Stack traces and `util.inspect`
+ * show those names. The option `keepNames` of esbuild would prevent this, but it makes the bundles of users 7 % larger.
+ * Inside a class expression, the name of the class shadows a variable of that name, so the body must not refer to such
+ * a variable.
  */
 function withClassNames(text: string, path: string): string {
   return text.replace(

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 // Checks that generated files are what their generators write: src/gen/ from proto/, docs/errors.md from the tables of
 // reasons, and docs/reference/ from the doc comments. The check compares them with git's index, so that work in progress
-// passes once it is staged. Where they differ, the new files stay in the tree, to be committed.
+// passes once it is staged. If files differ, the new versions stay in the working tree, so that they can be committed.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' });
@@ -21,6 +21,6 @@ for (const [path, script] of [
   const changed = git('diff', '--', path);
   const added = git('ls-files', '--others', '--exclude-standard', '--', path);
   if (changed === '' && added === '') continue;
-  console.log(`${changed}${added}${path} is not what npm run ${script} writes: add its result`);
+  console.log(`${changed}${added}${path} differs from the output of npm run ${script}: run it, and stage the files`);
   process.exitCode = 1;
 }

@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /**
- * The folders and files directly under src/, lowest layer first. The table in docs/architecture.md lists them, highest
- * layer first, so that people and this check read the same list. Type imports count too, because a reader of a file
- * has to know the imported types.
+ * The layers of src/, lowest first. Each layer is a list of folders and files directly under src/. The lists come from
+ * the table in docs/architecture.md, highest layer first, so that people and this check read the same list. Type
+ * imports count too, because a reader of a file has to know the imported types.
  */
 const LAYERS: readonly (readonly string[])[] = [
   ...readFileSync(join(root, 'docs/architecture.md'), 'utf8').matchAll(/^\| [\w ]+ \| ((?:`[\w.-]+\/?` ?)+)\|/gm),
@@ -16,7 +16,7 @@ const LAYERS: readonly (readonly string[])[] = [
   .reverse();
 if (LAYERS.length === 0) throw new Error('docs/architecture.md has no table of layers');
 
-/** Only these files may use Node.js, because other hosts load the rest. */
+/** Only these files may use APIs of Node.js, because browsers and other runtimes load all the other files. */
 const NODE_ONLY = ['transport/grpc-js/', 'host/node.ts', 'node.ts', 'testing/', 'cli/'];
 
 const src = join(root, 'src');

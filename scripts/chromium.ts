@@ -3,7 +3,7 @@ import { chromium } from 'playwright-core';
 
 /** The paths of Chromium on Debian and other systems. */
 const CHROMIUMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-/** Options that stop the browser from contacting its vendor. */
+/** Command-line options that stop the browser from contacting its vendor. */
 const OFFLINE = [
   '--disable-quic',
   '--no-first-run',
@@ -14,7 +14,7 @@ const OFFLINE = [
 
 export type Browser = Awaited<ReturnType<typeof chromium.launch>>;
 
-/** The path of CHROMIUM_BIN or of an installed Chromium, or undefined. */
+/** Returns the path in CHROMIUM_BIN or the path of an installed Chromium. Returns undefined if neither exists. */
 export function findChromium(): string | undefined {
   return [process.env.CHROMIUM_BIN, ...CHROMIUMS].find((file) => file !== undefined && existsSync(file));
 }

@@ -12,7 +12,7 @@ const USAGE = `npm run demo
 Shows that a lock stays safe while its holders are paused and killed. ETCDWIRE_TRANSPORT=http2|grpc-js chooses the transport.
 `;
 
-/** Seconds. The shortest TTL that etcd grants with its default election timeout. */
+/** TTL of the workers' leases in seconds: the shortest TTL that etcd grants with its default election timeout. */
 const TTL = 2;
 
 /** The workers by their queue keys, in the order in which they queued. */
@@ -48,7 +48,7 @@ async function play(client: Client, endpoints: readonly string[]): Promise<Worke
   timeline.line('script', 'kills B while it holds the lock (SIGKILL)');
   await c.event('wrote', ({ entry }) => entry === 2);
   a.signal('SIGCONT');
-  timeline.line('script', 'resumes A, which last knew that it holds the lock (SIGCONT)');
+  timeline.line('script', 'resumes A, which still believes that it holds the lock (SIGCONT)');
   const attempt = await Promise.race([a.event('refused'), a.event('wrote stale')]);
   await c.event('released');
   return attempt;
@@ -104,7 +104,7 @@ function describe(event: WorkerEvent): string | undefined {
     case 'lost':
       return `learns that it lost the lock: ${event.why}`;
     case 'refused':
-      return 'tries to write anyway; etcd refuses, because the fencing token is not that of the holder';
+      return "tries to write anyway; etcd refuses the write, because the fencing token is not the holder's";
     case 'wrote stale':
       return 'WROTE WITHOUT HOLDING THE LOCK';
   }
@@ -122,7 +122,9 @@ async function verdict(client: Client, attempt: WorkerEvent): Promise<number> {
   }
   for (const problem of problems) timeline.plain(problem);
   if (problems.length === 0)
-    timeline.plain('The workers wrote in the order of the queue. Fencing tokens only grew. No stale write succeeded.');
+    timeline.plain(
+      'The workers wrote in the order of the queue. Fencing tokens never decreased. No stale write succeeded.',
+    );
   return problems.length === 0 ? 0 : 1;
 }
 

@@ -7,7 +7,7 @@ interface PackageJson {
 
 const { exports }: PackageJson = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 
-/** The names of the package's entry points, by the paths of their compiled files in src/, such as `index.js`. */
+/** The names of the package's entry points, such as `etcdwire/node`, by their paths in dist/, such as `node.js`. */
 export const ENTRY_POINTS: ReadonlyMap<string, string> = new Map(
   Object.entries(exports).flatMap(([name, target]) =>
     typeof target === 'string'
@@ -16,7 +16,7 @@ export const ENTRY_POINTS: ReadonlyMap<string, string> = new Map(
   ),
 );
 
-/** An esbuild plugin that replaces imports of the sources of an entry point by imports of the installed package. */
+/** An esbuild plugin that replaces imports of an entry point in src/ with imports of the installed package. */
 export const importPackage: Plugin = {
   name: 'import-package',
   setup: ({ onResolve }) => {

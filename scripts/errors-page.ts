@@ -6,7 +6,7 @@ import { CLIENT_REASONS, SERVER_REASONS } from './errors/reasons.js';
 
 // Writes docs/errors.md from the tables of reasons:
 //   npm run docs:errors
-// The outcome of a server error comes from the code that decides it.
+// The outcome of each server error is computed with the client's own code, so that the page agrees with the client.
 
 const INTRODUCTION = `# Errors
 
@@ -17,12 +17,12 @@ Every method of \`etcdwire\` throws one class, \`EtcdError\`. Match on \`reason\
 | field | what it says |
 |---|---|
 | \`reason\` | why the call failed: one of the names below |
-| \`outcome\` | what is known of a write: \`not-sent\`, \`rejected\` (nothing was done) or \`unknown\` (it may have been applied, or may still be) |
+| \`outcome\` | what is known about a write: \`not-sent\`, \`rejected\` (nothing was done) or \`unknown\` (the write may have been applied, or may still be applied later) |
 | \`code\` | the gRPC status |
-| \`problem\`, \`message\` | the problem, and the problem with method, endpoint and outcome |
-| \`method\`, \`endpoint\` | the RPC, and the member that failed |
+| \`problem\`, \`message\` | \`problem\` describes the failure; \`message\` adds the method, the endpoint and the outcome |
+| \`method\`, \`endpoint\` | the RPC that failed, and the endpoint of the member |
 | \`compactRevision\` | with reason \`Compacted\`: the oldest revision available, if the server names it |
-| \`cause\` | the error or abort reason behind this one |
+| \`cause\` | the error or abort reason that led to this error |
 
 The outcome matters for writes. A failed read can always be repeated, and the client does so within the time limit. A
 write whose outcome is \`unknown\` may be repeated only if a second application does no harm. [Rule
@@ -42,8 +42,8 @@ const CLIENT_PART = `
 const SERVER_PART = `
 ## Reasons of the server
 
-The names are those of Go's \`rpctypes\` without the prefix \`Err\`, and \`ProposalDropped\`, which Go does not name. The second
-column is the message on the wire, without \`etcdserver: \`, and its gRPC status.
+The names are those of Go's \`rpctypes\` without the prefix \`Err\`. Only \`ProposalDropped\` has no name there. The second
+column is the message that the server sends, without \`etcdserver: \`, followed by the gRPC status.
 
 | reason | message (status) | cause | outcome | remedy |
 |---|---|---|---|---|
@@ -53,12 +53,14 @@ function row(cells: readonly string[]): string {
   return `| ${cells.join(' | ')} |\n`;
 }
 
-/** An anchor lets other pages link to one reason. */
+/** Returns the name of a reason, with an anchor so that other pages can link to it. */
 function name(reason: string): string {
   return `<a id="${reason.toLowerCase()}"></a>\`${reason}\``;
 }
 
-/** The client sets these reasons, too, and then knows more of the outcome. */
+/**
+ * The outcomes of server reasons that the client also sets itself. In that case, the client knows more about a write.
+ */
 const ALSO_OF_THE_CLIENT: Partial<Record<ServerReason, string>> = {
   Canceled: '`not-sent` if the request had not left, otherwise `unknown`',
   DeadlineExceeded: '`not-sent` if the request had not left, otherwise `unknown`',

@@ -18,7 +18,10 @@ const USAGE =
   'npx tsx scripts/faults-resumed-leader.ts [--runs N] [--locks N] [--ttl S] [--pause S] [--first leader|follower]\n' +
   '--first is the member to which the clients connect first. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the version of etcd.\n';
 const GO_SOURCE = fileURLToPath(new URL('../test/support/faults/go', import.meta.url));
-/** A resumed leader revokes leases in this time. Its first requests fail after 7 s, and it retries them then. */
+/**
+ * How long a run observes the locks after the leader was resumed. Within this time the leader revokes leases: its first
+ * requests to revoke them fail after 7 s, and then it sends them again.
+ */
 const AFTERWARDS_MS = 12_000;
 /** The time from the last lock to the pause. The client renews each lease at least once in this time. */
 const BEFORE_MS = 4_000;
@@ -31,11 +34,13 @@ interface Settings {
   readonly first: string;
 }
 
-/** What a holder observed: a keepalive response, the loss of a session, or that it holds all locks. */
+/**
+ * An event that a holder reports: a keepalive response, the loss of a session, or that the holder now has all locks.
+ */
 interface Observation {
   readonly type: 'ack' | 'lost' | 'held';
   readonly unixMs: number;
-  /** In hexadecimal, as in the queue key of a lock. */
+  /** ID of the lease in hexadecimal, as in the queue key of a lock. */
   readonly lease?: string;
   readonly ttl?: number;
   readonly member?: string;
@@ -51,7 +56,7 @@ type OpenHolder = (endpoints: readonly string[], name: string, settings: Setting
 
 const settings = readSettings();
 const go = await goProgram(GO_SOURCE);
-if ('missing' in go) process.stderr.write(`without Go's clientv3: ${go.missing}\n`);
+if ('missing' in go) process.stderr.write(`Go's clientv3 is not measured: ${go.missing}\n`);
 const holders: (readonly [string, OpenHolder])[] = [['etcdwire', holdWithEtcdwire]];
 if ('path' in go) holders.push(["Go's clientv3", (...args) => holdWithGo(go.path, ...args)]);
 const HEADS = [
@@ -112,7 +117,9 @@ async function measure(client: string, open: OpenHolder, { locks, pauseMs, ...re
   }
 }
 
-/** Watches another member and notes when the queue key of each lock is deleted, by lease. */
+/**
+ * Watches all queue keys. Resolves with a map that receives the time of each deletion, by the lease in the deleted key.
+ */
 async function deletionsOf(client: Client, name: string): Promise<ReadonlyMap<string, number>> {
   const deletions = new Map<string, number>();
   const watch = client.watch(prefix(name));

@@ -12,9 +12,9 @@ import { ignoringEtcdErrors } from '../test/support/faults/recovery.js';
 import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 
-// Measures how long a cluster of three that changes interrupts puts, gets and locks, with this client and with Go's
-// clientv3 at the same time. Each call has a time limit of 5 s and is repeated all the time. The figure is the longest time
-// between two successes.
+// Measures how long changes and failures in a cluster of three members interrupt puts, gets and locks, with this client
+// and with Go's clientv3 at the same time. Each kind of call is made again and again, with a time limit of 5 s for each
+// call. The result is the longest time between two successful calls of a kind.
 
 const USAGE =
   'npx tsx scripts/faults-unavailability.ts [--rounds N]\n' +
@@ -23,14 +23,16 @@ const GO_SOURCE = fileURLToPath(new URL('../test/support/faults/go', import.meta
 const CALL_TIMEOUT_MS = 5_000;
 /** The pause between two calls of a kind. */
 const PAUSE_MS = 5;
-/** Seconds. */
+/** TTL of the sessions that hold the locks, in seconds. */
 const TTL = 3;
-/** Longer than the TTL. */
+/** How long a leader is paused: longer than the TTL. */
 const LEADER_PAUSED_MS = 5_000;
 const SYNC_INTERVAL_MS = 500;
 /** The time before each fault. */
 const CALM_MS = 2_000;
-/** The time after each fault. A call without a response fails in this time, and the next one succeeds. */
+/**
+ * The time after each fault: long enough for a call without a response to time out and for the next call to succeed.
+ */
 const AFTERWARDS_MS = CALL_TIMEOUT_MS + 2_000;
 const KINDS = ['put', 'get', 'lock'] as const;
 
@@ -55,7 +57,7 @@ const rounds = readRounds();
 const go = await goProgram(GO_SOURCE);
 let servers = '';
 
-/** Makes one fault on new servers, under the loads of both clients. */
+/** Makes one fault on new servers while both clients make calls. Resolves with the gaps of both clients. */
 async function measure(
   makeFault: (cluster: EtcdCluster) => Promise<unknown>,
 ): Promise<{ readonly ours: Gaps; readonly theirs: Gaps | undefined }> {
@@ -103,7 +105,7 @@ class EtcdwireLoad implements Load {
     }
   }
 
-  /** Includes the time since the last success. */
+  /** Resolves with the gaps since `reset`. They include the time since the last success. */
   async report(): Promise<Gaps> {
     const most = (kind: Kind): number => Math.max(this.#most[kind], performance.now() - this.#last[kind]);
     return { put: most('put'), get: most('get'), lock: most('lock') };
@@ -149,7 +151,7 @@ class EtcdwireLoad implements Load {
   }
 }
 
-/** The program in test/support/faults/go. */
+/** Makes the calls with Go's clientv3, in a process of the program in test/support/faults/go. */
 class GoLoad implements Load {
   readonly #child: ChildProcess;
   readonly #lines: AsyncIterator<string>;
@@ -168,7 +170,7 @@ class GoLoad implements Load {
   async report(): Promise<Gaps> {
     this.#child.stdin?.write('report\n');
     const { value, done } = await this.#lines.next();
-    if (done) throw new Error('the Go program ended');
+    if (done) throw new Error('the Go program exited');
     return JSON.parse(value) as Gaps;
   }
 

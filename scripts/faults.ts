@@ -5,8 +5,8 @@ import { findEtcd } from './etcd/find.js';
 import { describeSource } from './etcd.js';
 import { FaultsReporter, type FaultsRun, faultsTable, type RoundResult, serversTable } from './faults/report.js';
 
-// Runs the catalogue of faults and prints a table of its rows and results. Given files that earlier runs have written with
-// --json, it prints the table of all those runs instead.
+// Runs the fault tests in test/faults/ and prints a table with one row for each kind of fault. Given files that earlier
+// runs have written with --json, it prints one table with the results of all those runs instead.
 const USAGE =
   'npm run test:faults -- [--rounds N] [--seed S] [--only REGEX] [--transport http2|grpc-js] [--workers N]\n' +
   '                        [--json FILE]\n' +
@@ -32,7 +32,7 @@ async function run({ rounds, seed, only, transport, workers, json }: Omit<Argume
   const write = (): void => {
     if (json !== undefined) writeFileSync(json, `${JSON.stringify(current(), null, 2)}\n`);
   };
-  // Write the file after each round, because a run may take hours and be ended early.
+  // Write the file after each round, because a run may take hours and somebody may stop it early.
   const reporter = new FaultsReporter(write);
   const maxWorkers = Number(workers);
   const filter = only === undefined ? {} : { testNamePattern: only };

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-// Runs the fuzz targets in test/fuzz/ one after the other, with new seeds until the time is over. An input that fails is
-// minimized and written to the corpus of its target.
+// Runs the fuzz targets in test/fuzz/ one after the other, with new seeds until the time is up. If an input makes a
+// target fail, the target minimizes the input and writes it to its corpus.
 
 const USAGE = `npm run test:fuzz -- [--minutes N] [--target REGEX]
 

@@ -6,8 +6,8 @@ import protobuf from 'protobufjs';
 import { commentsModule, descendants, descriptorsModule } from './generate/descriptors.js';
 import { camelCase, doc, localName } from './generate/names.js';
 
-// Writes src/gen/ from proto/: the type and codec of each message, the methods of each service, and the enums. For code
-// that works with any message, it also writes the descriptors and the comments of the .proto files.
+// Writes src/gen/ from proto/: the type and codec of each message, the methods of each service, and the enums. Also
+// writes the descriptors and the comments of the .proto files, for code that works with any message.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const out = join(root, 'src/gen');
@@ -252,13 +252,13 @@ function scalar(field: protobuf.Field): ScalarKind {
   const kind = SCALARS[field.type];
   if (kind === undefined || field.map) {
     throw new Error(
-      `${field.fullName}: ${field.map ? 'a map' : field.type} is not in etcd's interface; teach scripts/generate.ts to write it`,
+      `${field.fullName}: ${field.map ? 'a map' : field.type} is not supported yet; add support to scripts/generate.ts`,
     );
   }
   return kind;
 }
 
-/** The name of a type in the module of `file`. Adds an import if another file defines the type. */
+/** Returns the name of a type, for use in the module of `file`. Adds an import if another file defines the type. */
 function reference(type: protobuf.ReflectionObject, file: string, imports: Map<string, Set<string>>): string {
   const name = localName(type);
   const from = PROTO_FILES.find((candidate) => type.fullName.startsWith(`.${dirname(candidate)}.`));

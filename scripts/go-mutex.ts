@@ -6,10 +6,10 @@ import { Client } from '../src/index.js';
 import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 
-// Measures the hand-offs of a contended lock a second, with this client and with Go's own concurrency.Mutex, in turns on
-// one member of etcd:
+// Measures how often per second contenders hand a lock on, with this client and with Go's concurrency.Mutex in turn, on
+// one etcd member:
 //   npx tsx scripts/go-mutex.ts [--rounds 5] [--seconds 2]
-// Each contender has a client and a session of its own. Needs a Go toolchain.
+// Each contender has a client and a session of its own. The script needs a Go toolchain.
 
 const CONTENDERS = [2, 10, 50];
 
@@ -23,7 +23,7 @@ const { path } = go;
 const { endpoints, version, stop } = await startEtcd();
 const [endpoint = ''] = endpoints;
 
-/** Locks taken in a second. */
+/** Resolves with the number of locks that the contenders take per second. */
 async function ours(name: string, contenders: number): Promise<number> {
   const clients = Array.from({ length: contenders }, () => new Client({ endpoints: [endpoint] }));
   const sessions = await Promise.all(clients.map((client) => Session.open(client)));
@@ -54,7 +54,9 @@ function spread(rates: readonly number[]): string {
 }
 
 try {
-  console.log(`etcd ${version}; medians of ${rounds} rounds of ${seconds} s, and from the least to the most\n`);
+  console.log(
+    `etcd ${version}; locks taken per second: median (minimum–maximum) of ${rounds} rounds of ${seconds} s\n`,
+  );
   console.log("| contenders | etcdwire | Go's concurrency.Mutex |\n|---:|---:|---:|");
   for (const contenders of CONTENDERS) {
     const rates = { ours: [] as number[], theirs: [] as number[] };

@@ -5,10 +5,10 @@ import { openMatrix } from '../test/matrix/open-matrix.js';
 import { findEtcd } from './etcd/find.js';
 import { MINORS, type Minor, wantedVersion } from './etcd/versions.js';
 
-// Calls every RPC on every supported version of etcd that is available, or on the servers in ETCD_ENDPOINTS. Those must
-// have no other users, because the calls turn authentication on and off and compact the history.
+// Calls every RPC on every supported version of etcd that is available, or on the servers in ETCD_ENDPOINTS. These
+// servers must have no other users, because the calls turn authentication on and off and compact the history.
 
-const USAGE = `npm run test:matrix -- [--json]\n\nETCD_VERSION=${MINORS.join('|')} tests this version only.\n`;
+const USAGE = `npm run test:matrix -- [--json]\n\nETCD_VERSION=${MINORS.join('|')} tests only this version.\n`;
 
 const { values } = parseArgs({
   options: { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } },

@@ -5,7 +5,8 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MUTATIONS, type Mutation } from './mutate/mutations.js';
 
-// Makes known mistakes one by one in a copy of the tree and prints the test that detects each. Fails if no test does.
+// Makes known mistakes one by one in a copy of the tree, and prints the test that detects each mistake. Fails if no
+// test detects one of them.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const USAGE = 'npm run test:mutations -- [REGEX]\n\nREGEX selects mistakes by their descriptions.\n';
@@ -84,7 +85,7 @@ function run(folder: string, tests: readonly string[]): Outcome {
   const results = testResults.flatMap(({ assertionResults }) => assertionResults);
   const failed = results.find(({ status }) => status === 'failed');
   if (failed !== undefined) return { failed: failed.fullName.trim() };
-  // A test file that cannot be loaded fails without a failed test.
+  // If a test file cannot be loaded, the report marks the file as failed but contains no failed test of it.
   const [unloaded] = testResults.filter(({ status }) => status === 'failed');
   if (unloaded !== undefined) return { broken: `${relative(folder, unloaded.name)} cannot be loaded` };
   return results.some(({ status }) => status === 'passed') ? 'passed' : { broken: 'no test ran' };

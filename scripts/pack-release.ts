@@ -1,6 +1,6 @@
 import { pack } from './pack.js';
 
-// Packs what is published into the folder given:
+// Packs the package for publication into a folder:
 //   npx tsx scripts/pack-release.ts FOLDER
 
 console.log(pack(process.argv[2] ?? '.'));

@@ -15,9 +15,9 @@ import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-/** What the build reads. The rest of the package is what `files` of package.json names. */
+/** Files that the build reads, in addition to the files that `files` in package.json lists. */
 const BUILD_SOURCES = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'scripts/build.ts'];
-/** A link or an image of Markdown: what is shown, and where it leads. */
+/** Matches a link or an image in Markdown. The groups are the shown part with its brackets, and the target. */
 const LINK = /(!?\[(?:[^[\]]|\[[^[\]]*\])*\])\(([^)\s]+)\)/g;
 
 interface Manifest {
@@ -28,7 +28,7 @@ interface Manifest {
 
 /**
  * Builds and packs the package into a folder, and returns the path of the tarball. Works in a copy, because dist/ may be in
- * use. In a workflow of GitHub it enters the repository into package.json, which `npm publish --provenance` needs.
+ * use. In a GitHub workflow, adds the repository to package.json, because `npm publish --provenance` requires it.
  */
 export function pack(into: string): string {
   const copy = mkdtempSync(join(tmpdir(), 'etcdwire-pack-'));
@@ -42,7 +42,7 @@ export function pack(into: string): string {
     writeFileSync(join(copy, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
     const target = repository === undefined ? undefined : `${repository}/blob/v${manifest.version}`;
     for (const page of pagesIn(copy, files)) redirectLinks(copy, page, files, target);
-    // `prepack` builds, so it has to run even where scripts are switched off.
+    // The script `prepack` builds dist/, so it must run even if npm's configuration disables scripts.
     const args = ['pack', '--ignore-scripts=false', '--pack-destination', into];
     const { status, stdout, stderr } = spawnSync('npm', args, { cwd: copy, encoding: 'utf8' });
     if (status !== 0) throw new Error(`npm pack failed:\n${stdout}${stderr}`);
@@ -73,7 +73,10 @@ function pagesIn(copy: string, files: readonly string[]): string[] {
   return [...files, ...docs].filter((name) => name.endsWith('.md'));
 }
 
-/** Links to what the package does not contain, such as tests, lead to the repository, or become text if it has none. */
+/**
+ * Redirects links to files that the package does not contain, such as tests, to the repository. If the repository is
+ * not known, replaces these links with their text.
+ */
 function redirectLinks(copy: string, page: string, files: readonly string[], repository: string | undefined): void {
   const path = join(copy, page);
   const text = readFileSync(path, 'utf8').replace(LINK, (link, shown: string, target: string) => {

@@ -12,8 +12,8 @@ export function onPath(program: string): string | undefined {
 }
 
 /**
- * The path of a folder in the cache, which may not exist yet. All checkouts of one user share the cache, because a build
- * takes minutes.
+ * Returns the path of a folder in the cache. The folder may not exist yet. All checkouts of one user share the cache,
+ * because a build of etcd takes minutes.
  */
 export function cacheFolder(...parts: readonly string[]): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'etcdwire', ...parts);
@@ -21,7 +21,7 @@ export function cacheFolder(...parts: readonly string[]): string {
 
 /**
  * Moves a finished folder to its place in the cache. If another process has put a folder there meanwhile, `isComplete`
- * decides whether that one is used.
+ * decides whether that folder can be used.
  */
 export async function moveIntoCache(made: string, folder: string, isComplete: () => boolean): Promise<void> {
   mkdirSync(dirname(folder), { recursive: true });
@@ -57,7 +57,9 @@ export function run(program: string, args: readonly string[], cwd?: string): Pro
   });
 }
 
+/** The time before the first report. */
 const QUIET_MS = 2_000;
+/** The time between two reports. */
 const REPEAT_MS = 10_000;
 
 /** Reports on stderr how long the work has taken so far, if it takes longer than 2 s. */
@@ -86,7 +88,7 @@ export interface Program {
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** Keeps an unreachable mirror from blocking the caller for long. */
+/** Time limit of one call of apt-get, so that an unreachable mirror does not block the caller for long. */
 const APT_TIMEOUT_S = 40;
 
 /**
@@ -104,7 +106,7 @@ export async function debianProgram(name: string, packageName: string): Promise<
     try {
       return await checked(programIn(folder, name));
     } catch {
-      // The cache holds the package of another release of the system.
+      // The program does not start, because its package is for another release of the system.
       rmSync(folder, { recursive: true, force: true });
     }
   }
@@ -133,7 +135,10 @@ async function unpackInto(folder: string, packageName: string, name: string): Pr
 
 let updated: Promise<string> | undefined;
 
-/** Updates the package lists if the action fails: a new system has none, and an old list names removed packages. */
+/**
+ * Performs the action. If it fails, updates the package lists and performs it again, because a new system has no lists
+ * and old lists name removed packages. Only root can update the lists.
+ */
 async function withPackageLists<T>(action: () => Promise<T>): Promise<T> {
   try {
     return await action();
@@ -171,7 +176,7 @@ function programIn(root: string, name: string): Program {
   };
 }
 
-/** @throws Error if the program does not start. */
+/** Returns the program if it prints its version. @throws Error if the program does not start. */
 async function checked(program: Program): Promise<Program> {
   const { LD_LIBRARY_PATH = '' } = program.environment;
   await run('env', [`LD_LIBRARY_PATH=${LD_LIBRARY_PATH}`, program.path, '-v']);

@@ -3,12 +3,13 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// Writes docs/reference from the doc comments of what the package exports:
+// Writes docs/reference from the doc comments of the package's exports:
 //   npm run docs:reference
-// Fails if an exported item refers to one that is not exported, or if a link leads nowhere.
+// Fails if an exported item refers to an item that is not exported, or if the target of a link does not exist.
 //
-// Each entry point has a page. The main one is too long for that, so its exports are divided by the folder of src/ that
-// they come from. For that TypeDoc reads temporary modules, each of which exports one part.
+// Each entry point has one page, except the main entry point, which would have a page that is too long. Its exports are
+// divided into several pages by the folder of src/ that they come from. For each of these pages, the script writes a
+// temporary module that TypeDoc reads as an entry point.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'scripts/reference');
@@ -27,7 +28,7 @@ const PAGES: Readonly<Record<string, Page>> = {
   keyspace: { name: 'client', title: '' },
   errors: {
     name: 'errors',
-    title: 'The one class of errors. `docs/errors.md` lists every reason with its cause and remedy.',
+    title: 'The class of all errors. `docs/errors.md` lists every reason with its cause and remedy.',
   },
   kv: { name: 'keys', title: 'Keys, ranges and transactions.' },
   lease: { name: 'leases', title: 'Leases and their renewal.' },
@@ -59,7 +60,7 @@ function exportsOfMain(): Export[] {
   });
 }
 
-/** @returns Paths of the temporary modules, relative to the folder of TypeDoc. */
+/** Writes the temporary modules. Returns their paths relative to scripts/reference/. */
 function writeParts(): string[] {
   const exports = exportsOfMain();
   const names = [...new Set(Object.values(PAGES).map(({ name }) => name))];
@@ -76,7 +77,7 @@ function writeParts(): string[] {
 mkdirSync(parts, { recursive: true });
 try {
   const entryPoints = [...writeParts(), ...entryPointsBesideMain()];
-  // TypeDoc reads entry points relative to its options, and `--entryPoints` replaces those of typedoc.json.
+  // TypeDoc resolves entry points relative to typedoc.json. `--entryPoints` replaces the entry points in that file.
   const flags = entryPoints.flatMap((path) => ['--entryPoints', path]);
   execFileSync('npm', ['exec', '--', 'typedoc', '--logLevel', 'Warn', ...flags], { cwd: folder, stdio: 'inherit' });
   linkPages();
@@ -89,7 +90,10 @@ function entryPointsBesideMain(): string[] {
   return entryPoints.filter((path) => path !== '../../src/index.ts');
 }
 
-/** TypeDoc takes links of doc comments to pages for files to copy, so comments name pages as code, and links are made here. */
+/**
+ * Turns the names of pages, such as `docs/errors.md`, into links. Doc comments contain only the names, because TypeDoc
+ * would copy the target of a link into the reference.
+ */
 function linkPages(): void {
   const output = join(root, 'docs/reference');
   for (const name of readdirSync(output).filter((file) => file.endsWith('.md'))) {

@@ -12,12 +12,12 @@ import { SecureServers } from './runtimes/secure-servers.js';
 const USAGE = `npm run test:runtimes -- [NAME...]
 
 Runs the same checks on each runtime with a real etcd, once with the package as npm installs it and once as a single file in
-an empty folder. Prints a table and fails if a check fails. NAME is the start of the name of a runtime.
+an empty folder. Prints a table, and fails if a check fails. NAME selects the runtimes whose names start with it.
 `;
 
-/** Number of processes of Node.js that contend for the lock during the checks. */
+/** Number of Node.js processes that contend for the lock during the checks. */
 const NODE_CONTENDERS = 2;
-/** Ends a program that hangs. */
+/** Time limit of a program or a request, so that a program that hangs is ended. */
 const TIMEOUT_MS = 120_000;
 
 if (process.argv.includes('--help')) {
@@ -36,7 +36,7 @@ interface Row {
 const wanted = process.argv.slice(2).map((name) => name.toLowerCase());
 const isWanted = ({ name }: { readonly name: string }): boolean =>
   wanted.length === 0 || wanted.some((each) => name.toLowerCase().startsWith(each));
-// The page in the browser has another origin, so etcd must allow its requests.
+// The page in the browser has another origin than etcd, so etcd must allow its requests.
 const etcd = await startEtcd({ args: ['--cors=*'] });
 const rows: Row[] = [];
 try {
@@ -99,7 +99,9 @@ try {
 process.stdout.write(tableText());
 if (rows.length === 0 || rows.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
 
-/** Runs the checks while other processes contend for the lock, and checks the order of all holders. */
+/**
+ * Runs the checks while other processes contend for the lock. Also checks that the holders held the lock one by one.
+ */
 async function attempt(
   program: string,
   runtime: string,
@@ -131,7 +133,9 @@ async function attempt(
   rows.push({ runtime, form, checks, holds, problems });
 }
 
-/** Runs a program until it exits by itself, because nothing may keep it alive after its work. Resolves with its output. */
+/**
+ * Waits until the program exits by itself, because a closed client must not keep it running. Resolves with its output.
+ */
 function printed(program: string, args: readonly string[], cwd: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'inherit'], timeout: TIMEOUT_MS });

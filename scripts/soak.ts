@@ -10,18 +10,19 @@ import { writeSoakPlot } from './soak/plot.js';
 import type { WorkerAnswer, WorkerRequest } from './soak/worker.js';
 
 // A soak test: clients read, write, watch and lock while all kinds of faults happen at random. The test runs in episodes.
-// After each episode it compares what the clients saw with the history of etcd, and counts memory and open handles.
+// After each episode, it compares what the clients saw with the history of etcd, measures the memory and counts the
+// open handles.
 const USAGE = 'npm run test:soak -- [--minutes N] [--seed S] [--svg FILE] [--json]\n';
 
-/** More faults in one episode would make its verification too slow. */
+/** Number of faults in each episode. More faults would make the verification of an episode too slow. */
 const FAULTS_PER_EPISODE = 6;
 /** The longest time between two faults. */
 const MAX_CALM_MS = 500;
-/** The share of faults that are healed before the next one starts. The others overlap with it. */
+/** The share of faults that are healed before the next fault starts. All other faults overlap with the next one. */
 const HEALED_SHARE = 0.7;
 /**
- * Turns off V8's compilers, which allocate memory for optimized code for an hour and longer. What is left is the memory
- * of the clients themselves.
+ * Options that turn off V8's compilers, because these allocate memory for optimized code for an hour and longer. With
+ * these options, the heap grows only if the clients need more memory.
  */
 const INTERPRETED = ['--no-opt', '--no-sparkplug'];
 
@@ -30,7 +31,7 @@ const random = randomNumbers(seed);
 const cluster = await FaultyCluster.start({ peerProxies: true });
 if (cluster === undefined) throw new Error('a soak test needs members that it can start as processes, and etcdctl');
 const worker = fork(new URL('./soak/worker.ts', import.meta.url), { execArgv: [...INTERPRETED, '--import', 'tsx'] });
-// The process may also die between two requests.
+// Rejects when the process of the clients exits. This can also happen between two requests.
 const died = new Promise<never>((_, reject) => {
   worker.once('exit', (code, signal) => reject(new Error(`the process of the clients ended: ${code ?? signal}`)));
 });
@@ -56,7 +57,9 @@ const result = { seed, minutes, faults, events, puts, holds, slopeMiBPerMinute, 
 process.stdout.write(json ? `${JSON.stringify({ ...result, samples })}\n` : text());
 if (problems.length > 0) process.exitCode = 1;
 
-/** Runs episodes until the time is over. Resolves with the problems that the process of the clients has at the end. */
+/**
+ * Runs episodes until the time is up. Resolves with the unhandled rejections and open handles of the clients' process.
+ */
 async function soak(through: FaultyCluster): Promise<string[]> {
   while (minute() < minutes) {
     const found = await episode(through);

@@ -9,7 +9,8 @@ import { Client, prefix } from '../src/index.js';
 import { findChromium, launchChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
 
-// Writes docs/trace.png, the picture of a trace of a lock. One other contender is ahead in the queue, and one is behind:
+// Writes docs/trace.png, a screenshot of the page that `etcdwire trace --html` writes for a contender for a lock. Of
+// two other contenders, one is ahead of it in the queue and one is behind it:
 //   npm run docs:picture
 
 const PICTURE = fileURLToPath(new URL('../docs/trace.png', import.meta.url));

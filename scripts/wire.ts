@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { withScenes } from './wire/page.js';
 import { play } from './wire/scenario.js';
 
-// Runs two clients and one lock against a new etcd, and writes what went over the wire into docs/wire.md:
+// Runs two clients that contend for one lock on a new etcd, and writes the bytes of their frames into docs/wire.md:
 //   npm run docs:wire
 
 const file = new URL('../docs/wire.md', import.meta.url);

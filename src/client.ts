@@ -57,55 +57,56 @@ export interface ClientOptions {
   readonly connectTimeoutMs?: number | undefined;
   /**
    * Milliseconds between PINGs on a connection with open calls or streams. Default 6,000. At least 5,000, because etcd
-   * closes connections that send PINGs more often. If a request gets no byte of its response for 1 s, the client sends a
-   * PING earlier, as far as etcd permits.
+   * closes connections that send PINGs more often. If a request gets no byte of its response for 1 s, the client sends
+   * a PING before the interval is over, unless etcd would count it as too frequent.
    */
   readonly pingIntervalMs?: number | undefined;
   /**
-   * Time limit in milliseconds for the answer to a PING, after which the connection is closed. Default 2,500. While other
-   * data keeps arriving, the limit is three times as long, because the answer may be queued behind that data.
+   * Time limit in milliseconds for the answer to a PING. When the limit is exceeded, the client closes the connection.
+   * Default 2,500. While other data keeps arriving, the limit is three times as long, because the answer may be queued
+   * behind that data.
    */
   readonly pingTimeoutMs?: number | undefined;
-  /** Maximum size of a request in bytes. Default 1,572,864, which is the default of the server's `--max-request-bytes`. */
+  /** Maximum size of a request in bytes. Default 1,572,864, the default of the server's `--max-request-bytes`. */
   readonly maxRequestBytes?: number | undefined;
   /** Maximum size of a response in bytes. Default 2^31 - 1. */
   readonly maxReceiveBytes?: number | undefined;
-  /** Maximum number of operations in a transaction. Default 128, which is the default of the server's `--max-txn-ops`. */
+  /** Maximum number of operations in a transaction. Default 128, the default of the server's `--max-txn-ops`. */
   readonly maxTxnOps?: number | undefined;
   /** Credentials for a cluster that has authentication enabled. */
   readonly auth?: Credentials | undefined;
   /**
-   * Whether to prevent serializable reads from going back in time. If a member answers with an older store than an earlier
-   * call of this client has seen, the client repeats the read at the other members. Events of watches do not count.
-   * Default false.
+   * Whether to prevent serializable reads from going back in time. If a response shows an older revision of the store
+   * than a previous response to this client did, the client repeats the read at all endpoints until one of them has
+   * caught up. Revisions that only watches have delivered do not count. Default false.
    */
   readonly orderedReads?: boolean | undefined;
   /**
-   * Milliseconds between updates of the endpoints from the cluster's member list; see `sync`. The first update happens at
-   * the first call. A failed update changes nothing. Default: the client does not update its endpoints.
+   * Milliseconds between updates of the endpoints from the cluster's member list; see `sync`. The first update happens
+   * at the first call. A failed update changes nothing. Default: the client does not update its endpoints.
    */
   readonly autoSyncIntervalMs?: number | undefined;
   /**
-   * Decides whether an endpoint that a member advertises may be used. The argument is its URL, such as
-   * `https://10.0.0.3:2379`. The client never connects to a refused endpoint, and never sends it the token. `sync` fails
-   * if the result is not a boolean. Default: all endpoints are allowed.
+   * Decides whether the client may use an endpoint that a member advertises. The argument is the URL of the endpoint,
+   * such as `https://10.0.0.3:2379`. The client never connects to a refused endpoint, so that endpoint never receives
+   * the token. `sync` fails if the result is not a boolean. Default: all endpoints are allowed.
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
   /**
-   * Receives log lines about events in the background: endpoints that become unavailable or available again, retried
-   * calls, watches and keepalives that wait for a server, lost leases, changed endpoints. `console` is a logger. For pino
-   * and similar loggers use `objectFirst`. Default: no logging.
+   * Receives log lines about background events: endpoints that become unavailable or available again, retried calls,
+   * watches and keepalives that wait for a server, lost leases, and changes of the endpoints. `console` is a logger.
+   * For pino and similar loggers, use `objectFirst`. Default: no logging.
    */
   readonly logger?: Logger | undefined;
   /**
    * Whether the stack of each error shows where its call was made, even if nothing awaits the call. Use it to find a
-   * missing `await`. It costs several microseconds of CPU time per call (`npm run bench -- --only hooks`). Without it, the
-   * stack shows the callers that await the call. Default false.
+   * missing `await`. The option costs several microseconds of CPU time per call (`npm run bench -- --only hooks`).
+   * Without the option, the stack shows only the callers that await the call. Default false.
    */
   readonly callSites?: boolean | undefined;
-  /** Interceptors around every call. The first one is the outermost. Default: none. */
+  /** Interceptors around every call. The first interceptor is the outermost. Default: none. */
   readonly interceptors?: readonly Interceptor[] | undefined;
-  /** Makes the transport of each endpoint. Default: HTTP/2. `etcdwire/grpc-js` and `etcdwire/gateway` have others. */
+  /** Creates the transport of each endpoint. Default: HTTP/2. Others: `etcdwire/grpc-js` and `etcdwire/gateway`. */
   readonly transport?: TransportFactory | undefined;
 }
 
@@ -128,7 +129,7 @@ const CLIENT_OPTIONS = {
   interceptors: true,
   transport: true,
 } as const;
-/** The names that the client etcd3 uses for these options. */
+/** Hints for option names of the npm package etcd3. */
 const CLIENT_HINTS = { hosts: 'did you mean endpoints?' } as const;
 
 /** Minimum interval between PINGs. The server answers more frequent PINGs with GOAWAY. */
@@ -139,8 +140,8 @@ const COMPACT_OPTIONS = { physical: true, ...CALL_OPTIONS } as const;
 /**
  * A client of one etcd cluster. It connects when the first call is made.
  *
- * Close the client after use, or declare it with `await using`. Until then, open watches and leases that are kept alive
- * keep the process running.
+ * Close the client after use, or declare it with `await using`. As long as the client is open, its watches and
+ * keepalives keep the process running.
  *
  * @example
  * ```ts
@@ -156,11 +157,11 @@ export class Client extends KeyspaceClient {
   readonly cluster: Cluster;
   /** Status, alarms, defragmentation and snapshots. */
   readonly maintenance: Maintenance;
-  /** The lock service of the server. `Mutex` of `etcdwire/concurrency` is safer; see the documentation of the class. */
+  /** The lock service of the server. `Mutex` of `etcdwire/concurrency` is safer; see `LockService`. */
   readonly lockService: LockService;
-  /** The election service of the server. `Election` of `etcdwire/concurrency` is safer; see the class. */
+  /** The election service of the server. `Election` of `etcdwire/concurrency` is safer; see `ElectionService`. */
   readonly electionService: ElectionService;
-  /** Every RPC of etcd as a function of its messages. */
+  /** One function for every RPC of etcd, which takes and returns protocol messages. */
   readonly raw: Raw;
   readonly #rpc: Rpc;
   readonly #channel: Channel;
@@ -177,16 +178,16 @@ export class Client extends KeyspaceClient {
     const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
     if (autoSyncIntervalMs !== undefined) checkPositive(autoSyncIntervalMs, 'autoSyncIntervalMs', 'milliseconds');
     if (typeof allowEndpoint !== 'function')
-      throw invalidInput('allowEndpoint', show(allowEndpoint), 'a function of a URL');
+      throw invalidInput('allowEndpoint', show(allowEndpoint), 'a function that takes a URL and returns a boolean');
     const credentials = options.auth === undefined ? undefined : checkCredentials(options.auth, endpoints);
     const interceptors = checkInterceptors(options.interceptors);
     const transportOf = options.transport ?? defaultTransport;
 
-    // Chooses the endpoint of each call and retries it. Everything else is a layer on top of the channel.
+    // The channel chooses the endpoint of each call and retries the call. Everything else is a layer on top of it.
     const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), logger);
-    // The layers in order, innermost first: each one calls the one before it. The last one is called first.
+    // The layers, innermost first. Each layer calls the layer before it, so a call enters the last layer first.
     const layers: readonly (false | undefined | ((inner: Transport) => Transport))[] = [
-      // Reports what interceptors have made of a call, with the endpoints that the channel tried.
+      // Below the interceptors, so that the diagnostics describe each call as the interceptors have changed it.
       withDiagnostics,
       // Above the retries of the channel, so that an interceptor sees each call once.
       (inner) => withInterceptors(inner, interceptors),
@@ -237,12 +238,12 @@ export class Client extends KeyspaceClient {
   }
 
   /**
-   * Reads the member list, and uses the endpoints that the voting members advertise from now on. Returns the endpoints in
-   * use. Calls and streams in progress stay at their endpoints.
+   * Reads the member list. From then on, the client uses the endpoints that the voting members advertise. Returns the
+   * endpoints in use. Calls and streams in progress stay at their endpoints.
    *
-   * Leaves out endpoints that `allowEndpoint` refuses. If all configured endpoints use TLS, leaves out endpoints without
-   * TLS. Configured endpoints that no member advertises are used only while no other endpoint is available. If no
-   * advertised endpoint may be used, nothing changes.
+   * Leaves out endpoints that `allowEndpoint` refuses. If all configured endpoints use TLS, leaves out endpoints
+   * without TLS. Configured endpoints that no member advertises are used only while no other endpoint is available.
+   * If no advertised endpoint may be used, nothing changes.
    */
   sync(options?: CallOptions): Promise<readonly string[]> {
     return this.#sync(options);
@@ -252,7 +253,8 @@ export class Client extends KeyspaceClient {
    * Discards the history of the whole store below `revision`, which becomes the oldest revision that can be read and
    * watched. With `physical`, waits until the space is free in the database file.
    *
-   * @throws EtcdError, reason `Compacted` if the revision is already compacted, `FutureRev` if it does not exist yet.
+   * @throws EtcdError with reason `Compacted` if the revision is already compacted, or with reason `FutureRev` if the
+   * revision does not exist yet.
    */
   async compact(
     revision: bigint,
@@ -264,9 +266,9 @@ export class Client extends KeyspaceClient {
   }
 
   /**
-   * Ends all calls, watches, keepalives and sessions with reason `ClientClosed`, those of namespaces included, and closes
-   * the connections. Sessions revoke their leases, which frees their locks at once. Waits at most 2 s for a server that
-   * does not answer.
+   * Ends all calls, watches, keepalives and sessions of the client and its namespaces with reason `ClientClosed`, and
+   * closes the connections. Sessions revoke their leases, which frees their locks at once. Waits at most 2 s for
+   * a server that does not answer.
    */
   override close(): Promise<void> {
     return this.#close();

@@ -19,11 +19,11 @@ import { WatchStream } from './watch/watch-stream.js';
 type PublicOf<Class, Internal = never> = Pick<Class, Exclude<keyof Class, Internal>>;
 
 /**
- * The events of a key or a range of keys, each once and in revision order, across reconnections. Iterate over the events
- * or over `batches()`, but not over both.
+ * The events of a key or a range of keys. The watch delivers each event once, in revision order, even if the client
+ * reconnects. Iterate over the watch or over `batches()`, but not over both.
  *
- * The iteration ends when the watch is closed. It throws an `EtcdError` if the watch cannot continue; reason `Compacted`
- * comes with `compactRevision`.
+ * The iteration ends when the watch is closed. The iteration throws an `EtcdError` if the watch cannot continue; an
+ * error with reason `Compacted` has a `compactRevision`.
  *
  * @example
  * ```ts
@@ -35,8 +35,8 @@ type PublicOf<Class, Internal = never> = Pick<Class, Exclude<keyof Class, Intern
 export interface Watch extends PublicOf<KeyWatch> {}
 
 /**
- * The keys of a range at one revision, and then every change of them from the next revision on. Iterate over it once.
- * Breaking out of the loop ends the mirror.
+ * The keys of a range at one revision, and then every change in the range from the next revision on. Iterate over the
+ * mirror once. Breaking out of the loop ends the mirror.
  *
  * @example
  * ```ts
@@ -49,8 +49,9 @@ export interface Watch extends PublicOf<KeyWatch> {}
 export interface Mirror extends PublicOf<RangeMirror> {}
 
 /**
- * A range that the client holds in memory and keeps up to date. It shows the store at one revision, which may be older
- * than the store itself. `waitForRevision` waits until the range has caught up with a write or a read.
+ * A range that the client holds in memory and keeps up to date. The range shows the store at one revision, which may be
+ * older than the current revision of the store. `waitForRevision` waits until the range has caught up with a write or a
+ * read.
  *
  * @example
  * ```ts
@@ -63,13 +64,13 @@ export interface Mirror extends PublicOf<RangeMirror> {}
 export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size'> {
   /** The revision of the store that the range shows. */
   readonly revision: bigint;
-  /** Number of keys. @throws EtcdError if the range was closed or can no longer be kept up to date. */
+  /** Number of keys. @throws EtcdError if the range was closed, or if the client can no longer keep it up to date. */
   readonly size: number;
 }
 
 /**
- * Keeps a lease alive until it is closed. The local deadline of the lease counts from the time at which the last
- * acknowledged renewal was sent, so the server never ends the lease before that deadline.
+ * Keeps a lease alive until the keepalive is closed. The local deadline of the lease counts from the time at which the
+ * client sent the last acknowledged renewal, so the lease never expires on the server before that deadline.
  *
  * @example
  * ```ts
@@ -78,14 +79,18 @@ export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size
  * ```
  */
 export interface KeepAlive extends PublicOf<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose'> {
-  /** Aborts when the lease is lost; its reason is an `EtcdError`. Reading `aborted` compares clocks. */
+  /**
+   * Aborts when the lease is lost; its reason is an `EtcdError`. Each read of `aborted` compares the local deadline of
+   * the lease with the monotonic clock, so the result is right even if timers run late.
+   */
   readonly signal: AbortSignal;
   /** TTL in seconds that the server granted at the last renewal. Undefined before the first renewal. */
   readonly ttl: number | undefined;
 }
 
 /**
- * Grants, renews, revokes and lists leases. The server deletes the keys that are attached to a lease when the lease ends.
+ * Grants, renews, revokes and lists leases. When a lease expires or is revoked, the server deletes the keys that are
+ * attached to it.
  *
  * @example
  * ```ts
@@ -95,8 +100,9 @@ export interface KeepAlive extends PublicOf<LeaseKeepAlive, 'signal' | 'ttl' | '
  */
 export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefaultTimeout' | 'close'> {
   /**
-   * Renews a lease at a third of its TTL until the keepalive is closed. If you pass the lease as granted, its deadline is
-   * known at once. If you pass the lease ID, the keepalive is valid from the first renewal on.
+   * Renews a lease each time a third of its TTL has passed, until the keepalive is closed. If you pass the `Lease` that
+   * `grant` returned, the keepalive is valid at once. If you pass a lease ID, the keepalive is valid from the first
+   * renewal on.
    */
   keepAlive(lease: Lease | LeaseLike): KeepAlive;
 }
@@ -104,11 +110,11 @@ export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefault
 /**
  * Keys, watches and leases of a cluster, or of a namespace in it. `Client` and its namespaces implement this interface.
  *
- * Functions that only read and write keys accept any implementation, so a test can pass a double. Sessions, and with them
- * locks, need a real client or namespace.
+ * Functions that only read and write keys accept any implementation, so a test can pass a test double. Sessions need a
+ * real client or namespace, and so do locks, because they need a session.
  *
- * Every method rejects or throws with an `EtcdError`. Reason `InvalidInput` means that nothing was sent. For other
- * reasons, `outcome` tells what happened to a write. A method refuses an unknown option with reason `InvalidInput`.
+ * A method that fails rejects or throws with an `EtcdError`. Reason `InvalidInput` means that nothing was sent. For
+ * other reasons, `outcome` says what happened to a write. A method refuses unknown options with reason `InvalidInput`.
  *
  * @example
  * ```ts
@@ -125,38 +131,38 @@ export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
   /** Watches a key or a range of keys. Delivers each event once, in revision order. */
   watch(keys: Keys, options?: WatchOptions): Watch;
 
-  /** Reads a range at one revision, and then delivers every change of it. */
+  /** Reads a range at one revision, and then delivers every change in the range. */
   mirror(keys: Keys, options?: MirrorOptions): Mirror;
 
-  /** Holds a range in memory and keeps it up to date. Resolves when the range is read. Close it after use. */
+  /** Holds a range in memory and keeps it up to date. Resolves when the range has been read. Close it after use. */
   cachedRange(keys: Keys, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<CachedRange>;
 
   /**
    * Returns a keyspace of the keys that begin with `prefix`. Its methods take and return keys without the prefix. The
-   * namespace shares the connections of the client, and closes with it.
+   * namespace shares the connections of the client, and is closed when the client is closed.
    */
   namespace(prefix: BytesLike): Keyspace;
 
   /**
-   * Ends the watches, keepalives and sessions of this keyspace with reason `ClientClosed`. Sessions revoke their leases,
-   * which frees their locks at once. Waits at most 2 s for a server that does not answer. Closing a namespace leaves the
-   * client open.
+   * Ends the watches, keepalives and sessions of this keyspace with reason `ClientClosed`. Sessions revoke their
+   * leases, which frees their locks at once. Waits at most 2 s for a server that does not answer. Closing a namespace
+   * leaves the client open.
    */
   close(): Promise<void>;
 }
 
-/** What a keyspace is built on. A client and its namespaces share everything but the transport. */
+/** The parts that a keyspace is built from. A client and its namespaces share all of them except the transport. */
 export interface KeyspaceCore {
   readonly transport: Transport;
   readonly settings: RpcSettings;
   readonly kv: KVOptions;
-  /** Runs before the client closes. Includes the closers of all its namespaces. */
+  /** Functions that run before the client closes. Includes the closers of all its namespaces. */
   readonly closers: Set<Closer>;
 }
 
 type Closer = () => Promise<void>;
 
-/** Time for sessions to revoke their leases. A server that is available answers sooner. */
+/** Maximum time that `close` gives sessions to revoke their leases. An available server answers much sooner. */
 const CLOSERS_TIMEOUT_MS = 2_000;
 
 /** The implementation of `Keyspace` that clients and namespaces share. */
@@ -214,7 +220,7 @@ export class KeyspaceClient extends KV implements Keyspace {
     return this.#close();
   }
 
-  /** @internal Runs `closer` before the keyspace or its client closes. Returns a function that removes it again. */
+  /** @internal Runs `closer` before the keyspace or its client closes. Returns a function that removes `closer`. */
   beforeClose(closer: Closer): () => void {
     const all = [this.#closers, this.#core.closers];
     for (const closers of all) closers.add(closer);
@@ -237,7 +243,7 @@ export class KeyspaceClient extends KV implements Keyspace {
   }
 }
 
-/** Runs all closers, including those added meanwhile, because a session may open while the client closes. */
+/** Runs all closers, including closers that are added meanwhile, because a session may open while the client closes. */
 async function closeAll(closers: Iterable<Closer>): Promise<void> {
   const called = new Set<Closer>();
   for (;;) {

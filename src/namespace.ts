@@ -13,10 +13,11 @@ interface Translation {
 }
 
 /**
- * A transport for the keys that begin with a prefix. It adds the prefix to the keys of each request, and removes it from
- * the keys of each response. Everything on top of it works inside the namespace: keys, transactions, watches, locks.
+ * A transport for the keys that begin with a prefix. It adds the prefix to the keys of each request, and removes the
+ * prefix from the keys of each response. Everything on top of this transport works inside the namespace: keys,
+ * transactions, watches and locks.
  *
- * Closing it does nothing, because the connections belong to the client.
+ * Closing this transport does nothing, because the connections belong to the client.
  */
 export function namespaceTransport(inner: Transport, prefix: Uint8Array): Transport {
   const translations = translationsOf(prefix);
@@ -45,8 +46,8 @@ export function namespaceTransport(inner: Transport, prefix: Uint8Array): Transp
 }
 
 /**
- * Translates a range of the namespace into a range of the whole store. A range without an end ends where the prefix ends.
- * Otherwise it would contain the keys after the namespace.
+ * Translates a range of the namespace into a range of the whole store. An open-ended range becomes a range that ends at
+ * the last key of the namespace. Otherwise the range would contain the keys after the namespace.
  */
 export function prefixInterval(prefix: Uint8Array, { key, rangeEnd }: Init<WireRange>): WireRange {
   const end = rangeEnd ?? NO_BYTES;
@@ -122,7 +123,7 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
     });
     return { ...message, events };
   };
-  // A lease may also hold keys outside of the namespace.
+  // Filters the keys, because keys outside of the namespace may be attached to the same lease.
   const leaseKeys = (message: rpc.LeaseTimeToLiveResponse): rpc.LeaseTimeToLiveResponse => {
     const isInside = (key: Uint8Array): boolean =>
       key.length > prefix.length && prefix.every((byte, index) => byte === key[index]);

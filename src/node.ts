@@ -12,20 +12,20 @@ import { concatBytes } from './runtime/bytes.js';
 import { checkMemberCall, type MemberCallOptions } from './services/maintenance.js';
 
 /**
- * Bytes to gather before a write. etcd sends 32 or 64 kB at a time, and a write for each chunk would take most of the
- * time.
+ * Number of bytes that are gathered before a write. etcd sends chunks of 32 or 64 kB, and a separate write for each
+ * chunk would take most of the time of `saveSnapshot`.
  */
 const WRITE_BYTES = 1_048_576;
 
 /**
  * Saves the database of a member to a file, for `etcdutl snapshot restore`. Resolves with its size in bytes.
  *
- * The function first writes to a file with a name of its own, `PATH.….part`. It renames this file to `path` after the
- * snapshot is complete, verified and on the disk. Only the owner may read the file, because it contains all keys and
- * values. If `path` is a symbolic link, the function replaces the file that the link leads to.
+ * The function first writes to a file with a unique name, `PATH.….part`. The function renames the file to `path` when
+ * the snapshot is complete, verified and on the disk. Only the owner may read the file, because it contains all keys
+ * and values. If `path` is a symbolic link, the function replaces the target of the link.
  *
- * @throws EtcdError, reason `InvalidInput`, if `path` leads to something else than a file; reason `SnapshotCorrupt`,
- * if the snapshot is incomplete or damaged; and with the reasons of any call. Errors of the file system are passed on.
+ * @throws EtcdError with reason `InvalidInput` if `path` is not a regular file; with reason `SnapshotCorrupt` if the
+ * snapshot is incomplete or damaged; or with the reason of a failed call. Rejects with file system errors as they are.
  * @example
  * import { Client } from 'etcdwire';
  * import { saveSnapshot } from 'etcdwire/node';
@@ -73,17 +73,18 @@ export async function saveSnapshot(
 }
 
 /**
- * The file that `path` or the link there names. @throws EtcdError, reason `InvalidInput`, if it is not a regular file.
+ * Returns `path`, or the target if `path` is a link. @throws EtcdError, reason `InvalidInput`, if that path exists and
+ * is not a regular file.
  */
 async function targetOf(path: string): Promise<string> {
-  const allowed = 'a file, or a name that does not exist';
+  const allowed = 'the path of a regular file, or a path that does not exist yet';
   if (typeof path !== 'string' || path === '') throw invalidInput('path', 'an empty name', allowed);
   const existing = await lstat(path).catch(undefinedIfMissing);
   if (existing === undefined) return path;
   const target = await realpath(path).catch(undefinedIfMissing);
-  // For example /dev/stdout if it is a pipe.
-  if (target === undefined) throw invalidInput('path', 'a link that leads to no file', allowed);
-  if (!(await stat(target)).isFile()) throw invalidInput('path', 'a name that is not a regular file', allowed);
+  // `realpath` fails for a dangling link, and for /dev/stdout if that is a pipe.
+  if (target === undefined) throw invalidInput('path', 'a link whose target does not exist', allowed);
+  if (!(await stat(target)).isFile()) throw invalidInput('path', 'something that is not a regular file', allowed);
   return target;
 }
 

@@ -6,7 +6,7 @@ import type { Init } from './protobuf/codec.js';
 import type { Method } from './protobuf/schema.js';
 import { checkOptions } from './runtime/arguments.js';
 
-/** The function that calls an RPC. Its type depends on which side of the RPC sends a stream. */
+/** The type of the function that calls an RPC. It depends on which side of the RPC sends a stream. */
 export type Stub<M> =
   M extends Method<infer Request, infer Response, infer Kind>
     ? Kind extends 'unary'
@@ -17,8 +17,8 @@ export type Stub<M> =
     : never;
 
 /**
- * One function for each RPC of each service. It takes and returns the messages of the protocol. `rawEnums` has the values
- * of enum fields.
+ * One function for each RPC of each service. Each function takes and returns protocol messages. `rawEnums` contains the
+ * values of enum fields.
  *
  * @example
  * ```ts

@@ -5,7 +5,8 @@ import { openClient } from './support/client.js';
 import { errorOf } from './support/errors.js';
 import { recordingTransport } from './support/recording-transport.js';
 
-// The client refuses bad input before it sends anything. The error names the argument, the given value and what is allowed.
+// The client refuses bad input before it sends anything. The error says which argument is bad, what was given and what
+// is allowed.
 
 const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = [
   ['an empty key to get', (etcd) => etcd.get(''), /^key: got an empty key; allowed: at least one byte/],
@@ -116,7 +117,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   ],
   ['null as an operation', (etcd) => etcd.txn({ then: [null as never] }), /^operation: got null; allowed: op\.get/],
   [
-    'no condition',
+    'null as a condition',
     (etcd) => etcd.txn({ if: [null as never] }),
     /^if\[0\]: got null; allowed: a condition made by compare/,
   ],

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { BatchItemIterator } from '../src/runtime/async.js';
 
-/** An iterator over batches of numbers. `closed` tells whether it was closed. */
+/** Returns an iterator over batches of numbers. `closed` returns whether the iterator was closed. */
 function batches(...given: readonly Iterable<number>[]): {
   source: AsyncGenerator<Iterable<number>>;
   closed: () => boolean;
@@ -24,7 +24,7 @@ test('an iterator over batches returns the items of all batches in order, and sk
   expect(seen).toEqual([1, 2, 3]);
 });
 
-test('concurrent calls of next get one item each, in order, and then the end', async () => {
+test('concurrent calls to next return one item of the batches each, in order, and then the end', async () => {
   const { source } = batches([1], [2, 3], [4]);
   const items = new BatchItemIterator(source, (batch) => batch);
   const results = await Promise.all(Array.from({ length: 6 }, () => items.next()));
@@ -32,7 +32,7 @@ test('concurrent calls of next get one item each, in order, and then the end', a
   expect(results.map(({ done }) => done)).toEqual([false, false, false, false, true, true]);
 });
 
-test('a call of next does not overtake calls that still wait', async () => {
+test('a call to next of an iterator over batches does not overtake earlier calls that still wait', async () => {
   const { source } = batches([1], [2], [3], [4], [5], [6]);
   const items = new BatchItemIterator(source, (batch) => batch);
   const first = items.next();
@@ -42,13 +42,13 @@ test('a call of next does not overtake calls that still wait', async () => {
   expect(results.map(({ value }) => value)).toEqual([1, 2, 3, 4, 5]);
 });
 
-test('leaving the loop closes the batches', async () => {
+test('breaking out of a loop over the items closes the iterator of the batches', async () => {
   const { source, closed } = batches([1, 2], [3]);
   for await (const item of new BatchItemIterator(source, (batch) => batch)) if (item === 1) break;
   expect(closed()).toBe(true);
 });
 
-test('a batch that arrives after the loop was left is dropped', async () => {
+test('a batch that arrives after the iterator over batches was closed is dropped', async () => {
   const end = { done: true, value: undefined } as const;
   let give: ((batch: IteratorResult<number[]>) => void) | undefined;
   const next = (): Promise<IteratorResult<number[]>> =>
@@ -63,7 +63,7 @@ test('a batch that arrives after the loop was left is dropped', async () => {
   expect([await first, await items.next()]).toEqual([end, end]);
 });
 
-test('an item that cannot be read rejects, and ends the iteration', async () => {
+test('next rejects when an item of a batch cannot be read, and the iteration ends', async () => {
   function* unreadable(): Generator<number> {
     yield 1;
     throw new Error('unreadable');
@@ -76,7 +76,7 @@ test('an item that cannot be read rejects, and ends the iteration', async () => 
   expect(await items.next()).toEqual({ done: true, value: undefined });
 });
 
-test('a failed batch rejects, and ends the iteration', async () => {
+test('next rejects when a batch fails, and the iteration ends', async () => {
   async function* failing(): AsyncGenerator<readonly number[]> {
     yield [1];
     throw new Error('lost');

@@ -4,9 +4,9 @@ import { Election, Session } from '../src/concurrency/index.js';
 import { compare, type KeyValue, keyRange, op, prefix } from '../src/index.js';
 import { openClient, unique } from './support/client.js';
 
-// A caller may overwrite its buffer as soon as a method has returned. Calls and watches must still send the original bytes.
+// A caller may overwrite its buffer once a method has returned. Calls and watches must still send the original bytes.
 
-/** A client whose calls leave in a later turn of the event loop, as they do while it fetches a token or connects. */
+/** A client that sends each call in a later turn of the event loop, like a client that first has to fetch a token. */
 function lateClient() {
   return openClient({
     interceptors: [

@@ -45,13 +45,13 @@ describe('errorFromStatus', () => {
     ({ name, code, message }) => {
       const error = errorFromStatus(code, message, where);
       expect(error).toMatchObject({ code, reason: name, problem: message, ...where });
-      // The server applies and refuses a write that exceeds the quota; see test/kv/no-space.test.ts.
+      // The server may apply a write that exceeds the quota, and still refuse it; see test/kv/no-space.test.ts.
       expect(error.outcome).toBe(OPEN.includes(code) || name === 'NoSpace' ? 'unknown' : 'rejected');
     },
   );
 
   it.each(STATUS_CODES.slice(1))(
-    'leaves the outcome open when %s comes with a text that etcd does not have',
+    'returns outcome unknown when %s comes with a text that is not an error of etcd',
     (code) => {
       const error = errorFromStatus(code, 'no healthy upstream', where);
       expect(error).toMatchObject({
@@ -70,7 +70,7 @@ describe('errorFromStatus', () => {
       });
   });
 
-  it('returns outcome unknown for ResourceExhausted, unless etcd names another resource than space', () => {
+  it('returns outcome unknown for ResourceExhausted, unless etcd names a resource other than database space', () => {
     const tooLong = 'grpc: received message larger than max (2097200 vs. 2097152)';
     expect(errorFromStatus('ResourceExhausted', tooLong)).toMatchObject({ reason: 'Other', outcome: 'unknown' });
     expect(errorFromStatus('ResourceExhausted', 'etcdserver: too many requests')).toMatchObject({
@@ -123,14 +123,14 @@ describe('errorFromText', () => {
     });
   });
 
-  it('keeps a text that is not in the table, also over several lines', () => {
+  it('keeps a text that is not in the table of server errors, even if the text has several lines', () => {
     const error = errorFromText('rpc error: code = Internal desc = one\ntwo');
     expect(error).toMatchObject({ reason: 'Other', code: 'Internal', problem: 'one\ntwo' });
     expect(errorFromText('who knows')).toMatchObject({ reason: 'Other', code: 'Unknown', problem: 'who knows' });
   });
 });
 
-describe('errorFromStatus with a named error under another status', () => {
+describe('errorFromStatus for a named error with an unusual status', () => {
   it('returns outcome unknown if either status is inconclusive, because the lock service forwards errors with status Unknown', () => {
     expect(errorFromStatus('Unknown', 'etcdserver: request timed out')).toMatchObject({
       reason: 'Timeout',
@@ -195,7 +195,7 @@ describe('an EtcdError', () => {
     });
   });
 
-  it('leaves out of its JSON a cause that is not an error', () => {
+  it('leaves a cause that is not an error out of its JSON', () => {
     const error = canceled(AbortSignal.abort({ secret: 's3cret' }), 'unknown', where.method);
     expect(JSON.stringify(error)).not.toContain('s3cret');
   });
@@ -206,7 +206,7 @@ describe('an EtcdError', () => {
     expect(error.message).toBe('ttl: got 0; allowed: at least 1');
   });
 
-  it('has reason Canceled for the signal of the caller, and DeadlineExceeded for its time limit', () => {
+  it('has reason Canceled if the signal of the caller aborted, and DeadlineExceeded if its time limit passed', () => {
     const byCaller = canceled(AbortSignal.abort('enough'), 'unknown', where.method);
     expect(byCaller).toMatchObject({ reason: 'Canceled', code: 'Canceled', outcome: 'unknown', cause: 'enough' });
     const late = timedOut('put', 5, 'not-sent', where.method);

@@ -5,7 +5,8 @@ import { startChild } from './support/child.js';
 import { unique } from './support/client.js';
 import { ownEtcd } from './support/own-etcd.js';
 
-// Runs both sides of each pair of examples in docs/from-etcd3.md. Each side runs in its own process with its own server.
+// Runs the etcd3 example and the etcdwire example of each section of docs/from-etcd3.md. All examples of one package
+// run in one process with its own server.
 
 const ROOT = new URL('..', import.meta.url).pathname;
 const PAGE = readFileSync(join(ROOT, 'docs/from-etcd3.md'), 'utf8');
@@ -30,7 +31,7 @@ test('the etcdwire example in each section of docs/from-etcd3.md prints the same
   }
 });
 
-/** The lines that one side prints, by section. */
+/** The lines that the examples of one package print, by section. Side 0 is etcd3, and side 1 is etcdwire. */
 async function printed(side: 0 | 1): Promise<string[][]> {
   const { endpoints } = await ownEtcd();
   const folder = join(ROOT, '.cache', unique('from-etcd3'));
@@ -50,7 +51,7 @@ async function printed(side: 0 | 1): Promise<string[][]> {
   }
 }
 
-/** A program with the blocks of one side. Each block has its own scope. The blocks share the client of the first block. */
+/** A program with the examples of one package. Each example has its own scope. All use the client of the first. */
 function program(side: 0 | 1, endpoint: string): string {
   const imports = new Set(['import { inspect } from "node:util";']);
   const bodies = SECTIONS.map(({ blocks }) => {

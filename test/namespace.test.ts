@@ -42,11 +42,11 @@ describe('a namespace', () => {
   });
 
   test.each([
-    ['last byte increased', [0x61], [0x62]],
-    ['one byte 0xff cut', [0x61, 0xff], [0x62]],
-    ['two bytes 0xff cut', [0x61, 0xff, 0xff], [0x62]],
+    ['no byte 0xff', [0x61], [0x62]],
+    ['one byte 0xff', [0x61, 0xff], [0x62]],
+    ['two bytes 0xff', [0x61, 0xff, 0xff], [0x62]],
   ])(
-    'ends open-ended ranges where its prefix ends (%s), and does not touch neighbouring keys (S34)',
+    'ends open-ended ranges at its last key, and does not touch neighbouring keys, when %s ends its prefix (S34)',
     async (_what, own, next) => {
       const etcd = openClient();
       const root = new TextEncoder().encode(unique());
@@ -68,7 +68,7 @@ describe('a namespace', () => {
 
   test('translates the keys of conditions, operations and nested transactions', async () => {
     const { etcd, inside, name } = namespaceOf();
-    // If the comparison covered the whole store, this key would make it fail.
+    // If the comparison included keys outside of the namespace, this key would make the comparison fail.
     await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
     for (const key of ['a', 'b', 'c']) await inside.put(key, 'mine');
     const result = await inside.txn({
@@ -93,7 +93,7 @@ describe('a namespace', () => {
     if (nested.succeeded) throw new Error('expected the nested else list');
     const [, inner, innermost] = nested.responses;
     expect(inner.kvs.map((kv) => kv.keyText())).toEqual(['a', 'b', 'e']);
-    if (!innermost.succeeded) throw new Error('an empty condition is true');
+    if (!innermost.succeeded) throw new Error('a transaction without conditions must succeed');
     expect(innermost.responses[0].prevKv?.keyText()).toBe('b');
     expect(await texts(etcd, name)).toEqual([`${name}a`, `${name}b`, `${name}e`]);
   });
@@ -108,7 +108,7 @@ describe('a namespace', () => {
     expect(seen).toEqual(keys);
   });
 
-  test('delivers watch events without the prefix, without neighbouring keys, and with the previous state', async () => {
+  test('delivers watch events without the prefix, without neighbouring keys, and with the previous value', async () => {
     const { etcd, inside, name } = namespaceOf();
     const watch = inside.watch(fromKey('a'), { prevKv: true });
     await watch.created();
@@ -153,7 +153,7 @@ describe('a namespace', () => {
     expect(await inside.get('a')).toBeUndefined();
   });
 
-  test('holds locks under its prefix, which exclude locks of the client with the full name', async () => {
+  test('holds locks under its prefix, and these locks exclude locks of the client with the full name', async () => {
     const { etcd, inside, name } = namespaceOf();
     const [own, outer] = [await Session.open(inside), await Session.open(etcd)];
     const held = await new Mutex(own, 'job').lock();
@@ -174,7 +174,7 @@ describe('a namespace', () => {
     expect(await withLock(inside, 'job', () => texts(etcd, `${name}job/`))).toHaveLength(1);
   });
 
-  test('inside another namespace appends its prefix, and ends where its full prefix ends (S34)', async () => {
+  test('inside another namespace appends its prefix to the outer one, and ends at its own last key (S34)', async () => {
     const { etcd, inside, name } = namespaceOf();
     const nested = inside.namespace(new Uint8Array([0x6e, 0xff]));
     await inside.put('o', 'only in the outer namespace');

@@ -28,7 +28,7 @@ import { errorOf } from './support/errors.js';
 
 // Plain JavaScript has no compiler that refuses an unknown option, so the functions refuse it at run time.
 
-/** Runs the call under test. Only its RPCs are recorded, and not those that sessions send at the same time. */
+/** Holds the list of RPCs of the call under test. RPCs that sessions send at the same time are not in the list. */
 const underTest = new AsyncLocalStorage<string[]>();
 const counting: Interceptor = {
   unary: (call, next) => {
@@ -249,7 +249,7 @@ test.each(Object.entries(CALLS).filter(([name]) => name !== 'new Client'))(
   },
 );
 
-test('the test records the RPCs of the call under test', async () => {
+test('the interceptor of these tests records the RPCs of the call under test', async () => {
   const etcd = openClient({ interceptors: [counting] });
   const sent: string[] = [];
   await underTest.run(sent, async () => {
@@ -286,7 +286,7 @@ test('the table of calls contains every public function that takes options', asy
   expect([...INTERNAL].filter((name) => !found.includes(name))).toEqual([]);
 });
 
-/** Whether the function has a parameter called `options`, or one that it destructures. */
+/** Whether the function has a parameter called `options`, or a parameter that it destructures. */
 function takesOptions(code: string): boolean {
   return /^[^(]*\((?:[^{)]*\boptions\b|[^)]*\{)/.test(code);
 }
@@ -407,7 +407,7 @@ test.each<[string, (etcd: Client) => unknown, string]>([
     (etcd) => etcd.txn({ if: [{ ...compare.exists('k'), rangeEnd: 'l' } as never] }),
     'if[0]: got the unknown option rangeEnd; allowed: target, keys, operator, operand',
   ],
-])('the client refuses %s with a hint', async (_what, call, message) => {
+])('the client refuses %s, and the error says what is allowed', async (_what, call, message) => {
   const etcd = openClient({ interceptors: [counting] });
   const sent: string[] = [];
   const error = await errorOf(() => underTest.run(sent, async () => call(etcd)));
@@ -440,7 +440,7 @@ test.each<[string, unknown, string]>([
 test.each<[string, object, RegExp]>([
   ['the option hosts', { hosts: ['http://a:1'] }, /unknown option hosts for Client; .*; did you mean endpoints\?$/],
   [
-    'tls of Node',
+    'a TLS option of Node.js that the client does not have',
     { tls: { rejectUnauthorized: false } },
     /^tls: got the unknown option rejectUnauthorized; allowed: ca, cert, key, serverName$/,
   ],
@@ -462,7 +462,7 @@ test.each<[string, object, RegExp]>([
   expect(error.message).toMatch(message);
 });
 
-test('a call fails when the function tls returns an unknown property', async () => {
+test('a call fails when the option tls is a function that returns an unknown property', async () => {
   const etcd = openClient({
     endpoints: [ENDPOINT.replace('http:', 'https:')],
     tls: () => ({ caFile: 'ca.pem' }) as never,

@@ -32,7 +32,7 @@ let tarball: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'etcdwire-consumer-'));
   tarball = installInto(folder);
-  // Linked and not installed, so that the tests need no registry.
+  // These packages are linked rather than installed, so that the tests need no package registry.
   for (const scope of ['@grpc', '@types']) {
     symlinkSync(join(root, 'node_modules', scope), join(folder, 'node_modules', scope));
   }
@@ -44,7 +44,7 @@ function installed(): string {
   return join(folder, 'node_modules/etcdwire');
 }
 
-/** What a program that uses the package prints. Fails if the program does not end by itself. */
+/** Returns what a program that uses the package prints. Throws if the program does not end by itself. */
 function output(type: 'module' | 'commonjs', code: string): string {
   return execFileSync(process.execPath, [`--input-type=${type}`, '--eval', code], {
     cwd: folder,
@@ -54,7 +54,7 @@ function output(type: 'module' | 'commonjs', code: string): string {
 }
 
 describe('the packed package', () => {
-  test('contains the build, the sources and the pages, and nothing else', () => {
+  test('contains the build, the sources and the documentation pages, and nothing else', () => {
     const allowed =
       /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.(md|png|svg)|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
     const files = readdirSync(installed(), { recursive: true, withFileTypes: true })
@@ -63,7 +63,7 @@ describe('the packed package', () => {
     expect(files.filter((file) => !allowed.test(file))).toEqual([]);
   });
 
-  test('contains pages whose links lead to files of the package', () => {
+  test('contains documentation pages whose links lead to files of the package', () => {
     const broken = pagesIn(installed()).flatMap((page) =>
       brokenLinks(installed(), page).map((link) => `${page}: ${link}`),
     );
@@ -77,14 +77,14 @@ describe('the packed package', () => {
     expect(maps.length).toBeGreaterThan(20);
     const missing = maps.flatMap((map) =>
       (JSON.parse(readFileSync(map, 'utf8')) as { sources: string[] }).sources.filter(
-        // The command line contains a library, whose sources are not part of the package.
+        // The command-line program bundles a library whose sources are not in the package.
         (source) => !source.includes('/node_modules/') && !existsSync(join(dirname(map), source)),
       ),
     );
     expect(missing).toEqual([]);
   });
 
-  test('has no chunk with a hash for a name', () => {
+  test('contains no build chunk with a generated name', () => {
     const names = readdirSync(join(installed(), 'dist'), { recursive: true, encoding: 'utf8' });
     expect(names.filter((name) => /chunk-/.test(name))).toEqual([]);
   });
@@ -134,7 +134,7 @@ describe('the packed package', () => {
     expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
   });
 
-  test('contains the command line as one file that runs alone', () => {
+  test('contains the command-line program as one file that runs without other files', () => {
     const [endpoint = ''] = inject('endpoints');
     const alone = temporaryFolder();
     const program = join(alone, 'etcdwire.mjs');
@@ -144,7 +144,7 @@ describe('the packed package', () => {
     expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
   });
 
-  test('installs no other package and works without one', () => {
+  test('installs no other package, and works without other packages', () => {
     const alone = temporaryFolder();
     writeFileSync(join(alone, 'package.json'), '{ "name": "consumer", "type": "module" }');
     const options = { cwd: alone, encoding: 'utf8', timeout: 60_000 } as const;
@@ -178,7 +178,7 @@ describe('the packed package', () => {
     expect(output('commonjs', code)).toBe('function true\n');
   });
 
-  test('an unused client does not keep the process alive', () => {
+  test('has a client that does not keep the process alive while it is unused', () => {
     const code = `
       import { Client } from 'etcdwire';
       new Client({ endpoints: ['http://127.0.0.1:1'] });
@@ -186,7 +186,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('made\n');
   });
 
-  test('an idle client does not keep the process alive, and an open watch does', () => {
+  test('has a client that does not keep the process alive while it is idle, unless a watch is open', () => {
     const endpoints = JSON.stringify(inject('endpoints'));
     const code = `
       import { Client } from 'etcdwire';

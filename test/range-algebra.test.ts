@@ -13,7 +13,7 @@ import { valueText } from './support/watch-events.js';
 const SEED = 34;
 const EVERY_KEY = prefix('');
 
-/** Prefixes that end in 0xff are the hard cases: the end of such a prefix is shorter than the prefix. */
+/** Prefixes of namespaces. Those that end in 0xff are the hard cases: their range end is shorter than the prefix. */
 const namespacePrefix = fc.oneof(
   fc.constantFrom('ff', 'ffff', '61ff', '61ffff', 'feff', '00ff', '00', '61', 'ff61').map(fromHex),
   bytesOf(1, 3),
@@ -21,8 +21,8 @@ const namespacePrefix = fc.oneof(
 
 describe('a range of keys', () => {
   // S33
-  test('means the same keys in range, scan, delete, watch and compare as in a model', async () => {
-    // A server of its own, because ranges without an end would contain the keys of other tests.
+  test('selects the same keys in range, scan, delete, watch and compare as in a model', async () => {
+    // The test uses its own server, because open-ended ranges would contain the keys of other tests.
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const keys = fc.array(someKey, { minLength: 1, maxLength: 12 });
     const property = fc.asyncProperty(keys, selection, fc.nat(), (all, selected, odd) =>
@@ -32,7 +32,7 @@ describe('a range of keys', () => {
   });
 
   // S34
-  test('in a namespace means the keys of the model, and never a key outside the namespace', async () => {
+  test('in a namespace selects the same keys as in a model, and never a key outside the namespace', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const setting = namespacePrefix.chain((start) =>
       fc.record({
@@ -74,13 +74,14 @@ test('the interval of a range in a namespace contains all keys of the range and 
 });
 
 interface Setting {
-  /** Sees the whole store. */
+  /** A client of the whole store. */
   readonly etcd: Client;
-  /** Sees the keys that start with `start`, without that prefix. */
+  /** The namespace of the keys that start with `start`. */
   readonly inside: Keyspace;
   readonly start: Uint8Array;
   readonly stored: readonly Uint8Array[];
   readonly selected: Selection;
+  /** Selects the key whose value the test changes. */
   readonly odd: number;
 }
 
@@ -106,7 +107,7 @@ async function agrees({ etcd, inside, start, stored, selected, odd }: Setting): 
   for await (const { key } of inside.scan(keys)) scanned.push(key);
   expect(hex(scanned)).toEqual(hex(expected));
 
-  // A comparison must hold for every key in the range and for no other key. Without keys, a comparison of values is false.
+  // A comparison concerns every key in the range and no other key. A comparison of values is false without keys.
   expect(await allAre('own')).toBe(expected.length > 0);
   const different = expected[odd % Math.max(1, expected.length)];
   if (different !== undefined) {
@@ -129,7 +130,7 @@ async function agrees({ etcd, inside, start, stored, selected, odd }: Setting): 
   expect(events.map((batch) => hex(sorted(batch)))).toEqual([...changed, [member]].map(hex));
 }
 
-/** Keys without the prefix, most of them right before or after the keys that have it. */
+/** Keys without the prefix. Most of them are directly before or after the keys with the prefix. */
 function neighbourOf(start: Uint8Array): fc.Arbitrary<Uint8Array> {
   const end = prefixEnd(start);
   const uncut = start.map((byte, index) => (index === end.length - 1 ? byte + 1 : byte));

@@ -42,7 +42,7 @@ describe('Client.raw', () => {
     expect([bytes % 512, remaining]).toEqual([32, 0n]);
   });
 
-  test('opens a bidirectional stream, and cancels it when the loop is left', async () => {
+  test('opens a bidirectional stream, and cancels it when the caller breaks out of the loop', async () => {
     const { raw, lease } = openClient();
     const { id } = await lease.grant({ ttl: 60 });
     const stream = raw.lease.leaseKeepAlive();
@@ -54,7 +54,7 @@ describe('Client.raw', () => {
     expect(await stream.next()).toMatchObject({ done: true });
   });
 
-  test('rejects with reason Canceled when the signal aborts, and with the reason of the server', async () => {
+  test('rejects with reason Canceled when the signal aborts, and with the reason that the server sends', async () => {
     const { raw } = openClient();
     const stop = new AbortController();
     const reading = errorOf(raw.watch.watch({ signal: stop.signal }).next());

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ownEtcd } from './support/own-etcd.js';
 import { runProgram } from './support/program.js';
 
-// The programs of README.md, docs/guide.md and docs/runtimes.md run as they are, against a new server like the reader's.
+// Runs the programs of README.md, docs/guide.md and docs/runtimes.md, each against a new server. Replaces the endpoint.
 
 const ROOT = new URL('..', import.meta.url);
 
@@ -19,13 +19,13 @@ async function run(program: string): Promise<string[]> {
   return runProgram(prepared.replace(/(await using etcd = .*\n)/, `$1${setUp}`));
 }
 
-/** What a program says that it prints: the comment behind each `console.log` at the beginning of a line or indented. */
+/** Returns the expected output of a program: the comment after each `console.log` that starts a line. */
 function printed(program: string): string[] {
   return [...program.matchAll(/^ *console\.log\(.*\); \/\/ (.*)$/gm)].map(([, claim]) => claim as string);
 }
 
 describe('README.md', () => {
-  it('has one program, whose expressions have the values that its comments say', async () => {
+  it('has one program, whose expressions have the values that its comments state', async () => {
     const [program = '', ...others] = programsOf('README.md');
     expect(others).toEqual([]);
     const claims: string[] = [];
@@ -44,13 +44,13 @@ describe('README.md', () => {
 describe('docs/guide.md', () => {
   const [usage = '', coordination = '', overGrpcJs = '', logging = '', ...others] = programsOf('docs/guide.md');
 
-  it('has four programs, each of which a test runs', () => {
+  it('has four programs, which the other tests run', () => {
     expect(others).toEqual([]);
   });
 
   it.each([
     ['keys, a watch and a lock', usage, 1],
-    ['an election and others', coordination, 3],
+    ['an election and other coordination', coordination, 3],
     ['grpc-js', overGrpcJs, 1],
   ])('has a program with %s that prints what its comments say', async (_what, program, count) => {
     const claims = printed(program);
@@ -58,7 +58,7 @@ describe('docs/guide.md', () => {
     expect(await run(program)).toEqual(claims);
   });
 
-  it('has a program with a logger that prints its last comment', async () => {
+  it('has a program with a logger that prints the line in its last comment', async () => {
     expect(await run(logging)).toEqual([logging.trimEnd().split('\n// ').at(-1)]);
   });
 });

@@ -17,11 +17,11 @@ describe('a timer', () => {
     expect(early).not.toContain(true);
   });
 
-  test('can be infinite, or longer than the timers of the host allow, and can be cancelled', () => {
+  test('can be infinite, or longer than setTimeout allows, and can be cancelled', () => {
     for (const delay of [2 ** 40, Number.POSITIVE_INFINITY]) runAfter(delay, () => expect.unreachable())();
   });
 
-  test('of a backoff never exceeds 2 s or twice the previous limit', () => {
+  test('of a backoff takes at most 50 ms, a limit that doubles with each attempt up to 2 s', () => {
     for (let attempt = 0; attempt < 2_000; attempt += 1)
       expect(backoffMs(attempt)).toBeLessThanOrEqual(Math.min(2_000, 50 * 2 ** attempt));
   });
@@ -51,7 +51,7 @@ describe('onAbort', () => {
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
 
-  test('calls each remaining callback once, and a callback that was given twice two times', () => {
+  test('calls a callback twice that was added twice, and does not call a removed callback', () => {
     const controller = new AbortController();
     const calls: string[] = [];
     const twice = (): void => void calls.push('twice');
@@ -64,7 +64,7 @@ describe('onAbort', () => {
 });
 
 describe('AsyncQueue', () => {
-  test('gives the items in order to readers that wait and to later readers', async () => {
+  test('delivers the items in order to readers that wait and to later readers', async () => {
     const queue = new AsyncQueue<number>();
     const early = [queue.next(), queue.next()];
     for (const item of [1, 2, 3]) queue.push(item);
@@ -72,7 +72,7 @@ describe('AsyncQueue', () => {
     expect(taken.map(({ value }) => value)).toEqual([1, 2, 3]);
   });
 
-  test('gives the remaining items before its end, and then the error once', async () => {
+  test('delivers the remaining items after it was ended, and then the error once', async () => {
     const queue = new AsyncQueue<number>();
     queue.push(1);
     queue.end(new Error('ended'));

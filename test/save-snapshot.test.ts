@@ -15,7 +15,7 @@ function newPath(): string {
   return join(temporaryFolder(), 'etcd.db');
 }
 
-/** A member with a little more data than one write of `saveSnapshot`. The shared member would have the data of all tests. */
+/** Starts a member with three times the data of one write of `saveSnapshot`, and without the data of other tests. */
 async function filled(): Promise<{ readonly etcd: Client; readonly endpoint: string }> {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });
@@ -23,7 +23,7 @@ async function filled(): Promise<{ readonly etcd: Client; readonly endpoint: str
   return { etcd, endpoint: endpoints[0] as string };
 }
 
-test('saveSnapshot replaces an older file by a complete one that only the owner may read', async () => {
+test('saveSnapshot replaces an existing file with a complete snapshot that only the owner may read', async () => {
   const path = newPath();
   const { etcd, endpoint } = await filled();
   for (let round = 0; round < 2; round += 1) {
@@ -32,7 +32,7 @@ test('saveSnapshot replaces an older file by a complete one that only the owner 
   }
 });
 
-test('saveSnapshot keeps the older file and leaves no other file when the snapshot is damaged', async () => {
+test('saveSnapshot keeps the existing file and leaves no other file behind when the snapshot is damaged', async () => {
   const path = newPath();
   const { etcd, endpoint: whole } = await filled();
   const size = await saveSnapshot(etcd, whole, path);

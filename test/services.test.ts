@@ -67,7 +67,7 @@ describe('the election service', () => {
     expect(await etcd.electionService.leader(name)).toBeUndefined();
   });
 
-  test('elects in the order of arrival, and the key of the leader guards writes', async () => {
+  test('elects contenders in the order of arrival, and the key of the leader guards writes', async () => {
     const [etcd, name, key] = [openClient(), unique('election'), unique()];
     const first = await elected(etcd, name, 'first');
     const waiting = elected(etcd, name, 'second');

@@ -1,4 +1,4 @@
-/** What a run can measure: the heading of each metric and how many digits the report shows. */
+/** What a run can measure: the heading of each metric, and how many decimal places the report shows. */
 export const METRICS = {
   /** Operations per second. */
   rate: { heading: 'rate /s', digits: 0 },
@@ -10,7 +10,7 @@ export const METRICS = {
   startMs: { heading: 'total ms', digits: 0 },
   /** `startMs` minus the time that Node.js needs for an empty program. */
   netStartMs: { heading: 'without Node.js ms', digits: 0 },
-  /** The JavaScript heap and the memory outside of it that belongs to it, after a garbage collection. */
+  /** The JavaScript heap and the external memory of its objects, such as buffers, after a garbage collection. */
   heapKb: { heading: 'heap kB', digits: 1 },
   rssKb: { heading: 'resident kB', digits: 1 },
   heapGrowthKb: { heading: 'heap growth kB', digits: 1 },

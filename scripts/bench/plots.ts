@@ -49,7 +49,10 @@ const PLOTS: readonly Plot[] = [
   { file: 'cold-start', title: 'Cold start without Node.js itself, ms', group: COLD_START_GROUP, metric: 'netStartMs' },
 ];
 
-/** Readable on white and on black, because the plots have no background of their own. */
+/**
+ * Color of texts and grid lines. It is readable on white and on black, because the plots have no background of their
+ * own.
+ */
 const INK = '#768390';
 const WHISKER = '#59636e';
 const COLORS: Readonly<Record<string, string>> = {
@@ -93,7 +96,7 @@ function barsOf({ group, metric, variants }: Plot, outcomes: readonly Outcome[])
   });
 }
 
-/** Bars for each variant, with a line from the minimum to the maximum. */
+/** Returns the specification of a plot: a bar for each competitor, with a line from the minimum to the maximum. */
 function specOf({ title, variants }: Plot, bars: readonly Bar[]): TopLevelSpec {
   const competitors = [...new Set(bars.map(({ competitor }) => competitor))];
   const one = new Set(bars.map(({ variant }) => variant)).size === 1;

@@ -12,10 +12,10 @@ import type { Sample } from './metrics.js';
 import type { Settings } from './settings.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** A folder under node_modules, so that the programs find the packages that they import. */
+/** The folder for the compiled programs. It is under node_modules, so that they find the packages that they import. */
 const CACHE = join(ROOT, 'node_modules/.cache');
 
-/** Programs that load one client, get one key and exit. Each loads no other client. */
+/** Programs that each load only one client, get one key and exit. */
 const COLD_STARTS = {
   'empty Node.js': 'process.exit();',
   etcdwire: `
@@ -40,7 +40,7 @@ const COLD_STARTS = {
 export type ColdStart = keyof typeof COLD_STARTS;
 export const COLD_START_NAMES = Object.keys(COLD_STARTS) as readonly ColdStart[];
 
-/** The compiled programs, in a folder in which the package is installed from its tarball, as a user would have it. */
+/** The compiled programs, in a folder in which the package is installed from its tarball, as on a user's machine. */
 export interface Installation {
   /** The path of the program that runs one client and performs tasks. */
   readonly clientProgram: string;
@@ -79,14 +79,14 @@ export async function install(): Promise<Installation> {
   return { clientProgram: join(folder, 'client.mjs'), coldStart, remove };
 }
 
-/** Ends a task that hangs. */
+/** Time limit of a task, so that a task that hangs is ended. */
 const TASK_TIMEOUT_MS = 60_000;
 
 /** A process that runs one client and performs one task at a time. */
 export class ClientProcess {
   readonly #child: ChildProcess;
   #waiting: { resolve(sample: Sample): void; reject(error: Error): void } | undefined;
-  /** Why the process takes no more tasks. */
+  /** Why the process performs no more tasks. Undefined while it runs. */
   #ended: Error | undefined;
 
   constructor(program: string, name: ClientName, endpoint: string) {
@@ -103,11 +103,11 @@ export class ClientProcess {
     this.#child.once('exit', (code, signal) => this.#end(new Error(`the process ended: ${signal ?? code}`)));
   }
 
-  /** @throws Error with the message of the error in the process. */
+  /** Performs a task in the process. @throws Error with the message of the error if the task fails there. */
   perform(task: Task): Promise<Sample> {
     return new Promise<Sample>((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
-      if (this.#waiting !== undefined) return reject(new Error('the process still performs another task'));
+      if (this.#waiting !== undefined) return reject(new Error('the process is still performing another task'));
       const giveUp = (): void =>
         this.#waiting?.reject(new Error(`task "${task.kind}" did not end within ${TASK_TIMEOUT_MS} ms`));
       const limit = setTimeout(giveUp, TASK_TIMEOUT_MS);
@@ -139,7 +139,7 @@ export class Bench {
   readonly settings: Settings;
   readonly endpoint: string;
   readonly installation: Installation;
-  /** Writes the data. It is idle during a measurement. */
+  /** Writes the data for the workloads. This client is idle during a measurement. */
   readonly client: Client;
   readonly #processes = new Map<ClientName | 'writer', ClientProcess>();
   readonly #all = new Set<ClientProcess>();

@@ -10,7 +10,7 @@ import {
   SCAN_VARIANT,
 } from './workloads/watches-and-scans.js';
 
-/** What a reader needs to know about the table of each group. */
+/** The text below the table of each group: what a reader needs to know about it. */
 const NOTES: Readonly<Record<string, string>> = {
   [COLD_START_GROUP]:
     'The time from the start of a process that imports the client and makes one get until the process exits right after ' +
@@ -40,7 +40,7 @@ const NOTES: Readonly<Record<string, string>> = {
     'of watchers; the other columns are of the whole process.',
 };
 
-/** By how much etcdwire should be better than the npm package etcd3. */
+/** By what factor etcdwire should be better than the npm package etcd3 in one metric. */
 interface Target {
   readonly what: string;
   readonly workload: Pick<Workload, 'group' | 'variant'>;
@@ -65,7 +65,7 @@ const TARGETS: readonly Target[] = [
   { what: 'puts per second, 512 in flight', workload: puts(512), metric: 'rate', factor: 5 },
   { what: 'gets per second, 1 in flight', workload: gets(1), metric: 'rate', factor: 1.8 },
   {
-    what: 'events per second of a watch in the past',
+    what: 'events per second of a watch that starts in the past',
     workload: { group: MANY_KEYS_GROUP, variant: CATCH_UP_VARIANT },
     metric: 'rate',
     factor: 3,
@@ -99,7 +99,7 @@ export interface Verdict {
   readonly met: boolean;
 }
 
-/** Compares the results with the targets. Leaves out targets that the run did not measure for both clients. */
+/** Compares the results with the targets. Leaves out a target if the run did not measure it for both clients. */
 export function verdictsOn(outcomes: readonly Outcome[]): Verdict[] {
   return TARGETS.flatMap(({ what, workload: { group, variant }, metric, factor }) => {
     const medianOf = (client: string): number | undefined => {
@@ -189,7 +189,7 @@ function text(value: number, digits: number): string {
   return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-/** The first two columns are text, and the others are numbers. */
+/** Formats a table. The first two columns are text, and all other columns are numbers. */
 function markdown(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
   return [line(headings), `|---|---|${'---:|'.repeat(headings.length - 2)}`, ...rows.map(line)];

@@ -2,27 +2,30 @@ import { parseArgs } from 'node:util';
 
 /** How much a run measures. */
 export interface Settings {
-  /** The run does too little for reliable numbers. */
+  /** Whether the run measures too little for reliable numbers. */
   readonly quick: boolean;
   readonly rounds: number;
   /** How long each client runs in each round of a workload that is limited by time. */
   readonly seconds: number;
   /** How long all clients run at once before the first round of a workload. */
   readonly warmUpSeconds: number;
-  /** Before the first calls of a run. Node.js compiles frequently called functions only after some time. */
+  /**
+   * The warm-up before the first calls of a run. It is long, because Node.js compiles frequently called functions late.
+   */
   readonly firstWarmUp: { readonly inFlight: number; readonly seconds: number };
   /** Numbers of concurrent calls, by length of the values in bytes. */
   readonly inFlight: Readonly<Record<100 | 100_000, readonly number[]>>;
-  /** How long one way of waiting hands a lock on in one round. The slower way needs 100 ms for each hand-off. */
+  /** How long contenders hand a lock on in one round. With the slower way of waiting, each hand-off takes 100 ms. */
   readonly handOffSeconds: number;
-  /** Also measures hand-offs while another client writes. */
+  /** Whether to also measure hand-offs while another client writes. */
   readonly otherWrites: boolean;
   /** Number of keys to scan and of events to catch up on. */
   readonly manyKeys: number;
-  /** Number of events to catch up on that each have a revision of their own. */
+  /** Number of events to catch up on that come from single puts, so that each event has a revision of its own. */
   readonly singlePuts: number;
   /** Number of events that watchers receive live in one round. */
   readonly liveEvents: number;
+  /** How often each program is started to measure cold starts. */
   readonly coldStarts: number;
   /** Number of calls before memory is measured. */
   readonly memoryCalls: number;
@@ -70,7 +73,7 @@ export interface Arguments {
   readonly json: string | undefined;
   /** The folder for plots. */
   readonly svg: string | undefined;
-  /** The run fails if it misses a target. */
+  /** Whether the run fails if it misses a target. */
   readonly assert: boolean;
 }
 

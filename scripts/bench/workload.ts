@@ -3,7 +3,7 @@ import type { Sample } from './metrics.js';
 import type { Bench } from './processes.js';
 import type { Settings } from './settings.js';
 
-/** One measurement, with every competitor that takes part in it: a client, or one variant of a client. */
+/** One measurement and its competitors. A competitor is a client or a variant of a client. */
 export interface Workload<Competitor extends string = string> {
   /** The table of the report that shows the workload. */
   readonly group: string;
@@ -11,7 +11,10 @@ export interface Workload<Competitor extends string = string> {
   readonly variant: string;
   readonly competitors: readonly Competitor[];
   readonly rounds: number;
-  /** All competitors run at once in each round, because they do not disturb each other. Default: one after the other. */
+  /**
+   * Whether all competitors run at once in each round. This requires that they do not disturb each other. Default:
+   * false.
+   */
   readonly concurrent?: boolean;
   /** Writes the data and warms all competitors up. */
   prepare?(bench: Bench): Promise<unknown>;
@@ -31,7 +34,7 @@ export interface Outcome extends Pick<Workload, 'group' | 'variant'> {
   readonly failure?: string;
 }
 
-/** The result of a run and the machine that it ran on. */
+/** The results of a run, and the machine on which it ran. */
 export interface Results {
   /** The version of etcd. Undefined for a server that ETCD_ENDPOINTS names. */
   readonly etcd: string | undefined;
@@ -50,8 +53,8 @@ export function nameOf({ group, variant }: Pick<Workload, 'group' | 'variant'>):
 }
 
 /**
- * Runs workloads one after the other. The competitors take turns in each round, and each round starts with another
- * competitor. A competitor that fails drops out of the workload; the others continue.
+ * Runs workloads one after the other. The competitors take turns in each round, and each round starts with a different
+ * competitor. A competitor that fails drops out of the workload, and the remaining competitors continue.
  */
 export async function runWorkloads(
   bench: Bench,
@@ -114,7 +117,7 @@ export interface Progress {
   stop(): void;
 }
 
-/** Shows a bar on a terminal and otherwise prints one line for each round. */
+/** Shows a progress bar if stderr is a terminal. Otherwise prints one line for each round. */
 export function startProgress(workloads: readonly Workload[]): Progress {
   const steps = workloads.reduce((sum, { competitors, rounds }) => sum + competitors.length * rounds, 0);
   return process.stderr.isTTY ? progressBar(steps) : progressLines();

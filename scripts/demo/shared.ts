@@ -14,7 +14,7 @@ export interface LedgerEntry {
   readonly entry: number;
 }
 
-/** A report of a worker. It writes each one to stdout as a line of JSON. */
+/** A report of a worker. The worker writes each report to stdout as a line of JSON. */
 export type WorkerEvent =
   | { readonly type: 'holds'; readonly token: string }
   | { readonly type: 'wrote'; readonly entry: number }

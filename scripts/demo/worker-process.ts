@@ -34,7 +34,11 @@ export class WorkerProcess {
     return this.#child.pid;
   }
 
-  /** Resolves with the first event of this type, also if it is already past. @throws Error if the worker exits without it. */
+  /**
+   * Resolves with the first matching event of this type, even if the worker reported it before this call.
+   *
+   * @throws Error if the worker exits without such an event.
+   */
   event<Type extends WorkerEvent['type']>(
     type: Type,
     matches: (event: Extract<WorkerEvent, { type: Type }>) => boolean = () => true,

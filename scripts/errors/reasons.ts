@@ -11,7 +11,7 @@ interface ReasonText {
 }
 
 interface ClientReasonText extends ReasonText {
-  /** What the error says of a write; text where it depends on something. */
+  /** What the error says about a write: one outcome, or a text if the outcome differs from case to case. */
   readonly outcome: Outcome | 'none' | `${string} ${string}`;
 }
 
@@ -28,7 +28,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   },
   ConnectFailed: {
     cause:
-      'No connection: the host was not found, it refused, its certificate is wrong, or it did not answer within `connectTimeoutMs`. The `cause` is the error of the host.',
+      'The client could not connect: the server was not found, refused the connection, has a wrong certificate, or did not answer within `connectTimeoutMs`. The `cause` is the error of the runtime.',
     outcome: 'not-sent',
     remedy: 'Check the endpoint, its scheme and the certificates. Name all members as `endpoints`.',
   },
@@ -50,7 +50,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   MalformedMessage: {
     cause: 'The bytes of the response are not a valid message.',
     outcome: 'unknown',
-    remedy: 'Check the endpoint and the proxies in front of it. Otherwise report it as a bug.',
+    remedy: 'Check the endpoint and the proxies in front of it. If they are correct, report a bug.',
   },
   ResponseTooLarge: {
     cause: 'The response is longer than `maxReceiveBytes`.',
@@ -75,7 +75,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   LeaseUnreachable: {
     cause: 'No server acknowledged a renewal before the deadline of the lease on the monotonic clock.',
     outcome: 'none',
-    remedy: 'Stop what depends on the lease, because the server may already have ended it. Check the connection.',
+    remedy: 'Stop what depends on the lease, because it may already have expired on the server. Check the connection.',
   },
   KeepAliveClosed: {
     cause: 'The keepalive was closed, so this client no longer renews the lease.',
@@ -84,7 +84,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   },
   LockLost: {
     cause:
-      "The lock is not held: its key is gone, because its lease ended or somebody deleted it. Or the holder's `txn` found another create revision.",
+      "The lock is no longer held: its queue key does not exist, because the lease ended or another client deleted the key. Or the holder's `txn` found that the key has another create revision.",
     outcome: 'rejected',
     remedy: 'Stop the work, and acquire the lock again.',
   },
@@ -110,18 +110,18 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     remedy: 'Read again later, or read linearizably.',
   },
   TxnConflict: {
-    cause: '`stm` gave up: other clients changed what it read in each attempt.',
+    cause: '`stm` gave up, because in each attempt another client changed a key that the transaction had read.',
     outcome: 'rejected',
-    remedy: 'Repeat it, allow more attempts, or touch fewer keys in one transaction.',
+    remedy: 'Repeat the transaction, allow more attempts, or read fewer keys in one transaction.',
   },
   BarrierFull: {
-    cause: 'As many participants as the double barrier is for have entered already.',
+    cause: 'The full number of participants has already entered the double barrier.',
     outcome: 'rejected',
     remedy: 'Give every participant the same count, or use a new name.',
   },
   NotInGateway: {
     cause:
-      "etcd's JSON gateway does not have this call, or the host may send the request twice and no guard can prevent a second effect.",
+      "etcd's JSON gateway does not have this call. Or the runtime may send the request twice, and no guard key can prevent a second effect.",
     outcome: 'not-sent',
     remedy: 'Use the default transport. See [the JSON gateway](runtimes.md#the-json-gateway).',
   },
@@ -137,8 +137,8 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   },
 };
 
-const REPEAT_READ = 'Reads are repeated by the client.';
-const CHECK_WRITE = 'Read what a write should have changed before you repeat it.';
+const REPEAT_READ = 'The client repeats reads by itself.';
+const CHECK_WRITE = 'Before you repeat a write, read what it should have changed.';
 
 export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   EmptyKey: { cause: 'The key is empty.', remedy: 'Give a key. `fromKey` and `prefix` name ranges.' },
@@ -169,7 +169,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   NoSpace: {
     cause:
-      'The database has reached `--quota-backend-bytes`. etcd checks the quota before it proposes a write and again when it applies it, and may apply the write in the second case.',
+      'The database has reached `--quota-backend-bytes`. etcd checks the quota before it proposes a write and again when it applies the write. In the second case it may apply the write in spite of this error.',
     remedy: 'Compact, defragment every member, then `maintenance.disarm` the alarm.',
   },
   LeaseNotFound: {
@@ -187,7 +187,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   MemberBadURLs: { cause: 'A peer URL is invalid.', remedy: 'Give URLs such as `http://10.0.0.1:2380`.' },
   MemberNotFound: { cause: 'No member has this id.', remedy: 'Read `cluster.memberList` first.' },
-  MemberNotLearner: { cause: 'The member is not a learner.', remedy: 'None needed: it votes already.' },
+  MemberNotLearner: { cause: 'The member is not a learner.', remedy: 'None needed: the member already votes.' },
   LearnerNotReady: {
     cause: 'The learner has not caught up with the leader.',
     remedy: 'Wait and promote it again.',
@@ -197,7 +197,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     remedy: 'Promote or remove a learner first.',
   },
   ClusterIDMismatch: {
-    cause: 'The member belongs to another cluster than the request names.',
+    cause: 'The member belongs to a different cluster than the one that the request names.',
     remedy: "Check the member's configuration.",
   },
   RequestTooLarge: {
@@ -206,7 +206,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   RequestTooManyRequests: {
     cause: 'The member applies committed entries too slowly and refuses new proposals.',
-    remedy: 'Repeat the write after a pause, and send fewer at a time.',
+    remedy: 'Repeat the write after a pause, and send fewer writes at a time.',
   },
   RootUserNotExist: { cause: 'Authentication needs a user `root`.', remedy: 'Add the user before `auth.enable`.' },
   RootRoleNotExist: { cause: 'The user `root` lacks the role `root`.', remedy: 'Grant the role before `auth.enable`.' },
@@ -226,19 +226,20 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   PermissionNotGiven: { cause: 'The request names no permission.', remedy: 'Give a permission.' },
   PermissionDenied: {
     cause: 'The user has no permission for the key or the call.',
-    remedy: 'Grant a role with the permission. Locks, queues and the gateway use keys beside their own.',
+    remedy:
+      'Grant a role with the permission. Locks, queues and the gateway also use keys that the caller does not name.',
   },
   RoleNotGranted: { cause: 'The user does not have the role.', remedy: 'Read `auth.userGet` first.' },
   PermissionNotGranted: { cause: 'The role does not have the permission.', remedy: 'Read `auth.roleGet` first.' },
   AuthNotEnabled: { cause: 'Authentication is off.', remedy: 'Call `auth.enable`, or leave `auth` out.' },
   InvalidAuthToken: {
     cause:
-      'The token expired or is unknown. The client renewed it as often as it is allowed to, or it was given by the caller.',
+      'The token expired or is unknown. The client has already renewed it as often as it may, or the caller gave the token, so that the client cannot renew it.',
     remedy: 'Give a valid token, or `username` and `password`, which the client exchanges for tokens.',
   },
   InvalidAuthMgmt: { cause: 'The authentication request is invalid.', remedy: 'Check its arguments.' },
   AuthOldRevision: {
-    cause: 'Users or roles changed after the token was issued. The client renewed it as often as it is allowed to.',
+    cause: 'Users or roles changed after the token was issued. The client has already renewed it as often as it may.',
     remedy: 'Repeat the call.',
   },
   NoLeader: { cause: 'The member knows no leader.', remedy: `Wait for an election. ${REPEAT_READ} ${CHECK_WRITE}` },
@@ -282,7 +283,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   NoInflightDowngrade: { cause: 'No downgrade is in progress.', remedy: 'None needed.' },
   Canceled: {
     cause:
-      "The caller's `signal` aborted, or the server cancelled the request. In the first case `cause` is the signal's reason.",
+      "The caller aborted the `signal`, or the server cancelled the request. In the first case `cause` is the signal's reason.",
     remedy: CHECK_WRITE,
   },
   DeadlineExceeded: {
@@ -291,7 +292,8 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     remedy: `Allow more time, or check the \`cause\`. ${CHECK_WRITE}`,
   },
   ProposalDropped: {
-    cause: 'Raft dropped the proposal, because there was no leader, the leader was changing, or too many were waiting.',
-    remedy: 'The client repeats the call within its time limit. Repeat it later if it still fails.',
+    cause:
+      'Raft dropped the proposal, because there was no leader, the leader was changing, or too many proposals were waiting.',
+    remedy: 'The client repeats the call within its time limit. If the call still fails, repeat it later.',
   },
 };

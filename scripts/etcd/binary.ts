@@ -10,7 +10,7 @@ import { ARCHIVE_SHA256 } from './versions.js';
 export interface EtcdBinary {
   readonly kind: 'binary';
   readonly etcd: string;
-  /** Next to etcd, or on the PATH. */
+  /** The path of etcdctl, which is next to etcd or on the PATH. */
   readonly etcdctl: string | undefined;
   /** "major.minor.patch". */
   readonly version: string;
@@ -82,7 +82,9 @@ import "go.etcd.io/etcd/etcdctl/v3/ctlv3"
 func main() { ctlv3.MustStart() }
 `;
 
-/** Builds a release from etcd's Go modules. etcd has no main package that `go install` accepts. */
+/**
+ * Builds a release from etcd's Go modules, with main packages of its own, because `go install` accepts none of etcd's.
+ */
 export async function buildWithGo(release: string): Promise<EtcdBinary> {
   if (onPath('go') === undefined) throw new Error('go is not on the PATH');
   return intoCache(release, 'built from its Go modules', async (work) => {
@@ -123,7 +125,7 @@ export async function fromDebian(): Promise<EtcdBinary> {
 
 /**
  * Fills the cache folder of a version. `make` works in a temporary folder and returns the folder that contains the
- * programs. Two processes may do this at once; the first one to finish fills the cache.
+ * programs. Two processes may fill the same folder at once. The folder of the process that finishes first is used.
  */
 async function intoCache(version: string, from: string, make: (work: string) => Promise<string>): Promise<EtcdBinary> {
   const folder = cacheFolder('etcd', version);

@@ -36,7 +36,10 @@ const ARCHIVE: Place = { name: 'the release archive', look: async (wanted) => fe
 const GO: Place = { name: 'a build with Go', look: async (wanted) => buildWithGo(required(wanted)) };
 const DEBIAN: Place = { name: 'the Debian packages', look: () => fromDebian() };
 
-/** The order in which to look. A build takes minutes and a package takes seconds. */
+/**
+ * The places in the order in which to look. `quick` takes a Debian package before a build, because a build takes
+ * minutes and a package takes seconds.
+ */
 const PLACES = {
   exact: [ENVIRONMENT, CACHE, DOCKER, ARCHIVE, GO, DEBIAN],
   quick: [ENVIRONMENT, CACHE, DOCKER, ARCHIVE, DEBIAN, GO],
@@ -79,7 +82,10 @@ export async function findEtcd({ prefer, version }: FindOptions): Promise<EtcdSo
   );
 }
 
-/** The minor versions that need neither a download nor a build, oldest first. Only that of ETCD_VERSION if it is set. */
+/**
+ * Resolves with the minor versions that need neither a download nor a build, oldest first. If ETCD_VERSION is set,
+ * looks only for that version.
+ */
 export async function localVersions(): Promise<Minor[]> {
   const { minor: asked } = wantedVersion(false);
   const candidates = asked === undefined ? MINORS : [asked];
@@ -107,7 +113,7 @@ async function fromEnvironment(): Promise<EtcdBinary | undefined> {
   return found === undefined ? undefined : inspect(found, 'the PATH');
 }
 
-/** The preferred release from the cache, or else the newest one that fits. */
+/** Resolves with the preferred release from the cache, or else with the newest release there that `wanted` allows. */
 async function fromCache(wanted: Wanted): Promise<EtcdBinary | undefined> {
   const folder = cacheFolder('etcd');
   if (!existsSync(folder)) return undefined;

@@ -5,8 +5,8 @@ const RELEASES = { '3.5': '3.5.33', '3.6': '3.6.14', '3.7': '3.7.1' } as const;
 const DEFAULT_MINOR = '3.6';
 
 /**
- * The first patch release of each minor version that neither loses nor repeats watch events. Later minor versions are
- * not affected. Tests that expect exact events need such a server.
+ * For each minor version, the first patch release that neither loses nor repeats watch events. Later minor versions
+ * never do. Tests that compare every event need such a server.
  */
 const EXACT_SINCE: Readonly<Record<string, number>> = { '3.4': 42, '3.5': 28, '3.6': 9, '3.7': 0 };
 
@@ -25,9 +25,9 @@ export type Minor = '3.4' | keyof typeof RELEASES;
 export const MINORS: readonly Minor[] = ['3.4', ...(Object.keys(RELEASES) as (keyof typeof RELEASES)[])];
 
 export interface Wanted {
-  /** From the caller, or else from ETCD_VERSION. */
+  /** The minor version that the caller or else ETCD_VERSION names. Undefined allows any version. */
   readonly minor: Minor | undefined;
-  /** Prefers a server that neither loses nor repeats watch events. */
+  /** Whether to prefer a server that neither loses nor repeats watch events. */
   readonly exact: boolean;
 }
 

@@ -1,7 +1,10 @@
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 import type { Figures } from '../../test/support/faults/row.js';
 
-/** The result of one round of one row over one transport. */
+/**
+ * The result of one round over one transport. A row of the table is a kind of fault. A round tests a client under that
+ * fault once, with random choices that its seed determines.
+ */
 export interface RoundResult {
   readonly row: string;
   readonly transport: string;
@@ -13,7 +16,7 @@ export interface RoundResult {
   readonly figures: Figures | undefined;
 }
 
-/** Rounds on the same servers. */
+/** The results of one run, in which all rounds used the same version of etcd. */
 export interface FaultsRun {
   /** The version of etcd, and where it comes from. */
   readonly etcd: string;

@@ -1,6 +1,8 @@
 import type protobuf from 'protobufjs';
 
-/** The TypeScript name of a type: its own name, or for a nested type called "Type" that of its parent and "Type". */
+/**
+ * The TypeScript name of a type: its own name. If this is "Type", the name of the enclosing message comes before it.
+ */
 export function localName(type: protobuf.ReflectionObject): string {
   return type.name === 'Type' ? `${type.parent?.name}Type` : type.name;
 }

@@ -1,9 +1,9 @@
-// Hand-offs of a contended lock by Go's concurrency.Mutex:
+// Measures how often per second contenders hand a lock on with Go's concurrency.Mutex:
 //
 //	go-mutex ENDPOINT NAME CONTENDERS SECONDS
 //
-// Each contender has a client and a session of its own, and locks and unlocks in a loop. Prints the number of locks
-// taken in a second.
+// Each contender has a client and a session of its own, and locks and unlocks in a loop. The program prints the number
+// of locks taken per second.
 package main
 
 import (

@@ -1,4 +1,4 @@
-/** A mistake that other clients have made. At least one of the tests must detect it. */
+/** A mistake that other clients have made. At least one of the tests in `tests` must detect it. */
 export interface Mutation {
   readonly mistake: string;
   readonly file: string;
@@ -81,7 +81,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/concurrency'],
   },
   {
-    mistake: 'a waiter does not compare create revisions',
+    mistake: 'a waiter does not notice that its predecessor left the queue and entered it again',
     file: 'src/concurrency/lock-queue.ts',
     find: 'if (next?.createRevision === predecessor.createRevision) {',
     replace: 'if (next !== undefined) {',
@@ -116,7 +116,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/transport/http2/goaway'],
   },
   {
-    mistake: 'the end of one call starts the next one while the client closes',
+    mistake: 'when a call ends while the client closes, the next waiting call starts',
     file: 'src/transport/http2/connection.ts',
     find: '    queueMicrotask(() => {\n      this.#opening = false;\n      this.#openWaiting();\n    });',
     replace: '    this.#opening = false;\n    this.#openWaiting();',
@@ -130,7 +130,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/fuzz/http2-peer'],
   },
   {
-    mistake: 'the client keeps a connection on which a call timed out without any data',
+    mistake: 'the client keeps a connection after a call on it timed out without any data from the server',
     file: 'src/transport/http2/client-call.ts',
     find: '    this.#stream?.expired();\n',
     replace: '',
@@ -151,7 +151,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/transport/http2/silent-peer'],
   },
   {
-    mistake: 'the client closes a connection although a blocked event loop has not read the response to its ping',
+    mistake: 'the client closes a connection when a blocked event loop delays the response to a ping',
     file: 'src/transport/http2/pinger.ts',
     find: 'this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge()));',
     replace: 'this.#arm(due - now, () => this.#judge());',
@@ -215,7 +215,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/faults/tokens'],
   },
   {
-    mistake: 'a contender uses its key while the session deletes a late put of it',
+    mistake: 'a contender uses its queue key while the session deletes a late put of that key',
     file: 'src/concurrency/late-puts.ts',
     find: 'await orAborted(deletion, signal);',
     replace: 'break;',
@@ -300,7 +300,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/fuzz/watch.test.ts'],
   },
   {
-    mistake: 'a write over the gateway does not compare its guard',
+    mistake: 'a write over the gateway does not compare its guard key',
     file: 'src/transport/gateway/write-guards.ts',
     find: "compare: [{ ...unmoved, targetUnion: { case: 'modRevision', value: revision } }],",
     replace: 'compare: revision < 0n ? [unmoved] : [],',

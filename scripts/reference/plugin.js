@@ -1,11 +1,15 @@
 import { Converter, LiteralType, ReflectionKind, UnionType } from 'typedoc';
 
-// A plugin of TypeDoc for the reference.
+// A TypeDoc plugin for docs/reference. It lists the names of unions, removes codecs and renames parameters.
 
-/** Unions of names that the sources derive from a table. The reference lists the names. */
+/** The unions of names that the sources derive from tables. The reference lists the names instead of the derivation. */
 const LISTED = new Set(['ServerReason', 'Isolation']);
 
-/** @type {Map<import('typedoc').DeclarationReflection, UnionType>} */
+/**
+ * The unions with their names written out, by the alias of each.
+ *
+ * @type {Map<import('typedoc').DeclarationReflection, UnionType>}
+ */
 const unions = new Map();
 
 /** @param {import('typedoc').Application} app */
@@ -19,7 +23,8 @@ export function load(app) {
 }
 
 /**
- * Notes the names of a union. TypeDoc sets the type of an alias after this event.
+ * Collects the names of a union. The type is replaced only later, because TypeDoc sets the type of an alias after this
+ * event.
  *
  * @param {import('typedoc').Context} context
  * @param {import('typedoc').DeclarationReflection} reflection
@@ -29,14 +34,14 @@ function findNames(context, reflection) {
   const symbol = context.getSymbolFromReflection(reflection);
   const type = symbol && context.checker.getDeclaredTypeOfSymbol(symbol);
   if (!type?.isUnion()) throw new Error(`${reflection.name} is not a union`);
-  // The compiler's own order changes with unrelated code.
+  // Sort the names, because their order in the compiler changes when unrelated code changes.
   const names = type.types.map((member) => member.value).sort();
   unions.set(reflection, new UnionType(names.map((name) => new LiteralType(name))));
 }
 
 /**
- * A message of the wire is a type and, under the same name, its codec. Only the type is exported, but TypeDoc takes the
- * codec for a second type.
+ * Removes codecs. Each protobuf message is a type and, under the same name, a codec. Only the type is exported, but
+ * TypeDoc lists the codec as a second type.
  *
  * @param {import('typedoc').ProjectReflection} project
  */
@@ -47,7 +52,7 @@ function leaveOutCodecs(project) {
 }
 
 /**
- * TypeDoc calls a destructured parameter `__namedParameters`.
+ * Renames destructured parameters, which TypeDoc calls `__namedParameters`, to `options`.
  *
  * @param {import('typedoc').ProjectReflection} project
  */

@@ -3,29 +3,31 @@ import { Client, compare, EtcdError, op, prefix, type TlsOptions } from '../../s
 import { gateway } from '../../src/transport/gateway/index.js';
 import type { TransportFactory } from '../../src/transport/index.js';
 
-// The checks that run on every runtime. This file must not use any API of a particular host.
+// The checks that run on every runtime. This file must not use an API that only some runtimes have.
 
 export interface CheckResult {
   readonly check: string;
   readonly problem: string | undefined;
 }
 
-/** The servers and keys for the checks, and what the host supports. */
+/** The servers and keys for the checks, and what the runtime supports. */
 export interface Conformance {
   readonly endpoint: string;
   /** The prefix of all keys. */
   readonly name: string;
   /** The name of a lock for which other processes contend as well. */
   readonly lock: string;
-  /** Servers whose certificates name only 127.0.0.1. `tls` is missing if the host cannot negotiate HTTP/2 with ALPN. */
+  /**
+   * Servers whose certificates name only 127.0.0.1. `tls` is missing if the runtime cannot negotiate HTTP/2 with ALPN.
+   */
   readonly secure: readonly { readonly endpoint: string; readonly tls?: TlsOptions }[];
-  /** Whether the host has sockets. Without them, only the gateway works. */
+  /** Whether the runtime has sockets. Without them, only the gateway works. */
   readonly sockets: boolean;
 }
 
 const CONTENDERS = 2;
 const HOLDS = 20;
-/** How often the program itself holds the lock. */
+/** How often the checks hold the lock for which other processes contend. */
 export const OWN_HOLDS = CONTENDERS * HOLDS;
 
 type Check = (etcd: Client, name: string) => Promise<void>;
@@ -57,7 +59,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
       return result.succeeded;
     };
     expect('the first transaction creates the key', await create('first'));
-    expect('the second transaction does not create it', !(await create('second')));
+    expect('the second transaction does not create the key', !(await create('second')));
     expect('the key has the value of the first transaction', (await etcd.get(name))?.text() === 'first');
   },
   watches: async (etcd, name) => {
@@ -80,7 +82,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
     await etcd.put(name, 'leased', { lease: lease.id });
     const alive = etcd.lease.keepAlive(lease);
     await sleep(3_500);
-    expect('a kept lease lives longer than its TTL', alive.valid() && (await etcd.get(name)) !== undefined);
+    expect('a renewed lease lives longer than its TTL', alive.valid() && (await etcd.get(name)) !== undefined);
     const lost = new Promise((resolve) => alive.signal.addEventListener('abort', resolve, { once: true }));
     await etcd.lease.revoke(lease.id);
     await lost;
@@ -91,7 +93,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
     expect('the revocation deletes the keys of the lease', (await etcd.get(name)) === undefined);
   },
   snapshots: async (etcd) => {
-    // The client verifies the SHA-256 of the snapshot, with the host's implementation if there is one.
+    // The client verifies the SHA-256 of the snapshot, with the runtime's implementation if there is one.
     let bytes = 0;
     for await (const chunk of etcd.maintenance.snapshot(etcd.endpoints[0] as string)) bytes += chunk.length;
     expect('a snapshot consists of whole sectors and a digest', bytes > 32 && bytes % 512 === 32);
@@ -99,7 +101,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   errors: async (etcd, name) => {
     const error = await etcd.put(name, 'x', { lease: 12_345n }).catch((reason: unknown) => reason);
     const typed = error instanceof EtcdError && error.reason === 'LeaseNotFound' && error.outcome === 'rejected';
-    expect('a refused put has the reason of the server', typed);
+    expect('the error of a refused put has the reason that the server gave', typed);
     const aborted = await etcd.get(name, { signal: AbortSignal.abort() }).catch((reason: unknown) => reason);
     expect('an aborted signal cancels a call', (aborted as EtcdError).reason === 'Canceled');
   },
@@ -163,7 +165,7 @@ async function tryTls(endpoint: string, tls: TlsOptions | undefined, name: strin
   expect('the client accepts a trusted server', (await attempt(endpoint, tls)) === 'secret');
   expect('the client rejects a server with another name', await isRefused(byName, tls));
   expect(
-    'the client accepts it if `serverName` is the name in the certificate',
+    'the client accepts the server if `serverName` is the name in the certificate',
     (await attempt(byName, { ...tls, serverName: '127.0.0.1' })) === 'secret',
   );
   expect(
@@ -181,7 +183,9 @@ async function tryWithoutServer(name: string, sockets: boolean): Promise<void> {
   if (!sockets) expect('the error recommends etcdwire/gateway', error.message.includes('etcdwire/gateway'));
 }
 
-/** Takes a lock again and again. Each holder writes to the guard key at the start and at the end of its hold. */
+/**
+ * Takes a lock again and again. At the start and at the end of each hold, the holder writes to the lock's guard key.
+ */
 export async function contend(
   endpoint: string,
   lock: string,
@@ -202,7 +206,7 @@ export async function contend(
   }
 }
 
-/** The key to which the holders of a lock write. */
+/** The guard key of a lock. The order of the holders' writes to this key shows whether two of them overlapped. */
 export function guardOf(lock: string): string {
   return `guard-of-${lock}`;
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Client } from '../../src/index.js';
 import { guardOf } from './conformance.js';
 
-/** A process of Node.js that takes the lock again and again. */
+/** A Node.js process that takes the lock again and again. */
 export class Contender {
   readonly #child: ChildProcess;
   readonly #exited: Promise<number | null>;
@@ -21,7 +21,7 @@ export class Contender {
   }
 }
 
-/** Reads everything that the holders of a lock write to its guard key, and checks the order of the writes. */
+/** Reads the writes of a lock's holders to its guard key (see `guardOf`), and checks their order. */
 export class GuardCheck implements AsyncDisposable {
   readonly #etcd: Client;
   readonly #key: string;
@@ -40,9 +40,10 @@ export class GuardCheck implements AsyncDisposable {
   }
 
   /**
-   * Resolves with the number of holds. Each holder must write a pair of values, with a token greater than all before.
+   * Resolves with the number of holds. Each holder must write two values with its fencing token, one right after the
+   * other. The token must be greater than all earlier tokens.
    *
-   * @throws Error if two contenders held the lock at one time, or one of them out of order.
+   * @throws Error if two contenders held the lock at the same time, or if a token is not greater than the one before.
    */
   async holds(): Promise<number> {
     const { header } = await this.#etcd.put(this.#key, 'end');

@@ -8,7 +8,7 @@ import { freePorts } from '../../src/testing/free-ports.js';
 import { type Browser, launchChromium } from '../chromium.js';
 import type { CheckResult, Conformance } from './conformance.js';
 
-// Hosts that do not run programs: a page in a browser, and a worker in workerd.
+// Runtimes that do not run programs: a page in a browser, and a worker in workerd.
 
 /** A page in headless Chromium that loads a bundle from an origin of its own. */
 export class BrowserPage implements AsyncDisposable {
@@ -48,7 +48,9 @@ export class BrowserPage implements AsyncDisposable {
 
 const START_TIMEOUT_MS = 20_000;
 
-/** A bundle that workerd serves. It can only connect to this machine. */
+/**
+ * A bundle that workerd runs as an HTTP server. The bundle can connect only to private addresses, such as 127.0.0.1.
+ */
 export class ServedWorker implements Disposable {
   readonly url: string;
   readonly #child: ChildProcess;
@@ -81,7 +83,7 @@ export class ServedWorker implements Disposable {
 }
 
 /**
- * The configuration of workerd, without Node.js compatibility. Its schema is
+ * Returns a configuration of workerd without Node.js compatibility. For the schema, see
  * https://github.com/cloudflare/workerd/blob/main/src/workerd/server/workerd.capnp.
  */
 function configOf(module: string, port: number, authority: string): string {

@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 import { importPackage } from '../entry-points.js';
 import { installInto } from '../pack.js';
 
-/** The marker in the binary of Node.js that says whether it contains a program. */
+/** The marker in the Node.js binary that says whether the binary contains a program. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 
 /** A folder in which only the package is installed, from the tarball that `npm pack` makes. */
@@ -26,7 +26,7 @@ export class InstalledPackage implements Disposable {
     return new InstalledPackage(folder);
   }
 
-  /** Compiles a program of this folder to JavaScript that imports the package. Resolves with its path. */
+  /** Compiles a program in scripts/runtimes/ to JavaScript that imports the package. Resolves with its path. */
   async program(name: string): Promise<string> {
     const outfile = join(this.folder, `${name}.mjs`);
     const entryPoints = [fileURLToPath(new URL(`${name}.ts`, import.meta.url))];
@@ -50,7 +50,7 @@ export class InstalledPackage implements Disposable {
       external: ['node:*', 'cloudflare:*'],
       logLevel: 'warning',
     });
-    if (readdirSync(folder).length !== 1) throw new Error(`${dirname(outfile)} contains other files than the bundle`);
+    if (readdirSync(folder).length !== 1) throw new Error(`${dirname(outfile)} contains more files than the bundle`);
     return outfile;
   }
 

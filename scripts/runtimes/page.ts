@@ -1,5 +1,5 @@
 import { conformance } from './conformance.js';
 
-// The entry point for a browser page. The script that controls the browser calls this function.
+// The entry point of a browser page. The script that controls the browser calls the global function `conformance`.
 
 Object.assign(globalThis, { conformance });

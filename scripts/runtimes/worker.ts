@@ -1,6 +1,7 @@
 import { type Conformance, conformance } from './conformance.js';
 
-// The entry point for a worker, on a host without processes. The body of the request says what to test.
+// The entry point for a worker in workerd. The body of a POST request is a `Conformance` as JSON, and the response
+// contains the results of the checks.
 
 // biome-ignore lint/style/noDefaultExport: workerd requires a default export
 export default {

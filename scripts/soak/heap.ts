@@ -2,7 +2,7 @@ import { bytesInUse } from '../../test/support/measure.js';
 
 /** The state of a process between two episodes. */
 export interface ProcessSample {
-  /** The heap and the memory outside of it that belongs to it, after garbage collections. */
+  /** The JavaScript heap and the external memory of its objects, such as buffers, after garbage collections. */
   readonly heapMiB: number;
   readonly handles: number;
 }
@@ -13,7 +13,7 @@ export interface SoakSample extends ProcessSample {
   readonly events: number;
 }
 
-/** Node.js frees closed handles a moment later. */
+/** The time before a measurement, because Node.js frees handles a moment after they are closed. */
 const SETTLE_MS = 200;
 const MEBIBYTE = 1024 * 1024;
 
@@ -24,15 +24,20 @@ export async function takeSample(): Promise<ProcessSample> {
 
 /** The kinds of the sockets, timers and other resources that keep the process alive. */
 export function openHandles(): readonly string[] {
-  // Pipes and terminals belong to the process itself and not to the clients.
+  // Pipes and terminals belong to the process itself rather than to the clients.
   return process.getActiveResourcesInfo().filter((kind) => kind !== 'PipeWrap' && kind !== 'TTYWrap');
 }
 
-/** The first episodes do not count, because memory that is allocated only once, such as bytecode, is allocated there. */
+/**
+ * Number of samples to ignore at the start, because the first episodes also allocate memory that is allocated only once,
+ * such as bytecode.
+ */
 const WARM_UP_SAMPLES = 5;
-/** A run of five minutes takes more samples than this. Fewer samples give no reliable slope. */
+/** The smallest number of samples that gives a reliable slope. A run of five minutes takes more samples. */
 const MIN_SAMPLES = 10;
-/** A shorter run may end without enough samples. */
+/**
+ * The duration of a run from which too few samples are a problem. A shorter run may end before it has enough samples.
+ */
 const MIN_JUDGED_MINUTES = 5;
 
 interface HeapJudgement {

@@ -3,7 +3,9 @@ import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
 import type { SoakSample } from './heap.js';
 
-/** Readable on white and on black, because the plot has no background of its own. */
+/**
+ * Color of texts and grid lines. It is readable on white and on black, because the plot has no background of its own.
+ */
 const INK = '#768390';
 const LINE = '#2f81f7';
 

@@ -9,6 +9,7 @@ import { openHandles, type ProcessSample, takeSample } from './heap.js';
 export type WorkerRequest =
   /** Starts an episode. */
   | { readonly type: 'load'; readonly target: Target; readonly name: string; readonly seed: number }
+  /** Blocks the event loop. This request has no answer. */
   | { readonly type: 'block'; readonly ms: number }
   /** Ends the episode and compares its results with the history of etcd. */
   | { readonly type: 'verify' }
@@ -28,10 +29,10 @@ export type WorkerAnswer =
     }
   | { readonly type: 'sampled'; readonly sample: ProcessSample }
   | { readonly type: 'closed'; readonly handlesLeft: readonly string[]; readonly unhandled: readonly string[] }
-  /** Replaces any other answer. */
+  /** The request failed. This is the answer to any request that fails. */
   | { readonly type: 'failed'; readonly problem: string };
 
-// Runs the clients of a soak test in a process of their own, so that memory and handles of the process belong to them.
+// Runs the clients of a soak test in a process of their own, so that all its memory and handles belong to the clients.
 
 const unhandled: string[] = [];
 process.on('unhandledRejection', (reason) => unhandled.push(String(reason)));
@@ -46,7 +47,10 @@ process.on('message', async (request: WorkerRequest) => {
   if (request.type === 'close') process.disconnect();
 });
 
-/** Without this, the error would count as an unhandled rejection of a client, and the parent would wait for an answer. */
+/**
+ * Turns an error into an answer. Otherwise the error would count as an unhandled rejection of a client, and the parent
+ * process would wait for an answer forever.
+ */
 function failed(error: unknown): WorkerAnswer {
   return { type: 'failed', problem: error instanceof Error ? (error.stack ?? error.message) : String(error) };
 }

@@ -3,7 +3,12 @@ import { sceneText } from './text.js';
 
 const BLOCK = /^```text ([^\n]+)\n.*?^```$/gms;
 
-/** Returns the page with the bytes of this run in its blocks, each of which names a scene. @throws Error for an unknown name. */
+/**
+ * Returns the page with the frames of this run in its text blocks. The first line of each block names the scene to
+ * show.
+ *
+ * @throws Error if no scene has this name.
+ */
 export function withScenes(page: string, scenes: Scenes): string {
   return page.replace(BLOCK, (_, name: string) => {
     const frame = scenes.get(name);

@@ -9,18 +9,18 @@ import { tapped, type WireFrame, type WireMessage } from '../../src/inspect/fram
 import { http2 } from '../../src/transport/http2/transport.js';
 import { startEtcd } from '../etcd.js';
 
-// Two clients and one lock. Everything that could differ in the next run is fixed: leases, the ids of cluster and member,
-// and the address. So the bytes are the same in every run.
+// Two clients contend for one lock. Everything that could differ in the next run is fixed: the leases, the ids of
+// cluster and member, and the address. The bytes are therefore the same in every run.
 
 const ENDPOINT = 'http://127.0.0.1:2379';
 /** etcd derives the ids of cluster and member from this address. */
 const PEER = 'http://127.0.0.1:2380';
 const LOCK = 'jobs';
-/** In seconds; longer than a run takes. */
+/** TTL of the leases in seconds: longer than a run takes, so that no lease expires. */
 const TTL = 600;
 const [ANNE, BEN] = [0xan, 0xbn];
 
-/** The frames that the page shows, by name. */
+/** The frames that docs/wire.md shows, by the names of their scenes. */
 export type Scenes = ReadonlyMap<string, WireFrame>;
 
 export interface Run {
@@ -29,7 +29,10 @@ export interface Run {
   readonly scenes: Scenes;
 }
 
-/** Runs the scenario once on a new member. Undefined if etcd is not a process of ours, because its ids then differ. */
+/**
+ * Runs the scenario on a new member. Resolves with undefined if this script did not start it, because its ids then
+ * differ.
+ */
 export async function play(): Promise<Run | undefined> {
   const args = [`--initial-advertise-peer-urls=${PEER}`, `--initial-cluster=m0=${PEER}`];
   const server = await startEtcd({ args });
@@ -52,13 +55,13 @@ async function scenesOf(port: number): Promise<Scenes> {
   const annesSession = await Session.open(anne.etcd, { lease: ANNE });
   const annes = await new Mutex(annesSession, LOCK).lock();
 
-  // The holder now watches its key. Waiting for that stream gives the next call a fixed stream id.
+  // The holder now watches its key. Wait for the response, so that the next call always has the same stream id.
   await anne.message('WatchResponse', 1);
 
   await ben.etcd.lease.grant({ ttl: TTL, id: BEN });
   const bensSession = await Session.open(ben.etcd, { lease: BEN });
   const waiting = new Mutex(bensSession, LOCK).lock();
-  // After this second look at the queue, the waiter is woken by its watch.
+  // Wait until the waiter has read the queue again. From then on it waits for an event of its watch.
   await ben.message('TxnResponse', 2);
 
   await annes.release();
@@ -187,7 +190,10 @@ class Call {
     return this.#frame('received', type, nth);
   }
 
-  /** The first response with an event of that type. The stream also carries the watch on the waiter's own key. */
+  /**
+   * The first response with an event of that type. Other responses on the stream belong to the watch on the waiter's
+   * key.
+   */
   withEvent(event: string): WireFrame {
     const frames = this.#frames.filter(
       ({ direction, detail }) =>

@@ -2,7 +2,7 @@ import { frameRows } from '../../src/cli/frames.js';
 import type { WireFrame } from '../../src/inspect/frames.js';
 import { hexOf } from '../../src/runtime/bytes.js';
 
-/** Few enough that the meaning of the bytes fits beside them. */
+/** Number of bytes in a line: few enough that their meaning fits beside them. */
 const LINE_BYTES = 16;
 const HEX_COLUMNS = LINE_BYTES * 3;
 

@@ -1,6 +1,6 @@
 import type { EtcdError, Outcome, Reason } from '../errors/etcd-error.js';
 
-/** The client itself ended the call for these reasons, so they prove nothing about an endpoint. */
+/** Reasons for which the client itself ended the call. They prove nothing about an endpoint. */
 const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set(['InvalidInput', 'ClientClosed', 'Canceled', 'DeadlineExceeded']);
 
 /** Reasons for which a working member refuses a call for a moment. */
@@ -8,29 +8,29 @@ const MOMENTARY: ReadonlySet<Reason> = new Set(['LeaderChanged', 'ProposalDroppe
 
 /**
  * Whether a working member refused the call for a moment: its cluster has just elected another leader, or the member is
- * behind with applying entries. The same member will soon answer. Another member may still know less: while the old
- * leader is paused, the follower that already knows the new leader answers first.
+ * behind with applying entries. The same member will soon answer. Another member may be further behind: while the old
+ * leader is paused, for example, only the follower that has already learned of the new leader can answer.
  */
 export function isMomentaryRefusal({ reason }: EtcdError): boolean {
   return MOMENTARY.has(reason);
 }
 
-/** Whether the endpoint caused the failure, and not the request. Another endpoint may succeed. */
+/** Whether the endpoint caused the failure, rather than the request. If so, another endpoint may succeed. */
 export function isEndpointFailure({ code, reason }: EtcdError): boolean {
   if (reason === 'NotSupportedForLearner' || reason === 'ConnectionLost' || reason === 'ProposalDropped') return true;
   return code === 'Unavailable' && !ENDED_BY_CLIENT.has(reason);
 }
 
 /**
- * Whether a failed attempt may be repeated. A write is repeated only if it provably was not processed: it was never sent,
- * or the member refused it unseen. An idempotent method may be repeated whatever happened to the first attempt.
+ * Whether a failed attempt may be repeated. A write is repeated only if it provably was not processed: either it was
+ * never sent, or the member refused it unprocessed. An idempotent method may be repeated after any endpoint failure.
  */
 export function mayRetry(method: { readonly repeatable: boolean }, error: EtcdError): boolean {
   if (!isEndpointFailure(error)) return false;
   return error.outcome !== 'unknown' || method.repeatable;
 }
 
-/** What happened to the calls made under one signal. A wait that is given up reports it in its error. */
+/** What happened to the calls made under one signal. The error of a wait that times out or is cancelled reports it. */
 export interface CallTrace {
   /** URL of the endpoint that has not answered the current attempt yet. */
   endpoint: string | undefined;
@@ -38,13 +38,13 @@ export interface CallTrace {
   failure: EtcdError | undefined;
   /** Whether a server may have received one of the calls. */
   reached: boolean;
-  /** Outcome of the writes, if the waiter knows it. */
+  /** Outcome of the writes, if the code that waits has recorded it. */
   outcome: Outcome | undefined;
 }
 
 const traces = new WeakMap<AbortSignal, CallTrace>();
 
-/** Traces the calls under `signal` from now on. A signal derived from `source` shares the trace of `source`. */
+/** Starts to trace the calls under `signal`. If `source` is given and has a trace, `signal` shares that trace. */
 export function traceCalls(signal: AbortSignal, source: AbortSignal | undefined): CallTrace {
   const trace = traceOf(source) ?? { endpoint: undefined, failure: undefined, reached: false, outcome: undefined };
   traces.set(signal, trace);

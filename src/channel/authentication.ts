@@ -18,7 +18,7 @@ import { forwardStream, type Metadata, type Transport, type UnaryCall } from '..
 export type Credentials = (
   | {
       readonly username: string;
-      /** The client exchanges it for tokens, and requests a new token when the server refuses the current one. */
+      /** The client exchanges the password for a token, and does so again when the server refuses the token. */
       readonly password: string;
     }
   | {
@@ -26,13 +26,13 @@ export type Credentials = (
       readonly token: string;
     }
 ) & {
-  /** Whether to send the password and the tokens over `http:`, where anyone on the path can read them. Default false. */
+  /** Whether to send the password and tokens over `http:`, where anyone on the path can read them. Default false. */
   readonly allowPlaintext?: boolean | undefined;
 };
 
 const CREDENTIALS = { username: true, password: true, token: true, allowPlaintext: true } as const;
 
-/** The token is a value of a header, so spaces and line breaks are refused. Tokens read from a file often end in one. */
+/** Visible ASCII, because a token is sent in a header. A token that was read from a file often ends in a line break. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /**
@@ -53,7 +53,7 @@ export function checkCredentials(credentials: Credentials, endpoints: readonly E
     throw invalidInput('auth', 'a token together with a user name or password', 'one of the two');
   const given = secret('token', token);
   if (!TOKEN.test(given))
-    throw invalidInput('auth.token', 'one with spaces or line breaks in it', 'visible ASCII only');
+    throw invalidInput('auth.token', 'a token with spaces, line breaks or non-ASCII text', 'visible ASCII only');
   return { token: given };
 }
 
@@ -63,23 +63,23 @@ function secret(name: string, value: unknown): string {
 }
 
 /**
- * Tokens that a call requests in a row without a success. Several may be needed while users and roles change. The limit
- * ends calls to a server that refuses every token.
+ * Maximum number of new tokens that one call requests. A call may need several while users and roles change. The limit
+ * ends a call to a server that refuses every token.
  */
 export const MAX_TOKEN_RENEWALS = 3;
 
 /**
- * How servers refuse a token: it expired, or it is older than the latest change of users and roles, or the request has
- * no token and needs one.
+ * The reasons with which a server refuses a token: the token expired, it is older than the latest change of users and
+ * roles, or the request has no token and needs one.
  */
 const TOKEN_REFUSALS: ReadonlySet<Reason> = new Set(['InvalidAuthToken', 'AuthOldRevision', 'UserEmpty']);
 
-/** Whether the server refused the token. It checks the token before anything else, so the request was not processed. */
+/** Whether the server refused the token. A server checks the token first, so the request was not processed. */
 export function isTokenRefused({ reason }: { readonly reason: Reason }): boolean {
   return TOKEN_REFUSALS.has(reason);
 }
 
-/** Whether the server refused this token. `UserEmpty` refuses a token only if the request carried none. */
+/** Whether the error means that `token` is no longer valid. `UserEmpty` means so only if the request had no token. */
 function refuses(error: EtcdError, token: string | undefined): boolean {
   return isTokenRefused(error) && (error.reason !== 'UserEmpty' || token === undefined);
 }
@@ -100,7 +100,7 @@ export class TokenSource {
     if ('token' in credentials) this.#current = { token: credentials.token };
   }
 
-  /** Whether a refused token can be replaced. */
+  /** Whether the client can replace a refused token. It cannot if the caller supplied the token. */
   get renews(): boolean {
     return !('token' in this.#credentials);
   }
@@ -130,15 +130,15 @@ export class TokenSource {
   }
 }
 
-/** Time limit of an `Authenticate` call, which costs the server some work. The waiting calls also have their own. */
+/** Time limit of an `Authenticate` call. It is generous, because the server hashes the password, which is slow. */
 const AUTHENTICATE_TIMEOUT_MS = 15_000;
 
 /** Calls that put a key and then wait. The server may refuse their token after the put, so the key may exist. */
 const PUT_THEN_WAIT: ReadonlySet<string> = new Set([methods.lock.lock.path, methods.election.campaign.path]);
 
 /**
- * Adds a token to each call. Repeats a unary call with a new token if the server refused the token. A stream ends
- * instead; its owner opens the next one, which gets a new token.
+ * Adds a token to each call. Repeats a unary call with a new token if the server refused the token. A stream whose
+ * token was refused ends; its owner opens the next stream, which gets a new token.
  */
 export class AuthenticatedTransport implements Transport {
   readonly #inner: Transport;
@@ -164,7 +164,7 @@ export class AuthenticatedTransport implements Transport {
   }
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    // The only call that needs no token. Its request holds the password.
+    // `Authenticate` is the only call that needs no token, because its request contains the password.
     if (call.method.path === methods.auth.authenticate.path) return this.#inner.unary(call);
     const lastError = (error: EtcdError): EtcdError =>
       PUT_THEN_WAIT.has(call.method.path) ? amended(error, { outcome: 'unknown' }) : error;
@@ -237,7 +237,7 @@ export class AuthenticatedTransport implements Transport {
   }
 }
 
-/** Waits for the token. An error says that the call itself was not sent, because the client has no token for it. */
+/** Waits for the token. If the client cannot obtain a token, throws an error that says that `method` was not sent. */
 async function explainedToken(
   token: string | undefined | Promise<string | undefined>,
   method: string,

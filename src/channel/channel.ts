@@ -16,13 +16,13 @@ import { isEndpointFailure, isMomentaryRefusal, mayRetry, traceOf } from './atte
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
-/** After this long without an answer, a call that times out counts as a failure of its endpoint. */
+/** A call that times out counts as a failure of its endpoint if the endpoint was silent for longer than this. */
 const SILENCE_MS = 1_000;
 
-/** Momentary refusals of one call by working members. Further ones park the endpoint, so that another is tried. */
+/** Momentary refusals that one call tolerates. After them, a refusal parks the endpoint, so that another is tried. */
 const MAX_MOMENTARY_REFUSALS = 5;
 
-/** Repetitions of a call that names its endpoint and has no deadline. With backoff they take some seconds. */
+/** Maximum number of retries of a call that names its endpoint and has no deadline. The backoff takes up to 3 s. */
 const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
 
 /** The failed attempts of one call. */
@@ -35,8 +35,8 @@ interface FailedAttempts {
 }
 
 /**
- * A transport over several endpoints. A unary call moves on from an endpoint that fails, and is repeated if its method
- * allows that. A stream is opened once; its owner opens the next one.
+ * A transport over several endpoints. If the endpoint of a unary call fails, the channel retries the call at another
+ * endpoint, provided that its method allows that. A stream is opened once; its owner opens the next stream.
  */
 export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
@@ -55,13 +55,13 @@ export class Channel implements Transport {
     return this.#endpoints.urls;
   }
 
-  /** Uses these endpoints from now on. The configured endpoints are used only while none of these is available. */
+  /** Replaces the endpoints. Calls use the configured endpoints only while none of the new endpoints is available. */
   follow(endpoints: readonly Endpoint[]): void {
     if (!this.#closed.signal.aborted) this.#endpoints.replace(endpoints);
   }
 
   /**
-   * Chooses an endpoint, makes an attempt there, judges a failure, and then retries or throws.
+   * Makes attempts until one succeeds or must not be retried. Chooses an endpoint for each attempt.
    *
    * @throws EtcdError
    */
@@ -126,7 +126,7 @@ export class Channel implements Transport {
         if (error !== undefined && isEndpointFailure(error) && !isMomentaryRefusal(error))
           this.#endpoints.failed(endpoint, error.reason, error.problem);
         release();
-        // etcd versions use different codes for this refusal. The code given here tells the owner of the stream whether
+        // etcd versions use different codes for this refusal. The code set here tells the owner of the stream whether
         // another endpoint may accept the stream.
         if (error?.reason === 'NotSupportedForLearner')
           handler.end(amended(error, { code: this.#isOnlyEndpoint(call) ? 'FailedPrecondition' : 'Unavailable' }));
@@ -152,7 +152,7 @@ export class Channel implements Transport {
     await this.#endpoints.close();
   }
 
-  /** Waits if the last failure was momentary, or if only a parked endpoint is left. */
+  /** Waits if the last failure was a momentary refusal, or if all endpoints are parked. */
   async #waitBeforeRetry(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,
@@ -165,7 +165,7 @@ export class Channel implements Transport {
     if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
   }
 
-  /** Judges a failed attempt. Returns the failures so far if the call may be retried, and else throws its error. */
+  /** Records a failed attempt. Returns the failures so far if the call may be retried. Otherwise throws an error. */
   #judge(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,
@@ -183,7 +183,7 @@ export class Channel implements Transport {
     const attempt = before?.count ?? 0;
     const outcome = combined(before?.outcome ?? 'not-sent', error.outcome);
     if (this.#isHopeless(call, error, attempt) || !mayRetry(call.method, error)) {
-      // The server received the caller's deadline with the request, and noticed first that it passed.
+      // The server received the caller's deadline with the request, and timed out before the client did.
       if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, error);
       if (error.reason === 'DeadlineExceeded' && before !== undefined) throw callTimedOut(call, outcome, before.last);
       throw withCallers(error);
@@ -195,7 +195,7 @@ export class Channel implements Transport {
     return { count: attempt + 1, last: error, outcome, momentaryRefusals };
   }
 
-  /** Whether no retry can help: the only endpoint is a learner, or the call would wait forever for one that is gone. */
+  /** Whether no retry can help: the only endpoint is a learner, or the call would retry forever at a dead endpoint. */
   #isHopeless(call: UnaryCall<unknown, unknown>, { reason }: EtcdError, attempt: number): boolean {
     if (reason === 'NotSupportedForLearner' && this.#isOnlyEndpoint(call)) return true;
     const waitsForever = call.endpoint !== undefined && call.deadline === Number.POSITIVE_INFINITY;
@@ -211,7 +211,7 @@ function noteFailure({ signal }: UnaryCall<unknown, unknown>, error: EtcdError):
   const trace = traceOf(signal);
   if (trace === undefined) return;
   trace.reached ||= error.outcome !== 'not-sent';
-  // An aborted wait is no failure of the endpoint, which still owes its answer.
+  // If the wait was aborted, the endpoint did not fail: its answer is still outstanding.
   if (!signal?.aborted) Object.assign(trace, { endpoint: undefined, failure: error });
 }
 

@@ -3,7 +3,7 @@ import type { RangeRequest, ResponseHeader, TxnRequest } from '../gen/etcdserver
 import { methods } from '../gen/methods.js';
 import type { Init } from '../protobuf/codec.js';
 
-/** The parts of a call that tell whether its response is linearizable. */
+/** The parts of a call that determine whether its response is linearizable. */
 interface SentCall {
   readonly method: { readonly path: string };
   readonly request: unknown;
@@ -16,15 +16,15 @@ const ALWAYS_LINEARIZABLE: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Remembers the ID of the cluster and the revision of its store, and detects when another cluster answers or the store
- * went back.
+ * Remembers the ID of the cluster and the revision of its store. Detects that another cluster answers, or that the
+ * store has gone back to an older revision.
  *
  * - Every response header contains the ID of the cluster. A response from another cluster is an error.
  * - The revision of the store never decreases. If a linearizable response has a lower revision than the client had seen
- *   before it sent the call, the cluster was restored from an older copy. The client then notifies the listeners, and
- *   continues from the new revision. Serializable responses, watches and lease responses prove nothing, because a member
- *   may be behind. Raft terms prove nothing either: a member that received a snapshot reports an old term until it
- *   applies its next entry (`setTerm` in etcdserver/server.go).
+ *   before it sent the call, the cluster was restored from an older copy. This class then notifies its listeners, and
+ *   continues from the new revision. Serializable responses, watches and lease responses prove nothing, because a
+ *   member may be behind. Raft terms prove nothing either: a member that received a snapshot reports an old term until
+ *   it applies its next entry (`setTerm` in etcdserver/server.go).
  *
  * A restored cluster cannot be detected if it has the same ID and has already passed the old revision when the client
  * reconnects.
@@ -39,7 +39,7 @@ export class ClusterIdentity {
     return this.#revision;
   }
 
-  /** Calls `listener` when the store went back to an older revision. Returns a function that unsubscribes. */
+  /** Calls `listener` each time the store has gone back to an older revision. Returns a function that unsubscribes. */
   onChange(listener: (error: EtcdError) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
@@ -52,7 +52,7 @@ export class ClusterIdentity {
    */
   answered(call: SentCall, header: ResponseHeader, seenBefore: bigint, endpoint: string): void {
     const { clusterId, revision } = header;
-    // A proxy that generates headers leaves the IDs out, and may generate the revision too.
+    // The header comes from a proxy that generates headers. It leaves out the IDs, and may generate the revision too.
     if (clusterId === 0n) return;
     if (clusterId !== this.#clusterId) this.#checkClusterId(clusterId, call.method.path, endpoint);
     if (revision < seenBefore && isLinearizable(call)) this.#wentBack(seenBefore, revision, call.method.path, endpoint);
@@ -60,10 +60,10 @@ export class ClusterIdentity {
   }
 
   /**
-   * Checks the header of a message of a stream. Ignores the revision in the response to the creation of a watch, because
+   * Checks the header of a stream message. Ignores the revision in the response that confirms a new watch, because
    * `etcd grpc-proxy` writes the requested start revision there.
    *
-   * @throws EtcdError, reason `ClusterChanged`, if another cluster sent it.
+   * @throws EtcdError, reason `ClusterChanged`, if another cluster sent the message.
    */
   streamed(method: string, header: ResponseHeader, endpoint: string, isCreated: boolean): void {
     const { clusterId, revision } = header;
@@ -125,7 +125,7 @@ function isLinearizable({ method, request }: SentCall): boolean {
   return method.path === methods.kv.txn.path && !isSerializable(request as Init<TxnRequest>);
 }
 
-/** Whether etcd answers the transaction from the member's own data, because it has only serializable reads. */
+/** Whether the transaction has only serializable reads, so that a member answers it from its own data. */
 function isSerializable({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   return [...success, ...failure].every(
     ({ request }) => request?.case === 'requestRange' && request.value.serializable === true,

@@ -4,8 +4,8 @@ import { monotonicMs } from '../runtime/timers.js';
 import { forwardStream, type Transport, type UnaryCall } from '../transport/transport.js';
 
 /**
- * The message of the diagnostics channels `etcdwire:call:start` and `etcdwire:call:end`: one call or stream. Both channels
- * publish the same object. It contains no key, value, token or password.
+ * One call or stream, as the diagnostics channels `etcdwire:call:start` and `etcdwire:call:end` publish it. For each
+ * call, both channels publish the same object. The object contains no key, value, token or password.
  *
  * @example
  * ```ts
@@ -23,7 +23,7 @@ export interface CallDiagnostics {
   readonly kind: 'unary' | 'stream';
   /** Start of the call in milliseconds, on the monotonic clock. */
   readonly startMs: number;
-  /** URLs of the endpoints that were tried, in order. A stream tries one. */
+  /** URLs of the endpoints that were tried, in order. A stream tries a single endpoint. */
   readonly endpoints: string[];
   /** Number of messages sent on a stream. 0 for a unary call. */
   sent: number;
@@ -31,7 +31,7 @@ export interface CallDiagnostics {
   received: number;
   /** Duration of the call in milliseconds. Undefined until the call ends. */
   durationMs: number | undefined;
-  /** Why the call failed. Undefined until the call ends, and if it succeeded. */
+  /** Why the call failed. Undefined while the call is in progress, and if it succeeded. */
   error: EtcdError | undefined;
 }
 
@@ -43,8 +43,8 @@ function hasSubscribers(): boolean {
 }
 
 /**
- * Publishes every call on `node:diagnostics_channel`, if the host has it. Without a subscriber, a call costs two property
- * reads.
+ * Publishes every call on `node:diagnostics_channel`, if the runtime has that module. Without a subscriber, the extra
+ * cost of a call is two property reads.
  */
 export function withDiagnostics(inner: Transport): Transport {
   return {
@@ -111,7 +111,7 @@ function publishStart({ method }: AnyCall, kind: CallDiagnostics['kind']): CallD
   return record;
 }
 
-/** Records the endpoints, and still calls the `onAttempt` that the call came with. */
+/** Returns an `onAttempt` that records the endpoint, and then calls the call's own `onAttempt`. */
 function recordingAttempts(record: CallDiagnostics, { onAttempt }: AnyCall) {
   return (endpoint: string): void => {
     record.endpoints.push(endpoint);

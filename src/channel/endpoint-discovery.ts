@@ -8,12 +8,12 @@ import type { Transport } from '../transport/transport.js';
 import type { Channel } from './channel.js';
 import type { CallOptions, Rpc } from './rpc.js';
 
-/** Decides by its URL whether an endpoint that a member advertises may be used. */
+/** Returns whether the client may use the endpoint with this URL, which a member advertises. */
 export type AllowEndpoint = (url: string) => boolean;
 
 /**
- * Reads the member list, and makes the channel use the endpoints that the members advertise. If none of them may be used,
- * the channel keeps its endpoints. Returns the endpoints in use.
+ * Reads the member list, and makes the channel use the endpoints that the members advertise. If the client may use none
+ * of these, the channel keeps its endpoints. Returns the endpoints in use.
  */
 export async function syncEndpoints(
   rpc: Rpc,
@@ -22,7 +22,7 @@ export async function syncEndpoints(
   allow: AllowEndpoint,
   options?: CallOptions,
 ): Promise<readonly string[]> {
-  // Linearizable, because a member that is cut off would answer with an outdated list.
+  // The read is linearizable, because a member that is cut off from the cluster may have an outdated list.
   const { members } = await rpc.checkedCall(methods.cluster.memberList, { linearizable: true }, options, 'sync');
   const endpoints = memberEndpoints(members, configured, allow);
   if (endpoints.length > 0) channel.follow(endpoints);
@@ -30,8 +30,9 @@ export async function syncEndpoints(
 }
 
 /**
- * The client URLs of the started voting members. URLs without TLS are used only if an endpoint without TLS was configured,
- * so that no member list can downgrade the client from `https:` to `http:`. Throws what `allow` throws.
+ * Returns the endpoints that the started voting members advertise. Includes endpoints without TLS only if an endpoint
+ * without TLS was configured, so that no member list can downgrade the client from `https:` to `http:`. An error that
+ * `allow` throws reaches the caller.
  */
 export function memberEndpoints(
   members: readonly Pick<Member, 'clientUrls' | 'isLearner'>[],
@@ -49,14 +50,14 @@ export function memberEndpoints(
   return [...byUrl.values()];
 }
 
-/** Refuses an answer that is not a boolean, because a promise would count as true. */
+/** Throws if `allow` does not return a boolean: an `async` function returns a promise, which would count as true. */
 function isAllowed(url: string, allow: AllowEndpoint): boolean {
   const allowed: unknown = allow(url);
   if (typeof allowed === 'boolean') return allowed;
   throw invalidInput('allowEndpoint', `${describeType(allowed)} for ${url}`, 'a boolean');
 }
 
-/** Returns undefined for a URL that is malformed, and for the path of a socket, which is on the member's machine. */
+/** Returns undefined for a malformed URL, and for a Unix socket, because the socket is on the member's machine. */
 function parseAdvertised(url: string): Endpoint | undefined {
   try {
     const endpoint = parseEndpoint(url, 'clientUrls');
@@ -66,7 +67,7 @@ function parseAdvertised(url: string): Endpoint | undefined {
   }
 }
 
-/** Calls `sync` when the first call is made, and then at an interval. Ignores failures, because the next one may succeed. */
+/** Calls `sync` at the first call, and then at an interval. Ignores failures, because the next `sync` may succeed. */
 export function withAutoSync(inner: Transport, sync: () => Promise<unknown>, intervalMs: number): Transport {
   let isStarted = false;
   let isClosed = false;

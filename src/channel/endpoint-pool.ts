@@ -4,7 +4,7 @@ import { type Logger, log } from '../runtime/log.js';
 import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
 
-/** Shortest time that an endpoint stays parked. It keeps a stream that was moved away from moving straight back. */
+/** Minimum time that an endpoint stays parked, so that a stream that left the endpoint does not return at once. */
 const PARK_MS = 1_000;
 
 /** One endpoint with its transport and its recent failures. All times are on the monotonic clock. */
@@ -19,15 +19,15 @@ export interface PooledEndpoint {
   parkedUntil: number;
   /** Failed connection attempts since the last success. */
   connectFailures: number;
-  /** Time at which calls that could not connect try again. */
+  /** Time at which calls that could not connect to the endpoint try again. */
   connectAt: number;
-  /** Number of calls and streams that use the endpoint or are about to. */
+  /** Number of calls and streams that use the endpoint or are about to use it. */
   users: number;
 }
 
 /**
- * Chooses the endpoint of each call. It stays with one endpoint while that endpoint works. An endpoint that fails is
- * parked, for longer with each consecutive failure.
+ * Chooses the endpoint of each call. The pool chooses the same endpoint while that endpoint works. It parks an endpoint
+ * that fails, for longer with each consecutive failure.
  */
 export class EndpointPool {
   readonly #configured: readonly Endpoint[];
@@ -58,8 +58,8 @@ export class EndpointPool {
   }
 
   /**
-   * Replaces the preferred endpoints. Keeps the current endpoint if the new list still contains it. Configured endpoints
-   * that are not in the new list become spare.
+   * Replaces the preferred endpoints. Keeps the current endpoint if the new list still contains it. Configured
+   * endpoints that are not in the new list become spare endpoints.
    */
   replace(endpoints: readonly Endpoint[]): void {
     const before = this.urls;
@@ -76,9 +76,9 @@ export class EndpointPool {
 
   /**
    * Returns the endpoint for the next attempt, and counts the attempt as a user until `release`. If all endpoints are
-   * parked, returns the one whose parking ends first.
+   * parked, returns the endpoint whose parking ends first.
    *
-   * @throws EtcdError, reason `InvalidInput`, if `url` is given and none of the endpoints has it.
+   * @throws EtcdError, reason `InvalidInput`, if `url` is given and no endpoint has this URL.
    */
   pick(url?: string): PooledEndpoint {
     const endpoint = url === undefined ? this.#available() : this.#named(url);
@@ -86,13 +86,13 @@ export class EndpointPool {
     return endpoint;
   }
 
-  /** Ends one use of the endpoint. Closes its transport if it was removed from the pool and this was the last use. */
+  /** Ends one use of the endpoint. If this was the last use and `replace` has removed it, closes its transport. */
   release(endpoint: PooledEndpoint): void {
     endpoint.users -= 1;
     this.#forgetUnused(endpoint);
   }
 
-  /** Records that an attempt succeeded. An attempt that started before the last failure proves nothing. */
+  /** Records that an attempt succeeded. Ignores an attempt that started before the last failure: it proves nothing. */
   succeeded(endpoint: PooledEndpoint, startedAt: number): void {
     if (startedAt < endpoint.failedAt) return;
     const { failures } = endpoint;
@@ -104,8 +104,8 @@ export class EndpointPool {
   }
 
   /**
-   * Records that an attempt failed, and parks the endpoint. Many calls fail together with one connection, so failures of
-   * a parked endpoint count as the same failure.
+   * Records that an attempt failed, and parks the endpoint. Does not count failures of an endpoint that is already
+   * parked, because all calls of a connection fail together when the connection breaks.
    */
   failed(endpoint: PooledEndpoint, reason: Reason, problem: string): void {
     const now = monotonicMs();

@@ -3,11 +3,11 @@ import { describeType } from '../runtime/bytes.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 
 /**
- * Wraps the calls of a client. An interceptor may inspect a call, change it, repeat it or answer it, and do the same with
- * its result. It sees what the client sends: metadata with the token, and the password of an `Authenticate` call.
+ * Wraps the calls of a client. An interceptor may inspect, change, repeat or answer a call, and may inspect or change
+ * the result. It sees secrets: the token in the metadata, and the password in an `Authenticate` call.
  *
- * An interceptor sees a call once, because the client chooses endpoints and retries below it. A call that is repeated with
- * a new token is another call.
+ * An interceptor sees each call once, however many attempts the client makes. If the client repeats a call with a new
+ * token, the interceptor sees that as another call.
  *
  * @example
  * ```ts
@@ -25,12 +25,12 @@ import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } 
  * ```
  */
 export interface Interceptor {
-  /** Handles every unary call, including the calls of locks. The caller receives what it returns or throws. */
+  /** Handles every unary call, including the calls of locks. The caller receives its result or its error. */
   unary?<Request, Response>(
     call: UnaryCall<Request, Response>,
     next: (call: UnaryCall<Request, Response>) => Promise<Response>,
   ): Promise<Response>;
-  /** Handles every stream when it is opened. The handler receives the messages and the end. It must not throw. */
+  /** Handles every stream when it is opened. `handler` receives the messages and the end, and must not throw. */
   stream?<Request, Response>(
     call: StreamCall<Request, Response>,
     handler: StreamHandler<Response>,
@@ -62,7 +62,7 @@ export function checkInterceptors(interceptors: readonly Interceptor[] = []): re
   if (!Array.isArray(interceptors)) throw invalidInput('interceptors', describeType(interceptors), 'a list');
   for (const [index, each] of interceptors.entries()) {
     if (typeof each?.unary !== 'function' && typeof each?.stream !== 'function')
-      throw invalidInput(`interceptors[${index}]`, describeType(each), 'an object with a function unary or stream');
+      throw invalidInput(`interceptors[${index}]`, describeType(each), 'an object with a method unary or stream');
   }
   return [...interceptors];
 }

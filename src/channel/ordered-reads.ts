@@ -11,19 +11,20 @@ import { type ClusterIdentity, headerOf } from './cluster-identity.js';
 const KV_PATHS: ReadonlySet<string> = new Set(Object.values(methods.kv).map(({ path }) => path));
 
 /**
- * Prevents a read from returning an older store than an earlier call did. Only serializable reads can do that: a member
- * answers them from its own data, and another member may be behind. Such a read is repeated at all endpoints until one of
- * them has caught up or the call times out.
+ * Prevents a read from returning an older revision of the store than a previous call returned. Only serializable reads
+ * can do so: a member answers them from its own data, which may be behind. If a response is too old, this class repeats
+ * the read at all endpoints until one of them has caught up or the call times out.
  *
- * If the whole cluster was restored from an older copy, no member will ever catch up. A linearizable read detects that.
- * The read then rejects with reason `ClusterChanged`, and the reads after it are ordered among themselves.
+ * If the whole cluster was restored from an older copy, no member may ever catch up. An additional linearizable read
+ * detects that. The repeated read then rejects with reason `ClusterChanged`, and later reads are compared only with the
+ * revisions of the restored store.
  */
 export class OrderedReads implements Transport {
   readonly #inner: Transport;
   readonly #endpoints: () => readonly string[];
   /** Greatest revision of the store in any response so far. */
   #seen = 0n;
-  /** The latest change of the cluster, which voided the revisions seen before. */
+  /** The error of the latest `ClusterChanged` event. Revisions seen before that event no longer count. */
   #changed: EtcdError | undefined;
 
   constructor(inner: Transport, endpoints: () => readonly string[], cluster: ClusterIdentity) {
@@ -41,18 +42,18 @@ export class OrderedReads implements Transport {
       this.#isFresh(response, 0n);
       return response;
     }
-    // Responses that other calls receive from now on do not make the response to this call too old.
+    // Taken before the call, because a concurrent call may see a newer revision without making this response too old.
     const floor = this.#seen;
     const changedBefore = this.#changed;
     const response = await this.#inner.unary(call);
-    // A write is never repeated. In a cluster restored from a backup it succeeds at a revision below the floor.
+    // A write is never repeated. Its revision is below the floor if the cluster was restored from a backup.
     if (this.#isFresh(response, floor) || !readsOnly(call)) return response;
     const endpoints = call.endpoint === undefined ? this.#endpoints() : [call.endpoint];
     const done = new AbortController();
     const offAbort = call.signal === undefined ? () => {} : onAbort(call.signal, () => done.abort());
     if (call.signal?.aborted) done.abort();
     try {
-      // The first endpoint that has caught up answers, so an unavailable endpoint delays nothing.
+      // Asks all endpoints at once and takes the first fresh response, so an unavailable endpoint causes no delay.
       const reads = endpoints.map((endpoint) =>
         this.#readUntilFresh({ ...call, endpoint, signal: done.signal }, floor),
       );
@@ -73,8 +74,8 @@ export class OrderedReads implements Transport {
   readonly close: Transport['close'] = () => this.#inner.close();
 
   /**
-   * Reads one of the call's keys linearizably, so that the channel compares the revision of the store with the revision
-   * seen before. Rejects if the store went back. Otherwise the promise never settles.
+   * Reads one of the call's keys linearizably. The channel compares the revision of the response with the revisions
+   * seen before, and so detects that the store went back. Rejects in that case. Otherwise the promise never settles.
    */
   #rejectIfChanged<Request, Response>(
     { request, ...call }: UnaryCall<Request, Response>,

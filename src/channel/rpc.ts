@@ -8,8 +8,8 @@ import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport } f
 import type { ClusterIdentity } from './cluster-identity.js';
 
 /**
- * Metadata that makes a member end a stream when it loses its leader. Without it, a member that is cut off keeps the
- * stream open and sends nothing, and the client does not try another member.
+ * Metadata that makes a member end a stream when the member loses its leader. Without this metadata, a member that is
+ * cut off from the cluster keeps the stream open and sends nothing, so the client does not try another member.
  */
 export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
 
@@ -26,11 +26,11 @@ export interface CallOptions {
   /** Cancels the call when it aborts. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Time limit of the call in milliseconds, retries included. Default: `timeoutMs` of the client. `Infinity` removes the
-   * limit.
+   * Time limit of the call in milliseconds, retries included. Default: `timeoutMs` of the client. `Infinity` removes
+   * the limit.
    */
   readonly timeoutMs?: number | undefined;
-  /** URL of the endpoint to use, one of the client's. Default: an endpoint that is available. */
+  /** URL of the endpoint to use: one of the client's endpoints. Default: any endpoint that is available. */
   readonly endpoint?: string | undefined;
 }
 
@@ -45,18 +45,18 @@ export function checkCallOptions(options: CallOptions | undefined, what: string)
 export interface RpcSettings {
   /** Time limit in milliseconds for calls without a `timeoutMs` of their own. */
   readonly timeoutMs: number;
-  /** Whether a stream whose token was refused can be opened again with another token. */
+  /** Whether the client can obtain a new token, so that a stream whose token was refused can be opened again. */
   readonly renewsTokens: boolean;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
   readonly logger?: Logger | undefined;
   /** Whether the stack of an error shows where its call was made. */
   readonly callSites?: boolean | undefined;
-  /** Reports when another cluster answers, or the store went back to an older revision. */
+  /** Reports that another cluster answers, or that the store has gone back to an older revision. */
   readonly cluster?: ClusterIdentity | undefined;
 }
 
-/** Makes calls from requests: applies the defaults of the client, and computes the deadline. */
+/** Makes calls: applies the defaults of the client, and computes the deadline of each call. */
 export class Rpc {
   readonly #transport: Transport;
   readonly settings: RpcSettings;
@@ -66,7 +66,7 @@ export class Rpc {
     this.settings = settings;
   }
 
-  /** Makes a call whose options were checked before. `onSent` is called each time a connection takes the request. */
+  /** Makes a call whose options the caller has checked. Calls `onSent` each time a connection accepts the request. */
   call<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
@@ -101,7 +101,7 @@ export class Rpc {
     return { ...options, timeoutMs: options.timeoutMs ?? this.settings.timeoutMs };
   }
 
-  /** Starts one time limit for several calls. The returned function gives options with the time that is left. */
+  /** Starts one time limit that several calls share. The returned function returns options with the remaining time. */
   sharedTimeout(options: CallOptions): () => CallOptions {
     const deadline = monotonicMs() + checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
     return () => ({ ...options, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });

@@ -12,16 +12,16 @@ import { type CallOptions, checkTimeout, type Rpc } from './rpc.js';
 /** Number of unread messages at which the client stops the server by flow control. */
 const READ_AHEAD = 16;
 
-/** Attempts to open a stream that fails before its first message. */
+/** Maximum number of attempts to open a stream that fails before its first message. */
 const MAX_ATTEMPTS = 5;
 
-/** Options of a stream: a signal that cancels it, and the endpoint at which it is opened. */
+/** Options of a stream: a signal that cancels the stream, and the endpoint at which the client opens it. */
 export type StreamOptions = Pick<CallOptions, 'signal' | 'endpoint'>;
 export const STREAM_OPTIONS = { signal: true, endpoint: true } as const;
 
 /**
- * Both directions of a bidirectional stream. Iterate over it to read the responses. Breaking out of the loop cancels the
- * stream.
+ * Both directions of a bidirectional stream. Iterate over the stream to read the responses. Breaking out of the loop
+ * cancels the stream.
  *
  * @example
  * ```ts
@@ -34,7 +34,7 @@ export const STREAM_OPTIONS = { signal: true, endpoint: true } as const;
  * ```
  */
 export interface BidiStream<Request, Response> extends AsyncIterableIterator<Response> {
-  /** Sends a message. Messages leave in the order of the calls. Does nothing after the stream has ended. */
+  /** Sends a message. Messages are sent in the order of the calls. Does nothing after the stream has ended. */
   send(message: Init<Request>): void;
   /** Half-closes the stream: the client sends no more messages, and still receives responses. */
   end(): void;
@@ -111,8 +111,9 @@ export function openServerStream<Request, Response>(
 }
 
 /**
- * Reads a server stream. Before the first message, failures are retried as for a unary call. After it, the stream ends
- * with the error, because only the caller knows where to continue. `timeoutMs` limits the wait for each message.
+ * Reads a server stream. Retries failures before the first message, like those of a unary call. A failure after the
+ * first message ends the stream, because only the caller knows where to continue. `timeoutMs` limits the wait for each
+ * message.
  */
 export async function* readStream<Request, Response>(
   rpc: Rpc,

@@ -45,7 +45,7 @@ export function timeLimitMs(text: string): number {
   throw new InvalidArgumentError('Allowed: a duration longer than 0, such as 500ms.');
 }
 
-/** How bytes appear in JSON: in base64, as etcd's gateway has them, or as text with the flag --text. */
+/** How bytes appear in JSON: as text with the flag --text, otherwise in base64 as in etcd's gateway. */
 export function bytesAs(text: boolean): { readonly bytesFromJson: BytesFromJson; readonly bytesToJson: BytesToJson } {
   if (!text) return { bytesFromJson: fromBase64, bytesToJson: toBase64 };
   const bytesFromJson = (value: string, argument: string): Uint8Array =>
@@ -55,14 +55,14 @@ export function bytesAs(text: boolean): { readonly bytesFromJson: BytesFromJson;
   return { bytesFromJson, bytesToJson: textOrBase64 };
 }
 
-/** Matches strings, and whole numbers that JSON.parse may round because they are longer than 53 bits. */
+/** Matches strings, and whole numbers that JSON.parse may round because they need more than 53 bits. */
 const STRING_OR_LONG_INTEGER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\b\d{16,20}\b(?![.eE\d])/gs;
 
 /**
- * Parses a message in JSON. 64-bit integers may be numbers in place of strings.
+ * Parses a message in JSON. A 64-bit integer may be a string or a number.
  *
  * @param source Where the text comes from, for errors.
- * @throws CliError, which says which part of the text is wrong.
+ * @throws CliError. The message says which part of the text is wrong.
  */
 export function messageFrom<T>(codec: Codec<T>, text: string, source: string, options: FromJsonOptions): T {
   let json: unknown;

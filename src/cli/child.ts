@@ -16,19 +16,19 @@ import {
 } from './processes.js';
 
 export interface ChildOptions {
-  /** Variables for the command, which no other command has. They identify the processes that the command starts. */
+  /** Environment variables that only this command has. They identify the processes that the command starts. */
   readonly environment: Readonly<Record<string, string>>;
   /** When this signal aborts, the command and the processes that it has started get SIGTERM and later SIGKILL. */
   readonly signal: AbortSignal;
   /** Milliseconds between SIGTERM and SIGKILL. */
   readonly graceMs: number;
-  /** Milliseconds in which the hold cannot end, unless its key is deleted. */
+  /** Milliseconds until this program loses the lock or the leadership, unless it renews the lease in time. */
   remainingMs(): number;
   /** Reports a problem that does not end the command. */
   warn(problem: string): void;
 }
 
-/** Signals that this program passes on to a command. Without a command they end this program. */
+/** Signals that this program passes on to a command. Without a command, they end this program. */
 export const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
 /** Signals whose default action stops a process. */
 export const STOPPING = ['SIGTSTP', 'SIGTTIN', 'SIGTTOU'] as const;
@@ -37,18 +37,18 @@ const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
 
 /**
  * Runs a command with the input and the output of this process. Resolves with the exit code that a shell would report.
- * Rejects with the reason of the signal if it aborts before the command is started.
+ * Rejects with the reason of `options.signal` if it aborts before the command has started.
  */
 export async function runChild(argv: readonly string[], options: ChildOptions): Promise<ExitCode> {
   const { environment, signal, graceMs, warn } = options;
   const [program = '', ...args] = argv;
-  // Without a terminal the command gets a process group, so that one signal reaches all processes that it has started.
-  // With a terminal it must stay in the session of the terminal, and in the group that the shell puts in the
-  // foreground.
+  // Without a terminal, the command gets a process group of its own, so that one signal reaches all processes that it
+  // has started. With a terminal, the command must stay in the session of the terminal, and in the process group that
+  // the shell puts in the foreground.
   const ownGroup = !hasTerminal();
   const marks = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
   let command: CommandProcesses = { pid: undefined, ownGroup, session: ownGroup ? undefined : ownSession(), marks };
-  // The guard process and the listeners come first, because this process may be stopped as soon as the command runs.
+  // The guard process and the listeners start first, because a signal may stop this process once the command runs.
   using guard = startGuard(command, options, () => {
     if (!signal.aborted)
       warn('the guard process has ended: if etcdwire is stopped or killed now, the command does not end');
@@ -74,7 +74,8 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
       else if (!OF_TERMINAL.has(name) || !mayBeInForeground()) child.kill(name);
     });
     const code = await exited;
-    // A stopped process learns here that the hold is lost. Processes that the command has started may still run.
+    // Reading `aborted` compares the clocks, so a process that was stopped learns here that the lock is lost. The
+    // command has exited, but processes that it has started may still run.
     if (signal.aborted) await ended;
     return code;
   } finally {
@@ -97,7 +98,8 @@ function onSignals(names: readonly NodeJS.Signals[], listener: (name: NodeJS.Sig
  * continues. Returns a function that removes the listeners.
  */
 function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () => void {
-  // If this process handled SIGTTOU, a write to a terminal that refuses background output would raise it for ever.
+  // If this process handled SIGTTOU, a write to a terminal that refuses background output would raise the signal again
+  // and again.
   const names = commandNow().ownGroup ? STOPPING : STOPPING.filter((name) => name !== 'SIGTTOU');
   let stopping = false;
   const stop = async (name: NodeJS.Signals): Promise<void> => {
@@ -106,17 +108,18 @@ function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () =>
     const command = commandNow();
     await stopCommand(command);
     process.off(name, onStop);
-    // The default action. `kill` returns when this process continues. It returns at once if the system ignores the
-    // signal because no shell watches this process group.
+    // The default action stops this process, so `kill` returns when the process continues. The call returns at once if
+    // the system ignores the signal, because no shell watches this process group.
     process.kill(process.pid, name);
     process.on(name, onStop);
     stopping = false;
-    // The command must not even run its handler of SIGTERM, because another contender may hold the lock by now.
+    // SIGKILL, because the command must not even run a handler of SIGTERM: another contender may hold the lock by now.
     if (signal.aborted) await killCommand(command);
     else signalCommand(command, 'SIGCONT');
   };
   const onStop = (name: NodeJS.Signals): void => void stop(name);
-  // Also after SIGSTOP. Reading `aborted` compares the clocks, and thereby ends the command if the lock is lost.
+  // SIGCONT also follows a SIGSTOP, which cannot be handled. Reading `aborted` compares the clocks, so the signal
+  // aborts and the command ends if the lock is lost.
   const offContinue = onSignals(['SIGCONT'], () => signal.aborted);
   const offStops = onSignals(names, onStop);
   return () => {
@@ -154,41 +157,46 @@ function exitOf(child: ChildProcess, program: string): Promise<ExitCode> {
 /** The argument with which this program starts itself as a guard process. */
 export const GUARD_ARGUMENT = '--guard-of-a-command';
 
-/** Time that the guard process gives this process to end the command by itself. At most half of the grace. */
+/**
+ * Milliseconds that the guard process waits after the end of the hold, so that this process can end the command itself.
+ * The guard process waits at most half of the grace.
+ */
 const LAG_MS = 25;
-/** This process reports to the guard process after a quarter of the remaining time, within these limits. */
+/** Limits of the interval between reports to the guard process, which is a quarter of the remaining time. */
 const MIN_REPORT_MS = 10;
 const MAX_REPORT_MS = 1_000;
 
-/** A line of JSON to the guard process. */
+/** A report to the guard process, sent as a line of JSON. */
 interface GuardReport {
   readonly command: CommandProcesses;
   readonly graceMs: number;
-  /** When the hold ends unless a later report says that it was renewed. On the clock of `systemMs`. */
+  /** When the hold ends, on the clock of `systemMs`, unless a later report says that the lease was renewed. */
   readonly untilMs: number;
-  /** Whether the command has already got its SIGTERM. */
+  /** Whether the command has already received SIGTERM. */
   readonly isTerminated: boolean;
 }
 
 interface GuardProcess extends Disposable {
   /** Tells the guard process which process the command is. */
   started(command: CommandProcesses): void;
-  /** Tells the guard process that the hold has ended and that the command gets its SIGTERM now. */
+  /** Tells the guard process that the hold has ended, and that this process sends SIGTERM to the command now. */
   terminated(): void;
   /** Ends the guard process without any effect on the command. */
   [Symbol.dispose](): void;
 }
 
 /**
- * Starts a process that ends the command when this process cannot: when the hold ends while this process is stopped,
- * and when this process dies. This process reports the end of the hold after each renewal. The guard process has a
- * session of its own, so that the terminal does not stop or interrupt it together with this process.
+ * Starts the guard process. It ends the command when this process cannot: when the hold of the lock or the leadership
+ * ends while this process is stopped, and when this process dies. After each renewal of the lease, this process reports
+ * the new end of the hold. The guard process has a session of its own, so that the terminal does not stop or interrupt
+ * it together with this process.
  */
 function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd: () => void): GuardProcess {
-  // A debugger of the guard process would need the port of this process's debugger.
+  // Leaves out the debugger flags, because the guard process cannot use the port of this process's debugger.
   const execArgv = process.execArgv.filter((each) => !each.startsWith('--inspect'));
   const args = [...execArgv, process.argv[1] as string, GUARD_ARGUMENT];
-  // It inherits no output, because a reader of this program's output would wait until the guard process closes it.
+  // The guard process inherits no output. Otherwise, a reader of this program's output would wait until the guard
+  // process closes the output.
   const guard = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
   guard.once('error', onEnd).once('exit', onEnd);
   guard.stdin.on('error', () => {});
@@ -201,10 +209,10 @@ function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd:
   };
   const report = (): void => {
     const leftMs = options.remainingMs();
-    // The hold has ended, and `terminated` reports that.
+    // The hold has ended. `terminated` reports this.
     if (leftMs <= 0) return;
     const endMs = systemMs() + leftMs;
-    // Two readings of the clocks differ by microseconds even without a renewal.
+    // Without a renewal, two computed end times still differ by microseconds.
     if (Math.abs(endMs - untilMs) > 1) {
       untilMs = endMs;
       send(endMs, false);
@@ -232,7 +240,7 @@ function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd:
   };
 }
 
-/** Runs the guard process until it has ended the command. The program kills it if there is nothing left to guard. */
+/** Runs the guard process until it has ended the command. If the command ends by itself, the main process kills it. */
 export async function runGuard(input: AsyncIterable<Uint8Array>): Promise<void> {
   let stopTimer = (): void => {};
   let last: GuardReport | undefined;
@@ -247,7 +255,7 @@ export async function runGuard(input: AsyncIterable<Uint8Array>): Promise<void> 
         stopTimer = after(delayMs, () => resolve(endCommand(report, report.graceMs - lagMs)));
       }
       stopTimer();
-      // The program has died: a program that ends normally kills its guard process first.
+      // The input has ended because the main process has died. A main process that ends normally kills this one first.
       resolve(last === undefined ? undefined : endCommand(last, last.graceMs));
     };
     void follow();

@@ -44,7 +44,7 @@ export async function* linesOf({ stdin }: Pick<Io, 'stdin'>): AsyncGenerator<str
   if (lines.rest !== '') yield lines.rest;
 }
 
-/** The error that ends a command when the program is interrupted. */
+/** The error of a command that ends because the program is interrupted. */
 export function interruptedBy({ interrupted }: Io): EtcdError {
   return canceled(interrupted, 'not-sent', 'etcdwire');
 }
@@ -64,7 +64,7 @@ interface GlobalFlags {
 }
 
 /**
- * Adds the flags of the connection. These are flags of etcdctl, with its environment variables, defaults and meaning:
+ * Adds the connection flags. These are flags of etcdctl, with the same environment variables, defaults and meanings:
  * --endpoints, --cacert, --cert, --key, --user, --password, --dial-timeout and --command-timeout. --plaintext-auth is
  * not a flag of etcdctl. Other global flags of etcdctl do not exist here.
  */
@@ -91,7 +91,7 @@ export function addConnectionFlags(program: Command): Command {
 function clientOptions(flags: GlobalFlags): ClientOptions {
   const { cacert, cert, key, user, plaintextAuth } = flags;
   const wantsTls = cacert !== undefined || cert !== undefined || key !== undefined;
-  // As in etcdctl, the TLS flags decide the scheme of an endpoint without one.
+  // As in etcdctl, an endpoint without a scheme gets https if there is a TLS flag, and http otherwise.
   const endpoints = flags.endpoints
     .split(',')
     .filter((each) => each !== '')
@@ -155,10 +155,10 @@ export async function withClient<T>(
 /** Logs the failures and recoveries of endpoints to standard error, for commands that run for a long time. */
 export function endpointLogger({ stderr }: Io): Logger {
   const log = (message: string, { endpoint, problem }: LogDetails): void => {
-    // The other log lines say what waits for an endpoint.
+    // Prints only the messages about endpoints. The other messages say what waits for an endpoint.
     if (!message.startsWith('endpoint ')) return;
     const cause = problem === undefined ? '' : `: ${escapeControls(String(problem))}; it is tried again`;
-    // Most error texts name the endpoint.
+    // Most error texts name the endpoint already.
     const place = cause.includes(String(endpoint)) ? '' : `: ${endpoint}`;
     stderr.write(`etcdwire: ${message}${place}${cause}\n`);
   };

@@ -13,7 +13,7 @@ export const ExitCode = {
   DATA: 65,
   /** No member can be reached. */
   UNAVAILABLE: 69,
-  /** The program cannot write a file or standard output. Earlier effects stay. */
+  /** The program cannot write a file or standard output. What it has done before stays in effect. */
   CANNOT_WRITE: 73,
   /** A write may or may not have been applied. */
   UNKNOWN: 74,
@@ -23,9 +23,9 @@ export const ExitCode = {
   LOST: 76,
   /** The server refused the credentials. */
   NO_PERMISSION: 77,
-  /** As in shells: the command cannot be executed. */
+  /** The command cannot be executed. The same code as in shells. */
   CANNOT_RUN: 126,
-  /** As in shells: the command does not exist. */
+  /** The command does not exist. The same code as in shells. */
   NOT_FOUND: 127,
 } as const;
 export type ExitCode = number;
@@ -33,7 +33,7 @@ export type ExitCode = number;
 /** Sets the exit code of a command that has not failed. */
 export type SetExitCode = (code: ExitCode) => void;
 
-/** As in shells, a process that signal n has ended has the exit code 128 + n. */
+/** Exit code of a process that signal n has ended, minus n. The same number as in shells. */
 export const SIGNALED = 128;
 
 /** An error that ends the program with a line on standard error and an exit code. */
@@ -59,7 +59,7 @@ export function describeFailure(error: unknown): CliError {
     const message = error instanceof Error ? error.message : String(error);
     return new CliError(isOfFile ? ExitCode.CANNOT_WRITE : ExitCode.FAILED, message);
   }
-  // After a timeout during retries, the last failure tells more.
+  // If the call timed out during retries, describe the last failure, which says more than the timeout.
   const { cause, reason } = error;
   const last =
     reason === 'DeadlineExceeded' && cause instanceof EtcdError && error.outcome === 'not-sent' ? cause : error;
@@ -68,7 +68,7 @@ export function describeFailure(error: unknown): CliError {
   return new CliError(exitCodeOf(last), message + (hint === undefined ? '' : `; ${hint}`));
 }
 
-/** The flags that stand for options of the client. */
+/** The options of the client as error texts name them, and the flags that set them. */
 const FLAGS: readonly (readonly [RegExp, string])[] = [
   [/\btls\.ca\b/g, '--cacert'],
   [/\btls\.(cert|key)\b/g, '--$1'],
@@ -91,7 +91,7 @@ function hintFor(error: EtcdError): string | undefined {
   if (mayHaveWritten(error)) return 'read the key before you repeat the write';
   switch (error.reason) {
     case 'ConnectFailed':
-      // After a TLS failure, a server runs there.
+      // A TLS failure shows that a server runs there.
       if (/\btls\.|certificate/.test(error.problem)) return undefined;
       return 'is etcd running there? Set the address with --endpoints or ETCDCTL_ENDPOINTS';
     case 'UserEmpty':
@@ -102,7 +102,7 @@ function hintFor(error: EtcdError): string | undefined {
   }
 }
 
-/** Whether the call may have written something. Repeatable calls and watches write nothing. */
+/** Whether the call may have written something. Repeatable calls and watches never do. */
 function mayHaveWritten({ outcome, method }: EtcdError): boolean {
   if (outcome !== 'unknown' || method === undefined || method === methods.watch.watch.path) return false;
   return !(methodByPath.get(method)?.repeatable ?? false);

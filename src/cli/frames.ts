@@ -98,7 +98,7 @@ export function spanText(span: Span, bytes: Uint8Array): string {
   return `${String(start).padStart(5)}  ${indent}${hex}${more}  ${spanMeaning(span)}`;
 }
 
-/** Says in words what a span of a message means. */
+/** Describes the meaning of a span of a message in words. */
 export function spanMeaning({ part, number, wireType, field, value }: Span): string {
   if (part === 'value') return valueText(value, field);
   if (part === 'length') return `length ${value}`;
@@ -114,13 +114,13 @@ function valueText(value: Span['value'], field: Span['field']): string {
   return String(value);
 }
 
-/** A run of bytes of a frame, and what it means. */
+/** Consecutive bytes of a frame, and their meaning. */
 export interface Row {
   /** Offset of the first byte. */
   readonly start: number;
   /** Offset after the last byte. */
   readonly end: number;
-  /** Number of messages around the bytes. */
+  /** Number of nested messages around the bytes. */
   readonly depth: number;
   readonly text: string;
 }
@@ -161,7 +161,7 @@ function payloadRows(payload: Uint8Array, detail: WireFrame['detail']): readonly
   }
 }
 
-/** One row for each field; a single row for a block that continues in another frame or that holds a secret. */
+/** One row for each header field; a single row if the block continues in another frame or holds a secret. */
 function headerRows(payload: Uint8Array, fields: readonly HeaderField[]): readonly Row[] {
   const spans = [...headerSpans(payload)];
   const fieldSpans = spans.filter(({ kind }) => kind === 'field');
@@ -187,7 +187,7 @@ function dataRows(payload: Uint8Array, messages: readonly WireMessage[]): readon
   });
 }
 
-/** One row for each field, and one for the rest of a malformed message. */
+/** One row for each field, and one for the rest of the message if it is malformed. */
 function messageRows({ typeName, bytes }: Pick<WireMessage, 'typeName' | 'bytes'>): readonly Row[] {
   const rows: Row[] = [];
   try {

@@ -4,7 +4,8 @@ import { ExitCode, SIGNALED } from './exit-code.js';
 import { run } from './program.js';
 
 if (process.argv[2] === GUARD_ARGUMENT) {
-  // A service manager sends its signals to all processes of a service. The guard process must outlive the command.
+  // Ignores these signals. A service manager sends its signals to all processes of a service, but the guard process
+  // must outlive the command.
   for (const signal of [...FORWARDED, ...STOPPING]) process.on(signal, () => {});
   await runGuard(process.stdin);
   process.exit();
@@ -25,14 +26,14 @@ for (const signal of FORWARDED) {
 }
 let cannotWrite = false;
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // The reader has closed the pipe, as `head` does. The program releases what it holds and ends.
+  // If the reader has closed the pipe, as `head` does, the program releases its locks and leases, and ends.
   interrupted.abort('SIGPIPE');
   if (error.code === 'EPIPE' || cannotWrite) return;
   cannotWrite = true;
   process.stderr.write(`etcdwire: cannot write to standard output: ${error.message}\n`);
   process.exitCode = ExitCode.CANNOT_WRITE;
 });
-// Without standard error, the program cannot report anything.
+// If standard error cannot be written, the program cannot report the problem anywhere.
 process.stderr.on('error', () => {});
 const exitCode = await run(process.argv.slice(2), {
   stdin: process.stdin,
@@ -41,5 +42,5 @@ const exitCode = await run(process.argv.slice(2), {
   interrupted: interrupted.signal,
 });
 process.exitCode = cannotWrite ? ExitCode.CANNOT_WRITE : exitCode;
-// The writer to standard input may still run, and an open input would keep this process alive.
+// Closes standard input, because an open input would keep this process alive while its writer runs.
 process.stdin.destroy();

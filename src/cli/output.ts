@@ -34,13 +34,13 @@ export class Output {
     this.line(JSON.stringify(value));
   }
 
-  /** Prints a response as JSON if that is the format, and otherwise with `print`. */
+  /** Prints a response as JSON if the format is `json`, and otherwise calls `print`. */
   response<T>(codec: Codec<T>, response: T, print: () => void, bytesToJson?: BytesToJson): void {
     if (this.format === 'json') this.json(toJson(codec, response, bytesToJson));
     else print();
   }
 
-  /** Prints aligned columns under their headings. A column of nothing but numbers is aligned to the right. */
+  /** Prints aligned columns under their headings. A column that has only numbers is aligned to the right. */
   table(headings: readonly string[], rows: readonly (readonly string[])[]): void {
     const all = [headings, ...rows];
     const widths = headings.map((_, column) =>
@@ -59,7 +59,7 @@ export class Output {
   }
 }
 
-/** Width in characters, each of which takes one column of a terminal. */
+/** Number of code points. Assumes that each takes one column of a terminal. */
 function widthOf(text: string): number {
   return [...text].length;
 }
@@ -67,7 +67,7 @@ function widthOf(text: string): number {
 const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 export const BASE64_PREFIX = 'base64:';
 
-/** Replaces control characters by escapes, because a terminal would move its cursor or run commands. */
+/** Replaces control characters with escapes, because a terminal could interpret them, for example move its cursor. */
 export function escapeControls(text: string): string {
   return text.replace(
     CONTROLS,
@@ -87,7 +87,7 @@ export function quoted(value: Uint8Array | string): string {
   return text === undefined ? readable(value as Uint8Array) : escapeControls(JSON.stringify(text));
 }
 
-/** Formats bytes for programs that ask for text: UTF-8 as text, other bytes in base64 after "base64:". */
+/** Formats bytes for JSON with --text: UTF-8 as text, other bytes in base64 after "base64:". */
 export function textOrBase64(bytes: Uint8Array): string {
   const text = validTextOf(bytes);
   return text === undefined || text.startsWith(BASE64_PREFIX) ? BASE64_PREFIX + toBase64(bytes) : text;

@@ -3,12 +3,15 @@ import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { monotonicMs, pause } from '../runtime/timers.js';
 
 const POLL_MS = 20;
-/** A dead process looks alive until its parent reads its exit code. In a container, process 1 may never do so. */
+/**
+ * Longest wait in milliseconds for killed processes to disappear. A dead process still exists until its parent reads
+ * its exit code. In a container, process 1 may never do so.
+ */
 const REAPING_MS = 1_000;
-/** Longest time for a command to stop by itself, such as an editor that restores the screen first. */
+/** Milliseconds for a command to stop by itself. An editor, for example, restores the screen first. */
 const STOPPING_MS = 200;
 
-/** Identifies the processes of a command. Plain data, because the guard process receives it as JSON. */
+/** Identifies the processes of a command. Contains only plain data, because the guard process receives it as JSON. */
 export interface CommandProcesses {
   /** ID of the started process; undefined before the start. */
   readonly pid: number | undefined;
@@ -20,7 +23,7 @@ export interface CommandProcesses {
   /** The session of a command without a group of its own; undefined if it is unknown. */
   readonly session: number | undefined;
   /**
-   * Entries of the environment, `NAME=value`, that only this command has. The processes that it starts inherit them.
+   * Environment entries, `NAME=value`, that only this command has. The processes that the command starts inherit them.
    */
   readonly marks: readonly string[];
 }
@@ -28,21 +31,24 @@ export interface CommandProcesses {
 interface Process {
   readonly pid: number;
   readonly parent: number;
-  /** State letter of `ps`: T is stopped, Z is dead. */
+  /** State letter as in `ps`: T is a stopped process, Z is a dead process. */
   readonly state: string;
   readonly group: number;
   readonly session?: number;
-  /** The foreground process group of its controlling terminal. */
+  /** The foreground process group of the controlling terminal. */
   readonly foreground?: number;
 }
 
-/** Sends a signal to every process of the command; 0 sends nothing. Returns whether the command has a live process. */
+/** Sends a signal to every process of the command; 0 sends none. Returns whether the command has a live process. */
 export function signalCommand(command: CommandProcesses, name: NodeJS.Signals | 0): boolean {
   if (command.pid !== undefined && command.ownGroup) return send(-command.pid, name);
   return processesOf(command).filter(({ pid }) => send(pid, name)).length > 0;
 }
 
-/** Sends SIGKILL to every process of the command. Repeats this, because a process may start another one meanwhile. */
+/**
+ * Sends SIGKILL to every process of the command until none is left, because a process may start a new one meanwhile.
+ * Gives up after `REAPING_MS`.
+ */
 export async function killCommand(command: CommandProcesses): Promise<void> {
   const endMs = monotonicMs() + REAPING_MS;
   while (signalCommand(command, 'SIGKILL') && monotonicMs() < endMs) await pause(POLL_MS);
@@ -71,7 +77,7 @@ export async function stopCommand(command: CommandProcesses): Promise<void> {
   signalCommand(command, 'SIGSTOP');
 }
 
-/** Whether this process has a controlling terminal. Its standard input may be something else. */
+/** Whether this process has a controlling terminal, even if standard input is not the terminal. */
 export function hasTerminal(): boolean {
   try {
     closeSync(openSync('/dev/tty', 'r'));
@@ -92,7 +98,7 @@ export function ownSession(): number | undefined {
   return readProcess('self')?.session;
 }
 
-/** Returns whether the process exists. */
+/** Sends a signal. Returns whether the process or the group exists. */
 function send(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, name);
@@ -134,7 +140,10 @@ function readProcess(name: string): Process | undefined {
   }
 }
 
-/** For systems without /proc, such as macOS. There, descendants whose parents have ended are not found. */
+/**
+ * Lists the processes on systems without /proc, such as macOS. There, `processesOf` misses descendants whose parents
+ * have ended, because it cannot read the environment of a process.
+ */
 function listWithPs(): readonly Process[] {
   try {
     const lines = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,pgid=,stat='], { encoding: 'utf8' }).trim().split('\n');

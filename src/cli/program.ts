@@ -15,8 +15,8 @@ import { escapeControls, FORMATS } from './output.js';
 const VERSION = '0.1.0';
 
 /**
- * Runs the program and resolves with its exit code. `inherited` are the flags of a `trace` that runs it. Never
- * rejects.
+ * Runs the program and resolves with its exit code. Never rejects. `inherited` are the flags of the `trace` command if
+ * the program runs within one.
  */
 export async function run(args: readonly string[], io: Io, inherited: FlagValues = {}): Promise<ExitCode> {
   let exitCode: ExitCode = ExitCode.OK;
@@ -24,11 +24,11 @@ export async function run(args: readonly string[], io: Io, inherited: FlagValues
     exitCode = code;
   });
   try {
-    // Node.js replaces bytes that are not UTF-8 by U+FFFD, so the argument would be another key.
+    // Node.js replaces bytes that are not UTF-8 with U+FFFD, so the program would use a different key.
     if (args.some((arg) => arg.includes('\uFFFD')))
       throw new CliError(
         ExitCode.USAGE,
-        'arguments: got bytes that are not UTF-8; allowed: text, or etcdwire call with base64',
+        'arguments: got bytes that are not UTF-8; allowed: UTF-8 text; for other bytes, use etcdwire call with base64',
       );
     for (const [name, value] of Object.entries(inherited)) program.setOptionValueWithSource(name, value, 'cli');
     await program.parseAsync(args, { from: 'user' });

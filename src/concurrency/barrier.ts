@@ -10,8 +10,9 @@ import { type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 const HOLD_OPTIONS = { lease: true, ...CALL_OPTIONS } as const;
 
 /**
- * Blocks waiters while one key exists, as the `Barrier` of Go's recipes. `hold` and `release` also use a helper key in
- * the same folder: the barrier "app/gate" uses "app/__gate/". A user needs readwrite permission for it.
+ * Blocks waiters while one key exists, like the `Barrier` of Go's recipes. `hold` and `release` also use a helper key
+ * in the same folder. For the barrier "app/gate" the helper key is under "app/__gate/", and the etcd user needs
+ * readwrite permission for that prefix too.
  *
  * @example
  * const barrier = new Barrier(etcd, 'maintenance');
@@ -23,7 +24,7 @@ export class Barrier {
   readonly #client: Keyspace;
   readonly #generation: Generation;
 
-  /** The name is the key. @throws EtcdError, reason `InvalidInput`. */
+  /** The name is the key. @throws EtcdError with reason `InvalidInput`. */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
@@ -31,8 +32,8 @@ export class Barrier {
   }
 
   /**
-   * Puts the barrier's key. Returns false if the key existed. With a `lease`, the key ends with the lease. Without one,
-   * it exists until somebody releases the barrier, even if this process ends.
+   * Puts the barrier's key. Returns false if the key existed. With a `lease`, etcd deletes the key when the
+   * lease ends. Without a lease, the key exists until a client releases the barrier, even if this process ends.
    */
   async hold(options: { readonly lease?: bigint | undefined } & CallOptions = {}): Promise<boolean> {
     checkOptions(options, HOLD_OPTIONS, 'Barrier.hold', PUT_HINTS);
@@ -53,27 +54,27 @@ export class Barrier {
     }
   }
 
-  /** Deletes the barrier's key, whoever put it. Returns false if the key did not exist. */
+  /** Deletes the barrier's key, even if another client put it. Returns false if the key did not exist. */
   async release(options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'Barrier.release');
     for (;;) {
       const held = await this.#client.get(this.name, options);
       if (held === undefined) return false;
-      // A copy of the request that arrives late finds a newer key and leaves it.
+      // Without this comparison, a copy of the request that arrives late could delete a key that was put after it.
       const isSame = [compare.createRevision(this.name, '==', held.createRevision)];
       const releasing = this.#client.txn({ if: isSame, then: [op.delete(this.name), this.#generation.next] }, options);
       if ((await withHelperKeys('a barrier', releasing)).succeeded) return true;
     }
   }
 
-  /** Waits until the barrier's key does not exist. @throws EtcdError, as `WaitOptions` says. */
+  /** Waits until the barrier's key does not exist. @throws EtcdError, see `WaitOptions`. */
   wait(options: WaitOptions = {}): Promise<void> {
     return withinLimit('wait', options, undefined, async ({ signal }) => {
       let first: bigint | undefined;
       await watchUntil(this.#client, { keys: this.name, event: 'delete' }, signal, async (callOptions) => {
         const held = (await this.#client.get(this.name, callOptions))?.createRevision;
         first ??= held;
-        // With another create revision, the key was deleted in between.
+        // A different create revision means that the key was deleted and put again between the two reads.
         return held === undefined || held !== first ? true : undefined;
       });
     });

@@ -21,33 +21,37 @@ import {
 
 const BY_CREATION = { target: 'createRevision', order: 'asc' } as const;
 
-/** The participant's own key, in a round that has begun. */
+/** This participant's key in a round that has begun. */
 interface Participant {
   readonly key: string;
   readonly createRevision: bigint;
-  /** Create revision of the ready key. Each round has another one. */
+  /** Create revision of the ready key. It identifies the round, because it differs from round to round. */
   readonly round: bigint;
 }
 
-/** The barrier's keys, as of one revision. */
+/** The barrier's keys, all read at one store revision. */
 interface State {
   readonly ready: KeyValue | undefined;
+  /** This participant's key. */
   readonly own: KeyValue | undefined;
   /** Mod revision of the epoch key, or 0n if it does not exist. Every withdrawal changes it. */
   readonly epoch: bigint;
-  /** The keys of the participants that entered first: up to one more than the barrier is for. */
+  /** The participants' keys in the order of their creation, at most `count + 1` of them. */
   readonly waiters: readonly KeyValue[];
+  /** Store revision at which the keys were read. */
   readonly seenAt: bigint;
 }
 
 /**
- * Lets a number of participants begin together, when all have entered, and end together, when all have left. It uses the
- * keys of the `DoubleBarrier` of Go's recipes. A participant whose session is lost counts as having left. Participants
- * that enter early wait until everybody has left the previous round.
+ * Lets `count` participants begin together, when all have entered, and end together, when all have left. The time
+ * between the two is a round. The class uses the same keys as the `DoubleBarrier` of Go's recipes. A participant whose
+ * session is lost counts as having left. A participant that enters during a round waits until all participants of that
+ * round have left.
  *
- * A round begins with the put of `NAME/ready`. The put compares the epoch, `NAME/epoch`, which every withdrawal changes,
- * so that it applies only if nobody has withdrawn since the participants were counted. The put of each participant's key
- * compares the epoch too, so that a copy of it that arrives late has no effect. (S25)
+ * A round begins with the put of the ready key, `NAME/ready`. Every withdrawal changes the epoch key, `NAME/epoch`. The
+ * put of the ready key compares the epoch, so it applies only if no participant has withdrawn since the participants
+ * were counted. The put of each participant's key compares the epoch too, so a late copy of that put has no effect.
+ * (S25)
  *
  * @example
  * const barrier = new DoubleBarrier(session, 'phase-1', 3);
@@ -63,11 +67,11 @@ export class DoubleBarrier {
   readonly #ready: string;
   readonly #epoch: string;
   #participant: Participant | undefined;
-  /** The outcome of a put of the own key is unknown. */
+  /** Whether the outcome of a put of this participant's key is unknown. */
   #inDoubt = false;
   #busy = false;
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput`. */
   constructor(session: Session, name: string, count: number) {
     this.name = checkName(name);
     this.count = checkCount(count, 'count', 1);
@@ -78,19 +82,19 @@ export class DoubleBarrier {
   }
 
   /**
-   * Waits until `count` participants have entered. A participant whose wait ends early has not entered, unless the round
-   * began before its withdrawal: then `enter` resolves.
+   * Waits until `count` participants have entered. A participant whose wait ends early has not entered, unless the
+   * round began before its withdrawal: then `enter` resolves.
    *
-   * @throws EtcdError, reason `BarrierFull` if `count` participants entered earlier, and otherwise as `WaitOptions` says.
+   * @throws EtcdError with reason `BarrierFull` if `count` other participants entered first. See also `WaitOptions`.
    */
   enter(options: WaitOptions = {}): Promise<void> {
     return this.#exclusively('enter', this.#participant === undefined, () => this.#enter(options));
   }
 
   /**
-   * Leaves, and waits until all participants have left. A call whose wait ended early may be repeated to wait on.
+   * Leaves, and waits until all participants have left. If the wait ends early, call `leave` again to continue waiting.
    *
-   * @throws EtcdError, as `WaitOptions` says.
+   * @throws EtcdError, see `WaitOptions`.
    */
   leave(options: WaitOptions = {}): Promise<void> {
     return this.#exclusively('leave', this.#participant !== undefined, () => this.#leave(options));
@@ -131,7 +135,7 @@ export class DoubleBarrier {
           const seen = await this.#read(key, callOptions);
           if (seen.own?.createRevision !== createRevision) throw keyGone();
           if (seen.ready !== undefined) return seen.ready.createRevision;
-          // The participant that completes the number begins the round.
+          // The participant that entered as number `count` begins the round.
           if (seen.waiters[this.count - 1]?.keyText() !== key) return undefined;
           await this.#beginRound(seen, seen.own, callOptions);
         }
@@ -142,7 +146,7 @@ export class DoubleBarrier {
     }
   }
 
-  /** Puts the own key, once the previous round is over. Safe to repeat, because no other participant uses the key. */
+  /** Puts this participant's key after the previous round. Safe to repeat: no other participant uses the key. */
   #putOwnKey(key: string, signal: AbortSignal): Promise<State> {
     const { client, leaseId: lease } = this.#session;
     return watchUntil(client, { keys: prefix(`${this.name}/`), event: 'delete' }, signal, async (options) => {
@@ -166,7 +170,7 @@ export class DoubleBarrier {
     });
   }
 
-  /** Begins the round, unless somebody has withdrawn since the participants were counted. */
+  /** Begins the round, unless a participant has withdrawn since the participants were counted. */
   async #beginRound(state: State, own: KeyValue, options: CallOptions): Promise<void> {
     const isInside = compare.createRevision(own.key, '==', own.createRevision);
     await this.#session.client.txn(
@@ -179,7 +183,7 @@ export class DoubleBarrier {
     return waiters.slice(0, this.count).some((kv) => kv.keyText() === key);
   }
 
-  /** Whether the key was counted when the round began. Reads at the round's revision, because some may have left. */
+  /** Returns whether the round began with the key. Reads at the round's revision: participants may have left since. */
   async #isInRound(round: bigint, key: string, options: CallOptions): Promise<boolean> {
     const inOrder = { sort: BY_CREATION, limit: this.count, keysOnly: true };
     const { kvs } = await this.#session.client.range(prefix(this.#waiters), {
@@ -207,8 +211,8 @@ export class DoubleBarrier {
   }
 
   /**
-   * Deletes the own key, and changes the epoch so that no put of the key applies later. If the round has begun with the
-   * key, it is too late to withdraw: then this returns the participant.
+   * Deletes this participant's key, and changes the epoch so that no late put of the key applies. If the round has
+   * begun with the key, the participant can no longer withdraw: then this method returns the participant.
    */
   async #withdraw(key: string): Promise<Participant | undefined> {
     const { client, signal: lifetime } = this.#session;
@@ -229,14 +233,14 @@ export class DoubleBarrier {
       if (own === undefined || ready === undefined) return;
       const [createRevision, round] = [own.createRevision, ready.createRevision];
       const isInRound = await untilDone(lifetime, async (options) => {
-        // The caller has its error already. The others wait for the key to be deleted.
+        // `enter` has already rejected, so the key must be deleted. Otherwise the other participants would wait for it.
         if (isLate) return false;
         return this.#isInRound(round, key, options).catch(notInRoundIfCompacted);
       });
       if (isInRound && !isLate) participant = { key, createRevision, round };
       else await leaveQueue(client, key, createRevision, lifetime);
     });
-    // Fails only when the session ends, and then the key ends with the lease.
+    // `withdrawing` rejects only when the session ends, and then etcd deletes the key with the lease.
     const isDone = await settledWithin(
       CLEANUP_WAIT_MS,
       withdrawing.catch(() => {}),
@@ -250,7 +254,7 @@ export class DoubleBarrier {
     const { key, createRevision, round } = this.#participant as Participant;
     return withinLimit('leave', options, lifetime, async ({ signal }) => {
       await leaveQueue(client, key, createRevision, signal);
-      // No put of the own key applies after this one.
+      // After this put of the epoch, no late put of this participant's key can apply.
       if (this.#inDoubt) await untilAnswered(signal, (callOptions) => client.put(this.#epoch, '', callOptions));
       this.#inDoubt = false;
       for (;;) {
@@ -266,7 +270,7 @@ export class DoubleBarrier {
     });
   }
 
-  /** Returns the last key that is still in the round, so that all participants wait for the same key. */
+  /** Returns the newest key that is still in the round. All participants that are leaving wait for this same key. */
   async #lastOf(round: bigint, signal: AbortSignal): Promise<KeyValue | undefined> {
     const { client } = this.#session;
     const last = { ...withLastCreate(), keysOnly: true };
@@ -274,23 +278,23 @@ export class DoubleBarrier {
       client.txn({ then: [op.get(this.#ready), op.range(prefix(this.#waiters), last)] }, options),
     );
     const [ready, waiters] = responses as readonly [KV, RangeResult];
-    // With another ready key, the round is over and the waiters are those of the next one.
+    // If the ready key is missing or has a different create revision, the round is over.
     return ready?.createRevision === round ? waiters.kvs[0] : undefined;
   }
 
-  /** Ends a round without participants, for example one whose participants all died. */
+  /** Ends the round if no participant is left in it, for example because the sessions of all were lost. */
   async #endRoundIfEmpty(round: bigint, options: CallOptions): Promise<void> {
     const isEmpty = [compare.missing(prefix(this.#waiters)), compare.createRevision(this.#ready, '==', round)];
-    // A put of this round that arrives later finds another epoch.
+    // The new epoch makes late puts of this round fail.
     const ending = [op.delete(this.#ready), op.put(this.#epoch, '')] as const;
     await this.#session.client.txn({ if: isEmpty, then: ending }, options);
   }
 
   async #exclusively(what: string, isAllowed: boolean, action: () => Promise<void>): Promise<void> {
     if (this.#busy || !isAllowed) {
-      const entered = this.#participant === undefined ? 'when not entered' : 'when entered already';
-      const state = this.#busy ? 'while another call is under way' : entered;
-      throw invalidInput(what, state, 'enter, then leave, one after the other, with one object for each participant');
+      const entered = this.#participant === undefined ? 'a call before enter' : 'a second call';
+      const state = this.#busy ? 'a call while another call is under way' : entered;
+      throw invalidInput(what, state, 'enter, then leave, one call at a time, with one object for each participant');
     }
     this.#busy = true;
     try {
@@ -303,7 +307,7 @@ export class DoubleBarrier {
 
 type KV = KeyValue | undefined;
 
-/** After a compaction nobody can tell who was in the round. The key then counts as not in it, so that nobody waits for it. */
+/** After a compaction, etcd cannot show who was in the round. The key then counts as not in it and is deleted. */
 function notInRoundIfCompacted(error: unknown): false {
   if (error instanceof EtcdError && error.reason === 'Compacted') return false;
   throw error;

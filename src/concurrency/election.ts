@@ -21,7 +21,7 @@ const OBSERVE_OPTIONS = { signal: true } as const;
  * await leadership.resign();
  */
 export class Leadership extends Held {
-  /** Revision of the key's latest put that this client knows. */
+  /** Mod revision of the latest put of the key that this client has seen. */
   #modRevision: bigint;
 
   /** @internal */
@@ -34,7 +34,7 @@ export class Leadership extends Held {
    * Changes the leader's value. The put compares the mod revision of the previous value, so that a copy of the request
    * that arrives late cannot restore an old value. (S25)
    *
-   * @throws EtcdError, reason `LockLost`, if the session does not lead any more.
+   * @throws EtcdError with reason `LockLost` if the session is no longer the leader.
    */
   async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     checkCallOptions(options, 'Leadership.proclaim');
@@ -49,12 +49,13 @@ export class Leadership extends Held {
         this.#modRevision = header.revision;
         return { header };
       }
-      // An earlier proclamation applied although its answer was lost, or somebody else put the key.
+      // The mod revision differs: an earlier proclamation applied but its answer was lost, or another client put the
+      // key.
       this.#modRevision = responses[0]?.modRevision ?? 0n;
     }
   }
 
-  /** Gives the leadership up: same as `release`. */
+  /** Gives up the leadership. Same as `release`. */
   async resign(options?: ReleaseOptions): Promise<void> {
     checkOptions(options, RELEASE_OPTIONS, 'resign');
     return this.release(options);
@@ -62,9 +63,9 @@ export class Leadership extends Held {
 }
 
 /**
- * Elects one leader among candidates, in the order in which they campaign. It excludes leaders of Go's
- * `concurrency.Election` and of `etcdctl elect` with the same name, because it uses the same keys. An election and a
- * mutex of one name share one queue. What `Mutex` says of names holds here too.
+ * Elects one leader among candidates, in the order in which they campaign. Go's `concurrency.Election` and `etcdctl
+ * elect` use the same keys, so at most one candidate for a name leads at a time. An election and a mutex of the same
+ * name share one queue. The rules for names that contain "/" are those of `Mutex`.
  *
  * @example
  * const election = new Election(session, 'scheduler');
@@ -75,23 +76,25 @@ export class Election {
   readonly name: string;
   readonly #session: Session;
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#session = checkSession(session);
   }
 
-  /** Waits until the session leads, and proclaims `value`. @throws EtcdError, as `WaitOptions` says. */
+  /**
+   * Waits until the session is the leader, with `value` as the proclaimed value. @throws EtcdError, see `WaitOptions`.
+   */
   async campaign(value: BytesLike, options: WaitOptions = {}): Promise<Leadership> {
     const contender = sharedContender(this.#session, this.name, toBytes(value, 'value'));
     return acquire('campaign', contender, options, Leadership);
   }
 
   /**
-   * Resumes the leadership that the session's lease already has, for example after a restart of the program that kept
-   * the lease. `token` is the token of that leadership.
+   * Resumes a leadership that the session's lease already holds, for example after the program has restarted and opened
+   * a session with its previous lease. `token` is the token of that leadership.
    *
-   * @throws EtcdError, reason `LockLost`, if the lease does not lead with this token.
+   * @throws EtcdError with reason `LockLost` if the session's lease does not hold the leadership with this token.
    */
   async resume(token: bigint, options: WaitOptions = {}): Promise<Leadership> {
     checkInt64(token, 'token', 1n);
@@ -117,7 +120,7 @@ export class Election {
     });
   }
 
-  /** Returns the leader's key, whose value is the proclaimed one, or undefined if there is no leader. */
+  /** Returns the leader's key with the proclaimed value, or undefined if there is no leader. */
   async leader(options?: CallOptions): Promise<KeyValue | undefined> {
     checkCallOptions(options, 'Election.leader');
     const { kvs } = await this.#session.client.range(prefix(`${this.name}/`), { ...options, ...withFirstCreate() });
@@ -125,9 +128,9 @@ export class Election {
   }
 
   /**
-   * Yields the current leader, and then each new leader and each proclamation, once and in order, until the caller leaves
-   * the loop or `signal` aborts. If history is compacted while the client cannot reach the cluster, leaders of that time
-   * are missing. (S26)
+   * Yields the key of the current leader, and then the leader's key after each change of leader and each proclamation,
+   * once and in order, until the caller leaves the loop or `signal` aborts. If etcd compacts its history while the
+   * client cannot reach the cluster, changes from that time may be missing. (S26)
    *
    * @example
    * for await (const leader of election.observe()) console.log(leader.text());

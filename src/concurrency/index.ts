@@ -1,6 +1,6 @@
 /**
- * Locks, elections, queues and barriers. They are fair, have fencing tokens, and use the keys of Go's `concurrency`
- * package.
+ * Locks, elections, queues and barriers. Locks and elections are fair, have fencing tokens, and use the same keys as
+ * Go's `concurrency` package.
  *
  * @module etcdwire/concurrency
  */

@@ -7,56 +7,61 @@ import { after, monotonicMs, pause } from '../runtime/timers.js';
 import { untilDone } from './waiting.js';
 
 export const LATE_PUT_TIMES = {
-  /** Delay between a release and the first sweep. Each further delay is twice as long as the one before. */
+  /** Delay between the release of a key and the first sweep for late puts. Each further delay is twice as long. */
   firstSweepMs: 4_000,
-  /** How long late puts of a key are expected. The key of a put that is held up for longer stays until the lease ends. */
+  /** How long after its release the session looks for late puts of a key. A later put stays until the lease ends. */
   expectedMs: 300_000,
 } as const;
-/** Released keys that a session remembers, at some hundred bytes each. Beyond that it forgets the oldest. */
+/**
+ * How many released keys a session remembers, at a few hundred bytes each. Beyond this number it forgets the oldest.
+ */
 const MAX_RELEASED = 4_096;
+/** Delay before an interrupted watch for late puts is created again. */
 const REWATCH_MS = 1_000;
 
 /**
- * Ends a use of a key, so that each put of it that applies afterwards is a late put. `watched` is the range to watch,
- * given if the outcome of a put of the key is unknown. Keys of the same kind share a range.
+ * Ends a use of a key. Each put of the key that applies afterwards is a late put. If the outcome of a put of the key is
+ * unknown, `watched` is the range to watch for that put. Keys of the same kind share a range, and so share a watch.
  */
 export type ReleaseKey = (watched?: Keys) => void;
 
 /** A watch for late puts in one range. */
 interface LatePutWatch {
-  /** The keys of which the outcome of a put is unknown. */
+  /** The keys with a put whose outcome is unknown, by `idOf` the key. */
   readonly keys: Map<string, Uint8Array>;
   readonly stop: AbortController;
-  /** Ends the wait for the time at which the watch stops. */
+  /** Cancels the timer that stops the watch. */
   postpone: () => void;
 }
 
 /**
- * Deletes the keys that late puts create under a session's lease. A late put is a put whose outcome is unknown, or a
- * second copy of a put, that a proxy or a paused member delivers after the session has released the key. Such a key
- * belongs to no contender and would block all others until the lease ends.
+ * Deletes the keys that late puts create under a session's lease. A late put is a put that applies after the session
+ * has released the key, because a proxy or a paused member delayed it. It is either a put whose outcome is unknown, or
+ * a second copy of a put. The key that a late put creates belongs to no contender, and would block all contenders until
+ * the lease ends.
  *
- * The session looks for late puts for five minutes after a release. A watch covers the keys of which the outcome of a
- * put is unknown. For all other released keys the session lists the keys of its lease, at growing intervals, because
- * second copies are rare and do not justify a watch for each key.
+ * The session looks for late puts for five minutes after a release. It watches the keys with a put whose outcome is
+ * unknown. For all released keys it also lists the keys of its lease at growing intervals (a sweep), because second
+ * copies are rare and do not justify a watch for each key.
  *
- * A key in use is never deleted: a new use waits for a deletion under way, and no deletion begins during a use.
+ * A key in use is never deleted: a new use of a key waits for a deletion under way, and no deletion begins during a
+ * use.
  */
 export class LatePuts {
   readonly #client: Keyspace;
   readonly #lease: bigint;
   readonly #lifetime: AbortSignal;
   readonly #times: { readonly firstSweepMs: number; readonly expectedMs: number };
-  /** The latest use of each key in use. */
+  /** For each key in use, the function that ends its latest use. */
   readonly #uses = new Map<string, ReleaseKey>();
-  /** When to forget each released key, on the monotonic clock; oldest release first. */
+  /** When to forget each released key, in milliseconds of the monotonic clock. The oldest release comes first. */
   readonly #released = new Map<string, number>();
   readonly #deletions = new Map<string, Promise<void>>();
   readonly #watches = new Map<string, LatePutWatch>();
   #sweepDelayMs = 0;
   #stopTimer: (() => void) | undefined;
 
-  /** `lifetime` ends all work, because the keys end with the lease. */
+  /** `lifetime` stops all work when it aborts, because etcd deletes the keys with the lease. */
   constructor(client: Keyspace, lease: bigint, lifetime: AbortSignal, times: typeof LATE_PUT_TIMES) {
     this.#client = client;
     this.#lease = lease;
@@ -65,8 +70,8 @@ export class LatePuts {
   }
 
   /**
-   * Begins to use the key once no deletion of it is under way, and returns the function that ends the use. A later use of
-   * the key replaces an earlier one. @throws the signal's reason.
+   * Begins to use the key as soon as no deletion of the key is under way. Returns the function that ends the use. A
+   * second use of the same key replaces the first. @throws the reason of `signal` when it aborts.
    */
   async use(key: BytesLike, signal: AbortSignal): Promise<ReleaseKey> {
     const bytes = toBytes(key, 'key');
@@ -101,7 +106,7 @@ export class LatePuts {
   #scheduleSweep(): void {
     const sweep = async (): Promise<void> => {
       this.#stopTimer = undefined;
-      // If this sweep fails, the next one may succeed.
+      // A failed sweep is ignored, because the next sweep may succeed.
       await this.#sweep().catch(() => {});
       if (this.#released.size > 0 && !this.#lifetime.aborted && this.#stopTimer === undefined) this.#scheduleSweep();
     };
@@ -109,7 +114,7 @@ export class LatePuts {
     this.#sweepDelayMs *= 2;
   }
 
-  /** Deletes the released keys that the lease still has. */
+  /** Deletes the released keys that are still attached to the lease, and forgets the oldest releases. */
   async #sweep(): Promise<void> {
     if (this.#lifetime.aborted || this.#released.size === 0) return;
     const { keys } = await this.#client.lease.timeToLive(this.#lease, { keys: true, signal: this.#lifetime });
@@ -118,13 +123,13 @@ export class LatePuts {
     for (const [id, forgetAt] of this.#released) if (forgetAt <= now) this.#released.delete(id);
   }
 
-  /** Deletes the key, if it was released and is not in use. Never rejects. */
+  /** Deletes the key if it was released and is not in use. Never rejects. */
   #delete(id: string, key: Uint8Array): Promise<void> {
     if (!this.#released.has(id) || this.#uses.has(id)) return Promise.resolve();
     const before = this.#deletions.get(id);
     const deletion = Promise.resolve(before)
       .then(() => deleteLatePut(this.#client, key, this.#lease, this.#lifetime))
-      // The deletion fails only when the session ends, and then the key ends with the lease.
+      // The deletion fails only when the session ends, and then etcd deletes the key with the lease.
       .catch(() => {})
       .finally(() => {
         if (this.#deletions.get(id) === deletion) this.#deletions.delete(id);
@@ -156,7 +161,7 @@ export class LatePuts {
     };
   }
 
-  /** Deletes late puts as the watch shows them, until `stop` aborts. */
+  /** Watches the range and deletes each late put that appears, until `stop` aborts. */
   async #follow(range: Keys, { keys, stop: { signal } }: LatePutWatch): Promise<void> {
     while (!signal.aborted) {
       const puts = this.#client.watch(range, { only: 'put', signal });
@@ -166,7 +171,7 @@ export class LatePuts {
         for await (const event of puts)
           if (event.type === 'put' && event.kv.lease === this.#lease) await this.#delete(idOf(event.key), event.key);
       } catch {
-        // The watch was interrupted and is created again.
+        // The watch was interrupted. The loop creates it again.
       }
       await pause(REWATCH_MS, signal);
     }
@@ -174,10 +179,10 @@ export class LatePuts {
 }
 
 /**
- * Deletes a key if it exists under this lease. Under another lease the key belongs to another client. The comparisons
- * make the deletion safe to repeat.
+ * Deletes a key if it is attached to `lease`. A key with another lease belongs to another client. The comparisons make
+ * the deletion safe to repeat.
  *
- * @throws the reason of `lifetime`, when it aborts.
+ * @throws the reason of `lifetime` when it aborts.
  */
 export async function deleteLatePut(
   client: Keyspace,

@@ -1,8 +1,8 @@
 import { onAbort } from '../runtime/signals.js';
 
 /**
- * The local queue: the lockers of one session wait in it, in order of arrival, and one of them at a time uses the
- * session's queue key in etcd. They share that key, so etcd could not tell them apart.
+ * The queue of the lockers of one session in this process. They share one queue key in etcd, so etcd cannot tell them
+ * apart. The local queue lets one locker at a time use that key, in order of arrival.
  */
 export class LocalQueue {
   #occupied = false;
@@ -14,7 +14,10 @@ export class LocalQueue {
     this.#onEmpty = onEmpty;
   }
 
-  /** Resolves with the function that leaves the queue again. @throws the signal's reason. */
+  /**
+   * Waits until the locker may use the queue key, and returns the function that leaves the queue. @throws the reason of
+   * `signal`.
+   */
   enter(signal: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);
@@ -32,7 +35,7 @@ export class LocalQueue {
     });
   }
 
-  /** Returns the function that leaves the queue again, or undefined if another locker is in it. */
+  /** Returns the function that leaves the queue, or undefined if another locker is in the queue. */
   tryEnter(): (() => void) | undefined {
     return this.#occupied ? undefined : this.#occupy();
   }

@@ -15,15 +15,17 @@ import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './wait
 //
 // Why one contender holds the lock at a time: create revisions are unique and never change, so the order of two queue
 // keys never changes, and a new key comes after all keys that exist. A contender holds the lock only after a
-// linearizable read that shows its own key and no earlier one. Keys before it only ever disappear, so it stays first
-// until its own key is deleted or its lease ends.
+// linearizable read that shows its own key and no key before it. The keys before it can only disappear, so its key
+// stays first until that key is deleted or its lease ends.
 
-/** Delay before a holder or waiter watches its own key. Most are done earlier, and then need no watch. */
+/** Delay before a holder or waiter watches its own key. Most holds and waits end sooner, and then need no watch. */
 const WATCH_AFTER_MS = 100;
-/** The reason of a signal that nobody reads. A given reason is cheaper than the default, which captures a stack. */
+/**
+ * Abort reason of a signal whose reason is never read. It is cheaper than the default error, which captures a stack.
+ */
 const STOPPED = 'stopped';
 
-/** The key of one contender, and its queue. */
+/** The queue key of one contender, and the queue that it waits in. */
 export interface QueueKey {
   readonly key: string;
   /** The contender waits for every key under this prefix that was created before its own. */
@@ -39,33 +41,36 @@ export interface OwnKey extends QueueKey {
   readonly seenAt: bigint;
 }
 
-/** @throws EtcdError, reason `InvalidInput`, for a name that is empty or not well-formed Unicode. */
+/** Returns the name. @throws EtcdError with reason `InvalidInput` if it is empty or not well-formed Unicode. */
 export function checkName(name: string): string {
   toBytes(checkNotEmpty(name, 'name'), 'name');
   return name;
 }
 
-/** Returns the queue key that all lockers of one session share, in the layout of Go's `concurrency` and etcdctl. (S17) */
+/**
+ * Returns the queue key that all lockers of one session share, in the layout of Go's `concurrency` and etcdctl. (S17)
+ */
 export function queueKey(name: string, lease: bigint): QueueKey {
   return { key: `${name}/${lease.toString(16)}`, prefix: `${name}/`, lease };
 }
 
-/** Returns a key under the prefix that no other contender has. */
+/** Returns a new key that begins with `prefix` and that no other contender uses. */
 export function uniqueKey(prefix: string, lease: bigint): string {
   return `${prefix}${lease.toString(16)}-${randomId().toString(16).padStart(16, '0')}`;
 }
 
-/** What `enqueue` found: the own key, and the key right before it, if there is one. */
+/** The result of `enqueue`: the contender's own key, and the key right before it, if there is one. */
 export interface Enqueued {
   readonly own: OwnKey;
   readonly predecessor: KeyValue | undefined;
 }
 
 /**
- * Puts the queue key unless it exists, and returns the key right before it. (S17)
+ * Puts the queue key unless it exists, and returns it with the key right before it. (S17)
  *
- * The call is safe to repeat: only one contender at a time uses the key, and a repetition that finds the key adopts it.
- * An attempt whose outcome is unknown may still apply after the key is deleted; `onUnknown` reports each such attempt.
+ * The call is safe to repeat: only one contender at a time uses the key, and an attempt that finds the key in etcd uses
+ * the existing key. An attempt whose outcome is unknown may still apply after the key is deleted, so `enqueue` calls
+ * `onUnknown` after each such attempt.
  */
 export async function enqueue(
   client: Keyspace,
@@ -98,8 +103,8 @@ export async function enqueue(
 }
 
 /**
- * Puts the queue key if the queue is empty. Returns undefined if it is not. What `enqueue` says of repetitions holds
- * here too.
+ * Puts the queue key if the queue is empty. Returns undefined otherwise. Like `enqueue`, the call is safe to repeat,
+ * and calls `onUnknown` after each attempt whose outcome is unknown.
  */
 export async function enqueueIfEmpty(
   client: Keyspace,
@@ -127,7 +132,7 @@ export async function enqueueIfEmpty(
   const first = kvs[0];
   if (first === undefined || first.createRevision >= found.createRevision)
     return withValue(client, ownKey(queueKey, found, seenAt), found, value, signal, onUnknown);
-  // An earlier attempt put the key after another contender's. This contender does not wait.
+  // An earlier attempt of this call put the key behind another contender's key. The call must not wait, so it leaves.
   await leaveQueue(client, key, found.createRevision, signal);
   return undefined;
 }
@@ -140,14 +145,14 @@ function newKey(queueKey: QueueKey, revision: bigint): OwnKey {
   return { ...queueKey, createRevision: revision, modRevision: revision, seenAt: revision };
 }
 
-/** Returns the queue key as an answer of the store at revision `seenAt` shows it. */
+/** Combines a queue key with its revisions in an answer from store revision `seenAt`. */
 export function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, seenAt: bigint): OwnKey {
   return { ...queueKey, createRevision, modRevision, seenAt };
 }
 
 /**
- * Sets the value of a queue key that an earlier attempt has put. The put compares the mod revision that was read, so
- * that a late copy of it cannot restore an old value.
+ * Sets the value of a queue key that an earlier attempt has put. The put compares the mod revision that was read, so a
+ * late copy of the put cannot restore an old value.
  */
 async function withValue(
   client: Keyspace,
@@ -183,13 +188,14 @@ async function withValue(
 }
 
 /**
- * Waits until no key is before the own one. Each waiter watches the key right before its own, so that a release wakes
- * one waiter. (S18)
+ * Waits until no key is before the waiter's own key. Each waiter watches the key right before its own, so that a
+ * release wakes one waiter. (S18)
  *
- * etcd serves a watch from the current revision at once, and a watch from a past revision only every 100 ms. So the
- * waiter creates the watch first and reads the queue after it, because the predecessor may have left in between. (S19)
+ * etcd sends the events of a watch from the current revision at once, but those of a watch from a past revision only
+ * every 100 ms. So the waiter creates a watch from the current revision, and then reads the queue, because the
+ * predecessor may have left before the watch was created. (S19)
  *
- * @throws EtcdError, reason `LockLost`, if the own key is gone.
+ * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
 export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signal: AbortSignal): Promise<void> {
   const { own } = enqueued;
@@ -199,7 +205,8 @@ export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signa
     try {
       await deletion.created();
       let next = await readPredecessor(client, own, signal);
-      // Compared by create revision, because the same session may have left the queue and put the same key again.
+      // The create revision identifies the predecessor, because its session may have left the queue and put the key
+      // again.
       if (next?.createRevision === predecessor.createRevision) {
         await deletion.batches().next();
         next = await readPredecessor(client, own, signal);
@@ -216,8 +223,8 @@ export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signa
 }
 
 /**
- * Reads the key right before the own one, and the own one in the same transaction, because an empty queue proves
- * nothing if the own key is gone. (S20)
+ * Reads the waiter's own key and the key right before it in one transaction, because a queue without predecessors
+ * proves nothing if the waiter's own key is gone. (S20)
  */
 async function readPredecessor(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<KeyValue | undefined> {
   const before = { ...withLastCreate(), ...withMaxCreateRev(own.createRevision - 1n), keysOnly: true };
@@ -229,7 +236,7 @@ async function readPredecessor(client: Keyspace, own: OwnKey, signal: AbortSigna
   return range.kvs[0];
 }
 
-/** Reads the queue key. Returns undefined unless it exists and is the first of the queue. */
+/** Reads the queue key. Returns undefined unless the key exists and is the first in its queue. */
 export async function readIfFirst(
   client: Keyspace,
   queueKey: QueueKey,
@@ -244,8 +251,8 @@ export async function readIfFirst(
 }
 
 /**
- * Deletes a queue key. The comparison of the create revision makes the call safe to repeat: a late copy finds a newer
- * key and leaves it. `lifetime` ends the attempts, because the key ends with the session. (S23, S25)
+ * Deletes a queue key. The comparison of the create revision makes the call safe to repeat: a late copy cannot delete a
+ * key that was put later. The attempts stop when `lifetime` aborts, because the key ends with the session. (S23, S25)
  */
 export async function leaveQueue(
   client: Keyspace,
@@ -259,8 +266,9 @@ export async function leaveQueue(
 }
 
 /**
- * Calls `gone` when somebody deletes the own key, until the caller stops it with the returned function. The watch
- * covers everything since the key was seen. It is created after a delay, because most waits and holds are short.
+ * Watches the contender's own key, and calls `gone` when the key has been deleted. The returned function stops the
+ * watch. The watch is created after a delay, because most waits and holds are short. It starts at the revision after
+ * `seenAt`, so it misses no deletion.
  */
 export function watchOwnKey(
   client: Keyspace,
@@ -272,7 +280,7 @@ export function watchOwnKey(
     if (!stop.signal.aborted) gone(keyGone(cause));
   };
   const stopTimer = after(WATCH_AFTER_MS, () => {
-    // A watch that fails for good cannot show that the key exists, so the key counts as gone.
+    // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone.
     ownKeyDeleted(client, own, stop.signal).then(() => report(), report);
   });
   return () => {
@@ -291,7 +299,7 @@ async function ownKeyDeleted(
     try {
       const deletion = client.watch(own.key, { only: 'delete', startRevision, signal });
       const { done } = await deletion.batches().next();
-      // The client was closed. That says nothing about the key, and the session ends for its own reason.
+      // The watch ends without an event when the client is closed. The key may still exist.
       if (done) throw clientClosed();
       return;
     } catch (error) {

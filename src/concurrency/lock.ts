@@ -23,11 +23,14 @@ import {
 import type { Session } from './session.js';
 import { type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
 
-/** How long a failed wait waits for the deletion of its own key. The deletion then continues in the background. */
+/**
+ * How long a failed call waits for the deletion of its key. After this time the deletion continues in the background.
+ */
 export const CLEANUP_WAIT_MS = 1_000;
+/** Default time limit of `release`. */
 const RELEASE_TIMEOUT_MS = 10_000;
 
-/** One contender of one session. */
+/** One contender for a lock: its session, its queue key, and how it shares that key. */
 export interface Contender {
   readonly session: Session;
   readonly name: string;
@@ -35,7 +38,7 @@ export interface Contender {
   readonly value: BytesLike;
   /** Whether all lockers of the session use this queue key, so that they wait for each other in the local queue. */
   readonly isShared: boolean;
-  /** Where to watch for late puts of the queue key. */
+  /** The range to watch for late puts of the queue key. */
   readonly watched: Keys;
 }
 
@@ -45,7 +48,7 @@ export function sharedContender(session: Session, name: string, value: BytesLike
   return { session, name, queueKey: key, value, isShared: true, watched: key.key };
 }
 
-/** Returns a contender with a new key under `ownPrefix`, which waits for all earlier keys under `waitsFor`. */
+/** Returns a contender with a new key under `ownPrefix`. The contender waits for all earlier keys under `waitsFor`. */
 export function uniqueContender(session: Session, name: string, ownPrefix: string, waitsFor: string): Contender {
   const lease = session.leaseId;
   const key = { key: uniqueKey(ownPrefix, lease), prefix: waitsFor, lease };
@@ -59,7 +62,7 @@ type HeldClass<T extends Held> = new (session: Session, name: string, own: OwnKe
  * Acquires a lock: enters the local queue, puts the queue key, and waits until no key is before it. A wait that ends
  * early deletes the queue key. (S21, S22)
  *
- * @throws EtcdError, as `WaitOptions` says.
+ * @throws EtcdError, see `WaitOptions`.
  */
 export function acquire<T extends Held>(
   what: string,
@@ -86,7 +89,7 @@ export function acquire<T extends Held>(
   });
 }
 
-/** Acquires a lock that is free and that no other locker of the session waits for. Returns undefined otherwise. */
+/** Acquires the lock if it is free and no other locker of the session waits for it. Returns undefined otherwise. */
 export function tryAcquire(what: string, contender: Contender, options: WaitOptions): Promise<Held | undefined> {
   const { session, queueKey, value } = contender;
   return withinLimit(what, options, session.signal, async (limit) => {
@@ -108,16 +111,16 @@ function localQueueOf({ session, queueKey, isShared }: Contender) {
 
 /** One attempt to acquire a lock. It uses the queue key until `leave` is called. */
 class Attempt {
-  /** The own key, once it is known. */
+  /** The contender's queue key, as soon as an answer has shown it. */
   own: OwnKey | undefined;
   readonly #contender: Contender;
   readonly #limit: WaitLimit;
   readonly #releaseKey: ReleaseKey;
   readonly #leaveLocalQueue: (() => void) | undefined;
-  /** The outcome of a put of the queue key is unknown. */
+  /** Whether the outcome of a put of the queue key is unknown. */
   #inDoubt = false;
 
-  /** Begins to use the queue key. `leaveLocalQueue` is called at the end of the use, however the attempt ends. */
+  /** Begins to use the queue key. The attempt calls `leaveLocalQueue` when the use ends, even after a failure. */
   static async begin(contender: Contender, limit: WaitLimit, leaveLocalQueue?: () => void): Promise<Attempt> {
     try {
       const release = await contender.session.latePuts.use(contender.queueKey.key, limit.signal);
@@ -144,20 +147,22 @@ class Attempt {
     this.#inDoubt = true;
   };
 
-  /** Ends the use of the queue key: it is deleted, and the next locker of the session may use it. */
+  /**
+   * Ends the use of the queue key. Call it after the key is deleted: the next locker of the session may then use it.
+   */
   readonly leave = (): void => {
     this.#releaseKey(this.#inDoubt ? this.#contender.watched : undefined);
     this.#leaveLocalQueue?.();
   };
 
-  /** Runs the attempt. If it fails, deletes the queue key by calls that the end of the wait does not cancel. */
+  /** Runs the attempt. If the attempt fails, deletes the queue key, even if the wait was canceled or timed out. */
   async run<T>(steps: () => Promise<T>): Promise<T> {
     try {
       return await steps();
     } catch (error) {
-      // The session must not look valid to a caller that tries again at once.
+      // If the lease is gone, end the session now, so that it is not valid when the caller tries again at once.
       this.#contender.session.losesWith(error);
-      // Fails only when the session ends, and then the key ends with the lease.
+      // The deletion fails only when the session ends, and then etcd deletes the key with the lease.
       const deleted = this.#deleteKey().catch(() => {});
       const isDeleted = await settledWithin(CLEANUP_WAIT_MS, deleted.finally(this.leave));
       if (this.own !== undefined || this.#inDoubt) this.#limit.settle(isDeleted ? 'rejected' : 'unknown');
@@ -182,9 +187,10 @@ export interface ReleaseOptions {
 export const RELEASE_OPTIONS = { timeoutMs: true } as const;
 
 /**
- * Makes the object that stands for a lock that was just acquired.
+ * Creates the `Held` object of a lock that was just acquired.
  *
- * @throws EtcdError with the session's reason, if the session was lost meanwhile. The key then ends with the lease.
+ * @throws EtcdError with the reason of the session's end, if the session was lost in the meantime. etcd then deletes
+ * the queue key with the lease.
  */
 export function hold<T extends Held>(
   type: HeldClass<T>,
@@ -201,9 +207,9 @@ export function hold<T extends Held>(
 /**
  * A lock, permit or leadership that the caller holds.
  *
- * `signal` aborts when the caller no longer holds it: the caller released it, the session is lost, or somebody deleted
- * the key. The loss of the session aborts the signal before the server can give the lock to another contender. A
- * deletion aborts it as soon as the watch reports the deletion.
+ * `signal` aborts when the caller no longer holds the lock: the caller released it, the session was lost, or another
+ * client deleted the key. The loss of the session aborts the signal before the server can give the lock to another
+ * contender. A deletion aborts it as soon as the watch reports the deletion.
  *
  * @example
  * await using held = await mutex.lock();
@@ -222,7 +228,7 @@ export class Held implements AsyncDisposable {
   readonly #leave: () => void;
   readonly #stopWatching: () => void;
   readonly #offSessionLost: () => void;
-  /** Never rejects. */
+  /** The deletion of the queue key, from the end of the hold on. Never rejects. */
   #releasing: Promise<void> | undefined;
 
   /** @internal `leave` lets the next locker of the same session use the key. */
@@ -239,17 +245,17 @@ export class Held implements AsyncDisposable {
   }
 
   /**
-   * Aborts with an `EtcdError` when the caller no longer holds the lock. Reading `aborted` compares the lease's deadline
-   * with the clock, so it is right even after the event loop was blocked.
+   * Aborts with an `EtcdError` when the caller no longer holds the lock. Reading `aborted` compares the lease's
+   * deadline with the monotonic clock, so the result is right even after the event loop was blocked.
    */
   get signal(): AbortSignal {
     return this.#over.signal;
   }
 
   /**
-   * Returns a signal that aborts when the caller no longer holds the lock or one of `others` aborts. Like
-   * `signal.aborted`, its `aborted` compares clocks. A signal made by `AbortSignal.any` does not: after a blocked event
-   * loop it may not be aborted yet, although another contender holds the lock.
+   * Returns a signal that aborts when the caller no longer holds the lock or one of `others` aborts. Reading its
+   * `aborted` checks the lease's deadline, as for `signal`. A signal made by `AbortSignal.any` does not check it: after
+   * the event loop was blocked, that signal may not be aborted yet although another contender already holds the lock.
    *
    * @example
    * await work({ signal: held.signalWith(stop.signal) });
@@ -258,17 +264,17 @@ export class Held implements AsyncDisposable {
     return checkedSignalOf(this.signal, others);
   }
 
-  /** Returns whether the caller certainly holds the lock now. Compares clocks. */
+  /** Returns whether the caller certainly holds the lock now. Checks the lease's deadline, as for `signal`. */
   valid(): boolean {
     return !this.#over.aborted;
   }
 
   /**
-   * Runs a transaction that has no effect unless the caller still holds the lock: it compares the fencing token in etcd,
-   * so that a holder that was paused for too long cannot write. (S23)
+   * Runs a transaction that has no effect unless the caller still holds the lock: etcd compares the fencing
+   * token, so a holder that was paused for too long cannot write. (S23)
    *
-   * @throws EtcdError, reason `LockLost`, or `LockReleased` after `release`, if the caller does not hold the lock.
-   * Nothing was written then.
+   * @throws EtcdError with reason `LockLost`, or `LockReleased` after `release`, if the caller does not hold the lock.
+   * The transaction has then written nothing.
    * @example
    * await held.txn({ then: [op.put('jobs/owner', 'me')] });
    */
@@ -289,10 +295,11 @@ export class Held implements AsyncDisposable {
   }
 
   /**
-   * Releases the lock. `signal` aborts first, with reason `LockReleased`. Releasing again, or after a loss, does nothing.
+   * Releases the lock. `signal` aborts first, with reason `LockReleased`. A further call, or a call after the lock was
+   * lost, only waits until the queue key is deleted.
    *
-   * @throws EtcdError, reason `DeadlineExceeded`, if no server answers within `timeoutMs` (default 10,000). The release
-   * then continues in the background until the session ends.
+   * @throws EtcdError with reason `DeadlineExceeded` if no server answers within `timeoutMs` (default 10,000). The
+   * release then continues in the background until the session ends.
    */
   async release(options: ReleaseOptions = {}): Promise<void> {
     checkOptions(options, RELEASE_OPTIONS, 'release');
@@ -308,7 +315,9 @@ export class Held implements AsyncDisposable {
     return this.release();
   }
 
-  /** Ends the hold, for whatever reason, and deletes the key before the next locker of the session may use it. */
+  /**
+   * Ends the hold: aborts `signal`, deletes the queue key, and then lets the next locker of the session use the key.
+   */
   #end(reason: EtcdError): void {
     if (this.#releasing !== undefined) return;
     this.#offSessionLost();
@@ -321,7 +330,7 @@ export class Held implements AsyncDisposable {
     try {
       await leaveQueue(this.session.client, this.key, this.token, this.session.signal);
     } catch {
-      // The session or the client has ended, and the key ends with the lease.
+      // The session has ended or the client was closed, so etcd deletes the key with the lease.
     } finally {
       this.#leave();
     }

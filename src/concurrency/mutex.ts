@@ -7,8 +7,8 @@ import { checkSession, Session } from './session.js';
 import { untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 /**
- * A fair lock: contenders hold it in the order in which they queued, and a release wakes one waiter. It excludes
- * holders of Go's `concurrency.Mutex` and of `etcdctl lock` with the same name, because it uses the same keys.
+ * A fair lock: contenders hold it in the order in which they queued, and a release wakes one waiter. It uses
+ * the same keys as Go's `concurrency.Mutex` and `etcdctl lock`, so a lock of the same name excludes their holders too.
  *
  * The keys of a lock "a/b" lie under "a/", the prefix of the lock "a". As in Go, a locker of "a" therefore waits for
  * holders of "a/b", while a locker of "a/b" does not wait for holders of "a". Do not lock "a" while you hold "a/b".
@@ -23,13 +23,13 @@ export class Mutex {
   readonly name: string;
   readonly #contender: Contender;
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#contender = sharedContender(checkSession(session), name);
   }
 
-  /** Waits for the lock. @throws EtcdError, as `WaitOptions` says. The waiter has then left the queue. */
+  /** Waits for the lock. If the wait ends early, the waiter leaves the queue. @throws EtcdError, see `WaitOptions`. */
   lock(options: WaitOptions = {}): Promise<Held> {
     return acquire('lock', this.#contender, options, Held);
   }
@@ -37,7 +37,7 @@ export class Mutex {
   /**
    * Acquires the lock if it is free and no other locker of this session waits for it. Returns undefined otherwise.
    *
-   * @throws EtcdError, as `WaitOptions` says.
+   * @throws EtcdError, see `WaitOptions`.
    */
   tryLock(options: WaitOptions = {}): Promise<Held | undefined> {
     return tryAcquire('tryLock', this.#contender, options);
@@ -46,7 +46,7 @@ export class Mutex {
 
 /** Options of `withLock`. */
 export interface WithLockOptions extends WaitOptions {
-  /** Seconds after which the lock is free if this process dies. Default 10. */
+  /** TTL of the lock's lease in seconds. If this process dies, the lock is free after this time. Default 10. */
   readonly ttl?: number | undefined;
 }
 
@@ -56,8 +56,8 @@ const WITH_LOCK_OPTIONS = { ttl: true, ...WAIT_OPTIONS } as const;
  * Runs `action` while it holds a lock, in a session of its own, and returns what `action` returns. `maxWaitMs` and
  * `signal` bound the wait for the lock, not the action.
  *
- * @throws EtcdError if the lock was not acquired, or if it was lost before `action` returned. In the latter case,
- * another holder may have run beside `action`; only writes through `held.txn` are excluded.
+ * @throws EtcdError if the lock was not acquired, or if it was lost before `action` returned. If the lock was lost,
+ * another holder may have run at the same time as `action`. Only writes through `held.txn` are safe then.
  * @example
  * await withLock(etcd, 'jobs', async (held) => {
  *   await held.txn({ then: [op.put('jobs/last', 'done')] });
@@ -88,10 +88,10 @@ export async function withLock<T>(
     throw limit.endedBy(error);
   } finally {
     limit.dispose();
-    // If these calls fail, the lease expires. Their errors must not replace the result of the action.
+    // The errors of these calls must not replace the action's result. If the calls fail, the lock ends with the lease.
     await held?.release().catch(() => {});
     const closed = session?.close().catch(() => {});
-    // A caller that did not get the lock in time does not wait for the session to close.
+    // A caller that did not get the lock waits only a short time for the session to close.
     if (held !== undefined) await closed;
     else if (closed !== undefined) await settledWithin(CLEANUP_WAIT_MS, closed);
   }

@@ -16,13 +16,13 @@ import { checkSession, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit, watchUntil } from './waiting.js';
 
 const MAX_PRIORITY = 65_535;
-/** Describes the keys that `PriorityQueue.enqueue` puts beside the items, as in Go's recipes. */
+/** Describes, in error messages, the keys that `PriorityQueue.enqueue` puts in addition to the items. */
 const BASE_KEYS = 'under its name with "__" before it ("app/jobs": "__app/jobs/")';
 
 /**
- * A queue of items, first in, first out, on the keys of the `Queue` of Go's recipes. One consumer takes each item.
- * Besides the items the queue uses helper keys in the same folder: the queue "app/jobs" uses "app/__jobs/". A user needs
- * readwrite permission for both.
+ * A first-in, first-out queue of items, with the same keys as the `Queue` of Go's recipes. One consumer takes each
+ * item. In addition to the items, the queue uses helper keys in the same folder: the queue "app/jobs" uses
+ * "app/__jobs/". The etcd user needs readwrite permission for the items and the helper keys.
  *
  * @example
  * const queue = new Queue(etcd, 'app/jobs');
@@ -34,7 +34,7 @@ export class Queue {
   readonly #client: Keyspace;
   readonly #generation: Generation;
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput`. */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
@@ -43,9 +43,9 @@ export class Queue {
 
   /**
    * Puts an item at the end of the queue and returns its key. The item stays if this process ends. The client does not
-   * repeat the call if its outcome is unknown, because a consumer may have taken the item already.
+   * repeat a put whose outcome is unknown, because a consumer may have taken the item already.
    *
-   * @throws EtcdError; with outcome `unknown`, the item may be in the queue.
+   * @throws EtcdError. If its outcome is `unknown`, the item may be in the queue.
    */
   async enqueue(value: BytesLike, options?: CallOptions): Promise<string> {
     checkCallOptions(options, 'Queue.enqueue');
@@ -62,10 +62,10 @@ export class Queue {
   }
 
   /**
-   * Waits for an item and takes it: no other consumer gets it, and it is lost if this process ends. Consumers get items
-   * in the order in which they ask.
+   * Waits for an item and takes it out of the queue. No other consumer gets the item, even if this process then fails.
+   * Consumers get items in the order in which they ask.
    *
-   * @throws EtcdError, as `WaitOptions` says; with outcome `unknown`, an item may be lost.
+   * @throws EtcdError, see `WaitOptions`. If its outcome is `unknown`, an item may be lost.
    */
   dequeue(session: Session, options: WaitOptions = {}): Promise<KeyValue> {
     return takeFirst(checkSession(session), this.name, withFirstRev(), options, this.#generation);
@@ -73,10 +73,11 @@ export class Queue {
 }
 
 /**
- * A queue of items with priorities, on the keys of the `PriorityQueue` of Go's recipes. A smaller number comes first,
- * and items of equal priority leave in the order in which they came. One consumer takes each item. Besides the items,
- * `enqueue` uses the keys that begin with "__" and the name, as Go does, and `dequeue` uses helper keys in the same
- * folder: the queue "app/jobs" uses "__app/jobs/" and "app/__jobs/". A user needs readwrite permission for all of them.
+ * A queue of items with priorities, with the same keys as the `PriorityQueue` of Go's recipes. Items with a smaller
+ * number come first, and items of equal priority leave in the order in which they were put. One consumer takes each
+ * item. In addition to the items, `enqueue` uses keys under "__" and the name, as Go does, and `dequeue` uses helper
+ * keys in the same folder as the name: the queue "app/jobs" uses "__app/jobs/" and "app/__jobs/". The etcd user needs
+ * readwrite permission for all of them.
  *
  * @example
  * const queue = new PriorityQueue(etcd, 'app/jobs');
@@ -87,24 +88,25 @@ export class PriorityQueue {
   readonly name: string;
   readonly #client: Keyspace;
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput`. */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
   }
 
   /**
-   * Puts an item behind the items of the same priority, a whole number from 0 to 65,535, and returns its key. The client
-   * does not repeat the call if its outcome is unknown, because a consumer may have taken the item already.
+   * Puts an item behind the items of the same priority and returns its key. `priority` is a whole number from 0 to
+   * 65,535. The client does not repeat a put whose outcome is unknown, because a consumer may have taken the item
+   * already.
    *
-   * @throws EtcdError; with outcome `unknown`, the item may be in the queue.
+   * @throws EtcdError. If its outcome is `unknown`, the item may be in the queue.
    */
   async enqueue(value: BytesLike, priority: number, options: CallOptions = {}): Promise<string> {
     checkCallOptions(options, 'PriorityQueue.enqueue');
     if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
       throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
     const equals = `${this.name}/${String(priority).padStart(5, '0')}`;
-    // Changes with every item, so that no item gets the number of one that was taken meanwhile.
+    // Every put of an item changes this key, so that no item gets the number of an item that was taken in between.
     const base = `__${equals}`;
     for (let attempt = 0; ; attempt += 1) {
       const { header, kvs } = await this.#client.range(prefix(`${equals}/`), { ...options, ...withLastKey() });
@@ -122,13 +124,13 @@ export class PriorityQueue {
     }
   }
 
-  /** Waits for the first item and takes it, as `Queue.dequeue`. */
+  /** Waits for the item with the smallest priority number and takes it, like `Queue.dequeue`. */
   dequeue(session: Session, options: WaitOptions = {}): Promise<KeyValue> {
     return takeFirst(checkSession(session), this.name, withFirstKey(), options);
   }
 }
 
-/** Returns nanoseconds since 1970, as Go names its keys. The digits below a millisecond are random. */
+/** Returns the nanoseconds since 1970, which name an item as in Go. The digits below a millisecond are random. */
 function unixNanoseconds(): bigint {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
   return BigInt(Date.now()) * 1_000_000n + BigInt(random % 1_000_000);
@@ -140,8 +142,9 @@ function numberAfter(last: KeyValue | undefined): bigint {
 }
 
 /**
- * Waits for an item and takes it. Consumers queue for a lock of the queue, so that a new item wakes one of them and they
- * get items in the order in which they ask. `order` selects the first item. A removal includes `generation.next`.
+ * Waits for an item and takes it. The consumers contend for a lock of the queue, so that a new item wakes one of them
+ * and they get items in the order in which they ask. `order` selects the first item. If `generation` is given, each
+ * removal includes `generation.next`.
  */
 async function takeFirst(
   session: Session,
@@ -167,7 +170,7 @@ async function takeFirst(
     }
   } catch (error) {
     if (error instanceof UncertainClaim) throw error.cause;
-    // Nothing was taken, even if the outcome of a call for the lock is unknown.
+    // No item was taken, even if the outcome of a call that acquires the lock is unknown.
     limit.settle('rejected');
     const ended = limit.endedBy(error);
     throw ended instanceof EtcdError && ended.outcome === 'unknown' ? amended(ended, { outcome: 'rejected' }) : ended;
@@ -191,9 +194,9 @@ function waitForItem(
 }
 
 /**
- * Deletes the item, and returns whether this consumer did. The consumer's queue key records the item, so that a
- * repetition finds out whether an attempt with a lost answer applied. Only the end of the session stops the attempts,
- * because no other consumer would see the item again.
+ * Deletes the item, and returns whether this consumer deleted it. The same transaction records the item's key in the
+ * consumer's queue key, so that a further attempt finds out whether an attempt with a lost answer applied. Only the end
+ * of the session stops the attempts, because no other consumer would see an item that was already deleted.
  */
 async function claim(
   { leaseId: lease, signal }: Session,
@@ -227,7 +230,7 @@ async function claim(
   }
 }
 
-/** The item may have been taken, and then no consumer gets it. */
+/** The error of a claim with unknown outcome: the item may have been deleted without any consumer getting it. */
 class UncertainClaim {
   readonly cause: EtcdError;
 

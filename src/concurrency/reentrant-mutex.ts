@@ -9,10 +9,10 @@ import { Mutex } from './mutex.js';
 import type { Session } from './session.js';
 import { type WaitOptions, withinLimit } from './waiting.js';
 
-/** Identifies the owner of a lock, because JavaScript has no threads to identify one. Compared by identity. */
+/** Identifies the owner of a lock, because JavaScript has no thread IDs. Two owners are equal if they are `===`. */
 export type Owner = object | symbol | string;
 
-/** Rejects the wait of an owner whose `tryLock` did not get the lock. */
+/** Rejects the `held` promise of an owner whose `tryLock` did not get the lock. */
 const NOT_FREE = Symbol('not free');
 
 interface Ownership {
@@ -24,7 +24,7 @@ interface Ownership {
 
 /** One hold of a lock that its owner may hold several times. All holds of one owner have the same token. */
 export class ReentrantHeld implements AsyncDisposable {
-  /** How many holds the owner had when it acquired this one, this one included. */
+  /** Number of the owner's holds just after it acquired this hold. */
   readonly count: number;
   readonly #held: Held;
   readonly #release: () => Promise<void>;
@@ -47,22 +47,22 @@ export class ReentrantHeld implements AsyncDisposable {
     return this.#held.key;
   }
 
-  /** Fencing token, as `Held.token`. */
+  /** Fencing token. See `Held.token`. */
   get token(): bigint {
     return this.#held.token;
   }
 
-  /** Aborts when the owner no longer holds the lock, as `Held.signal`. */
+  /** Aborts when the owner no longer holds the lock. See `Held.signal`. */
   get signal(): AbortSignal {
     return this.#held.signal;
   }
 
-  /** Returns whether the owner certainly holds the lock now. Compares clocks. */
+  /** Returns whether the owner certainly holds the lock now. See `Held.valid`. */
   valid(): boolean {
     return this.#held.valid();
   }
 
-  /** Runs a transaction that has no effect unless the owner still holds the lock, as `Held.txn`. */
+  /** Runs a transaction that has no effect unless the owner still holds the lock. See `Held.txn`. */
   txn<
     const If extends Conditions = undefined,
     const Then extends readonly Op[] = [],
@@ -85,7 +85,8 @@ export class ReentrantHeld implements AsyncDisposable {
 
 /**
  * A fair lock that its owner may acquire again while it holds it. The owner holds the lock until it has released each
- * hold. It uses the key of a `Mutex` of the same name, and excludes its holders.
+ * hold. The class uses the same keys as `Mutex`, so a `ReentrantMutex` and a `Mutex` of the same name exclude each
+ * other.
  *
  * @example
  * const mutex = new ReentrantMutex(session, 'jobs');
@@ -99,7 +100,7 @@ export class ReentrantMutex {
   readonly #mutex: Mutex;
   readonly #owners = new Map<Owner, Ownership>();
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.#mutex = new Mutex(session, name);
     this.name = name;
@@ -107,9 +108,9 @@ export class ReentrantMutex {
   }
 
   /**
-   * Waits for the lock. An owner that holds it gets a further hold at once.
+   * Waits for the lock. An owner that already holds the lock gets a further hold at once.
    *
-   * @throws EtcdError, as `WaitOptions` says.
+   * @throws EtcdError, see `WaitOptions`.
    */
   async lock(owner: Owner, options: WaitOptions = {}): Promise<ReentrantHeld> {
     checkOwner(owner);
@@ -124,10 +125,10 @@ export class ReentrantMutex {
   }
 
   /**
-   * Acquires the lock if it is free or `owner` holds it. Returns undefined otherwise, and while another call for the
-   * same owner waits for the lock.
+   * Acquires the lock if it is free or `owner` already holds it. Returns undefined otherwise, and also while another
+   * call for the same owner waits for the lock.
    *
-   * @throws EtcdError, as `WaitOptions` says.
+   * @throws EtcdError, see `WaitOptions`.
    */
   async tryLock(owner: Owner, options: WaitOptions = {}): Promise<ReentrantHeld | undefined> {
     checkOwner(owner);
@@ -159,7 +160,7 @@ export class ReentrantMutex {
     }
   }
 
-  /** Waits for the owner's lock. Returns undefined if the owner does not hold it any more. */
+  /** Waits until the owner's call has acquired the lock. Returns undefined if the owner does not hold the lock. */
   async #heldBy(owner: Owner, ownership: Ownership, signal: AbortSignal): Promise<Held | undefined> {
     const held = await orAborted(
       ownership.held.catch(() => undefined),

@@ -4,10 +4,10 @@ import { checkSession, type Session } from './session.js';
 import type { WaitOptions } from './waiting.js';
 
 /**
- * A fair lock that readers share, on the keys of the `RWMutex` of Go's recipes. A reader waits for the writers that
- * queued before it, and a writer waits for everybody that queued before it, so that neither kind can starve the other.
- * Each lock has a key of its own. A session may therefore hold several read locks, and it waits for itself if it asks
- * for the write lock while it holds a read lock.
+ * A fair lock that several readers or one writer can hold, with the same keys as the `RWMutex` of Go's recipes. A
+ * reader waits for the writers that queued before it, and a writer waits for all contenders that queued before it, so
+ * that neither readers nor writers can starve. Each call uses a key of its own. A session may therefore hold several
+ * read locks. A session that asks for the write lock while it holds a read lock waits for itself.
  *
  * @example
  * const lock = new RWMutex(session, 'catalog');
@@ -17,28 +17,28 @@ export class RWMutex {
   readonly name: string;
   readonly #session: Session;
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput`. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#session = checkSession(session);
   }
 
-  /** Waits for a read lock, which other readers may hold as well. @throws EtcdError, as `WaitOptions` says. */
+  /** Waits for a read lock. Other readers may hold one at the same time. @throws EtcdError, see `WaitOptions`. */
   readLock(options: WaitOptions = {}): Promise<Held> {
     return acquire('readLock', this.#reader(), options, Held);
   }
 
-  /** Waits for the write lock, which excludes everybody else. @throws EtcdError, as `WaitOptions` says. */
+  /** Waits for the write lock, which excludes all other holders. @throws EtcdError, see `WaitOptions`. */
   lock(options: WaitOptions = {}): Promise<Held> {
     return acquire('lock', this.#writer(), options, Held);
   }
 
-  /** Returns undefined if a writer holds the lock or waits for it. */
+  /** Acquires a read lock, or returns undefined if a writer holds the lock or waits for it. */
   tryReadLock(options: WaitOptions = {}): Promise<Held | undefined> {
     return tryAcquire('tryReadLock', this.#reader(), options);
   }
 
-  /** Returns undefined if anybody holds the lock or waits for it. */
+  /** Acquires the write lock, or returns undefined if another contender holds the lock or waits for it. */
   tryLock(options: WaitOptions = {}): Promise<Held | undefined> {
     return tryAcquire('tryLock', this.#writer(), options);
   }

@@ -12,16 +12,18 @@ import { LocalQueue } from './local-queue.js';
 import { Session } from './session.js';
 import { untilAnswered, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
 
-/** An interruption during which the registered keys may have been missing. */
+/** The start (`lost`) or the end (`healed`) of a gap, a time in which the registered keys may be missing in etcd. */
 export type Gap =
-  /** The lease is lost. Its keys are deleted, or soon will be. */
+  /** The lease was lost. etcd has deleted the keys, or will soon delete them. */
   | { readonly type: 'lost'; readonly cause: EtcdError }
   /** The session has a new lease, and has put the registered keys again. */
   | {
       readonly type: 'healed';
       readonly leaseId: bigint;
       readonly restored: readonly Uint8Array[];
-      /** Keys that another client has put meanwhile. The session does not replace them and no longer registers them. */
+      /**
+       * Keys that another client put during the gap. The session does not replace them and no longer registers them.
+       */
       readonly taken: readonly Uint8Array[];
     };
 
@@ -29,8 +31,8 @@ const OPEN_OPTIONS = { ttl: true, signal: true, timeoutMs: true } as const;
 
 /**
  * Keeps keys registered as long as this process lives, for example for service discovery. When the lease is lost, the
- * session is granted another one, puts the keys again, and reports the gap. It is not for locks: a lock that was held
- * before a gap is not held after it, so no `Mutex` accepts this session.
+ * session gets a new lease, puts the keys again, and reports the gap. Locks do not accept this session, because a lock
+ * that was held before a gap is not held after it.
  *
  * @example
  * const session = await SelfHealingSession.open(etcd, { ttl: 10 });
@@ -41,16 +43,16 @@ export class SelfHealingSession implements AsyncDisposable {
   readonly client: Keyspace;
   readonly #ttl: number | undefined;
   readonly #registered = new Map<string, RegisteredKey>();
-  /** All leases of this session so far. A key with one of them is a key of this session. */
+  /** All leases of this session so far. A key with one of these leases was put by this session. */
   readonly #leases = new Set<bigint>();
   /** Lets one call of `register` or `unregister` run at a time. */
   readonly #registrations = new LocalQueue();
   readonly #gaps = new AsyncQueue<Gap>();
   readonly #over = new AbortController();
-  /** Number of leases lost so far. A key that was put before a loss is missing after it. */
+  /** Number of leases lost so far. Shows whether a lease was lost during a put, which then must be repeated. */
   #losses = 0;
   #session: Session;
-  /** Resolves with the session when all keys are put. Rejects when the session ends. */
+  /** Resolves with the current `Session` after all keys are put again. Rejects when this session ends. */
   #whole: Promise<Session>;
 
   private constructor(client: Keyspace, ttl: number | undefined, session: Session) {
@@ -62,7 +64,7 @@ export class SelfHealingSession implements AsyncDisposable {
     this.#follow(session);
   }
 
-  /** Grants the first lease. `ttl` is in seconds; default 10. @throws EtcdError, as `Session.open`. */
+  /** Grants the first lease. `ttl` is in seconds; default 10. @throws EtcdError, see `Session.open`. */
   static async open(
     client: Keyspace,
     options: { readonly ttl?: number | undefined } & Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
@@ -76,16 +78,17 @@ export class SelfHealingSession implements AsyncDisposable {
     return this.#session.leaseId;
   }
 
-  /** Aborts when the session ends: the caller closed it or its client, or the server refuses another lease. */
+  /** Aborts when the session ends: the caller closed the session or the client, or the server refused a new lease. */
   get signal(): AbortSignal {
     return this.#over.signal;
   }
 
   /**
-   * Puts a key, replacing its value if it exists, and keeps it registered. During a gap, waits for the gap's end. If the
-   * wait ends early, the put may still apply; the session then deletes the key, unless it was registered before.
+   * Puts a key, replacing its value if it exists, and keeps it registered. During a gap, waits until the gap is over.
+   * If the wait ends early, the put may still apply. The session then deletes the key, unless the key was registered
+   * before.
    *
-   * @throws EtcdError, as `WaitOptions` says.
+   * @throws EtcdError, see `WaitOptions`.
    */
   async register(key: BytesLike, value: BytesLike, options: WaitOptions = {}): Promise<void> {
     const registered = new RegisteredKey(checkKey(key, 'key'), toBytes(value, 'value'));
@@ -106,10 +109,10 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /**
-   * Deletes a registered key, unless another client has put it since. A call whose wait ended early may be repeated; the
-   * session does not put the key again meanwhile. Does nothing after the session's end.
+   * Deletes a registered key, unless another client has put the key since. If the wait ends early, the session no
+   * longer puts the key again, and the call may be repeated. Does nothing after the session has ended.
    *
-   * @throws EtcdError, as `WaitOptions` says.
+   * @throws EtcdError, see `WaitOptions`.
    */
   async unregister(key: BytesLike, options: WaitOptions = {}): Promise<void> {
     const id = idOf(checkKey(key, 'key'));
@@ -118,7 +121,7 @@ export class SelfHealingSession implements AsyncDisposable {
       const registered = this.#registered.get(id);
       if (registered === undefined) return;
       registered.leaving = true;
-      // Otherwise the session could put the key again after this call deletes it.
+      // Wait until the session has put its keys again, because it could otherwise put the key after this deletion.
       await orAborted(this.#whole, signal);
       await registered.delete(this.client, signal);
       this.#registered.delete(id);
@@ -126,7 +129,10 @@ export class SelfHealingSession implements AsyncDisposable {
     });
   }
 
-  /** Yields each gap since the session was opened, and ends with the session. For one reader. */
+  /**
+   * Yields the start and the end of each gap, until the session ends. Iterate in one place only: readers share the
+   * gaps.
+   */
   gaps(): AsyncIterableIterator<Gap> {
     const gaps: AsyncIterableIterator<Gap> = {
       next: () => this.#gaps.next(),
@@ -136,7 +142,7 @@ export class SelfHealingSession implements AsyncDisposable {
     return gaps;
   }
 
-  /** Revokes the lease, so that the server deletes the registered keys at once. */
+  /** Ends the session and revokes the lease, so that the server deletes the registered keys at once. */
   async close(): Promise<void> {
     this.#end(
       new EtcdError('the session was closed', { code: 'Aborted', reason: 'KeepAliveClosed', outcome: 'rejected' }),
@@ -190,7 +196,7 @@ export class SelfHealingSession implements AsyncDisposable {
     }
   }
 
-  /** Puts the key under a lease that is still alive after the put. */
+  /** Puts the key, and repeats the put if the lease was lost during it. */
   async #putUntilWhole(registered: RegisteredKey, signal: AbortSignal): Promise<void> {
     for (;;) {
       const session = await orAborted(this.#whole, signal);
@@ -205,7 +211,7 @@ export class SelfHealingSession implements AsyncDisposable {
     }
   }
 
-  /** Puts all registered keys again, except those that another client has put meanwhile. */
+  /** Puts all registered keys again, except keys that another client has put during the gap. */
   async #restore(session: Session): Promise<Pick<Extract<Gap, { type: 'healed' }>, 'restored' | 'taken'>> {
     const [restored, taken]: [Uint8Array[], Uint8Array[]] = [[], []];
     const keys = [...this.#registered].filter(([, { leaving }]) => !leaving);
@@ -225,6 +231,7 @@ export class SelfHealingSession implements AsyncDisposable {
     return { restored, taken };
   }
 
+  /** Runs `action` within the limits of `options`, after all earlier calls of `register` and `unregister`. */
   #inTurn(what: string, options: WaitOptions, action: (signal: AbortSignal) => Promise<void>): Promise<void> {
     return withinLimit(what, options, this.#over.signal, async ({ signal }) => {
       const leave = await this.#registrations.enter(signal);
@@ -237,13 +244,13 @@ export class SelfHealingSession implements AsyncDisposable {
 export class RegisteredKey {
   readonly key: Uint8Array;
   readonly value: Uint8Array;
-  /** The caller has unregistered the key, so it is not put again. */
+  /** Whether the caller has unregistered the key. The session then no longer puts it again. */
   leaving = false;
-  /** The outcome of a put is unknown, so that it may apply later. */
+  /** Whether the outcome of a put of the key is unknown. Such a put may apply later. */
   inDoubt = false;
-  /** Mod revision of the last put of this client. */
+  /** Mod revision of this client's last put of the key. */
   #modRevision = 0n;
-  /** The session under whose lease the key is, and the function that ends the use of the key there. */
+  /** The session whose lease the key is attached to, and the function that ends the use of the key in that session. */
   #use: { readonly session: Session; readonly release: ReleaseKey } | undefined;
 
   constructor(key: Uint8Array, value: Uint8Array) {
@@ -257,17 +264,18 @@ export class RegisteredKey {
     this.#use = { session, release: await session.latePuts.use(this.key, signal) };
   }
 
-  /** From now on, a put of the key under the session's lease is a late put. */
+  /** Ends the use of the key in its session. The session then treats each further put of the key as a late put. */
   stopUsing(): void {
     this.#use?.release(this.inDoubt ? this.key : undefined);
     this.#use = undefined;
   }
 
   /**
-   * Puts the key under this lease. The put compares the mod revision that was read, so that it is safe to repeat: a late
-   * copy finds another revision. `mayReplace` decides by the lease of an existing key; if it says no, returns false.
+   * Puts the key with `lease`, and returns true. If the key exists, calls `mayReplace` with the lease of the existing
+   * key, and returns false without a put if the result is false. The put compares the mod revision that was read, so it
+   * is safe to repeat: a late copy has no effect, because the revision has changed.
    *
-   * @throws EtcdError, reason `LeaseNotFound` among others.
+   * @throws EtcdError, for example with reason `LeaseNotFound`.
    */
   async put(
     client: Keyspace,
@@ -296,7 +304,7 @@ export class RegisteredKey {
     }
   }
 
-  /** Deletes the key, unless somebody has put it since. Safe to repeat: a late copy finds another revision. */
+  /** Deletes the key, unless another client has put it since. Safe to repeat, because it compares the mod revision. */
   async delete(client: Keyspace, signal: AbortSignal): Promise<void> {
     const isOwn = [compare.modRevision(this.key, '==', this.#modRevision)];
     await untilAnswered(signal, (options) => client.txn({ if: isOwn, then: [op.delete(this.key)] }, options));

@@ -12,11 +12,12 @@ import { checkSession, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 
 /**
- * A number of permits, granted in the order in which contenders ask. All users of a name must agree on the number.
+ * A number of permits, granted in the order in which contenders ask for them. All users of a name must use the same
+ * number.
  *
- * Contenders queue for a lock of the semaphore, its gate. The holder of the gate alone watches the permits. It takes the
- * first permit that is free and then releases the gate. So a returned permit wakes one waiter, and no other contender
- * can take a permit that the gate's holder has counted as free.
+ * Contenders queue for a lock of the semaphore, its gate. The holder of the gate alone watches the permits. It takes
+ * the first permit that is free and then releases the gate. So a returned permit wakes one waiter, and no other
+ * contender can take a permit that the gate's holder has counted as free.
  *
  * @example
  * const semaphore = new Semaphore(session, 'downloads', 4);
@@ -27,14 +28,14 @@ export class Semaphore {
   readonly permits: number;
   readonly #session: Session;
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput`. */
   constructor(session: Session, name: string, permits: number) {
     this.name = checkName(name);
     this.permits = checkCount(permits, 'permits', 1);
     this.#session = checkSession(session);
   }
 
-  /** Waits for a permit. A session may hold several. @throws EtcdError, as `WaitOptions` says. */
+  /** Waits for a permit. A session may hold several permits. @throws EtcdError, see `WaitOptions`. */
   acquire(options: WaitOptions = {}): Promise<Held> {
     return withinLimit('acquire', options, this.#session.signal, async (limit) => {
       const gate = await acquire('acquire', this.#gate(), { signal: limit.signal }, Held);
@@ -44,7 +45,7 @@ export class Semaphore {
 
   /**
    * Acquires a permit if one is free, and returns undefined otherwise. Waits for contenders that are taking a permit,
-   * but not for a permit to be returned. @throws EtcdError, as `WaitOptions` says.
+   * but not for a permit to be returned. @throws EtcdError, see `WaitOptions`.
    */
   tryAcquire(options: WaitOptions = {}): Promise<Held | undefined> {
     return withinLimit('tryAcquire', options, this.#session.signal, async (limit) => {
@@ -62,7 +63,7 @@ export class Semaphore {
     return uniqueContender(this.#session, gate, `${gate}/`, `${gate}/`);
   }
 
-  /** Takes a permit if `isFree` allows it. Releases the gate in any case. */
+  /** Takes a permit if `isFree` resolves to true. Releases the gate in any case. */
   async #takePermit(gate: Held, limit: WaitLimit, isFree: () => Promise<boolean>): Promise<Held | undefined> {
     const { client, leaseId: lease, signal: lifetime } = this.#session;
     const permits = `${this.name}/permits/`;
@@ -86,12 +87,12 @@ export class Semaphore {
           inDoubt = true;
         },
       );
-      // Without the gate's key no copy of the put applies, not even after the permit is returned.
+      // The put compares the gate's key. After the gate is released, no late copy of the put can apply.
       if (inDoubt) await gate.release({ timeoutMs: Number.POSITIVE_INFINITY });
       const own = ownKey({ key, prefix: permits, lease }, responses[1] as KeyValue, header.revision);
       return hold(Held, this.#session, this.name, own, () => {});
     } catch (error) {
-      // The gate first: without its key no put of the permit applies, however late it arrives.
+      // Release the gate first: after the gate's key is deleted, no late put of the permit can apply.
       const deleted = gate
         .release({ timeoutMs: Number.POSITIVE_INFINITY })
         .then(() => deleteLatePut(client, key, lease, lifetime));

@@ -10,17 +10,20 @@ import { LATE_PUT_TIMES, LatePuts } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
 import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
 
-/** Short, so that the locks of a process that died are soon free. */
+/** Default TTL of a session's lease. It is short, so that the locks of a process that died are soon free. */
 const DEFAULT_TTL_S = 10;
+/** Time limit of the revocation in `close`. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
 /** Options of `Session.open`. */
 export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
-  /** Seconds after which the locks of a process that died are free: a whole number, at least 1. Default 10. */
+  /**
+   * TTL of the lease in seconds: a whole number, at least 1. If the process dies, its locks are free then. Default 10.
+   */
   readonly ttl?: number | undefined;
   /**
-   * An existing lease to use instead of a new one; `ttl` is then omitted. Use a lease in one session at a time: two
-   * sessions with one lease are one contender, and both would hold the same lock.
+   * An existing lease to use instead of a new one. Do not set `ttl` as well. Use a lease in one session at a time: two
+   * sessions with the same lease share their queue keys, so both would hold the same lock.
    */
   readonly lease?: LeaseLike | undefined;
 }
@@ -28,8 +31,9 @@ export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
 const SESSION_OPTIONS = { ttl: true, lease: true, signal: true, timeoutMs: true } as const;
 
 /**
- * A lease that is kept alive, and the lifetime of everything held under it. When the lease is lost, `signal` aborts with
- * an `EtcdError` that gives the reason, before the server can end the lease.
+ * A lease that is kept alive, and the lifetime of everything held under it. When the lease is lost, `signal` aborts
+ * with an `EtcdError` that gives the reason. If the client cannot renew the lease, `signal` aborts before the lease
+ * expires on the server.
  *
  * @example
  * await using session = await Session.open(etcd, { ttl: 10 });
@@ -53,7 +57,7 @@ export class Session implements AsyncDisposable {
       ending = true;
       return this.#revoke(loseLease).finally(offClose);
     });
-    // A client that closes waits until the lease is revoked, even if the session itself began to close.
+    // If the session is closing, keep the client's close handler: the client then waits until the lease is revoked.
     onAbort(this.signal, () => {
       if (!ending) offClose();
     });
@@ -62,8 +66,8 @@ export class Session implements AsyncDisposable {
   /**
    * Grants a lease, or uses the given one, and keeps it alive.
    *
-   * @throws EtcdError, reason `InvalidInput` for wrong options, `LeaseExpired` if the given lease does not exist, and
-   * the reason of the failed call otherwise.
+   * @throws EtcdError with reason `InvalidInput` for wrong options, with `LeaseExpired` if the given lease does not
+   * exist, and otherwise with the reason of the failed call.
    */
   static async open(keyspace: Keyspace, options: SessionOptions = {}): Promise<Session> {
     const client = keyspaceClientOf(keyspace);
@@ -86,14 +90,18 @@ export class Session implements AsyncDisposable {
     return this.#keepAlive.id;
   }
 
-  /** Aborts when the session ends. Reading `aborted` compares the lease's deadline with the clock. */
+  /**
+   * Aborts when the session ends. Reading `aborted` compares the lease's deadline with the monotonic clock, so the
+   * result is right even after the event loop was blocked.
+   */
   get signal(): AbortSignal {
     return this.#keepAlive.signal;
   }
 
   /**
-   * Returns a signal that aborts when the session ends or one of `others` aborts. Like `signal.aborted`, its `aborted`
-   * compares clocks. A signal made by `AbortSignal.any` does not, and is late after a blocked event loop.
+   * Returns a signal that aborts when the session ends or one of `others` aborts. Reading its `aborted` checks
+   * the lease's deadline, as for `signal`. A signal made by `AbortSignal.any` does not check it, and may abort too late
+   * after the event loop was blocked.
    *
    * @example
    * await work({ signal: session.signalWith(stop.signal, AbortSignal.timeout(5_000)) });
@@ -102,17 +110,19 @@ export class Session implements AsyncDisposable {
     return checkedSignalOf(this.signal, others);
   }
 
-  /** Returns whether the lease is certainly alive now. Compares clocks. */
+  /** Returns whether the lease is certainly alive now. Checks the lease's deadline, as for `signal`. */
   valid(): boolean {
     return this.#keepAlive.valid();
   }
 
-  /** @internal Milliseconds for which the lease is certainly alive. Compares clocks. */
+  /** @internal Returns the milliseconds for which the lease is certainly still alive, by the monotonic clock. */
   remainingMs(): number {
     return this.#keepAlive.remainingMs();
   }
 
-  /** @internal The local queue for a key. Enter it before the next `await`, because an empty local queue is discarded. */
+  /**
+   * @internal Returns a key's local queue. Enter it before the next `await`, because an empty local queue is discarded.
+   */
   localQueue(key: string): LocalQueue {
     const found = this.#localQueues.get(key);
     if (found !== undefined) return found;
@@ -129,17 +139,19 @@ export class Session implements AsyncDisposable {
   }
 
   /**
-   * Ends the session without revoking the lease. The lease expires unless somebody else keeps it alive, for example
-   * another session opened with it. Keys under it, and so its locks, exist until then.
+   * Ends the session without revoking the lease. The lease expires after its TTL, unless it is kept alive elsewhere,
+   * for example by another session that was opened with it. Until the lease expires, its keys exist and its locks are
+   * held.
    */
   async orphan(): Promise<void> {
     await this.#keepAlive.close();
   }
 
   /**
-   * Revokes the lease, so that everything held under it is free at once.
+   * Ends the session and revokes the lease, so that everything held under the lease is free at once.
    *
-   * @throws EtcdError, reason `DeadlineExceeded`, if no server answers within 10 s. The lease then expires by itself.
+   * @throws EtcdError with reason `DeadlineExceeded` if no server answers within 10 s. The lease then expires by
+   * itself.
    */
   close(): Promise<void> {
     return this.#end(() => void this.#keepAlive.close());
@@ -179,14 +191,14 @@ async function keptAlive(client: KeyspaceClient, lease: bigint, options: CallOpt
   return withinLimit('session open', { signal, maxWaitMs: timeoutMs }, undefined, begin, 'timeoutMs');
 }
 
-/** Whether the lease is gone, or expires before a caller could do anything about the failed revocation. */
+/** Whether the lease is gone, or has expired by the time that the revocation timed out. */
 function isLeaseOver(error: unknown, lifetimeMs: number): boolean {
   if (!(error instanceof EtcdError)) return false;
   if (error.reason === 'DeadlineExceeded') return lifetimeMs <= CLOSE_TIMEOUT_MS;
   return error.reason === 'LeaseNotFound' || error.reason === 'ClientClosed';
 }
 
-/** @throws EtcdError, reason `InvalidInput`. */
+/** Returns the session. @throws EtcdError with reason `InvalidInput` if it is not a `Session`. */
 export function checkSession(session: Session): Session {
   return checkCan(session, 'localQueue', 'session', 'a Session, as Session.open returns it');
 }

@@ -10,12 +10,12 @@ import { backoffMs, pause } from '../runtime/timers.js';
 import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
-/** Attempts after which the delay grows no longer, because a conflicting transaction takes only milliseconds. */
+/** Number of conflicts after which the delay no longer grows, because a conflict is over within milliseconds. */
 const MAX_BACKOFF_ATTEMPT = 3;
 
 /** What an isolation level guarantees. */
 interface Guarantees {
-  /** All reads are of one revision. */
+  /** All reads see the same store revision. */
   readonly snapshot: boolean;
   /** No key that was read has changed when the transaction takes effect. */
   readonly readsUnchanged: boolean;
@@ -33,12 +33,13 @@ const ISOLATIONS = {
 /**
  * What a transaction guarantees against concurrent changes. The levels are those of Go's `concurrency` package.
  *
- * - `serializableSnapshot`: all reads are of one revision, and no key that was read or written has changed since.
- * - `serializable`: as above, but keys that were written without being read may have changed.
- * - `repeatableReads`: no key that was read has changed, but the reads may be of different revisions. A run may
- *   therefore see a state that never existed, and such a run takes no effect.
- * - `readCommitted`: each read is of its own revision, and nothing is compared. Of two transactions that change one key,
- *   the last one wins.
+ * - `serializableSnapshot`: all reads see the same store revision, and no key that was read or written has changed
+ *   since.
+ * - `serializable`: the same, except that a key that was written but not read may have changed.
+ * - `repeatableReads`: no key that was read has changed, but the reads may see different revisions. A run may
+ *   therefore see a state that never existed. The writes of such a run do not take effect.
+ * - `readCommitted`: each read sees the latest revision, and the commit compares nothing. If two transactions change
+ *   the same key, the last commit wins.
  */
 export type Isolation = keyof typeof ISOLATIONS;
 
@@ -53,12 +54,13 @@ export interface StmOptions extends WaitOptions {
 const STM_OPTIONS = { isolation: true, maxAttempts: true, ...WAIT_OPTIONS } as const;
 
 /**
- * Software transactional memory. `apply` reads and writes keys through `tx`. Its writes take effect together, if no
- * other client has changed what it relied on. Otherwise `apply` runs again, so it must have no other effects. Returns
- * what `apply` returns. If `apply` throws, `stm` throws the same error and writes nothing.
+ * Software transactional memory. `apply` reads and writes keys through `tx`. The writes take effect together, if no
+ * other client has changed the keys in a way that the isolation level forbids. Otherwise `apply` runs again, so it must
+ * have no other side effects. Returns what `apply` returns. If `apply` throws, `stm` throws the same error and writes
+ * nothing.
  *
- * @throws EtcdError, reason `TxnConflict`, after `maxAttempts` conflicts. The client does not repeat a write whose outcome
- * is unknown; the error then has outcome `unknown`.
+ * @throws EtcdError with reason `TxnConflict` after `maxAttempts` conflicts. The client does not repeat a commit whose
+ * outcome is unknown, but rejects with an error that has outcome `unknown`.
  * @example
  * await stm(etcd, async (tx) => {
  *   const count = Number((await tx.text('counter')) ?? 0);
@@ -99,7 +101,7 @@ export async function stm<T>(
 
 type Run<T> =
   | { readonly done: true; readonly result: T }
-  /** A conflict. `next` has the values that the failed commit has read, if there are any. */
+  /** A conflict. `next` is the transaction for the next run, with the values that the failed commit has read. */
   | { readonly done: false; readonly next: StmTransaction | undefined };
 
 async function runOnce<T>(tx: StmTransaction, apply: (tx: StmTransaction) => Promise<T> | T): Promise<Run<T>> {
@@ -144,10 +146,10 @@ export class StmTransaction {
   readonly #signal: AbortSignal;
   readonly #reads = new Map<string, Read>();
   readonly #writes = new Map<string, Write>();
-  /** The keys that a failed commit has read, all of one revision. */
+  /** The keys that the failed commit of the previous run has read, all at one store revision. */
   readonly #prefetched: ReadonlyMap<string, Read>;
   #committing = false;
-  /** Revision of the first read. */
+  /** Store revision of the first read. */
   #revision: Promise<bigint> | undefined;
 
   /** @internal */
@@ -201,10 +203,10 @@ export class StmTransaction {
     return this.#committing;
   }
 
-  /** @internal Returns undefined if the transaction took effect, and otherwise the transaction for the next run. */
+  /** @internal Commits. Returns undefined if the transaction took effect, or else the transaction for the next run. */
   async commit(): Promise<StmTransaction | undefined> {
     const { snapshot, readsUnchanged } = this.#isolation;
-    // Reads of one revision are consistent, whatever has changed since.
+    // A run that only reads needs no commit if its reads see one revision, or if its level compares nothing.
     if (this.#writes.size === 0 && (snapshot || !readsUnchanged)) return undefined;
     const reads = [...this.#reads.values()];
     this.#committing = true;
@@ -246,7 +248,7 @@ export class StmTransaction {
     if (known !== undefined && this.#isolation.readsUnchanged) return known;
     const prefetched = this.#prefetched.get(id);
     const read = prefetched !== undefined && this.#isolation.readsUnchanged ? prefetched : await this.#fetch(key);
-    // Of two concurrent reads of one key, the first answer counts.
+    // If `apply` reads a key twice at the same time, both reads return the first answer.
     const first = this.#reads.get(id);
     if (first !== undefined && this.#isolation.readsUnchanged) return first;
     this.#reads.set(id, read);

@@ -9,8 +9,8 @@ import { after, backoffMs, pause } from '../runtime/timers.js';
 
 /**
  * Bounds a wait. Without options a wait has no limit. A wait that ends early rejects with an `EtcdError`: reason
- * `Canceled` when `signal` aborts, `DeadlineExceeded` after `maxWaitMs`, the session's own reason when the session is
- * lost, or `LockLost` when somebody deletes the waiter's key.
+ * `Canceled` when `signal` aborts, `DeadlineExceeded` after `maxWaitMs`, the reason of the session's end when the
+ * session is lost, or `LockLost` when another client deletes the waiter's key.
  */
 export interface WaitOptions {
   /** Cancels the wait when it aborts. */
@@ -31,6 +31,7 @@ export interface WaitLimit {
   readonly signal: AbortSignal;
   /** Sets the `outcome` of the wait's error. Default: derived from the outcomes of the wait's calls. */
   settle(outcome: Outcome): void;
+  /** Ends the wait now: `signal` aborts with `reason`. */
   end(reason: EtcdError): void;
   /** Returns the error to reject with: the reason of the wait's end if it has ended, and otherwise `error`. */
   endedBy(error: unknown): unknown;
@@ -42,7 +43,7 @@ export interface WaitLimit {
  * Runs a wait within its limits. `lifetime`, if given, ends the wait with its own reason, for example the loss of the
  * session. `option` names the time limit in errors.
  *
- * @throws EtcdError as `WaitOptions` says, and `InvalidInput` for options that are not `WaitOptions`.
+ * @throws EtcdError, see `WaitOptions`, and with reason `InvalidInput` for options that are not `WaitOptions`.
  */
 export async function withinLimit<T>(
   what: string,
@@ -62,7 +63,7 @@ export async function withinLimit<T>(
   }
 }
 
-/** As `withinLimit`, for callers that end the limit before the work is done. The caller calls `dispose`. */
+/** Starts a limit like that of `withinLimit`, for callers that end the limit themselves. They must call `dispose`. */
 export function waitLimit(
   what: string,
   options: WaitOptions,
@@ -90,7 +91,7 @@ export function waitLimit(
     if (source.aborted) action(source);
   };
   endWith(lifetime, ({ reason }) => end(reason));
-  // When the signal belongs to an enclosing wait, that wait completes the reason.
+  // If the signal belongs to an enclosing wait, its reason is an `EtcdError`, and that wait sets the outcome.
   endWith(signal, (source) =>
     end(
       canceled(source, 'rejected', undefined, trace.failure),
@@ -117,10 +118,10 @@ export function waitLimit(
 }
 
 /**
- * Repeats a call until a server answers it or `signal` aborts. Only for calls that are safe to repeat: each caller
- * shows why. `onUnknown` is called for each attempt whose outcome is unknown, because such an attempt may apply later.
+ * Repeats a call until a server answers it or `signal` aborts. Use it only for calls that are safe to repeat.
+ * `onUnknown` is called for each attempt whose outcome is unknown, because such an attempt may apply later.
  *
- * @throws the signal's reason, or the error of an answer that a repetition does not change.
+ * @throws the reason of `signal`, or the error of a failed call if a repetition would fail the same way.
  */
 export function untilAnswered<T>(
   signal: AbortSignal,
@@ -130,17 +131,17 @@ export function untilAnswered<T>(
   return repeat(signal, call, isTransient, onUnknown);
 }
 
-/** As `untilAnswered`, and also waits while the server is out of space. */
+/** Like `untilAnswered`, but also repeats the call while the server is out of space. */
 export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
   return repeat(signal, call, (error) => isTransient(error) || error.reason === 'NoSpace');
 }
 
-/** Repeats a call until it succeeds or `signal` aborts, whatever servers answer. For clean-up that must happen. */
+/** Repeats a call until it succeeds or `signal` aborts, whichever error a server answers. Use it for cleanup. */
 export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
   return repeat(signal, call, ({ reason }) => !REFUSED_BY_CLIENT.has(reason));
 }
 
-/** The client itself refuses these calls, so that no server ever receives them. */
+/** The reasons with which the client itself refuses a call. A repetition would be refused too. */
 const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
 
 async function repeat<T>(
@@ -157,7 +158,8 @@ async function repeat<T>(
       if (error instanceof EtcdError && error.outcome === 'unknown') onUnknown();
       signal.throwIfAborted();
       if (!(error instanceof EtcdError) || !mayRepeat(error)) throw error;
-      // The channel notes its own failures. Interceptors and authentication fail above the channel.
+      // The trace names the last failure in the wait's error. The channel records only its own failures in it, so
+      // record the failures of interceptors and of authentication here.
       const trace = traceOf(signal);
       if (trace !== undefined) Object.assign(trace, { endpoint: undefined, failure: error });
       await pause(backoffMs(attempt), signal);
@@ -165,7 +167,7 @@ async function repeat<T>(
   }
 }
 
-/** A repetition gets the same answer, even where the outcome of the request is unknown. */
+/** The reasons of answers that a repetition would get again, even if the outcome of the request is unknown. */
 const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
 
 function isTransient({ code, outcome, reason }: EtcdError): boolean {
@@ -179,8 +181,8 @@ export const REWATCH_MS = 50;
 
 /**
  * Calls `look` until it returns a value: once at first, and again after each event of one kind in a range. The watch
- * starts at the current revision, because etcd serves a watch from a past revision only every 100 ms; `look` runs once
- * more after the watch is created, so that no earlier event is missed.
+ * starts at the current revision, because etcd sends the events of a watch from a past revision only every 100 ms.
+ * `look` runs once more after the watch is created, so that no event before the creation is missed.
  */
 export async function watchUntil<T>(
   client: Keyspace,
@@ -216,7 +218,7 @@ async function isInterrupted(step: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Whether a watch ended for a cause that says nothing about its keys: a compaction, or a response that is too large. */
+/** Whether the error that ended a watch allows a new watch: a compaction, or a response that was too large. */
 export function isWatchInterrupted(error: unknown): boolean {
   return error instanceof EtcdError && (error.reason === 'Compacted' || error.reason === 'ResponseTooLarge');
 }

@@ -27,13 +27,13 @@ export type Update =
 /** A registered endpoint. It stays registered until it is closed or its session ends. */
 export interface Registration extends AsyncDisposable {
   readonly key: string;
-  /** Deletes the endpoint, unless another client has put it since. May be repeated after a failure. */
+  /** Deletes the endpoint's key, unless another client has put the key since. May be repeated after a failure. */
   close(): Promise<void>;
 }
 
 /**
  * The endpoints of a service with the name `target`, in the layout of Go's `naming/endpoints`: a key `target/ID` with a
- * JSON value for each endpoint. Go services find these endpoints, and their endpoints are found.
+ * JSON value for each endpoint. Go programs find the endpoints that this class registers, and this class finds theirs.
  *
  * @example
  * const service = new Service(etcd, 'services/web');
@@ -44,7 +44,7 @@ export class Service {
   readonly target: string;
   readonly #client: Keyspace;
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput`. */
   constructor(client: Keyspace, target: string) {
     if (typeof target !== 'string' || target === '' || target.endsWith('/'))
       throw invalidInput('target', show(target), 'a name that is not empty and does not end in "/"');
@@ -55,9 +55,9 @@ export class Service {
 
   /**
    * Registers an endpoint as long as the session lives. With a `SelfHealingSession`, the endpoint is registered again
-   * after a gap. `id` identifies the endpoint within the service; its address is a good ID.
+   * after a gap. `id` identifies the endpoint within the service; the endpoint's address is a good ID.
    *
-   * @throws EtcdError, reason `InvalidInput` for wrong arguments, and the reason of the failed call otherwise.
+   * @throws EtcdError with reason `InvalidInput` for wrong arguments, and otherwise with the reason of the failed call.
    */
   async register(
     session: Session | SelfHealingSession,
@@ -68,7 +68,11 @@ export class Service {
     checkOptions(options, REGISTER_OPTIONS, 'Service.register');
     if (typeof id !== 'string' || id === '') throw invalidInput('id', 'an empty id', 'a string that is not empty');
     if (session.client !== this.#client && session instanceof SelfHealingSession)
-      throw invalidInput('session', 'one of another client or namespace', 'a session of the client of the service');
+      throw invalidInput(
+        'session',
+        'a session of another client or namespace',
+        'a session of the client of the service',
+      );
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
     const close =
@@ -99,8 +103,8 @@ export class Service {
   }
 
   /**
-   * Yields all endpoints first, and then every change, with the changes of one revision together. If history was
-   * compacted, yields the difference between the endpoints before and after.
+   * Yields all endpoints first, and then every change. The changes of one store revision come together. If the watch
+   * was interrupted and missed changes, yields the difference between the endpoints before and after the interruption.
    *
    * @example
    * for await (const updates of service.watch()) {
@@ -109,7 +113,7 @@ export class Service {
    */
   async *watch(options: { readonly signal?: AbortSignal | undefined } = {}): AsyncGenerator<readonly Update[], void> {
     checkOptions(options, WATCH_OPTIONS, 'Service.watch');
-    /** The endpoints that the caller knows, as JSON. */
+    /** The endpoints that were yielded to the caller, by key, as JSON. */
     const known = new Map<string, string>();
     let reading = new Map<string, Uint8Array>();
     for await (const message of this.#client.mirror(prefix(`${this.target}/`), options)) {
@@ -176,7 +180,7 @@ export class Service {
       throw error;
     });
     return async () => {
-      // When the session has ended, the key ends with its lease.
+      // The session has ended, so etcd deletes the key with the lease.
       if (session.signal.aborted) return;
       await within('close', {}, ({ signal }) => registered.delete(this.#client, signal));
       registered.stopUsing();
@@ -194,10 +198,10 @@ async function registerHealing(
   return () => session.unregister(key);
 }
 
-/** Go's `Add`, the only operation that occurs in a stored value. */
+/** The value of `Op` in stored endpoints: Go's `Add`. No other operation is ever stored. */
 const OP_ADD = 0;
 
-/** Encodes as Go does: `{"Op":0,"Addr":…,"Metadata":…}`. @throws EtcdError, reason `InvalidInput`. */
+/** Encodes an endpoint as Go does: `{"Op":0,"Addr":…,"Metadata":…}`. @throws EtcdError with reason `InvalidInput`. */
 function encodeEndpoint(endpoint: ServiceEndpoint): string {
   if (typeof endpoint !== 'object' || endpoint === null)
     throw invalidInput('endpoint', show(endpoint), '{ address, metadata }');
@@ -214,7 +218,7 @@ function encodeEndpoint(endpoint: ServiceEndpoint): string {
   }
 }
 
-/** Returns undefined if the value is not an endpoint. */
+/** Decodes a stored endpoint. Returns undefined if the value is not an endpoint. */
 function decodeEndpoint(value: Uint8Array): ServiceEndpoint | undefined {
   let parsed: unknown;
   try {

@@ -1,13 +1,14 @@
 import type { ServerReason, StatusCode } from './status.js';
 
 /**
- * The reasons of errors that the client itself detects. The errors of etcd have a `ServerReason`.
+ * The reasons of errors that the client itself detects. Errors that etcd reports have a `ServerReason`.
  *
  * - `InvalidInput`: The client refused an argument before it sent anything. The message names the argument.
  * - `ConnectFailed`: The client could not connect: connection refused, unknown host, TLS error, or connect timeout.
  * - `ConnectionLost`: The connection or the stream broke during the call.
- * - `StreamRefused`: HTTP/2 refused the call. With outcome `rejected`, the server sent GOAWAY and did not process the call.
- *   With outcome `unknown`, the server sent REFUSED_STREAM. Some proxies send it after they have forwarded the request.
+ * - `StreamRefused`: The server refused the HTTP/2 stream of the call. With outcome `rejected`, the server sent GOAWAY
+ *   and did not process the call. With outcome `unknown`, the server sent REFUSED_STREAM, which some proxies send after
+ *   they have forwarded the request.
  * - `ProtocolError`: The server violated the HTTP/2 protocol.
  * - `MalformedMessage`: The server sent bytes that are not a valid message.
  * - `ResponseTooLarge`: The response is larger than `maxReceiveBytes`.
@@ -16,18 +17,18 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `LeaseRevoked`: This client revoked the lease.
  * - `LeaseUnreachable`: No renewal was acknowledged before the deadline of the lease on the local monotonic clock.
  * - `KeepAliveClosed`: The keepalive was closed, so this client no longer renews the lease.
- * - `LockLost`: The lock is not held, or not any more, because its key does not exist.
+ * - `LockLost`: The caller does not hold the lock, or no longer holds it, because the key of the lock does not exist.
  * - `LockReleased`: The holder has released the lock, or the leader has resigned.
- * - `SnapshotCorrupt`: A snapshot is incomplete, or its bytes differ from those that the member sent.
- * - `ClusterChanged`: Another cluster answered, or the store went back to an older revision because the cluster was restored
- *   from a backup.
+ * - `SnapshotCorrupt`: A snapshot is incomplete, or its bytes differ from the bytes that the member sent.
+ * - `ClusterChanged`: Another cluster answered, or the store went back to an older revision because the cluster was
+ *   restored from a backup.
  * - `StaleRead`: No endpoint has reached the revision that an earlier call returned; see `orderedReads`.
- * - `TxnConflict`: Other clients changed the keys that a transaction read, at every attempt.
- * - `BarrierFull`: The barrier already has as many members as it was made for.
- * - `NotInGateway`: The JSON gateway of etcd does not have this call or this feature. Or the host may send the request
- *   twice, and the client cannot guard the write against that; see `guardWrites`.
- * - `WatchClosed`: The watch was closed by its owner.
- * - `InvalidJson`: The value of a key is not JSON, so `KeyValue.json` cannot parse it. Nothing was sent.
+ * - `TxnConflict`: At every attempt of a transaction, other clients changed keys that the transaction had read.
+ * - `BarrierFull`: The barrier already has as many members as it was created for.
+ * - `NotInGateway`: The JSON gateway of etcd does not have this call or this feature. Or the runtime may send the
+ *   request twice, and the client cannot prevent the write from taking effect twice; see `guardWrites`.
+ * - `WatchClosed`: The program closed the watch.
+ * - `InvalidJson`: `KeyValue.json` was called, and the value of the key is not valid JSON. `json` sends nothing.
  * - `Other`: The server sent an error message that is not in etcd's table of errors.
  */
 export type ClientReason =
@@ -61,9 +62,9 @@ export type Reason = ServerReason | ClientReason;
 /**
  * What happened to the request.
  *
- * - `not-sent`: No server received it.
+ * - `not-sent`: No server received the request.
  * - `rejected`: A server answered that it did nothing.
- * - `unknown`: A server may have processed it, or may still process it.
+ * - `unknown`: A server may have processed the request, or may still process it.
  */
 export type Outcome = 'not-sent' | 'rejected' | 'unknown';
 
@@ -90,8 +91,8 @@ export interface EtcdErrorDetails {
 }
 
 /**
- * The only error class of this package. Decide by `reason` and `outcome`, and never by the text of the message. The error
- * contains no key, value, token or password.
+ * The only error class of this package. Decide by `reason` and `outcome`, never by the text of the message, which may
+ * change. The error contains no key, value, token or password.
  *
  * @example
  * ```ts
@@ -105,7 +106,7 @@ export interface EtcdErrorDetails {
  */
 export class EtcdError extends Error {
   override readonly name = 'EtcdError';
-  /** The message without the call and its outcome. */
+  /** The message without the method, the endpoint and the outcome. */
   readonly problem: string;
   /** gRPC status code. */
   readonly code: StatusCode;
@@ -171,9 +172,9 @@ interface StackCapture {
 }
 
 /**
- * Adds the callers that await the call to the stack of its error. An error is created where a response is read or a timer
- * fires, and its stack ends there. In an async function that continues after an `await`, V8 and Bun know the callers and
- * show them as "at async". This costs nothing if no call fails.
+ * Adds the callers that await the call to the stack of its error. An error is created where a response is read or a
+ * timer fires, and its stack does not show the callers. After an `await` in an async function, V8 and Bun can determine
+ * the callers, and show them as "at async". This costs nothing if no call fails.
  */
 export function withCallers<T>(error: T): T {
   if (error instanceof EtcdError) (Error as StackCapture).captureStackTrace?.(error, withCallers);
@@ -199,7 +200,7 @@ export function invalidInput(argument: string, given: string, allowed: string): 
   return new EtcdError(problem, { code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
 }
 
-/** The error for a call that the caller's signal cancelled. `last` is the latest failure before that. */
+/** The error for a call that the caller's signal cancelled. `last` is the latest failure before the cancellation. */
 export function canceled(signal: AbortSignal, outcome: Outcome, method?: string, last?: EtcdError): EtcdError {
   const cause: unknown = signal.reason;
   if (cause instanceof EtcdError && method === undefined) return cause;
@@ -245,7 +246,7 @@ export function callTimedOut(
   return timedOut('call', timeoutMs, outcome, method.path, last);
 }
 
-/** The error for a call that the closing of its client ended. */
+/** The error for a call that ended because its client was closed. */
 export function clientClosed(outcome: Outcome = 'unknown', method?: string): EtcdError {
   return new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome, method });
 }

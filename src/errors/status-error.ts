@@ -1,26 +1,26 @@
 import { type ErrorContext, EtcdError, type Outcome } from './etcd-error.js';
 import { type ServerReason, STATUS_CODES, type StatusCode, serverReason, statusOfReason } from './status.js';
 
-/** The format in which Go prints a gRPC error. The `cancel_reason` of a watch contains such text. */
+/** The format in which Go prints a gRPC error. The `cancel_reason` of a watch has this format. */
 const GO_PRINTED = /^rpc error: code = (\w+) desc = (.*)$/s;
 
-/** Status codes with which etcd leaves open whether the request took effect. */
+/** Status codes that leave open whether the request took effect. */
 const INCONCLUSIVE: ReadonlySet<StatusCode> = new Set(['Canceled', 'DeadlineExceeded', 'Unavailable', 'DataLoss']);
 
-/** etcd checks the quota again when it applies a write. If the quota is exceeded then, the write is done and refused. */
+/** Refusals after which the write may have taken effect: etcd checks the quota again while it applies a write. */
 const REFUSED_AFTER_APPLYING: ReadonlySet<ServerReason> = new Set(['NoSpace']);
 
 /**
- * Refusals that prove that nothing was done, whatever status they have. A learner processes no request; before etcd 3.6
- * it refuses with Unavailable. Raft drops a proposal before it appends it to its log (`ErrProposalDropped` in raft.go), and
- * etcd forwards that with status Unknown.
+ * Refusals that prove that nothing was done, whatever status they have. A learner does not process the requests that it
+ * refuses; before etcd 3.6 it refuses with status Unavailable. Raft drops a proposal before it appends the proposal to
+ * its log (`ErrProposalDropped` in raft.go); etcd forwards that error with status Unknown.
  */
 const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set(['NotSupportedForLearner', 'ProposalDropped']);
 
-/** Maximum length of a text, which is that of header fields. The text of a watch may be longer, and is cut. */
+/** Maximum length of an error text: the limit for header fields. The text of a watch may be longer, and is then cut. */
 const MAX_TEXT_CHARS = 65_536;
 
-/** Converts a gRPC status, from the server or from a proxy, to an error. */
+/** Converts a gRPC status, which comes from the server or from a proxy, to an error. */
 export function errorFromStatus(code: StatusCode, message: string, context: Partial<ErrorContext> = {}): EtcdError {
   const reason = serverReason(message);
   return new EtcdError(problemOf(code, message), {
@@ -39,7 +39,7 @@ export function errorFromText(text: string, context: Partial<ErrorContext> = {})
   return new EtcdError(problemOf(code, message), { code, reason: reason ?? 'Other', outcome: 'rejected', ...context });
 }
 
-/** The code with this name. `OK` counts as unknown, because an error cannot have it. */
+/** The status code with this name. `OK` becomes `Unknown`, because an error cannot have status `OK`. */
 function printedCode(name: string | undefined): StatusCode {
   return STATUS_CODES.find((code) => code === name && code !== 'OK') ?? 'Unknown';
 }
@@ -49,8 +49,9 @@ function problemOf(code: StatusCode, message: string): string {
 }
 
 /**
- * Only a named error of etcd proves that the server checked the request and refused it. Any other status, above all
- * Unavailable, may come from a server that was killed after it applied the request, or from a proxy.
+ * The outcome that the status proves. Only a named error of etcd proves that the server checked the request and refused
+ * it. Any other error, above all one with status Unavailable, may come from a proxy, or from a server that was killed
+ * after it had applied the request.
  */
 function outcomeOf(code: StatusCode, reason: ServerReason | undefined, message: string): Outcome {
   if (reason === undefined) {
@@ -58,6 +59,7 @@ function outcomeOf(code: StatusCode, reason: ServerReason | undefined, message: 
   }
   if (REFUSED_AFTER_APPLYING.has(reason)) return 'unknown';
   if (REFUSED_UNPROCESSED.has(reason)) return 'rejected';
-  // Checks both codes, because the lock and election services forward errors with status Unknown.
+  // Checks the received status and the usual status of the reason, because the lock and election services forward every
+  // error with status Unknown.
   return INCONCLUSIVE.has(code) || INCONCLUSIVE.has(statusOfReason(reason)) ? 'unknown' : 'rejected';
 }

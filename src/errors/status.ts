@@ -22,14 +22,14 @@ export const STATUS_CODES = [
 /** The name of a gRPC status code, in Go's spelling. */
 export type StatusCode = (typeof STATUS_CODES)[number];
 
-/** The name of a status code. gRPC requires that an unknown number counts as `Unknown`. */
+/** Returns the name of a status code. gRPC requires that an unknown number counts as `Unknown`. */
 export function statusCode(number: number): StatusCode {
   return STATUS_CODES[number] ?? 'Unknown';
 }
 
 /**
  * The named errors of an etcd 3.7.1 server, with the gRPC status and the message that the server sends. Several errors
- * share a status, so the message identifies the error. Older servers send a subset.
+ * share a status, so the message identifies the error. Servers before 3.7 send a subset of these errors.
  */
 export const SERVER_ERRORS = {
   EmptyKey: ['InvalidArgument', 'etcdserver: key is not provided'],
@@ -101,29 +101,29 @@ export const SERVER_ERRORS = {
   NoInflightDowngrade: ['FailedPrecondition', 'etcdserver: no inflight downgrade job'],
   Canceled: ['Canceled', 'etcdserver: request canceled'],
   DeadlineExceeded: ['DeadlineExceeded', 'etcdserver: context deadline exceeded'],
-  // Not in Go's `rpctypes`.
+  // Not in Go's `rpctypes`; see `ServerReason`.
   ProposalDropped: ['Unknown', 'raft proposal dropped'],
 } as const satisfies Record<string, readonly [StatusCode, string]>;
 
 /**
- * The name of an error of the server. Names are those of Go's `rpctypes` without the prefix `Err`. `ProposalDropped` is not
- * in `rpctypes`: raft dropped the request, because the cluster had no leader, the leader was changing, or too many
+ * The name of an error of the server. The names are those of Go's `rpctypes` without the prefix `Err`. The exception is
+ * `ProposalDropped`: raft dropped the request, because the cluster had no leader, the leader was changing, or too many
  * proposals were waiting.
  */
 export type ServerReason = keyof typeof SERVER_ERRORS;
 
 const REASONS: ReadonlyMap<string, ServerReason> = new Map([
   ...Object.entries(SERVER_ERRORS).map(([name, [, message]]) => [message, name as ServerReason] as const),
-  // Not in Go's `rpctypes`, but it means the same.
+  // Not in Go's `rpctypes`, but it means the same as `AuthFailed`.
   ['auth: authentication failed, password was given for no password user', 'AuthFailed'],
 ]);
 
-/** The reason that an error message of the server stands for. */
+/** The reason with this message. Undefined if etcd has no such error message. */
 export function serverReason(message: string): ServerReason | undefined {
   return REASONS.get(message);
 }
 
-/** The gRPC status that belongs to the reason. */
+/** The gRPC status that etcd sends with the reason. */
 export function statusOfReason(reason: ServerReason): StatusCode {
   return SERVER_ERRORS[reason][0];
 }

@@ -8,12 +8,12 @@ export const comments: Readonly<Record<string, string>> = {
   'mvccpb.KeyValue.mod_revision': 'Revision of the last change of the key.',
   'mvccpb.KeyValue.version': 'Number of puts since the key was created. 1 for a new key, 0 in the event of a deletion.',
   'mvccpb.KeyValue.value': 'The value. May be empty.',
-  'mvccpb.KeyValue.lease': 'ID of the lease that the key is attached to. 0 if there is none.',
+  'mvccpb.KeyValue.lease': 'ID of the lease that the key is attached to. 0 if the key has no lease.',
   'mvccpb.Event': 'A change of a key.',
   'mvccpb.Event.type': 'What happened to the key.',
   'mvccpb.Event.kv': 'The key after the change. For a deletion, only key and mod_revision are set.',
   'mvccpb.Event.prev_kv':
-    'The key before the change. Set if the watch requested it, the key existed, and that revision is not compacted.',
+    'The key before the change. Set if the watch requested it, the key existed, and its previous revision is not\ncompacted.',
   'mvccpb.Event.EventType': 'The kind of a change.',
   'mvccpb.Event.EventType.PUT': 'The key was created or overwritten.',
   'mvccpb.Event.EventType.DELETE': 'The key was deleted, by a request or because its lease ended.',
@@ -32,7 +32,7 @@ export const comments: Readonly<Record<string, string>> = {
   'authpb.Permission.Type': 'The kinds of access that a permission grants.',
   'authpb.Permission.Type.READ': 'Permits range and watch.',
   'authpb.Permission.Type.WRITE': 'Permits put and delete.',
-  'authpb.Permission.Type.READWRITE': 'Permits both.',
+  'authpb.Permission.Type.READWRITE': 'Permits range, watch, put and delete.',
   'authpb.Role': 'A named list of permissions.',
   'authpb.Role.name': 'The name.',
   'authpb.Role.keyPermission': 'The permissions.',
@@ -40,7 +40,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.KV.Range':
     'Reads a key or a range of keys. By default the read is linearizable: the response reflects every write that was\nacknowledged before.',
   'etcdserverpb.KV.RangeStream':
-    'Same as Range, with the result in chunks. A large result needs neither a large message nor pages. Since etcd 3.7.',
+    'Like Range, but streams the result in chunks, so that a large result needs neither a large message nor several\ncalls. Since etcd 3.7.',
   'etcdserverpb.KV.Put': 'Writes a key. The revision of the store increases by one.',
   'etcdserverpb.KV.DeleteRange':
     'Deletes a key or a range of keys in one revision. If no key is deleted, the revision does not change.',
@@ -50,11 +50,11 @@ export const comments: Readonly<Record<string, string>> = {
     'Discards the history below a revision. Watches and reads that need that history fail afterwards.',
   'etcdserverpb.Watch': 'Sends the changes of keys to the client, in revision order.',
   'etcdserverpb.Watch.Watch':
-    'Opens a stream for any number of watches. It carries their control messages and their events.',
+    'Opens a stream for any number of watches. The stream carries their control messages and their events.',
   'etcdserverpb.Lease': 'Leases limit the lifetime of keys. The owner of a lease has to renew it.',
   'etcdserverpb.Lease.LeaseGrant':
-    'Creates a lease. The server deletes the keys that are attached to the lease when it ends.',
-  'etcdserverpb.Lease.LeaseRevoke': 'Ends a lease and deletes the keys attached to it.',
+    'Creates a lease. When the lease expires or is revoked, the server deletes the keys that are attached to it.',
+  'etcdserverpb.Lease.LeaseRevoke': 'Revokes a lease and deletes the keys that are attached to it.',
   'etcdserverpb.Lease.LeaseKeepAlive': 'Renews one lease per request. Responses arrive in the order of the requests.',
   'etcdserverpb.Lease.LeaseTimeToLive':
     'Returns the remaining TTL of a lease. For an unknown lease the TTL is -1, without an error. Since etcd 3.1.',
@@ -74,7 +74,7 @@ export const comments: Readonly<Record<string, string>> = {
     "Returns free pages of the member's database file to the file system. The member serves no other calls meanwhile.",
   'etcdserverpb.Maintenance.Hash': 'Hashes the whole database file of the member. Used by the tests of etcd.',
   'etcdserverpb.Maintenance.HashKV':
-    'Hashes the keys of the member up to a revision, to compare members. Since etcd 3.3.',
+    'Hashes the keys of the member up to a revision, so that members can be compared. Since etcd 3.3.',
   'etcdserverpb.Maintenance.Snapshot':
     'Streams the database of the member, followed by its SHA-256 digest. Since etcd 3.3.',
   'etcdserverpb.Maintenance.MoveLeader':
@@ -93,13 +93,14 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.Auth.UserDelete': 'Deletes a user.',
   'etcdserverpb.Auth.UserChangePassword': 'Sets the password of a user.',
   'etcdserverpb.Auth.UserGrantRole': 'Grants a role to a user.',
-  'etcdserverpb.Auth.UserRevokeRole': 'Revokes a role of a user.',
+  'etcdserverpb.Auth.UserRevokeRole': 'Revokes a role from a user.',
   'etcdserverpb.Auth.RoleAdd': 'Adds a role without permissions.',
   'etcdserverpb.Auth.RoleGet': 'Lists the permissions of a role.',
   'etcdserverpb.Auth.RoleList': 'Lists the roles.',
   'etcdserverpb.Auth.RoleDelete': 'Deletes a role, and revokes it from every user.',
   'etcdserverpb.Auth.RoleGrantPermission': 'Grants a role a permission for a range of keys.',
-  'etcdserverpb.Auth.RoleRevokePermission': 'Revokes a permission of a role. The range must equal a granted one.',
+  'etcdserverpb.Auth.RoleRevokePermission':
+    'Revokes a permission from a role. The range must equal the range of a granted permission.',
   'etcdserverpb.AlarmType': 'The kinds of alarms.',
   'etcdserverpb.AlarmType.NONE': 'Any alarm. Used in requests.',
   'etcdserverpb.AlarmType.NOSPACE': 'The database has reached its quota. Writes are refused.',
@@ -120,7 +121,7 @@ export const comments: Readonly<Record<string, string>> = {
     'Revision to read. 0 or less reads the latest revision. The call fails if the revision is compacted.',
   'etcdserverpb.RangeRequest.sort_order': 'Order of the result.',
   'etcdserverpb.RangeRequest.sort_target':
-    'What to sort by. The server returns keys in ascending order anyway, so a request for that order only costs time.',
+    'What to sort by. The result is in ascending order of the keys even without sorting, so a request for this order only\ncosts time.',
   'etcdserverpb.RangeRequest.serializable':
     'Whether the member may respond from its own data, which may be stale. Such a read is cheaper, and needs no leader.',
   'etcdserverpb.RangeRequest.keys_only': 'Whether to leave out the values.',
@@ -134,7 +135,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.RangeRequest.max_create_revision':
     'Leaves out keys that were created after this revision. Since etcd 3.1.',
   'etcdserverpb.RangeRequest.SortOrder': 'The order of the result of a range.',
-  'etcdserverpb.RangeRequest.SortOrder.NONE': 'In ascending order of the keys.',
+  'etcdserverpb.RangeRequest.SortOrder.NONE': 'The default: ascending order of the keys.',
   'etcdserverpb.RangeRequest.SortOrder.ASCEND': 'Ascending order.',
   'etcdserverpb.RangeRequest.SortOrder.DESCEND': 'Descending order.',
   'etcdserverpb.RangeRequest.SortTarget': 'The property by which the result of a range is sorted.',
@@ -146,9 +147,8 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.RangeResponse': 'Response of Range.',
   'etcdserverpb.RangeResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.RangeResponse.kvs': 'The keys. Empty if only the count was requested.',
-  'etcdserverpb.RangeResponse.more': 'Whether `limit` cut the result.',
-  'etcdserverpb.RangeResponse.count':
-    'Number of keys in the range. The limit and the revision filters do not affect it.',
+  'etcdserverpb.RangeResponse.more': 'Whether the range has more keys than the result, because `limit` was reached.',
+  'etcdserverpb.RangeResponse.count': 'Number of keys in the range, regardless of the limit and the revision filters.',
   'etcdserverpb.PutRequest': 'Request of Put.',
   'etcdserverpb.PutRequest.key': 'The key. It must not be empty.',
   'etcdserverpb.PutRequest.value': 'The value.',
@@ -171,8 +171,9 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.DeleteRangeResponse.deleted': 'Number of deleted keys.',
   'etcdserverpb.DeleteRangeResponse.prev_kvs': 'The deleted keys, if requested. Since etcd 3.1.',
   'etcdserverpb.RequestOp': 'An operation of a transaction.',
-  'etcdserverpb.RequestOp.request_range': 'Reads keys. Sees the writes of earlier operations of the same list.',
-  'etcdserverpb.RequestOp.request_put': 'Writes a key. A list may write each key once.',
+  'etcdserverpb.RequestOp.request_range':
+    'Reads keys. The result includes the writes of earlier operations in the same list.',
+  'etcdserverpb.RequestOp.request_put': 'Writes a key. A list must not write the same key twice.',
   'etcdserverpb.RequestOp.request_delete_range': 'Deletes keys.',
   'etcdserverpb.RequestOp.request_txn': 'Runs a nested transaction. Since etcd 3.3.',
   'etcdserverpb.ResponseOp': 'Result of an operation, at the same position as the operation in its list.',
@@ -204,7 +205,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.Compare.CompareTarget.VALUE': 'Compares the value.',
   'etcdserverpb.Compare.CompareTarget.LEASE': 'Compares the ID of the lease.',
   'etcdserverpb.TxnRequest':
-    "Request of Txn. If all comparisons hold, the server runs `success`, and else `failure`. By default each list may have\n128 entries. A nested transaction may have 128 entries less those of its parent's longest list.",
+    "Request of Txn. If all comparisons hold, the server runs `success`, otherwise `failure`. By default each list may\nhave 128 entries. In a nested transaction, the limit is 128 minus the length of the parent's longest list.",
   'etcdserverpb.TxnRequest.compare': 'The conditions. An empty list is always true.',
   'etcdserverpb.TxnRequest.success': 'The operations to run if all conditions hold.',
   'etcdserverpb.TxnRequest.failure': 'The operations to run if a condition does not hold.',
@@ -212,12 +213,12 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.TxnResponse.header':
     'The cluster and member that responded, and the revision of the store. A transaction increases the revision by at\nmost one.',
   'etcdserverpb.TxnResponse.succeeded': 'Whether `success` ran.',
-  'etcdserverpb.TxnResponse.responses': 'The results of the operations of that list, in order.',
+  'etcdserverpb.TxnResponse.responses': 'The results of the operations in the list that ran, in order.',
   'etcdserverpb.CompactionRequest': 'Request of Compact.',
   'etcdserverpb.CompactionRequest.revision':
     'Oldest revision to keep. Reads and watches from this revision on still work.',
   'etcdserverpb.CompactionRequest.physical':
-    'Whether to respond only when the space in the database file is free, instead of marked as free.',
+    'Whether to respond only after the old entries are removed from the database file. Otherwise the server responds\nearlier and removes them later.',
   'etcdserverpb.CompactionResponse': 'Response of Compact.',
   'etcdserverpb.CompactionResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.HashRequest': 'This request has no fields.',
@@ -227,7 +228,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.HashKVResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.HashKVResponse.hash': 'CRC-32 of the keys from the compacted revision to the requested revision.',
   'etcdserverpb.HashKVResponse.compact_revision':
-    'The compacted revision from which the hash starts. Compare only hashes with the same one.',
+    'The compacted revision from which the hash starts. Two hashes are comparable only if they start from the same\nrevision.',
   'etcdserverpb.HashKVResponse.hash_revision': 'The revision at which the hash ends. Since etcd 3.6.',
   'etcdserverpb.HashResponse': 'Response of Hash.',
   'etcdserverpb.HashResponse.header': 'The cluster and member that responded, and the revision of the store.',
@@ -251,15 +252,16 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.WatchCreateRequest.range_end':
     'End of the range, exclusive. The rules of RangeRequest.range_end apply.',
   'etcdserverpb.WatchCreateRequest.start_revision':
-    'First revision to deliver. 0 means the events after the creation of the watch. For an earlier revision, the server\nfirst sends the events of the history.',
+    'First revision to deliver. 0 delivers only the events after the creation of the watch. For a past revision, the\nserver first sends the past events.',
   'etcdserverpb.WatchCreateRequest.progress_notify':
-    'Whether to send a response without events at an interval, by default every 10 minutes. From it, a watch without\nevents learns the current revision.',
+    'Whether to send a response without events at an interval, by default every 10 minutes, if the watch has no events.\nThe header of this response contains the current revision.',
   'etcdserverpb.WatchCreateRequest.filters': 'The kinds of events to leave out. Since etcd 3.1.',
-  'etcdserverpb.WatchCreateRequest.prev_kv': 'Whether events contain the key as it was before. Since etcd 3.1.',
+  'etcdserverpb.WatchCreateRequest.prev_kv':
+    'Whether events contain the key as it was before the change. Since etcd 3.1.',
   'etcdserverpb.WatchCreateRequest.watch_id':
     'ID of the watch on the stream. 0 lets the server choose. The server refuses an ID that is in use. Since etcd 3.4.',
   'etcdserverpb.WatchCreateRequest.fragment':
-    "Whether to split responses that exceed the server's request limit, even within a revision. Since etcd 3.4.",
+    "Whether to split a response that is larger than the server's limit for requests, even within a revision. Since etcd\n3.4.",
   'etcdserverpb.WatchCreateRequest.FilterType': 'The kinds of events that a watch leaves out. Since etcd 3.1.',
   'etcdserverpb.WatchCreateRequest.FilterType.NOPUT': 'Leaves out puts.',
   'etcdserverpb.WatchCreateRequest.FilterType.NODELETE': 'Leaves out deletions.',
@@ -270,7 +272,7 @@ export const comments: Readonly<Record<string, string>> = {
     'Request for the progress of all watches of the stream. The response has watch_id -1. Since etcd 3.4.',
   'etcdserverpb.WatchResponse': 'Events of a watch, or a change of its state.',
   'etcdserverpb.WatchResponse.header':
-    'Its revision is that of the store. Only in a response without events is it the revision up to which the watch has\nreceived all events.',
+    'The cluster and member that responded, and the revision of the store. If a response only reports progress, the\nwatch has received all events up to that revision.',
   'etcdserverpb.WatchResponse.watch_id':
     'ID of the watch. -1 for all watches of the stream, and for a watch that could not be created.',
   'etcdserverpb.WatchResponse.created': 'Whether this responds to a create request.',
@@ -284,9 +286,9 @@ export const comments: Readonly<Record<string, string>> = {
     'The events in revision order. Except in fragments, all events of a revision are in one response.',
   'etcdserverpb.LeaseGrantRequest': 'Request of LeaseGrant.',
   'etcdserverpb.LeaseGrantRequest.TTL':
-    'Seconds until the lease ends if it is not renewed. The server raises it to its minimum. The maximum is\n9,000,000,000.',
+    'Seconds until the lease expires if it is not renewed. The server replaces a smaller TTL with its minimum. The\nmaximum is 9,000,000,000.',
   'etcdserverpb.LeaseGrantRequest.ID':
-    'ID of the lease. 0 lets the server choose. With an ID of its own, a client can recognise the lease of a retried\nrequest.',
+    'ID of the lease. 0 lets the server choose. A client that chooses the ID can recognise the lease when it retries the\nrequest.',
   'etcdserverpb.LeaseGrantResponse': 'Response of LeaseGrant.',
   'etcdserverpb.LeaseGrantResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.LeaseGrantResponse.ID': 'ID of the lease.',
@@ -295,13 +297,14 @@ export const comments: Readonly<Record<string, string>> = {
     'Error text of very old servers. Later versions return errors as gRPC status.',
   'etcdserverpb.LeaseRevokeRequest': 'Request of LeaseRevoke.',
   'etcdserverpb.LeaseRevokeRequest.ID': 'ID of the lease.',
-  'etcdserverpb.LeaseRevokeResponse': 'Response of LeaseRevoke. The lease has ended, and its keys are deleted.',
+  'etcdserverpb.LeaseRevokeResponse': 'Response of LeaseRevoke. The lease is revoked, and its keys are deleted.',
   'etcdserverpb.LeaseRevokeResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.LeaseCheckpoint':
     'The remaining TTL of a lease. The leader sends it to the followers, so that a new leader does not restart the TTL.\nSince etcd 3.4.',
   'etcdserverpb.LeaseCheckpoint.ID': 'ID of the lease.',
   'etcdserverpb.LeaseCheckpoint.remaining_TTL': 'Remaining TTL in seconds.',
-  'etcdserverpb.LeaseCheckpointRequest': 'Sent between members. No public service accepts it. Since etcd 3.4.',
+  'etcdserverpb.LeaseCheckpointRequest':
+    'Sent between members. No public service accepts this message. Since etcd 3.4.',
   'etcdserverpb.LeaseCheckpointRequest.checkpoints': 'The leases and their remaining TTLs.',
   'etcdserverpb.LeaseCheckpointResponse': 'Sent between members. Since etcd 3.4.',
   'etcdserverpb.LeaseCheckpointResponse.header':
@@ -311,7 +314,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.LeaseKeepAliveResponse': 'Response of LeaseKeepAlive. The lease is renewed, or does not exist.',
   'etcdserverpb.LeaseKeepAliveResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.LeaseKeepAliveResponse.ID': 'ID of the lease.',
-  'etcdserverpb.LeaseKeepAliveResponse.TTL': 'TTL in seconds from now on. 0 or less if the lease does not exist.',
+  'etcdserverpb.LeaseKeepAliveResponse.TTL': 'The new remaining TTL in seconds. 0 or less if the lease does not exist.',
   'etcdserverpb.LeaseTimeToLiveRequest': 'Request of LeaseTimeToLive. Since etcd 3.1.',
   'etcdserverpb.LeaseTimeToLiveRequest.ID': 'ID of the lease.',
   'etcdserverpb.LeaseTimeToLiveRequest.keys': 'Whether to list the attached keys.',
@@ -331,11 +334,12 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.Member': 'A member of the cluster.',
   'etcdserverpb.Member.ID': 'ID of the member. Never 0.',
   'etcdserverpb.Member.name': 'Name of the member. Empty until the member has started for the first time.',
-  'etcdserverpb.Member.peerURLs': 'URLs for the other members.',
-  'etcdserverpb.Member.clientURLs': 'URLs for clients. Empty until the member has started for the first time.',
+  'etcdserverpb.Member.peerURLs': 'URLs at which the other members reach this member.',
+  'etcdserverpb.Member.clientURLs':
+    'URLs at which clients reach this member. Empty until the member has started for the first time.',
   'etcdserverpb.Member.isLearner': 'Whether the member is a learner, which does not vote. Since etcd 3.4.',
   'etcdserverpb.MemberAddRequest': 'Request of MemberAdd.',
-  'etcdserverpb.MemberAddRequest.peerURLs': 'URLs for the other members.',
+  'etcdserverpb.MemberAddRequest.peerURLs': 'URLs at which the other members reach the new member.',
   'etcdserverpb.MemberAddRequest.isLearner': 'Whether to add the member as a learner. Since etcd 3.4.',
   'etcdserverpb.MemberAddResponse': 'Response of MemberAdd.',
   'etcdserverpb.MemberAddResponse.header': 'The cluster and member that responded, and the revision of the store.',
@@ -348,7 +352,8 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.MemberRemoveResponse.members': 'The remaining members.',
   'etcdserverpb.MemberUpdateRequest': 'Request of MemberUpdate.',
   'etcdserverpb.MemberUpdateRequest.ID': 'ID of the member.',
-  'etcdserverpb.MemberUpdateRequest.peerURLs': 'The new URLs for the other members. They replace the previous ones.',
+  'etcdserverpb.MemberUpdateRequest.peerURLs':
+    'The new URLs at which the other members reach this member. They replace the previous URLs.',
   'etcdserverpb.MemberUpdateResponse': 'Response of MemberUpdate.',
   'etcdserverpb.MemberUpdateResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.MemberUpdateResponse.members': 'All members after the change. Since etcd 3.1.',
@@ -368,7 +373,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.DefragmentResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.MoveLeaderRequest': 'Request of MoveLeader. Since etcd 3.3.',
   'etcdserverpb.MoveLeaderRequest.targetID': 'ID of the member that becomes the leader.',
-  'etcdserverpb.MoveLeaderResponse': 'Response of MoveLeader. The member leads. Since etcd 3.3.',
+  'etcdserverpb.MoveLeaderResponse': 'Response of MoveLeader. The target member is the leader. Since etcd 3.3.',
   'etcdserverpb.MoveLeaderResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.AlarmRequest': 'Request of Alarm.',
   'etcdserverpb.AlarmRequest.action': 'The action.',
@@ -395,7 +400,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.DowngradeResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.DowngradeResponse.version': 'The current version of the cluster.',
   'etcdserverpb.DowngradeVersionTestRequest':
-    'Used by the tests of etcd. No public service accepts it. Since etcd 3.6.',
+    'Used by the tests of etcd. No public service accepts this message. Since etcd 3.6.',
   'etcdserverpb.DowngradeVersionTestRequest.ver': 'A version.',
   'etcdserverpb.StatusRequest': 'This request has no fields.',
   'etcdserverpb.StatusResponse': 'Response of Status.',
@@ -424,11 +429,11 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.AuthenticateRequest.name': 'Name of the user.',
   'etcdserverpb.AuthenticateRequest.password': 'The password in plaintext. Use TLS.',
   'etcdserverpb.AuthUserAddRequest': 'Request of UserAdd.',
-  'etcdserverpb.AuthUserAddRequest.name': 'The name.',
+  'etcdserverpb.AuthUserAddRequest.name': 'Name of the user.',
   'etcdserverpb.AuthUserAddRequest.password': 'The password in plaintext.',
   'etcdserverpb.AuthUserAddRequest.options': 'How the user authenticates. Since etcd 3.4.',
   'etcdserverpb.AuthUserAddRequest.hashedPassword':
-    'Set by the server for the other members. The server overwrites the value of a client. Since etcd 3.5.',
+    'Hash of the password, which the server sets before it sends the request to the other members. The server overwrites\na value that a client sets. Since etcd 3.5.',
   'etcdserverpb.AuthUserGetRequest': 'Request of UserGet.',
   'etcdserverpb.AuthUserGetRequest.name': 'Name of the user.',
   'etcdserverpb.AuthUserDeleteRequest': 'Request of UserDelete.',
@@ -437,7 +442,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.AuthUserChangePasswordRequest.name': 'Name of the user.',
   'etcdserverpb.AuthUserChangePasswordRequest.password': 'The password in plaintext.',
   'etcdserverpb.AuthUserChangePasswordRequest.hashedPassword':
-    'bcrypt hash of the password in base64, used if `password` is empty. Older servers set the empty password. Since\netcd 3.5.',
+    'bcrypt hash of the password in base64, used if `password` is empty. Since etcd 3.5; a server before 3.5 ignores the\nhash and sets the empty password.',
   'etcdserverpb.AuthUserGrantRoleRequest': 'Request of UserGrantRole.',
   'etcdserverpb.AuthUserGrantRoleRequest.user': 'Name of the user.',
   'etcdserverpb.AuthUserGrantRoleRequest.role': 'Name of the role.',
@@ -445,7 +450,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.AuthUserRevokeRoleRequest.name': 'Name of the user.',
   'etcdserverpb.AuthUserRevokeRoleRequest.role': 'Name of the role.',
   'etcdserverpb.AuthRoleAddRequest': 'Request of RoleAdd.',
-  'etcdserverpb.AuthRoleAddRequest.name': 'The name.',
+  'etcdserverpb.AuthRoleAddRequest.name': 'Name of the role.',
   'etcdserverpb.AuthRoleGetRequest': 'Request of RoleGet.',
   'etcdserverpb.AuthRoleGetRequest.role': 'Name of the role.',
   'etcdserverpb.AuthUserListRequest': 'This request has no fields.',
@@ -467,7 +472,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.AuthStatusResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.AuthStatusResponse.enabled': 'Whether authentication is enabled.',
   'etcdserverpb.AuthStatusResponse.authRevision':
-    'Revision of users and roles. The server refuses tokens that are older than its last change.',
+    'Revision of the users and roles. Each change of a user or role increases it, and the server refuses tokens from\nbefore the last change.',
   'etcdserverpb.AuthenticateResponse': 'Response of Authenticate.',
   'etcdserverpb.AuthenticateResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.AuthenticateResponse.token':
@@ -476,7 +481,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.AuthUserAddResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.AuthUserGetResponse': 'Response of UserGet.',
   'etcdserverpb.AuthUserGetResponse.header': 'The cluster and member that responded, and the revision of the store.',
-  'etcdserverpb.AuthUserGetResponse.roles': 'The names.',
+  'etcdserverpb.AuthUserGetResponse.roles': "Names of the user's roles.",
   'etcdserverpb.AuthUserDeleteResponse': 'Response of UserDelete.',
   'etcdserverpb.AuthUserDeleteResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.AuthUserChangePasswordResponse':
@@ -496,10 +501,10 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.AuthRoleGetResponse.perm': 'The permissions.',
   'etcdserverpb.AuthRoleListResponse': 'Response of RoleList.',
   'etcdserverpb.AuthRoleListResponse.header': 'The cluster and member that responded, and the revision of the store.',
-  'etcdserverpb.AuthRoleListResponse.roles': 'The names.',
+  'etcdserverpb.AuthRoleListResponse.roles': 'Names of the roles.',
   'etcdserverpb.AuthUserListResponse': 'Response of UserList.',
   'etcdserverpb.AuthUserListResponse.header': 'The cluster and member that responded, and the revision of the store.',
-  'etcdserverpb.AuthUserListResponse.users': 'The names.',
+  'etcdserverpb.AuthUserListResponse.users': 'Names of the users.',
   'etcdserverpb.AuthRoleDeleteResponse': 'Response of RoleDelete.',
   'etcdserverpb.AuthRoleDeleteResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.AuthRoleGrantPermissionResponse': 'Response of RoleGrantPermission.',
@@ -511,14 +516,15 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.RangeStreamResponse': 'Response of RangeStream: a chunk of the range. Since etcd 3.7.',
   'etcdserverpb.RangeStreamResponse.range_response':
     'The keys of the chunk. The header, `more` and `count` concern the whole range and are in the last chunk.',
-  'v3lockpb.Lock': 'Locks that the server acquires for the caller. The caller keeps the lease alive.',
+  'v3lockpb.Lock': 'Locks that the server acquires for the caller. The caller has to keep the lease alive.',
   'v3lockpb.Lock.Lock':
-    'Waits for the lock, and responds when the caller holds it. Cancelling the call leaves the queue.',
-  'v3lockpb.Lock.Unlock': 'Releases a lock. The key is the one that Lock returned.',
+    'Waits for the lock, and responds when the caller holds it. If the caller cancels the call, it leaves the queue.',
+  'v3lockpb.Lock.Unlock': 'Releases a lock. The request contains the key that Lock returned.',
   'v3lockpb.LockRequest': 'Request of Lock.',
   'v3lockpb.LockRequest.name':
     'Name of the lock. The key consists of this name, "/", and the ID of the lease in lower-case hexadecimal.',
-  'v3lockpb.LockRequest.lease': 'ID of the lease that holds the lock. The end of the lease releases the lock.',
+  'v3lockpb.LockRequest.lease':
+    'ID of the lease that holds the lock. When the lease expires or is revoked, the lock is released.',
   'v3lockpb.LockResponse': 'Response of Lock. The caller holds the lock.',
   'v3lockpb.LockResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'v3lockpb.LockResponse.key': 'The key of the holder. The caller holds the lock as long as this key exists.',
@@ -526,8 +532,9 @@ export const comments: Readonly<Record<string, string>> = {
   'v3lockpb.UnlockRequest.key': 'The key that Lock returned.',
   'v3lockpb.UnlockResponse': 'Response of Unlock. The lock is released.',
   'v3lockpb.UnlockResponse.header': 'The cluster and member that responded, and the revision of the store.',
-  'v3electionpb.Election': 'Elections in which the server takes part for the caller. The caller keeps the lease alive.',
-  'v3electionpb.Election.Campaign': 'Waits until the caller is elected, and responds when it leads.',
+  'v3electionpb.Election':
+    'Elections in which the server takes part for the caller. The caller has to keep the lease alive.',
+  'v3electionpb.Election.Campaign': 'Waits until the caller is elected, and responds when the caller is the leader.',
   'v3electionpb.Election.Proclaim': 'Replaces the value of the leader without a new election.',
   'v3electionpb.Election.Leader': 'Reads the current leader.',
   'v3electionpb.Election.Observe': 'Streams every new leader and every new value of a leader.',
@@ -535,15 +542,16 @@ export const comments: Readonly<Record<string, string>> = {
   'v3electionpb.CampaignRequest': 'Request of Campaign.',
   'v3electionpb.CampaignRequest.name': 'Name of the election.',
   'v3electionpb.CampaignRequest.lease':
-    'ID of the lease that holds the leadership. The end of the lease ends the leadership.',
+    'ID of the lease that holds the leadership. When the lease expires or is revoked, the leadership ends.',
   'v3electionpb.CampaignRequest.value': 'Value that the leader proclaims when it is elected.',
-  'v3electionpb.CampaignResponse': 'Response of Campaign. The caller leads.',
+  'v3electionpb.CampaignResponse': 'Response of Campaign. The caller is the leader.',
   'v3electionpb.CampaignResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'v3electionpb.CampaignResponse.leader': 'Identifies this leadership in later calls.',
   'v3electionpb.LeaderKey': 'Identifies one leadership.',
   'v3electionpb.LeaderKey.name': 'Name of the election.',
-  'v3electionpb.LeaderKey.key': 'The key of the leader. The leader leads as long as this key exists.',
-  'v3electionpb.LeaderKey.rev': 'Create revision of the key. A comparison with it prevents writes of former leaders.',
+  'v3electionpb.LeaderKey.key': 'The key of the leader. The leadership lasts as long as this key exists.',
+  'v3electionpb.LeaderKey.rev':
+    'Create revision of the key. A transaction that compares it prevents writes of former leaders.',
   'v3electionpb.LeaderKey.lease': 'ID of the lease that holds the leadership.',
   'v3electionpb.LeaderRequest': 'Request of Leader and Observe.',
   'v3electionpb.LeaderRequest.name': 'Name of the election.',

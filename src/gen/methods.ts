@@ -114,7 +114,10 @@ export const methods = {
       repeatable: true,
     } satisfies Method<RangeRequest, RangeResponse, 'unary'>,
 
-    /** Same as Range, with the result in chunks. A large result needs neither a large message nor pages. Since etcd 3.7. */
+    /**
+     * Like Range, but streams the result in chunks, so that a large result needs neither a large message nor several
+     * calls. Since etcd 3.7.
+     */
     rangeStream: {
       path: '/etcdserverpb.KV/RangeStream',
       kind: 'server-streaming',
@@ -162,7 +165,7 @@ export const methods = {
 
   /** Sends the changes of keys to the client, in revision order. */
   watch: {
-    /** Opens a stream for any number of watches. It carries their control messages and their events. */
+    /** Opens a stream for any number of watches. The stream carries their control messages and their events. */
     watch: {
       path: '/etcdserverpb.Watch/Watch',
       kind: 'bidi-streaming',
@@ -174,7 +177,7 @@ export const methods = {
 
   /** Leases limit the lifetime of keys. The owner of a lease has to renew it. */
   lease: {
-    /** Creates a lease. The server deletes the keys that are attached to the lease when it ends. */
+    /** Creates a lease. When the lease expires or is revoked, the server deletes the keys that are attached to it. */
     leaseGrant: {
       path: '/etcdserverpb.Lease/LeaseGrant',
       kind: 'unary',
@@ -183,7 +186,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<LeaseGrantRequest, LeaseGrantResponse, 'unary'>,
 
-    /** Ends a lease and deletes the keys attached to it. */
+    /** Revokes a lease and deletes the keys that are attached to it. */
     leaseRevoke: {
       path: '/etcdserverpb.Lease/LeaseRevoke',
       kind: 'unary',
@@ -309,7 +312,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<HashRequest, HashResponse, 'unary'>,
 
-    /** Hashes the keys of the member up to a revision, to compare members. Since etcd 3.3. */
+    /** Hashes the keys of the member up to a revision, so that members can be compared. Since etcd 3.3. */
     hashKv: {
       path: '/etcdserverpb.Maintenance/HashKV',
       kind: 'unary',
@@ -438,7 +441,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<AuthUserGrantRoleRequest, AuthUserGrantRoleResponse, 'unary'>,
 
-    /** Revokes a role of a user. */
+    /** Revokes a role from a user. */
     userRevokeRole: {
       path: '/etcdserverpb.Auth/UserRevokeRole',
       kind: 'unary',
@@ -492,7 +495,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<AuthRoleGrantPermissionRequest, AuthRoleGrantPermissionResponse, 'unary'>,
 
-    /** Revokes a permission of a role. The range must equal a granted one. */
+    /** Revokes a permission from a role. The range must equal the range of a granted permission. */
     roleRevokePermission: {
       path: '/etcdserverpb.Auth/RoleRevokePermission',
       kind: 'unary',
@@ -502,9 +505,9 @@ export const methods = {
     } satisfies Method<AuthRoleRevokePermissionRequest, AuthRoleRevokePermissionResponse, 'unary'>,
   },
 
-  /** Locks that the server acquires for the caller. The caller keeps the lease alive. */
+  /** Locks that the server acquires for the caller. The caller has to keep the lease alive. */
   lock: {
-    /** Waits for the lock, and responds when the caller holds it. Cancelling the call leaves the queue. */
+    /** Waits for the lock, and responds when the caller holds it. If the caller cancels the call, it leaves the queue. */
     lock: {
       path: '/v3lockpb.Lock/Lock',
       kind: 'unary',
@@ -513,7 +516,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<LockRequest, LockResponse, 'unary'>,
 
-    /** Releases a lock. The key is the one that Lock returned. */
+    /** Releases a lock. The request contains the key that Lock returned. */
     unlock: {
       path: '/v3lockpb.Lock/Unlock',
       kind: 'unary',
@@ -523,9 +526,9 @@ export const methods = {
     } satisfies Method<UnlockRequest, UnlockResponse, 'unary'>,
   },
 
-  /** Elections in which the server takes part for the caller. The caller keeps the lease alive. */
+  /** Elections in which the server takes part for the caller. The caller has to keep the lease alive. */
   election: {
-    /** Waits until the caller is elected, and responds when it leads. */
+    /** Waits until the caller is elected, and responds when the caller is the leader. */
     campaign: {
       path: '/v3electionpb.Election/Campaign',
       kind: 'unary',

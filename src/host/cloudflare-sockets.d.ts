@@ -1,4 +1,7 @@
-/** The part of https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/ that this package uses. */
+/**
+ * The part of the TCP sockets API that this package uses:
+ * https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/
+ */
 declare module 'cloudflare:sockets' {
   interface Socket {
     readonly opened: Promise<unknown>;

@@ -1,9 +1,9 @@
 import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { describeType } from '../runtime/bytes.js';
 
-/** The address of a member. A member may have several. */
+/** A client address of an etcd member. A member may have several endpoints. */
 export interface Endpoint {
-  /** The normalized URL, without a trailing slash. Errors name the endpoint by it. */
+  /** The normalized URL, without a trailing slash. Error messages show this URL. */
   readonly url: string;
   readonly tls: boolean;
   readonly address: { readonly host: string; readonly port: number } | { readonly path: string };
@@ -15,15 +15,15 @@ const DEFAULT_PORT = 2379;
 const PORT_IN_URL = /^\w+:\/+[^/]+:(\d+)(?:\/|$)/;
 const HOST_AND_PORT = /^[\w.-]+:\d+$/;
 /**
- * A URL without a user name, password, query or fragment. It has no white space, control characters or backslashes either,
- * because a URL parser removes or replaces them.
+ * Matches a URL without a user name, password, query or fragment. White space, control characters and backslashes do
+ * not match either, because a URL parser would silently remove or replace them.
  */
 const ENDPOINT_URL = /^(?:https?|unix):\/\/[!"$->A-[\]-\uffff]+$/i;
 
 /**
- * Parses the URL of an endpoint. The default port is 2379. `argument` names the argument in an error.
+ * Parses the URL of an endpoint. The default port is 2379. `argument` is the name of the argument in error messages.
  *
- * @throws EtcdError, reason `InvalidInput`.
+ * @throws EtcdError with reason `InvalidInput` if the text is not such a URL.
  */
 export function parseEndpoint(text: string, argument: string): Endpoint {
   const refused = (hint = ''): EtcdError => invalidInput(argument, showUrl(text), ALLOWED + hint);
@@ -44,14 +44,16 @@ export function parseEndpoint(text: string, argument: string): Endpoint {
   };
 }
 
-/** Describes the value given for a URL in an error. Does not show a text that may contain a secret or is not a URL. */
+/**
+ * Describes a value given as a URL, for an error message. Does not show text that may contain a secret or is not a URL.
+ */
 export function showUrl(given: unknown): string {
   if (typeof given !== 'string') return describeType(given);
   if (/[@?#]/.test(given)) return 'a URL with a user name or password, query or fragment';
   return HOST_AND_PORT.test(given) || given.includes('://') ? JSON.stringify(given) : describeType(given);
 }
 
-/** Returns an empty string if the encoding is invalid. */
+/** Decodes a percent-encoded path. Returns an empty string if the encoding is invalid. */
 function decoded(path: string): string {
   try {
     return decodeURIComponent(path);

@@ -8,10 +8,11 @@ import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByte
 import type { IncrementalHash } from './sha256.js';
 import { opensslReason, serverNameOf, type TlsOptions } from './tls.js';
 
+/** The size of the buffer into which a connection reads. */
 const READ_BUFFER_BYTES = 65_536;
-/** A longer backlog of unsent bytes makes the client wait for `drained`. The kernel's own buffer is not part of it. */
+/** The longest backlog of unsent bytes, without the kernel's buffer. At this length, the client waits for `drained`. */
 const LONG_BACKLOG_BYTES = 262_144;
-/** The time limit for sending the last bytes of a connection. */
+/** The time limit for sending the last bytes of a connection that the client closes. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 export { channel as diagnosticsChannel };
@@ -20,12 +21,12 @@ export function createSha256(): IncrementalHash {
   return createHash('sha256');
 }
 
-/** Byte streams on Node's `net` and `tls`. */
+/** Byte streams on `node:net` and `node:tls`. */
 export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
   const { address } = endpoint;
   const options = {
     ...('path' in address ? { path: address.path } : { host: address.host, port: address.port, noDelay: true }),
-    // Reads go into one buffer, which saves an allocation for each.
+    // All reads of a connection share one buffer, which saves an allocation for each read.
     onread: {
       buffer: new Uint8Array(READ_BUFFER_BYTES),
       callback: (length: number, buffer: Uint8Array): boolean => {
@@ -40,7 +41,7 @@ export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
       : tcpConnect(options as NetConnectOpts).once('connect', () => events.opened());
     return overSocket(socket, events);
   } catch (error) {
-    // Node throws at once if the key does not belong to the certificate, or if the path is not valid.
+    // Node.js throws at once if the key does not belong to the certificate, or if the path is not valid.
     return failedByteStream(describe(error as Error), events);
   }
 };
@@ -66,11 +67,11 @@ function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream {
     },
     hold: (busy) => void (busy ? socket.ref() : socket.unref()),
     close: () => {
-      // The socket has emitted "close" already, or is about to.
+      // A destroyed socket has emitted "close" already, or will emit it soon.
       if (socket.destroyed) return;
       if (socket.writableLength >= LONG_BACKLOG_BYTES || socket.connecting) return void socket.destroy();
       socket.destroySoon();
-      // The time limit exists because a peer that does not read would delay the close forever.
+      // Without the time limit, a peer that does not read could delay the close forever.
       socket.once(
         'close',
         after(FLUSH_TIMEOUT_MS, () => socket.destroy()),
@@ -91,7 +92,7 @@ function tlsOptions(endpoint: Endpoint, tls: TlsOptions | undefined): Connection
   const name = serverNameOf(endpoint, tls);
   return {
     ALPNProtocols: ['h2'],
-    // NODE_TLS_REJECT_UNAUTHORIZED=0 must not turn the check off.
+    // Set explicitly, so that NODE_TLS_REJECT_UNAUTHORIZED=0 cannot turn off the check of certificates.
     rejectUnauthorized: true,
     // RFC 6066, section 3, does not allow IP addresses in SNI.
     servername: isIP(name) === 0 ? name : '',
@@ -106,7 +107,7 @@ function pem(text: string | Uint8Array): string | Buffer {
   return typeof text === 'string' ? text : Buffer.from(text);
 }
 
-/** Describes an error. If a name has several addresses, Node reports one error for each, and no message of its own. */
+/** Describes an error. If a host name has several addresses, joins the messages of the errors of all addresses. */
 function describe(error: Error): string {
   if (error instanceof AggregateError && error.errors.length > 0) {
     return [...new Set(error.errors.map((each: Error) => each.message))].join('; ');

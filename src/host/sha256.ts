@@ -1,21 +1,28 @@
-// Incremental SHA-256 (FIPS 180-4) for hosts without node:crypto. Web Crypto hashes only data that is in memory as a whole,
-// and a snapshot of a database may be too large for that.
+// Incremental SHA-256 (FIPS 180-4) for runtimes without node:crypto. Web Crypto requires all the data to be in memory
+// at once, and a database snapshot may be too large for that.
 
 /** A hash of data that arrives in pieces. */
 export interface IncrementalHash {
+  /** Adds bytes to the data. */
   update(bytes: Uint8Array): unknown;
   /** Returns the hash. `update` must not be called after this. */
   digest(): Uint8Array;
 }
 
-/** The constants of section 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+/**
+ * The constants of FIPS 180-4, section 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first
+ * 64 primes.
+ */
 const K = Int32Array.from(primes(64), (prime) => fraction(Math.cbrt(prime)));
-/** The initial hash value of section 5.3.3: the same bits of the square roots of the first 8 primes. */
+/**
+ * The initial hash value of FIPS 180-4, section 5.3.3: the first 32 bits of the fractional parts of the square roots of
+ * the first 8 primes.
+ */
 const INITIAL = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime)));
 
 const BLOCK_BYTES = 64;
 
-/** The implementation for hosts without one. */
+/** Creates a hash with the implementation in this file, for runtimes without node:crypto. */
 export function createSha256(): IncrementalHash {
   return new Sha256();
 }

@@ -4,8 +4,9 @@ import { describeType, textOf } from '../runtime/bytes.js';
 import { type Endpoint, parseEndpoint } from './endpoint.js';
 
 /**
- * The reason in an error text of OpenSSL. That of "error:0A00010B:SSL routines:ssl3_get_record:wrong version number:" is
- * "wrong version number". Returns any other text unchanged.
+ * Extracts the reason from an error text of OpenSSL. For example, the reason in
+ * "error:0A00010B:SSL routines:ssl3_get_record:wrong version number:" is "wrong version number". Returns any other text
+ * unchanged.
  */
 export function opensslReason(text: string): string {
   return /(?:^|:)error:\w+:[^:]*:[^:]*:([^:]+)/.exec(text)?.[1] ?? text;
@@ -22,7 +23,7 @@ export function opensslReason(text: string): string {
  * };
  */
 export interface TlsOptions {
-  /** The certificate authorities to trust. Default: those that the platform trusts. */
+  /** The certificate authorities to trust. Default: the authorities that the platform trusts. */
   readonly ca?: string | Uint8Array | undefined;
   /** The client certificate and its intermediate certificates, for servers that require one. Needs `key`. */
   readonly cert?: string | Uint8Array | undefined;
@@ -44,17 +45,18 @@ const TLS_OPTIONS = { ca: true, cert: true, key: true, serverName: true } as con
 export type TlsSource = TlsOptions | (() => TlsOptions | Promise<TlsOptions>);
 
 /**
- * Checks the options, unless they come from a function: those are checked for each connection.
+ * Checks the options. If they come from a function, this returns the function, and `tlsForDial` checks its result for
+ * each connection.
  *
- * @throws EtcdError, reason `InvalidInput`, without the value given.
+ * @throws EtcdError with reason `InvalidInput`. The error does not show the value given.
  */
 export function checkTls(tls: TlsSource | undefined): TlsSource | undefined {
   return tls === undefined || typeof tls === 'function' ? tls : checkTlsOptions(tls);
 }
 
-/** Returns a checked copy. */
+/** Checks the options, and returns a copy of them. */
 function checkTlsOptions(tls: TlsOptions): TlsOptions {
-  // A promise has none of the fields, so the client would silently trust the platform's authorities.
+  // A promise is refused. It has none of the fields, so the client would ignore its options without an error.
   if (typeof tls !== 'object' || tls === null || 'then' in tls)
     throw invalidInput('tls', describeType(tls), 'TLS options, or a function that returns them');
   checkFields(tls, TLS_OPTIONS, 'tls');
@@ -69,14 +71,14 @@ function checkTlsOptions(tls: TlsOptions): TlsOptions {
   };
 }
 
-/** Returns the checked options for one connection. Calls the function if the source is one. */
+/** Returns the checked options for one connection. If `tls` is a function, calls it. */
 export async function tlsForDial(tls: TlsSource | undefined): Promise<TlsOptions | undefined> {
   if (typeof tls !== 'function') return tls;
   let given: TlsOptions;
   try {
     given = await tls();
   } catch (cause) {
-    // The message of the cause may contain secrets, so only the cause itself carries it.
+    // The message of the cause may contain secrets, so it is not copied into the message of this error.
     throw new Error('the function given as tls failed', { cause });
   }
   return checkTlsOptions(given);
@@ -87,7 +89,7 @@ export function serverNameOf({ address }: Endpoint, tls: TlsOptions | undefined)
   return (tls?.serverName ?? ('host' in address ? address.host : '')).replace(/\.$/, '');
 }
 
-/** Normalizes the name like the host of an endpoint: lower case, ASCII only. */
+/** Checks the name, and normalizes it in the same way as the host of an endpoint: to lower case and ASCII. */
 function checkServerName(name: string): string {
   try {
     return serverNameOf(parseEndpoint(`https://${name.includes(':') ? `[${name}]` : name}`, ''), undefined);
@@ -100,8 +102,8 @@ function checkServerName(name: string): string {
 const BLOCK = /-----BEGIN ([^-]+)-----(?:([^-]*)-----END \1-----)?/g;
 
 /**
- * Returns the PEM blocks with this label. The check is strict because TLS libraries silently ignore authorities that they
- * cannot read, and then trust none, or those of the platform.
+ * Returns the PEM blocks with this label. The check is strict, because TLS libraries silently ignore certificate
+ * authorities that they cannot read. They then trust no authority, or the authorities of the platform.
  */
 function checkPem(pem: string | Uint8Array | undefined, name: string, label: string): string | undefined {
   if (pem === undefined) return undefined;
@@ -115,7 +117,7 @@ function checkPem(pem: string | Uint8Array | undefined, name: string, label: str
   return blocks.map(([block]) => block).join('\n');
 }
 
-/** Whether the text is the base64 form of a whole DER SEQUENCE (X.690, section 8.1), as keys and certificates are. */
+/** Whether the text is a complete DER SEQUENCE (X.690, section 8.1) in base64, as every key and certificate is. */
 function isSequence(base64: string): boolean {
   let der: string;
   try {

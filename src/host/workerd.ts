@@ -6,9 +6,9 @@ import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByte
 export { silentChannel as diagnosticsChannel } from './host.js';
 export { createSha256 } from './sha256.js';
 
-/** A longer backlog of unsent bytes makes the client wait for `drained`. */
+/** The longest backlog of unsent bytes. Once the backlog has reached it, the client waits for `drained`. */
 const LONG_BACKLOG_BYTES = 262_144;
-/** The time limit for sending the last bytes of a connection. */
+/** The time limit for sending the last bytes of a connection that the client closes. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 /** Byte streams on `cloudflare:sockets`: https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/. */
@@ -30,7 +30,7 @@ class WorkerdStream implements ByteStream {
   readonly #socket: ReturnType<typeof connect>;
   readonly #events: ByteStreamEvents;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
-  /** The bytes that were written to the socket and not sent yet. */
+  /** The number of bytes that were written to the socket but not sent yet. */
   #waitingBytes = 0;
   #closed = false;
 
@@ -45,7 +45,7 @@ class WorkerdStream implements ByteStream {
     if (this.#closed) return true;
     const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
     this.#waitingBytes += bytes.length;
-    // An error also ends the loop that reads, which reports it.
+    // The error of a failed write is not handled here, because it also ends the loop in `#run`, which reports it.
     this.#writer.write(bytes).then(
       () => this.#sent(bytes.length),
       () => {},
@@ -53,12 +53,12 @@ class WorkerdStream implements ByteStream {
     return this.#waitingBytes < LONG_BACKLOG_BYTES;
   }
 
-  /** Does nothing, because the lifetime of a worker is that of its request. */
+  /** Does nothing, because a worker runs as long as its request, whether or not a stream is open. */
   hold(): void {}
 
   close(): void {
     if (this.#closed) return;
-    // The time limit exists because a peer that does not read would delay the close forever.
+    // Without the time limit, a peer that does not read could delay the close forever.
     const flushed = this.#writer.close().catch(() => {});
     void settledWithin(FLUSH_TIMEOUT_MS, flushed).then(() => this.#socket.close().catch(() => {}));
   }

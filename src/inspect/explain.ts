@@ -4,7 +4,7 @@ import type { FieldDescriptor, ScalarType } from '../protobuf/schema.js';
 import { textOf } from '../runtime/bytes.js';
 import { STATIC_TABLE } from '../transport/http2/hpack/tables.js';
 
-/** https://protobuf.dev/programming-guides/encoding/#structure. */
+/** The wire types of Protobuf, by number: https://protobuf.dev/programming-guides/encoding/#structure. */
 type WireType = 'varint' | 'fixed64' | 'length-delimited' | 'group' | 'end of group' | 'fixed32';
 
 const WIRE_TYPES: readonly WireType[] = ['varint', 'fixed64', 'length-delimited', 'group', 'end of group', 'fixed32'];
@@ -12,7 +12,7 @@ const [VARINT, LENGTH_DELIMITED] = [0, 2];
 /** Messages nested deeper than this are shown as bytes. */
 const MAX_DEPTH = 100;
 
-/** A run of bytes of a message, and what it means. */
+/** Consecutive bytes of a message, and their meaning. */
 export interface Span {
   /** Offset of the first byte. */
   readonly start: number;
@@ -20,7 +20,7 @@ export interface Span {
   readonly end: number;
   /** Number of nested messages around the span. */
   readonly depth: number;
-  /** `value` is a complete value. A field of a message type has no span for its value, but one for each field in it. */
+  /** A field of a message type has no `value` span. Instead, the fields of the nested message have spans. */
   readonly part: 'tag' | 'length' | 'value';
   /** Field number. */
   readonly number: number;
@@ -28,8 +28,8 @@ export interface Span {
   /** Undefined if the message has no field with this number and wire type. */
   readonly field: FieldDescriptor | undefined;
   /**
-   * For a length, the number of bytes. For a value, the value as decoded messages have it, or bytes if the field is
-   * unknown.
+   * For a length, the number of bytes. For a value, the decoded value, or its bytes if the field is unknown. For a tag,
+   * undefined.
    */
   readonly value: number | bigint | boolean | string | Uint8Array | undefined;
 }
@@ -37,7 +37,7 @@ export interface Span {
 /**
  * Explains every byte of a message, in order. A field that occurs twice is explained twice.
  *
- * @throws EtcdError, reason `MalformedMessage`, after the last span that could be decoded.
+ * @throws EtcdError, reason `MalformedMessage`, after the generator has yielded the last span that it could decode.
  */
 export function* explain(typeName: string, bytes: Uint8Array): Generator<Span, void, undefined> {
   yield* fieldsOf(typeName, bytes, 0, bytes.length, 0);
@@ -86,7 +86,7 @@ function* fieldsOf(
   }
 }
 
-/** The field of a tag. A known number with the wire type of another kind of field is an unknown field. */
+/** The field of a tag; undefined if the message has no field with this number, or if the wire type does not fit it. */
 function fieldOf(typeName: string, tag: number): FieldDescriptor | undefined {
   const field = messageFields[typeName]?.find(({ number }) => number === tag >>> 3);
   if (field === undefined) return undefined;
@@ -115,16 +115,16 @@ export interface HeaderSpan {
   readonly start: number;
   /** Offset after the last byte. */
   readonly end: number;
-  /** A representation is a header field, or a new size of the dynamic table. */
+  /** Whether the representation is a header field, or sets a new size of the dynamic table. */
   readonly kind: 'field' | 'table size';
-  /** How the field is encoded, or which size the table gets. */
+  /** Text for people that says how the field is encoded, or which size the table gets. */
   readonly encoding: string;
 }
 
 /** Lists the representations of a complete header block, in order. The block must be valid; nothing is checked. */
 export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, undefined> {
   let at = 0;
-  /** Section 5.1. `prefix` is the largest value that the prefix holds. */
+  /** Reads an integer (section 5.1). `prefix` is the largest value that the prefix holds. */
   const integer = (prefix: number): number => {
     let value = (block[at++] ?? 0) & prefix;
     if (value < prefix) return value;
@@ -136,7 +136,7 @@ export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, und
   };
   const skipLiteral = (prefix: number): void => {
     const strings = integer(prefix) === 0 ? 2 : 1;
-    // Section 5.2.
+    // Skips each string: its length, then that many bytes (section 5.2).
     for (let count = 0; count < strings; count += 1) {
       const length = integer(0x7f);
       at += length;

@@ -28,17 +28,17 @@ export interface WireFrame {
   readonly atMs: number;
   /** Number of the connection, counted from 1. */
   readonly connection: number;
-  /** URL. */
+  /** URL of the member. */
   readonly endpoint: string;
   readonly direction: 'sent' | 'received';
-  /** 0 for the connection itself. */
+  /** Number of the stream; 0 for frames of the whole connection. */
   readonly streamId: number;
   /**
    * Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame.
    */
   readonly type: string;
   readonly flags: readonly string[];
-  /** The whole frame with its header. The bytes of secrets are replaced by 0. */
+  /** The whole frame with its header. Bytes of secrets are replaced with 0. */
   readonly bytes: Uint8Array;
   readonly detail: FrameDetail;
 }
@@ -59,7 +59,7 @@ export interface WireMessage {
   readonly method: string;
   /** Full name of the message type. */
   readonly typeName: string;
-  /** The message without its gRPC prefix. The bytes of secrets are replaced by 0. */
+  /** The message without its gRPC prefix. Bytes of secrets are replaced with 0. */
   readonly bytes: Uint8Array;
 }
 
@@ -104,8 +104,8 @@ const SETTING_NAMES = new Map<number, string>(Object.entries(Setting).map(([name
 const MAX_MESSAGE_BYTES = 2 ** 32;
 
 /**
- * Decodes what one side of a connection sends, frame by frame. The decoder stops silently at a violation of HTTP/2,
- * because the connection itself reports it.
+ * Decodes the frames that one side of a connection sends. The decoder stops silently at a violation of HTTP/2, because
+ * the connection itself reports the violation.
  */
 export class FrameDecoder {
   readonly #side: 'client' | 'server';
@@ -156,7 +156,7 @@ export class FrameDecoder {
     if (ends && (this.#side === 'server' || type === FrameType.RST_STREAM)) this.#streams.delete(streamId);
   }
 
-  /** Decodes a payload, and replaces secrets in it by 0. */
+  /** Decodes a payload, and replaces the bytes of secrets in it with 0. */
   #detail(type: number, flags: number, streamId: number, payload: Uint8Array): FrameDetail {
     switch (type) {
       case FrameType.DATA:
@@ -184,11 +184,11 @@ export class FrameDecoder {
     }
   }
 
-  /** The fields of the block that ends with this frame; empty if the block continues. */
+  /** The header fields of the block that ends with this frame; empty if the block continues in another frame. */
   #headers(flags: number, streamId: number, payload: Uint8Array): readonly HeaderField[] {
     this.#block.push(payload.slice());
     if ((flags & Flag.END_HEADERS) === 0) {
-      // An incomplete block cannot be decoded, and may hold a secret.
+      // An incomplete block cannot be decoded, so all its bytes are hidden, because it may hold a secret.
       payload.fill(0);
       return [];
     }
@@ -205,7 +205,7 @@ export class FrameDecoder {
   #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {
     const method = this.#streams.get(streamId);
     if (method === undefined) {
-      // The stream was reset while this frame was on its way. Its message is unknown, and may hold a token.
+      // The stream was reset before this frame arrived. Its message type is unknown, and it may hold a token.
       payload.fill(0);
       return [];
     }
@@ -267,7 +267,7 @@ export function mayHoldSecrets(typeName: string): boolean {
   return messageFields[typeName]?.some(({ name }) => SECRET_FIELDS.has(name)) ?? false;
 }
 
-/** The message with 0 in place of the bytes of its secrets, or of all its bytes if they are malformed. */
+/** The message with the bytes of its secrets replaced with 0, or with all bytes replaced if it is malformed. */
 function withoutSecrets(message: WireMessage): WireMessage {
   if (!mayHoldSecrets(message.typeName)) return message;
   const bytes = message.bytes.slice();

@@ -10,7 +10,7 @@ import { textOf, toBase64, validTextOf } from '../runtime/bytes.js';
  * if (kv !== undefined) console.log(kv.keyText(), kv.text(), kv.modRevision);
  */
 export class KeyValue {
-  /** @internal A bundler renames the class when another one has the same name; `console.log` shows this name. */
+  /** @internal The name that `console.log` shows. It is set here, because a bundler may rename the class. */
   static readonly name = 'KeyValue';
   readonly key: Uint8Array;
   /** Empty when the read asked for `keysOnly`. */
@@ -47,7 +47,7 @@ export class KeyValue {
   /**
    * Parses the value as JSON. The result is not checked: the caller asserts that it is a `T`.
    *
-   * @throws EtcdError, reason `InvalidJson`, when the value is not JSON. Its cause is a `SyntaxError`.
+   * @throws EtcdError with reason `InvalidJson` when the value is not JSON. Its cause is a `SyntaxError`.
    *
    * @example
    * const size = (await etcd.get('config/size'))?.json<number>();
@@ -60,16 +60,16 @@ export class KeyValue {
         code: 'FailedPrecondition',
         reason: 'InvalidJson',
         outcome: 'not-sent',
-        // The error of the host quotes the value, and errors of this package contain no values.
+        // The error of `JSON.parse` may quote the value, but errors of this package never contain values.
         cause: new SyntaxError('the text is not JSON'),
       });
     }
   }
 
   /**
-   * Returns what `JSON.stringify` writes. `key` and `value` are text; when the bytes are not valid UTF-8, `keyBase64` or
-   * `valueBase64` replaces them. `createRevision`, `modRevision`, `version` and `lease` are decimal strings, because
-   * numbers in JSON are exact only up to 2^53.
+   * Returns the fields that `JSON.stringify` writes. `key` and `value` are text; when the bytes are not valid UTF-8,
+   * `keyBase64` or `valueBase64` replaces them. `createRevision`, `modRevision`, `version` and `lease` are decimal
+   * strings, because numbers in JSON are exact only up to 2^53.
    */
   toJSON(): Readonly<Record<string, string>> {
     return {

@@ -7,11 +7,13 @@ export interface WireRange {
   readonly rangeEnd: Uint8Array;
 }
 
-/** Marks a `KeyRange`. The symbol is registered, because a program may load several copies of this package. */
+/**
+ * Marks a `KeyRange`. The symbol is in the global registry, because a program may load several copies of this package.
+ */
 const KEY_RANGE: unique symbol = Symbol.for('etcdwire.KeyRange');
 
 /**
- * A range of keys. `prefix`, `fromKey` and `keyRange` make one; nothing else does.
+ * A range of keys. Only `prefix`, `fromKey` and `keyRange` create one.
  *
  * `key` is the first key of the range. `rangeEnd` is the first key after the range, or "\0" when the range has no end:
  * etcd's own notation.
@@ -49,7 +51,7 @@ const ALLOWED = 'a key, prefix(bytes), fromKey(key) or keyRange(start, end)';
 /**
  * Selects every key that starts with these bytes. The empty prefix selects every key of the store.
  *
- * @throws EtcdError, reason `InvalidInput`, when `bytes` is neither a well-formed string nor a `Uint8Array`.
+ * @throws EtcdError with reason `InvalidInput` when `bytes` is neither a well-formed string nor a `Uint8Array`.
  *
  * @example
  * const { kvs } = await etcd.range(prefix('config/'));
@@ -62,7 +64,7 @@ export function prefix(bytes: BytesLike): KeyRange {
 /**
  * Selects this key and every key after it, in byte order.
  *
- * @throws EtcdError, reason `InvalidInput`, when the key is empty or is not bytes.
+ * @throws EtcdError with reason `InvalidInput` when the key is empty, or neither a string nor a `Uint8Array`.
  *
  * @example
  * const { kvs } = await etcd.range(fromKey('user/m'), { limit: 100 });
@@ -75,7 +77,7 @@ export function fromKey(key: BytesLike): KeyRange {
  * Selects the keys from `start` up to, but not including, `end`, in byte order. As in etcd's API, the end "\0" means no
  * end.
  *
- * @throws EtcdError, reason `InvalidInput`, when a key is empty or is not bytes, or `start` is not before `end`.
+ * @throws EtcdError with reason `InvalidInput` when a key is empty or malformed, or when `start` is not before `end`.
  *
  * @example
  * const { kvs } = await etcd.range(keyRange('user/a', 'user/n'));
@@ -83,11 +85,11 @@ export function fromKey(key: BytesLike): KeyRange {
 export function keyRange(start: BytesLike, end: BytesLike): KeyRange {
   const range = new KeyRange(checkKey(start, 'start'), checkKey(end, 'end'));
   if (!hasNoEnd(range) && compareBytes(range.key, range.rangeEnd) >= 0)
-    throw invalidInput('start', 'a start at or after its end', 'start < end in byte order, or end "\\0" for no end');
+    throw invalidInput('start', 'a start at or after the end', 'start < end in byte order, or end "\\0" for no end');
   return range;
 }
 
-/** @throws EtcdError, reason `InvalidInput`, when `keys` is neither a key nor a `KeyRange`. */
+/** @throws EtcdError with reason `InvalidInput` when `keys` is neither a key nor a `KeyRange`. */
 export function resolveKeys(keys: Keys, argument: string): WireRange {
   if (typeof keys === 'string' || keys instanceof Uint8Array) return singleKey(checkKey(keys, argument));
   if (keys?.[KEY_RANGE] !== true) throw invalidInput(argument, describeType(keys), ALLOWED);
@@ -99,7 +101,7 @@ export function singleKey(key: Uint8Array): WireRange {
   return { key, rangeEnd: NO_BYTES };
 }
 
-/** Copies the keys, because the caller may overwrite its buffer. */
+/** Copies the keys, because the caller may later overwrite the buffer that it passed. */
 export function ownKeys(keys: Keys): Keys {
   return keysOf(resolveKeys(keys, 'keys'));
 }
@@ -109,10 +111,10 @@ export function keysOf({ key, rangeEnd }: WireRange): Keys {
   return rangeEnd.length === 0 ? key : new KeyRange(key, rangeEnd);
 }
 
-/** @throws EtcdError, reason `InvalidInput`, when the key is empty, which etcd does not allow, or is not bytes. */
+/** @throws EtcdError with reason `InvalidInput` when the key is empty, or neither a string nor a `Uint8Array`. */
 export function checkKey(key: BytesLike, argument: string): Uint8Array {
   const bytes = toBytes(key, argument);
-  if (bytes.length === 0) throw invalidInput(argument, 'an empty key', 'at least one byte; prefix("") is every key');
+  if (bytes.length === 0) throw invalidInput(argument, 'an empty key', 'at least one byte; prefix("") for every key');
   return bytes;
 }
 

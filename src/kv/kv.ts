@@ -76,7 +76,7 @@ export class KV {
   }
 
   /**
-   * Reads a range of any size in ascending order of its keys, all at one revision. Uses a stream if the server supports it
+   * Reads a range of any size in ascending key order, all at one revision. Uses a stream if the server supports it
    * (etcd 3.7), and pages otherwise. `timeoutMs` limits each page. If that revision is compacted during the scan, the
    * scan ends with reason `Compacted`.
    */
@@ -87,8 +87,8 @@ export class KV {
 
   /**
    * @internal
-   * As `scan`, in pages. A compaction beyond their revision ends the scan with reason `Compacted`. `timeoutMs` applies to
-   * each page.
+   * Like `scan`, but yields whole pages. If their revision is compacted, the scan ends with reason `Compacted`.
+   * `timeoutMs` applies to each page.
    */
   scanPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<ScanPage, void> {
     const range = resolveKeys(keys, 'keys');
@@ -110,8 +110,8 @@ export class KV {
   }
 
   /**
-   * Runs `then` if every condition in `if` holds, and `else` otherwise, all at one revision. `succeeded` tells which list
-   * ran, and narrows the type of `responses`. Without `if`, `then` always runs, and `else` is not allowed.
+   * Runs `then` if every condition in `if` holds, and `else` otherwise, all at one revision. `succeeded` is true if
+   * `then` ran, and narrows the type of `responses`. Without `if`, `then` always runs, and `else` is not allowed.
    *
    * @example
    * const result = await etcd.txn({

@@ -30,7 +30,7 @@ export interface GetOptions {
   readonly serializable?: boolean | undefined;
   /** Leaves the values out of the result. Default false. */
   readonly keysOnly?: boolean | undefined;
-  /** Only `range` has this option. It stands here so that the compiler refuses it in a spread, too. */
+  /** Only `range` has this option. Declared here so that the compiler rejects it even when it comes from a spread. */
   readonly limit?: undefined;
   /** Only `range` has this option. */
   readonly sort?: undefined;
@@ -39,7 +39,7 @@ export interface GetOptions {
 }
 
 /**
- * Options of `scan`, which chooses the size of its pages itself. The bounds of revisions are inclusive, and 0n, the
+ * Options of `scan`, which chooses the size of its pages itself. The revision bounds are inclusive. 0n, the
  * default, means no bound.
  */
 export interface ScanOptions extends GetOptions {
@@ -59,7 +59,7 @@ export interface RangeOptions extends Omit<ScanOptions, 'limit' | 'sort' | 'coun
   readonly limit?: number | undefined;
   /** The order of the keys in the result. Default: by key, ascending. */
   readonly sort?: Sort | undefined;
-  /** Leaves the keys out of the result as well; `count` is still there. Default false. */
+  /** Returns `count` without any keys or values. Default false. */
   readonly countOnly?: boolean | undefined;
 }
 
@@ -94,7 +94,7 @@ export interface PutOptions {
 
 export const PUT_OPTIONS = { lease: true, prevKv: true, ignoreValue: true, ignoreLease: true } as const;
 
-/** Other clients of etcd grant a lease in a put. */
+/** A hint for callers who know other etcd clients, whose `put` takes a `ttl` and grants a lease itself. */
 export const PUT_HINTS = { ttl: 'to attach a lease: lease: await etcd.lease.grant({ ttl: 5 })' } as const;
 
 /** Options of `delete` and of `op.delete`. */
@@ -108,9 +108,9 @@ export const DELETE_OPTIONS = { prevKv: true } as const;
 /** The result of a range. */
 export interface RangeResult {
   readonly kvs: readonly KeyValue[];
-  /** Whether more keys match than `limit` let through. */
+  /** Whether more keys match than `limit` allowed. */
   readonly more: boolean;
-  /** Number of keys in the range. etcd counts them before it applies `limit` and the bounds of revisions. */
+  /** Number of keys in the range. etcd counts them before it applies `limit` and the revision bounds. */
   readonly count: number;
 }
 
@@ -143,7 +143,7 @@ export async function withHeaderOf<Response extends { readonly header: wire.Resp
   return withHeader(header, rest) as WithHeader<Response>;
 }
 
-/** Options of `range` that select the first key of an order, as Go's `WithFirstCreate` and its siblings do. */
+/** Options of `range` that select the first key in a sort order, like Go's `WithFirstCreate` and its siblings. */
 export interface FirstOf {
   readonly sort: Sort;
   readonly limit: number;
@@ -223,8 +223,8 @@ const SORT_TARGETS = {
 } as const;
 const SORT_ORDERS = { asc: wire.SortOrder.ASCEND, desc: wire.SortOrder.DESCEND } as const;
 
-// The functions below throw an EtcdError, reason `InvalidInput`, that names the argument. Each of them sets all fields of
-// its message, in the order of the message: the encoder is fastest with objects that all have the same shape.
+// The functions below throw an EtcdError with reason `InvalidInput` that names the argument. Each function sets all
+// fields of its message, in the order of the schema, because the encoder is fastest when all objects have one shape.
 
 export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions = {}): Init<wire.RangeRequest> {
   const { limit, sort, serializable, keysOnly, countOnly } = options;
@@ -246,7 +246,9 @@ export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions
   };
 }
 
-/** False for the order by key, ascending: etcd returns keys in that order anyway, and sorts them again when asked to. */
+/**
+ * Returns false for ascending key order: etcd returns keys in that order anyway, but would sort them again if asked.
+ */
 function needsSorting({ target, order }: Sort): boolean {
   checkChoice(SORT_TARGETS, target, 'sort.target');
   checkChoice(SORT_ORDERS, order, 'sort.order');
@@ -274,7 +276,7 @@ export function deleteRequest(keys: Keys, options: DeleteOptions = {}): Init<wir
   return { key, rangeEnd, prevKv: options.prevKv };
 }
 
-/** The only key of a response to `get`. */
+/** Returns the only key of a response to `get`, or undefined if the response has none. */
 export function getResult({ kvs: [kv] }: wire.RangeResponse): KeyValue | undefined {
   return kv && new KeyValue(kv);
 }
@@ -291,11 +293,11 @@ export function deleteResult({ deleted, prevKvs }: wire.DeleteRangeResponse): De
   return { deleted: toNumber(deleted), prevKvs: prevKvs.map((kv) => new KeyValue(kv)) };
 }
 
-/** @throws EtcdError, reason `MalformedMessage`, on a count of keys that is negative or that a number cannot hold. */
+/** @throws EtcdError with reason `MalformedMessage` if the key count is negative or not a safe integer. */
 function toNumber(count: bigint): number {
   const number = Number(count);
   if (Number.isSafeInteger(number) && number >= 0) return number;
-  throw malformedResponse(`the server sent ${count} as a number of keys`);
+  throw malformedResponse(`the server sent an invalid number of keys: ${count}`);
 }
 
 export function malformedResponse(problem: string): EtcdError {

@@ -14,19 +14,22 @@ import { onAbort } from '../runtime/signals.js';
 import { KeyValue } from './key-value.js';
 import { endOf, keyAfter, type WireRange } from './keys.js';
 
-/** Keys in the first page: so few that the page is small even with large values. A small range needs no other page. */
+/** Number of keys in the first page. Small, because the client does not know yet how large the values are. */
 const FIRST_PAGE_KEYS = 32;
+/** The most keys that the client requests in one page. */
 const MAX_PAGE_KEYS = 40_000;
 /** Intended size of a page: large enough to hide the round trip, small enough to hold in memory. */
 const PAGE_BYTES = 4_194_304;
 
-/** Some keys of a range, and the revision at which they were read. Iterating over `kvs` may decode them each time. */
+/** A page of a range, and the revision at which it was read. Each iteration over `kvs` may decode the keys again. */
 export interface ScanPage {
   readonly revision: bigint;
   readonly kvs: Iterable<KeyValue>;
 }
 
-/** Reads ranges of any size: with one stream when the server has `RangeStream` (etcd 3.7), and page by page otherwise. */
+/**
+ * Reads ranges of any size: with one stream when the server has `RangeStream` (etcd 3.7), and page by page otherwise.
+ */
 export class Scanner {
   readonly #rpc: Rpc;
   readonly #pageBytes: number;
@@ -40,8 +43,8 @@ export class Scanner {
 
   /**
    * Reads a range in ascending order, all of it at the revision of the first page. `request` has the other options of
-   * the read. Requests each page before the previous page is decoded, so that the server and the client work at the same
-   * time. When a stream breaks, continues after the last key that arrived.
+   * the read. The scanner requests each page before it decodes the previous one, so that the server and the client work
+   * at the same time. If a stream breaks, the scanner continues after the last key that arrived.
    */
   async *pages(range: WireRange, request: Init<RangeRequest>, options: CallOptions): AsyncGenerator<ScanPage, void> {
     const end = endOf(range);
@@ -57,7 +60,7 @@ export class Scanner {
       const { key, rangeEnd } = from;
       const pageRequest = { ...request, key, rangeEnd, revision, limit: BigInt(limit) };
       const page = this.#rpc.call(rangePage, pageRequest, { ...options, signal: ended.signal });
-      // The caller may stop iterating before this page, and then nothing awaits it.
+      // If the caller stops iterating before this page, nothing awaits it, and a rejection would count as unhandled.
       page.catch(() => {});
       return page;
     };
@@ -92,7 +95,7 @@ export class Scanner {
         } catch (error) {
           if (!(error instanceof EtcdError)) throw error;
           if (error.code === 'Unimplemented') this.#canStream = false;
-          // The next page recovers from these failures: it is smaller, at another endpoint, or sent with a new token.
+          // After these failures, try the next page: it is smaller, at another endpoint, or sent with a new token.
           else if (error.reason !== 'ResponseTooLarge' && !isEndpointFailure(error) && !isTokenRefused(error))
             throw error;
         }
@@ -106,7 +109,7 @@ export class Scanner {
   /** The rest of a range as a stream, or undefined when the server cannot stream it. */
   #stream(request: Init<RangeRequest>, options: CallOptions): AsyncGenerator<readonly KeyValue[], void> | undefined {
     const { minModRevision, maxModRevision, minCreateRevision, maxCreateRevision } = request;
-    // etcd does not stream ranges with bounds of revisions.
+    // etcd does not stream ranges with revision bounds.
     const isBounded = minModRevision || maxModRevision || minCreateRevision || maxCreateRevision;
     return this.#canStream && !isBounded ? this.#chunks(request, this.#rpc.withDefaultTimeout(options)) : undefined;
   }
@@ -138,7 +141,9 @@ function rangeAfter(key: Uint8Array, end: Uint8Array | undefined): WireRange | u
 /** A change to each key of a response, such as removing the prefix of a namespace. */
 type Change = (kv: mvccpb.KeyValue) => mvccpb.KeyValue;
 
-/** The keys of a response as they arrived, still encoded, so that the next page can be requested before decoding them. */
+/**
+ * The keys of a response as they arrived, still encoded, so that the next page can be requested before decoding them.
+ */
 class PackedKeyValues {
   readonly #bytes: Uint8Array;
   readonly #lastAt: number;
@@ -161,12 +166,12 @@ class PackedKeyValues {
     return this.#change(new Reader(this.#bytes, RangeResponse.typeName, this.#lastAt).message(mvccpb.KeyValue));
   }
 
-  /** Applies a change to each key when it is decoded. `NamespaceTransport` calls this as it calls `Array.map`. */
+  /** Applies a change to each key when the key is decoded. `NamespaceTransport` calls this as it calls `Array.map`. */
   map(change: Change): PackedKeyValues {
     return new PackedKeyValues(this.#bytes, this.length, this.#lastAt, (kv) => change(this.#change(kv)));
   }
 
-  /** Decodes each key when the caller asks for it, so that a key which the caller drops can be collected at once. */
+  /** Decodes each key when the caller asks for it, so that keys which the caller drops can be garbage-collected. */
   *[Symbol.iterator](): Generator<KeyValue, void> {
     const reader = new Reader(this.#bytes, RangeResponse.typeName);
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {

@@ -41,9 +41,9 @@ import {
 export type Operator = '==' | '!=' | '<' | '>';
 
 /**
- * A condition of a transaction. It compares one key, or every key of a range, with an operand. A key that does not exist
- * has version, revisions and lease 0n, and a comparison of its value is false. A range that contains no key counts as
- * one key that does not exist.
+ * A condition of a transaction. It compares one key, or every key of a range, with an operand. A key that does not
+ * exist has version, revisions and lease 0n, and a comparison of its value is false. A range that contains no key
+ * counts as one key that does not exist.
  */
 export type Compare =
   | {
@@ -76,9 +76,9 @@ export const compare = {
   modRevision: comparison('modRevision'),
   /** Compares the id of the key's lease; 0n when the key has no lease. */
   lease: comparison('lease'),
-  /** Requires that the key exists. Of a range, requires that it contains at least one key. */
+  /** Requires that the key exists or, for a range, that the range contains at least one key. */
   exists: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '>', operand: 0n }),
-  /** Requires that the key does not exist. Of a range, requires that it contains no key. */
+  /** Requires that the key does not exist or, for a range, that the range contains no key. */
   missing: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '==', operand: 0n }),
   /** Compares the value, in byte order. */
   value: (keys: Keys, operator: Operator, operand: BytesLike): Compare => ({
@@ -165,7 +165,7 @@ export interface Txn<
 export type Results<Ops extends readonly Op[]> = { readonly [Index in keyof Ops]: OpResult<Ops[Index]> };
 
 /**
- * The result of a transaction. `succeeded` tells whether the server ran `then`; it is always true when the transaction
+ * The result of a transaction. `succeeded` is true if the server ran `then`, which it always does when the transaction
  * has no `if`. `responses` contains the results of the operations that ran.
  */
 export type TxnResult<If extends Conditions, Then extends readonly Op[], Else extends readonly Op[]> =
@@ -196,13 +196,13 @@ export const op = {
     const Else extends readonly Op[] = [],
   >(
     txn: Txn<If, Then, Else>,
-    // `NoInfer`, so that a transaction without `if` has none, also where the context expects any `Op`.
+    // `NoInfer` keeps `If` undefined for a transaction without `if`, even where the context expects any `Op`.
   ): TxnOp<NoInfer<If>, Then, Else> => ({ type: 'txn', txn }),
 };
 
 const TXN = { if: true, then: true, else: true } as const;
 const COMPARE = { target: true, keys: true, operator: true, operand: true } as const;
-// The options of an operation are an object of their own, so an option next to the key is a mistake.
+// The fields of each operation. Options belong in `options`, so the client refuses an option next to the key.
 const KEY_OP = { type: true, key: true, options: true } as const;
 const KEYS_OP = { type: true, keys: true, options: true } as const;
 const PUT_OP = { ...KEY_OP, value: true } as const;
@@ -223,7 +223,7 @@ const COMPARE_TARGETS = {
   lease: wire.CompareTarget.LEASE,
 } as const;
 
-/** @throws EtcdError, reason `InvalidInput`, which names the argument. */
+/** @throws EtcdError with reason `InvalidInput` that names the argument. */
 export function txnRequest(txn: Txn): Init<wire.TxnRequest> {
   checkFields(txn, TXN, 'txn');
   if (txn.else !== undefined && txn.if === undefined)
@@ -307,11 +307,11 @@ function mismatch(): Error {
 }
 
 /**
- * Refuses a transaction that the server would refuse. The longest list of a transaction counts against the limit of
- * operations, and nested transactions share what it leaves (`checkTxnRequest` in etcd's `v3rpc/key.go`). A transaction
+ * Refuses a transaction that the server would refuse. The length of a transaction's longest list counts against
+ * `maxOps`, and its nested transactions may use the rest (`checkTxnRequest` in etcd's `v3rpc/key.go`). A transaction
  * may write a key only once.
  *
- * @throws EtcdError, reason `InvalidInput`.
+ * @throws EtcdError with reason `InvalidInput`.
  */
 export function checkTxn(txn: Init<wire.TxnRequest>, maxOps: number): void {
   checkLengths(txn, maxOps, maxOps);
@@ -337,7 +337,7 @@ function checkLengths(
 
 /** The writes of a list of operations. */
 interface Writes {
-  /** The keys that the list puts, by the text of their bytes. */
+  /** The keys that the list puts, indexed by `idOf(key)`. */
   readonly puts: ReadonlyMap<string, Uint8Array>;
   readonly deletes: readonly WireRange[];
 }
@@ -350,7 +350,7 @@ function checkWrites(ops: readonly Init<wire.RequestOp>[], list: string): Writes
     const isPutTwice = puts.has(id) && !alternatives?.has(id);
     if (isPutTwice || deletes.some((range) => contains(range, key))) {
       const given = `a key that is ${isPutTwice ? 'put twice' : 'put and deleted'}`;
-      throw invalidInput(list, given, 'one write of a key in a transaction');
+      throw invalidInput(list, given, 'at most one write per key in a transaction');
     }
     puts.set(id, key);
   };

@@ -2,9 +2,9 @@ import { EtcdError } from '../errors/etcd-error.js';
 import { CheckedSignal, onAbort } from '../runtime/signals.js';
 import { after, monotonicMs } from '../runtime/timers.js';
 
-/** The client's deadline of a lease precedes the server's by this part of the TTL. */
+/** The client's deadline for a lease is earlier than the server's by this fraction of the TTL. */
 const MARGIN_PART = 0.1;
-/** The most by which the client's deadline precedes the server's. */
+/** The longest time by which the client's deadline is earlier than the server's. */
 const MARGIN_MAX_MS = 1_000;
 
 /**
@@ -23,12 +23,13 @@ const MARGIN_MAX_MS = 1_000;
  * - requested: The client knows only the id, so the lease is not valid until the first renewal is acknowledged.
  * - kept alive: The server has acknowledged the latest renewal, and the client sends the next at a third of the TTL.
  * - doubtful: A renewal is unanswered or the stream broke; the lease stays valid until its deadline.
- * - lost: The deadline has passed, the server does not know the lease, or it refuses to renew it.
- * - revoked: This client revokes the lease, which counts as lost before the request is sent.
- * - closed: The keepalive or the client was closed, and the lease runs out by itself.
+ * - lost: The deadline has passed, the lease does not exist on the server, or the server refuses to renew it.
+ * - revoked: This client revokes the lease. The lease counts as lost even before the request is sent.
+ * - closed: The keepalive or the client was closed, so the lease expires without further renewals.
  *
  * The deadline counts from the time when the client *sent* the latest acknowledged request, however late it reads the
- * answer. The server counts from the later time when it received the request, so it does not end the lease earlier.
+ * answer. The server counts from the later time when it received the request, so the lease does not end before
+ * the client's deadline.
  *
  * @example
  * ```ts
@@ -42,7 +43,7 @@ export class KeepAlive implements AsyncDisposable {
   /** The id of the lease. */
   readonly id: bigint;
   readonly #lost: CheckedSignal;
-  /** On the monotonic clock. */
+  /** The deadline of the lease, on the monotonic clock. */
   #deadline = Number.POSITIVE_INFINITY;
   /** When the client sent the latest acknowledged request. */
   #sentAt = Number.NEGATIVE_INFINITY;
@@ -60,24 +61,24 @@ export class KeepAlive implements AsyncDisposable {
   }
 
   /**
-   * Aborts when the lease is lost, with an `EtcdError` that has the reason. Reading `aborted` compares clocks, so it is
-   * correct even before a delayed timer has fired.
+   * Aborts when the lease is lost, with an `EtcdError` that has the reason. Reading `aborted` compares the
+   * deadline with the monotonic clock, so the result is correct even if the timer fires late.
    */
   get signal(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** Seconds granted, as of the latest renewal; undefined before the first. */
+  /** The TTL in seconds from the latest grant or renewal; undefined until the client knows it. */
   get ttl(): number | undefined {
     return this.#ttl;
   }
 
-  /** Whether the lease is certain to be alive now. Compares clocks. */
+  /** Whether the lease is certain to be alive now. Compares the deadline with the clock, as `signal.aborted` does. */
   valid(): boolean {
     return this.#ttl !== undefined && !this.#lost.aborted;
   }
 
-  /** Resolves when the lease is known to be alive. @throws EtcdError with the reason if the lease is lost before. */
+  /** Resolves when the lease is known to be alive. @throws EtcdError with the reason if the lease is lost first. */
   renewed(): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#lost.aborted) return reject(this.signal.reason);
@@ -96,8 +97,9 @@ export class KeepAlive implements AsyncDisposable {
   }
 
   /**
-   * @internal The server acknowledged the request of `sentAt` with a TTL in seconds. A lost lease stays lost. An answer
-   * to an older request is ignored, even if it leaves more time: another lease may have been granted with the same id.
+   * @internal Records that the server acknowledged the request sent at `sentAt` with a TTL in seconds. A lost lease
+   * stays lost. An answer to a request older than the latest acknowledged one is ignored, even if it leaves more time,
+   * because another lease may have been granted with the same id.
    */
   acknowledged(sentAt: number, ttl: number): void {
     if (this.#lost.aborted || sentAt < this.#sentAt) return;
@@ -118,12 +120,12 @@ export class KeepAlive implements AsyncDisposable {
     this.#lost.abort(reason);
   }
 
-  /** Stops renewing, so that the lease runs out by itself. The signal aborts with reason `KeepAliveClosed`. */
+  /** Stops renewing, so that the lease expires after its TTL. The signal aborts with reason `KeepAliveClosed`. */
   async close(): Promise<void> {
     this.lose(leaseLost(this.id, 'KeepAliveClosed', 'its keepalive was closed'));
   }
 
-  /** As `close`. */
+  /** Same as `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

@@ -3,7 +3,7 @@ import { checkInt64, show } from '../runtime/arguments.js';
 
 /**
  * A lease, given by its id or by an object that has one: a `Lease`, a `KeepAlive` or a `Session`. An object whose lease
- * has ended still names that lease; the server then answers that it does not exist.
+ * has ended still has the id; the server then answers that the lease does not exist.
  *
  * @example
  * ```ts
@@ -15,9 +15,9 @@ import { checkInt64, show } from '../runtime/arguments.js';
 export type LeaseLike = bigint | { readonly id: bigint } | { readonly leaseId: bigint };
 
 /**
- * The id of a lease. `least` is 1n, or 0n where 0n stands for no lease.
+ * Returns the id of a lease. `least` is the smallest id allowed: 1n, or 0n where 0n means no lease.
  *
- * @throws EtcdError with reason `InvalidInput` if `lease` has no id that int64 holds.
+ * @throws EtcdError with reason `InvalidInput` if `lease` has no id, or its id is below `least` or exceeds int64.
  */
 export function leaseIdOf(lease: LeaseLike, argument: string, least = 1n): bigint {
   const id = typeof lease === 'object' && lease !== null ? ('id' in lease ? lease.id : lease.leaseId) : lease;

@@ -10,7 +10,7 @@ import { type KeepAlive, leaseLost } from './keep-alive.js';
 import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { RenewalStream } from './renewal-stream.js';
 
-/** Seconds. etcd refuses more (`maxLeaseTTL` in `server/lease/lessor.go`). */
+/** The longest TTL in seconds. etcd refuses a longer one (`maxLeaseTTL` in `server/lease/lessor.go`). */
 const MAX_TTL = 9_000_000_000;
 
 /** A lease as the server granted it. */
@@ -24,7 +24,7 @@ export interface Lease {
 
 /** Options of `lease.grant`. */
 export interface GrantOptions extends CallOptions {
-  /** Seconds until the server ends the lease unless it is renewed: whole, from 1 to 9,000,000,000. */
+  /** Seconds until the lease expires unless it is renewed: an integer from 1 to 9,000,000,000. */
   readonly ttl: number;
   /** The id of the lease, above 0n. Default: a random one. */
   readonly id?: bigint | undefined;
@@ -48,7 +48,7 @@ export type TimeToLive = {
   | { readonly ttl: undefined; readonly remaining: undefined }
 );
 
-/** Grants, renews, revokes and lists leases. The server deletes the keys that are attached to a lease when it ends. */
+/** Grants, renews, revokes and lists leases. The server deletes the keys attached to a lease when the lease ends. */
 export class Leases {
   readonly #rpc: Rpc;
   readonly #renewals: RenewalStream;
@@ -76,7 +76,7 @@ export class Leases {
     checkOptions(options, GRANT_OPTIONS, 'lease.grant');
     const ttl = checkTtl(options?.ttl);
     const id = options.id === undefined ? randomId() : checkInt64(options.id, 'id', 1n);
-    // The server may count from any attempt, so the lease counts from the first one.
+    // The server may have granted any of the attempts, so the client counts the TTL from the first one.
     let sentAt = 0;
     const onSent = (): void => {
       sentAt ||= monotonicMs();
@@ -94,9 +94,10 @@ export class Leases {
         return withHeader(response.header, { id: response.id, ttl: Number(response.ttl), sentAt });
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
-        // The error of the last attempt names only the time that this attempt had.
+        // The error of the last attempt names only the time that was left for it, so report the limit of the call.
         if (last !== undefined && error.reason === 'DeadlineExceeded') throw callTimedOut(limit, 'unknown', last);
-        // No other client draws the same random id. So an earlier attempt was granted, or the host sent the request twice.
+        // No other client has the same random id, so an earlier attempt was granted or the runtime sent the request
+        // twice.
         if (options.id === undefined && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
         // An earlier attempt may have been granted, even if this one was not.
         if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
@@ -111,8 +112,8 @@ export class Leases {
   }
 
   /**
-   * Ends a lease, and with it the server deletes the attached keys. If this client keeps the lease alive, that ends
-   * before the request is sent, with reason `LeaseRevoked`.
+   * Ends a lease. The server then deletes the keys attached to it. Keepalives of this client for the lease end with
+   * reason `LeaseRevoked` before the request is sent.
    *
    * @throws EtcdError with reason `LeaseNotFound` if the lease does not exist.
    *
@@ -171,9 +172,11 @@ export class Leases {
 
   /**
    * Renews a lease at a third of its TTL until the keepalive is closed or the lease is lost. A `Lease` that `grant`
-   * returned is valid at once, because its deadline is known. A lease given by its id is valid from the first renewal.
+   * returned is valid at once, because its deadline is known. A lease given by its id is valid once the first
+   * renewal is acknowledged.
    *
-   * @throws EtcdError with reason `InvalidInput` if a `Lease` has a `ttl` or `sentAt` that `grant` cannot have returned.
+   * @throws EtcdError with reason `InvalidInput` if a `Lease` has a `ttl` or `sentAt` that `grant` cannot have
+   * returned.
    *
    * @example
    * ```ts
@@ -190,7 +193,7 @@ export class Leases {
   }
 
   /**
-   * Renews a lease once. `ttl` has the seconds that the lease lives from then on.
+   * Renews a lease once. The returned `ttl` is the number of seconds until the lease expires.
    *
    * @throws EtcdError with reason `LeaseExpired` if the lease does not exist.
    *
@@ -217,7 +220,7 @@ export class Leases {
     });
   }
 
-  /** @internal The options with the client's time limit unless they have one. */
+  /** @internal Returns the options with the client's default time limit, unless they set a limit. */
   withDefaultTimeout(options: CallOptions): CallOptions {
     return this.#rpc.withDefaultTimeout(options);
   }
@@ -227,7 +230,7 @@ export class Leases {
     this.#renewals.close();
   }
 
-  /** Returns the lease that an earlier copy of a grant created. */
+  /** Returns the lease that an earlier copy of the grant request created. */
   async #adopt(id: bigint, sentAt: number, options: CallOptions): Promise<WithHeader<Lease>> {
     const { header, ttl } = await this.timeToLive(id, options).catch((error: EtcdError) => {
       throw amended(error, { outcome: 'unknown', method: methods.lease.leaseGrant.path });
@@ -237,9 +240,11 @@ export class Leases {
   }
 }
 
-/** A time on the clock of another thread is refused, because the lease would seem to live longer than it does. */
+/**
+ * Refuses a future `sentAt` (from another thread's clock), because the lease would seem to live longer than it does.
+ */
 function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
-  if (typeof ttl !== 'number' || !(ttl > 0)) throw invalidInput('lease.ttl', show(ttl), 'seconds, as granted');
+  if (typeof ttl !== 'number' || !(ttl > 0)) throw invalidInput('lease.ttl', show(ttl), 'the ttl of the grant');
   if (typeof sentAt === 'number' && sentAt <= monotonicMs()) return { ttl, sentAt };
   const allowed = "a past time on this thread's clock, or the id alone";
   throw invalidInput('lease.sentAt', show(sentAt), allowed);

@@ -9,18 +9,18 @@ import { after, backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { OutgoingStream } from '../transport/transport.js';
 import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
 
-/** Renewing at a third of the granted TTL leaves time for two failures. */
+/** Number of renewals per TTL. With three, two renewals in a row may fail before the lease expires. */
 const RENEWALS_PER_TTL = 3;
 /** The client waits at least this long for an answer, because an election in the cluster may take as long. */
 const MIN_ANSWER_TIMEOUT_MS = 500;
 /** The longest wait for the first answer about a lease whose TTL the client does not know. */
 const MAX_FIRST_ANSWER_TIMEOUT_MS = 10_000;
-/** After a blocked event loop, an answer may have arrived that the client has not read yet. */
+/** How long the client waits once an answer is overdue: after a blocked event loop, the answer may be unread. */
 const GRACE_MS = 50;
 
 const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINITY };
 
-/** Reasons for the end of a lease that the caller asked for, so that the log has no warning about it. */
+/** Reasons for losing a lease that the caller itself caused. The client logs no warning about them. */
 const ASKED_FOR: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed', 'ClientClosed']);
 
 class RenewedLease {
@@ -48,17 +48,17 @@ class RenewedLease {
   }
 }
 
-/** Renews all leases of a keyspace over one stream, which it opens with the first lease and ends with the last. */
+/** Renews all leases of a keyspace over one stream. The stream opens with the first lease and closes after the last. */
 export class RenewalStream {
   readonly #rpc: Rpc;
   readonly #leases = new Map<bigint, RenewedLease>();
   /**
-   * By lease: the number of answers to come on this stream for keepalives that were closed. The server answers in order,
-   * so these answers precede the answer to a new keepalive of the same lease.
+   * By lease id: how many answers are still to come on this stream for keepalives that were closed. The server answers
+   * in order, so these answers precede the answer to a new keepalive of the same lease.
    */
   readonly #ownerless = new Map<bigint, number>();
   #stream: OutgoingStream<LeaseKeepAliveRequest> | undefined;
-  /** When this stream last had an answer, and when the client sent the latest request that has an answer. */
+  /** When the latest answer arrived on this stream, and when the client sent the latest answered request. */
   #answer = NO_ANSWER;
   #stopReopening: () => void = () => {};
   #unsubscribe: () => void = () => {};
@@ -67,7 +67,7 @@ export class RenewalStream {
   #failures = 0;
   /** The server refused one of several unanswered requests, so the client sends one at a time to learn which one. */
   #oneByOne = false;
-  /** Streams in a row that the server ended because of the token. */
+  /** How many streams in a row the server has ended because it refused the token. */
   #tokenRefusals = 0;
   readonly #waitLog: WaitLog;
 
@@ -84,7 +84,7 @@ export class RenewalStream {
       keepAlive.lose(lostWithClient(id));
       return keepAlive;
     }
-    // Not for longer than it has leases, because a client may make many short-lived namespaces.
+    // Subscribe only while there are leases, because a client may create many short-lived namespaces.
     if (this.#leases.size === 0) this.#subscribe(closed);
     keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
     const lease = this.#leases.get(id) ?? new RenewedLease(id);
@@ -99,13 +99,14 @@ export class RenewalStream {
       if (granted === undefined) this.#schedule(lease, 0);
       else this.#scheduleNext(lease, granted.sentAt, granted.ttl);
     } else if (lease.state === 'sent') {
-      // The unanswered renewal serves this keepalive, too. Its time limit is longer if the client did not know the TTL.
+      // The unanswered renewal also counts for this keepalive. If the client has just learned the TTL, the time limit
+      // for the answer changes.
       this.#schedule(lease, lease.sentAt + this.#answerTimeoutMs(lease) - monotonicMs());
     }
     return keepAlive;
   }
 
-  /** Ends every keepalive of a lease, because it is gone or is about to be revoked. */
+  /** Ends every keepalive of a lease, because the lease is gone or is about to be revoked. */
   lose(id: bigint, reason: EtcdError): void {
     const lease = this.#leases.get(id);
     if (lease === undefined) return;
@@ -152,7 +153,7 @@ export class RenewalStream {
       this.#waitLog.reset();
       this.#cancelStream();
     } else if (this.#oneByOne && isUnanswered(lease)) {
-      // A refusal of its request would now be taken for that of the next one, which therefore needs a new stream.
+      // If the server refuses this lease's request now, the client would blame the next request. Use a new stream.
       this.#cancelStream();
       // One caller may close several keepalives. The next request waits until all of them are closed.
       queueMicrotask(() => {
@@ -192,8 +193,8 @@ export class RenewalStream {
   }
 
   /**
-   * The server answers in order. While it still answers earlier requests, a later one has to wait, and would wait on a
-   * new stream, too. An answer to a later request shows that the server passed this one over.
+   * The server answers in order. While it is still answering earlier requests, a later request has to wait, and a new
+   * stream would not help. If the server has answered a later request, it has skipped this one.
    */
   #checkAnswer(lease: RenewedLease): void {
     const isPassedOver = this.#answer.sentAt > lease.sentAt;
@@ -229,8 +230,8 @@ export class RenewalStream {
   }
 
   /**
-   * Half of the time between two renewals. If the TTL is unknown, the client cannot tell how soon the lease ends, so it
-   * gives a slow server more time after each failure.
+   * How long the client waits for an answer: half of the time between two renewals. If the TTL is unknown, the client
+   * cannot tell how soon the lease ends, so it gives a slow server more time after each failure.
    */
   #answerTimeoutMs({ ttl }: RenewedLease): number {
     if (ttl === undefined) return Math.min(MIN_ANSWER_TIMEOUT_MS * 2 ** this.#failures, MAX_FIRST_ANSWER_TIMEOUT_MS);
@@ -273,8 +274,8 @@ export class RenewalStream {
   }
 
   /**
-   * etcd renews a lease by the TTL that it granted. If a proxy or a faulty server answers with more, a deadline from that
-   * answer would be later than the end of the lease.
+   * etcd renews a lease by the TTL that it granted. If a proxy or a faulty server answers with more, a deadline from
+   * that answer would be later than the end of the lease.
    */
   #renewed(lease: RenewedLease, answeredTtl: number): void {
     const ttl = Math.min(answeredTtl, lease.granted ?? answeredTtl);
@@ -309,8 +310,8 @@ export class RenewalStream {
 
   /**
    * The user may not renew one of the leases, because it has keys that the user may not write. The server then ends the
-   * stream of all leases and does not name the lease. So the client sends the unanswered requests again, one at a time. A
-   * request that was alone when the server ended the stream is the refused one, and its lease is lost.
+   * stream, which all leases share, and does not name the lease. So the client sends the unanswered requests again, one
+   * at a time. A request that was alone when the server ended the stream is the refused one, and its lease is lost.
    */
   #findRefused(error: EtcdError): void {
     const unanswered = [...this.#leases.values()].filter(isUnanswered);
@@ -331,7 +332,7 @@ function makeDue(lease: RenewedLease): void {
   lease.stopTimer();
 }
 
-/** The time between two renewals of a lease with a TTL of so many seconds. */
+/** The time between two renewals of a lease. `ttl` is in seconds. */
 function intervalMs(ttl: number): number {
   return (ttl * 1000) / RENEWALS_PER_TTL;
 }

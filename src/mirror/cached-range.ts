@@ -10,17 +10,18 @@ import { onAbort } from '../runtime/signals.js';
 import { after, pause } from '../runtime/timers.js';
 import type { MirrorMessage } from './mirror.js';
 
-/** Delay before the first read of the state. The event of a write of this client arrives sooner. */
+/** Delay before the first read of the store's revision. The event of this client's own write usually arrives sooner. */
 const FIRST_READ_MS = 5;
-/** Interval between further reads of the state, while a caller waits for a revision and no event arrives. */
+/** Interval between further reads, while a caller waits for a revision. */
 const READ_INTERVAL_MS = 100;
 
 /** Names of the options of `cachedRange` and of `waitForRevision`. */
 export const CACHED_RANGE_OPTIONS = { signal: true, timeoutMs: true } as const;
 
-/** Starts a mirror of the keys that ends with the signal. */
+/** Starts a mirror of the keys. The mirror ends when the signal aborts. */
 type MirrorOf = (keys: Keys, signal: AbortSignal) => AsyncIterable<MirrorMessage>;
 
+/** A call of `waitForRevision`. */
 interface Waiter {
   readonly revision: bigint;
   resolve(): void;
@@ -29,9 +30,9 @@ interface Waiter {
 
 /**
  * A range of keys in memory that follows the store. At every moment it equals the range in the store at one revision,
- * `revision`. That revision may be older than the latest one; `waitForRevision` waits until the cached range has reached
- * a given revision. When the range has to be read again, the cached range keeps its keys during the reading, and then
- * replaces all of them at once.
+ * `revision`. That revision may be older than the latest one; `waitForRevision` waits until the cached range has
+ * reached a given revision. When the client has to read the range from the store again, the cached range keeps its
+ * previous keys during the reading, and then replaces all of them at once.
  *
  * @example
  * await using config = await etcd.cachedRange(prefix('config/'));
@@ -45,7 +46,7 @@ export class CachedRange implements AsyncDisposable {
   readonly #range: WireRange;
   readonly #stop = new AbortController();
   #kvs = new SortedKeys();
-  /** The keys of a reading that is not complete. */
+  /** The keys that the current reading of the range has returned so far. */
   #nextKvs = new SortedKeys();
   #revision = 0n;
   #ended: EtcdError | undefined;
@@ -60,7 +61,7 @@ export class CachedRange implements AsyncDisposable {
     void this.#follow(mirror(this.#keys, this.#stop.signal));
   }
 
-  /** The revision of the store that this range equals. */
+  /** The store revision at which the range in the store equals this range. 0n before the first reading is complete. */
   get revision(): bigint {
     return this.#revision;
   }
@@ -68,8 +69,8 @@ export class CachedRange implements AsyncDisposable {
   /**
    * Number of keys.
    *
-   * @throws EtcdError when the cached range has ended: reason `WatchClosed` after `close`, otherwise the error that ended
-   * it.
+   * @throws EtcdError when the cached range has ended: with reason `WatchClosed` after `close`, otherwise the error
+   * that ended the range.
    */
   get size(): number {
     this.#checkOpen();
@@ -79,8 +80,8 @@ export class CachedRange implements AsyncDisposable {
   /**
    * Returns a key from memory, or undefined when it does not exist.
    *
-   * @throws EtcdError, reason `InvalidInput`, when the key is outside the cached range; or as `size` when the cached range
-   * has ended.
+   * @throws EtcdError with reason `InvalidInput` when the key is outside the cached range. When the cached range has
+   * ended, throws the same error as `size`.
    */
   get(key: BytesLike): KeyValue | undefined {
     this.#checkOpen();
@@ -90,10 +91,10 @@ export class CachedRange implements AsyncDisposable {
   }
 
   /**
-   * Returns keys from memory, in ascending order. Default: all of them.
+   * Returns keys from memory, in ascending order. Default: all keys.
    *
-   * @throws EtcdError, reason `InvalidInput`, when `keys` are not all within the cached range; or as `size` when the
-   * cached range has ended.
+   * @throws EtcdError with reason `InvalidInput` when a part of `keys` is outside the cached range. When the cached
+   * range has ended, throws the same error as `size`.
    */
   range(keys?: Keys): readonly KeyValue[] {
     this.#checkOpen();
@@ -106,8 +107,8 @@ export class CachedRange implements AsyncDisposable {
   /**
    * Waits until the cached range has every change up to `revision`. `timeoutMs` defaults to no limit.
    *
-   * @throws EtcdError, reason `DeadlineExceeded` after `timeoutMs`, `Canceled` when the signal aborts, `InvalidInput`, or
-   * as `size` when the cached range ends.
+   * @throws EtcdError with reason `DeadlineExceeded` after `timeoutMs`, `Canceled` when the signal aborts, or
+   * `InvalidInput` for wrong arguments. When the cached range ends, rejects with the same error as `size`.
    *
    * @example
    * await using config = await etcd.cachedRange(prefix('config/'));
@@ -155,9 +156,9 @@ export class CachedRange implements AsyncDisposable {
   }
 
   /**
-   * Reads the state of the store as long as a caller waits, because no event arrives when the range does not change. A
-   * progress request on the watch would be cheaper, but etcd before 3.4.25 and 3.5.8 answers it before events of earlier
-   * revisions.
+   * Reads the store's revision as long as a caller waits, because no event arrives when the range does not change. A
+   * progress request on the watch would be cheaper, but versions of etcd before 3.4.25 and 3.5.8 may answer it before
+   * they have sent the events of earlier revisions.
    */
   async #readStateWhileAwaited(): Promise<void> {
     if (this.#isReadingState) return;
@@ -165,13 +166,15 @@ export class CachedRange implements AsyncDisposable {
     for (let delayMs = FIRST_READ_MS; ; delayMs = READ_INTERVAL_MS) {
       await pause(delayMs, this.#stop.signal);
       if (this.#waiters.length === 0) break;
-      // The mirror recovers from failures of the connection, and each waiter has its own time limit.
+      // A failed read is ignored: the next read may succeed, and each waiter has its own time limit.
       await this.#advanceIfUnchanged().catch(() => {});
     }
     this.#isReadingState = false;
   }
 
-  /** Advances to the revision of the store when the store has as many keys as this range, and none changed since. */
+  /**
+   * Advances to the store's revision if the range in the store has as many keys as this range, and none has changed.
+   */
   async #advanceIfUnchanged(): Promise<void> {
     const since = this.#revision;
     if (since === 0n) return;
@@ -203,7 +206,7 @@ export class CachedRange implements AsyncDisposable {
       case 'synced':
         this.#kvs = this.#nextKvs;
         this.#nextKvs = new SortedKeys();
-        // The revision may be an older one: the cluster may have been restored from a backup.
+        // Set the revision even if it is smaller than before: the cluster may have been restored from a backup.
         this.#revision = message.revision;
         return this.#advance(message.revision);
       case 'events':
@@ -227,7 +230,7 @@ export class CachedRange implements AsyncDisposable {
     for (const waiter of [...this.#waiters]) waiter.reject(error);
   }
 
-  /** Throws after the end, because the keys in memory would become stale without a sign of it. */
+  /** Throws if the cached range has ended, because its keys are then no longer updated. */
   #checkOpen(): void {
     if (this.#ended !== undefined) throw this.#ended;
   }
@@ -241,7 +244,7 @@ function includes(outer: WireRange, inner: WireRange): boolean {
 }
 
 function outside(argument: string): EtcdError {
-  return invalidInput(argument, 'keys outside of the cached range', 'keys of the range that is cached');
+  return invalidInput(argument, 'a key outside the cached range', 'keys in the cached range');
 }
 
 /** Keys in the order of etcd, which is byte order. */
@@ -273,7 +276,7 @@ class SortedKeys {
     if (this.get(key) !== undefined) this.#kvs.splice(this.#indexOf(key), 1);
   }
 
-  /** Index of the first key that is not smaller. */
+  /** Returns the index of the first key that is not smaller than `key`. */
   #indexOf(key: Uint8Array): number {
     let low = 0;
     let high = this.#kvs.length;

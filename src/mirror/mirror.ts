@@ -11,13 +11,13 @@ import type { WatchStream } from '../watch/watch-stream.js';
 /**
  * A message of a mirror.
  *
- * - `keys`: some of the keys of the range, as they were at `revision`. One reading of the range takes any number of these
- *   messages.
+ * - `keys`: some of the keys of the range, as they were at `revision`. One reading of the range takes any number of
+ *   these messages.
  * - `synced`: the reading is complete. The keys since the start of the mirror, or since the last `resync`, are all keys
  *   of the range at `revision`. Changes follow.
  * - `events`: every change of one revision.
- * - `resync`: the mirror has to read the range again, because it may have missed changes; `cause` says why. Discard the
- *   keys from before. All keys of the range follow.
+ * - `resync`: the mirror has to read the range again, because it may have missed changes; `cause` is the reason.
+ *   Discard all keys received so far. All keys of the range follow.
  */
 export type MirrorMessage =
   | { readonly type: 'keys'; readonly revision: bigint; readonly kvs: readonly KeyValue[] }
@@ -27,7 +27,7 @@ export type MirrorMessage =
 
 /** Options of `mirror`. */
 export interface MirrorOptions {
-  /** Delivers each key as it was before a change, too. Default false. */
+  /** Whether each event also contains the key as it was before the change. Default false. */
   readonly prevKv?: boolean | undefined;
   /** Ends the mirror when it aborts: the iteration rejects with reason `Canceled`. */
   readonly signal?: AbortSignal | undefined;
@@ -36,8 +36,9 @@ export interface MirrorOptions {
 export const MIRROR_OPTIONS = { prevKv: true, signal: true } as const;
 
 /**
- * Reads a range of keys at one revision, and then delivers every change of the next revisions, without a gap and without
- * a repetition. Iterate over a mirror only once. Breaking out of the iteration ends it.
+ * Reads a range of keys at one revision, and then delivers every change of the following revisions exactly once,
+ * without gaps. Iterate over a mirror only once, because each iteration reads the range again. Breaking out of the
+ * iteration ends the mirror.
  *
  * @example
  * const config = new Map<string, string>();
@@ -66,20 +67,20 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   }
 
   /**
-   * Starts the mirror. It reads the range again when history was compacted, when the cluster was restored from a backup,
-   * and when no server answered for a while.
+   * Starts the mirror. The mirror reads the range again when etcd has compacted changes that it still needs, when the
+   * cluster was restored from a backup, and when no server answered for a while.
    *
-   * @throws EtcdError when the first reading of the range fails before its first key, with any other reason that ends the
-   * watch, and when the signal aborts.
+   * @throws EtcdError when the signal aborts, when the first reading of the range fails before its first page of keys,
+   * or when the watch or a reading fails for a reason other than those above.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<MirrorMessage, void> {
     const { signal, prevKv } = this.#options;
     let hasDelivered = false;
     let readsWhole = false;
     for (let failures = 0; ; failures += 1) {
-      // The watch starts now, before the keys are read: etcd serves such a watch at once, and no compaction reaches it.
-      // etcd looks at a watch that starts at an older revision only every 100 ms, and cancels it when that revision has
-      // been compacted by then (syncWatchersLoop in its watchable_store.go).
+      // Create the watch before reading the keys, so that it starts at the current revision. etcd sends the events of
+      // such a watch at once. A watch that starts at a past revision is processed only every 100 ms, and etcd cancels
+      // it if that revision has been compacted by then (syncWatchersLoop in etcd's watchable_store.go).
       const watch = new Watch(this.#watchStream, this.#keys, { prevKv, signal });
       let isReading = true;
       try {
@@ -105,11 +106,15 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
     }
   }
 
-  /** All keys, at the revision of the watch's creation or a later one, so that the watch delivers every later change. */
+  /**
+   * Reads all keys at a revision that is not before the creation of the watch, so that the watch delivers every change
+   * after that revision.
+   */
   async *#pages(watch: Watch, readsWhole: boolean): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;
     for (let reads = 0; ; reads += 1) {
-      // The second read is late enough, unless a proxy reports a revision that the store has not reached yet.
+      // The first two reads need no delay. A third read is rare: a proxy has reported a revision that the store has not
+      // reached yet.
       if (reads > 1) await pause(backoffMs(reads), signal);
       const pages = readsWhole ? this.#wholeRange() : this.#kv.scanPages(this.#keys, { signal });
       const [first, createdAt] = await Promise.all([pages.next(), watch.created()]);
@@ -124,9 +129,9 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   }
 
   /**
-   * All keys in one response, which the server reads at one moment. Pages need their revision until the last of them is
-   * read, and never end when compactions come more often than that. Falls back to pages when the response is larger than
-   * the client accepts.
+   * Reads all keys in one response, so that no compaction can interrupt the reading. Reading in pages fails if their
+   * revision is compacted before the last page is read. Falls back to pages if the response is larger than the client
+   * accepts.
    */
   async *#wholeRange(): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;
@@ -140,7 +145,7 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   }
 }
 
-/** Whether reading the range again helps: history is gone, the cluster went back, or no server answered for a while. */
+/** Whether reading the range again helps: after a compaction, a restore, or a time in which no server answered. */
 function canResync({ code, reason }: EtcdError): boolean {
   return (
     reason === 'Compacted' || reason === 'ClusterChanged' || code === 'Unavailable' || reason === 'DeadlineExceeded'

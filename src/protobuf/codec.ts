@@ -9,10 +9,10 @@ export interface Codec<T> extends MessageReader<T>, MessageWriter<T> {
   readonly typeName: string;
 }
 
-/** The writer that all messages reuse, so that only their bytes are allocated. Undefined while a message is encoded. */
+/** The writer that `encode` reuses, so that it allocates only the result. Undefined while `encode` uses the writer. */
 let spare: Writer | undefined = new Writer();
 
-/** Encodes a message. @throws TypeError or RangeError for a value that the type of its field cannot hold. */
+/** Encodes a message. @throws TypeError or RangeError if the type of a field cannot hold its value. */
 export function encode<T>(codec: Codec<T>, message: Init<T>): Uint8Array {
   const writer = spare ?? new Writer();
   spare = undefined;
@@ -26,7 +26,7 @@ export function encode<T>(codec: Codec<T>, message: Init<T>): Uint8Array {
 }
 
 /**
- * Decodes the message in `bytes` from `start` to `end`. The message does not refer to `bytes`.
+ * Decodes the message in `bytes` from `start` to `end`. The message contains copies, so `bytes` may be reused.
  *
  * @throws EtcdError, reason `MalformedMessage`, for malformed input.
  */

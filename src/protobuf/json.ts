@@ -24,8 +24,8 @@ type Message = Record<string, unknown>;
 export type BytesToJson = (bytes: Uint8Array) => string;
 
 /**
- * Converts a message to JSON, as etcd's gateway does: fields have the names of the .proto file, fields with their default
- * value are left out, and 64-bit integers are strings. Bytes are base64 unless `bytesToJson` converts them.
+ * Converts a message to JSON, as etcd's gateway does: fields have the names of the .proto file, fields with their
+ * default value are left out, and 64-bit integers are strings. Bytes are base64 unless `bytesToJson` converts them.
  */
 export function toJson<T>(codec: Codec<T>, message: T, bytesToJson: BytesToJson = toBase64): JsonObject {
   return messageToJson(codec.typeName, message as Message, bytesToJson);
@@ -61,7 +61,7 @@ function valueToJson({ type }: FieldDescriptor, value: unknown, bytesToJson: Byt
   return typeof value === 'bigint' ? String(value) : (value as JsonValue);
 }
 
-/** The name of an enum value, or undefined if this version does not know the value. */
+/** The name of an enum value, or undefined if the .proto files of this version do not define the value. */
 export function enumName(typeName: string, value: number): string | undefined {
   return Object.entries(enumValues[typeName] ?? {}).find(([, number]) => number === value)?.[0];
 }
@@ -70,15 +70,16 @@ export function enumName(typeName: string, value: number): string | undefined {
 export type BytesFromJson = (text: string, argument: string) => Uint8Array;
 
 export interface FromJsonOptions {
-  /** Default: base64. */
+  /** Decodes the strings of bytes fields. Default: base64. */
   readonly bytesFromJson?: BytesFromJson | undefined;
-  /** Whether to ignore fields that this version does not know. Default: refuse them. */
+  /** Whether to ignore fields that the .proto files of this version do not define. Default: refuse them. */
   readonly ignoreUnknown?: boolean | undefined;
 }
 
 /**
- * Converts JSON to a message. Fields may have the names of the .proto file or names in camel case. 64-bit integers may be
- * numbers up to 2^53 - 1. `null` stands for a field that is left out. The message has all fields, as a decoded message.
+ * Converts JSON to a message. Fields may have the names of the .proto file or names in camel case. 64-bit integers may
+ * be strings, or numbers up to 2^53 - 1. `null` stands for a field that is left out. Like a decoded message, the result
+ * has all fields; a field that the JSON leaves out has its default value.
  *
  * @throws EtcdError, reason `InvalidInput`. The error names the field.
  */
@@ -164,19 +165,19 @@ const INTEGERS = {
 function integerFromJson(type: keyof typeof INTEGERS, json: unknown, path: string): bigint | number {
   const { least, most, allowed } = INTEGERS[type];
   const isExact = typeof json === 'string' ? /^-?\d{1,20}$/.test(json) : Number.isSafeInteger(json);
-  const hint = typeof json === 'number' && Number.isInteger(json) ? ', as a string above 2^53 - 1' : '';
+  const hint = typeof json === 'number' && Number.isInteger(json) ? ', given as a string if above 2^53 - 1' : '';
   if (!isExact) throw refused(path, type, json, allowed + hint);
   const value = BigInt(json as string | number);
   if (value < least || value > most) throw refused(path, type, json, allowed);
   return type === 'uint32' ? Number(value) : value;
 }
 
-/** The error for a value. `what` names the value at the top level, where the path is empty. */
+/** The error for a value of the wrong type. `what` names the value at the top level, where the path is empty. */
 function refused(path: string, what: string, json: unknown, allowed: string): EtcdError {
   return invalidInput(path.replace(/\.$/, '') || what, show(json), allowed);
 }
 
-/** Decodes base64 in the standard or the URL alphabet, with or without padding. @throws EtcdError, reason `InvalidInput`. */
+/** Decodes standard or URL-safe base64, with or without padding. @throws EtcdError, reason `InvalidInput`. */
 export function fromBase64(text: string, argument: string): Uint8Array {
   const unpadded = text
     .replace(/={1,2}$/, '')

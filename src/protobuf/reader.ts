@@ -5,8 +5,9 @@ import { copyOf, NO_BYTES, plain } from '../runtime/bytes.js';
 const MAX_DEPTH = 100;
 const MAX_VARINT_BYTES = 10;
 
+/** The bigints that `Reader` reuses for small values. */
 const SMALL: readonly bigint[] = Array.from({ length: 16 }, (_, value) => BigInt(value));
-/** Scratch memory that combines two halves of 32 bits into a bigint. */
+/** Scratch memory in which two 32-bit halves are combined into a bigint. */
 const quad = new DataView(new ArrayBuffer(8));
 let lastLow = 0;
 let lastHigh = 0;
@@ -32,8 +33,9 @@ export interface MessageReader<T> {
 }
 
 /**
- * Reads protobuf's wire format. For any input it returns a value or throws an `EtcdError` with reason `MalformedMessage`.
- * It never allocates memory for a length that exceeds the input, and never reads past the end of the innermost message.
+ * Reads protobuf's wire format. For any input, a method returns a value or throws an `EtcdError` with reason
+ * `MalformedMessage`. The reader never allocates memory for a length that exceeds the input, and never reads past the
+ * end of the innermost message.
  */
 export class Reader {
   readonly #bytes: Uint8Array;
@@ -43,7 +45,7 @@ export class Reader {
   #at: number;
   #end: number;
   #depth = 0;
-  /** Upper half of the varint that was read last. */
+  /** Upper 32 bits of the varint that was read last. */
   #high = 0;
 
   /** Reads the message in `bytes` from `start` to `end`. */
@@ -98,7 +100,7 @@ export class Reader {
     return last;
   }
 
-  /** Reads bytes as a copy, so that a value does not keep its whole response in memory. */
+  /** Reads bytes and copies them, so that a value does not keep the memory of its whole response alive. */
   bytes(): Uint8Array {
     const end = this.#lengthDelimited();
     const start = this.#at;
@@ -113,7 +115,7 @@ export class Reader {
     return start === end ? '' : utf8.decode(this.#bytes.subarray(start, end));
   }
 
-  /** Reads a nested message. Merges a singular field that occurs twice, as the specification requires. */
+  /** Reads a nested message. If a singular field occurs twice, merges both, as the protobuf specification requires. */
   message<T>(codec: MessageReader<T>, message: T = codec.create()): T {
     const outer = this.#end;
     this.#end = this.#lengthDelimited();
@@ -136,14 +138,14 @@ export class Reader {
     return this.#at;
   }
 
-  /** Reads the rest of the message as a copy. */
+  /** Reads the rest of the message, and returns a copy of its bytes. */
   rest(): Uint8Array {
     const start = this.#at;
     this.#at = this.#end;
     return this.#bytes.slice(start, this.#end);
   }
 
-  /** Skips a field that this version does not know. */
+  /** Skips a field that the .proto files of this version do not define. */
   skip(tag: number): void {
     const wireType = tag & 7;
     if (wireType === VARINT) this.#varint();
@@ -151,7 +153,7 @@ export class Reader {
     else if (wireType === LENGTH_DELIMITED) this.#at = this.#lengthDelimited();
     else if (wireType === START_GROUP) this.#skipGroup(tag);
     else if (wireType === FIXED32) this.#advance(4);
-    else if (wireType === END_GROUP) this.#fail('end of a group that never began');
+    else if (wireType === END_GROUP) this.#fail('end of a group that has no start');
     else this.#fail(`wire type ${wireType}`);
   }
 

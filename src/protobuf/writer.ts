@@ -3,8 +3,8 @@ import { copyOf, describeType, isWellFormed } from '../runtime/bytes.js';
 type Scalar = Uint8Array | string | number | bigint | boolean | undefined;
 
 /**
- * The type of a message as an argument. Every field is optional; a field that is left out has its default value. A oneof
- * is given as its case and its value.
+ * The type of a message that is passed as an argument. Every field is optional; a field that is left out has its
+ * default value. A oneof is given as its case and its value.
  *
  * @example
  * ```ts
@@ -19,8 +19,9 @@ export type Init<T> = T extends Scalar
       ? { readonly case: Case; readonly value: Init<Value> }
       : { readonly [Field in keyof T]?: Init<T[Field]> | undefined };
 
+/** Initial size of the buffer. */
 const INITIAL_BYTES = 1_024;
-/** Maximum size of a buffer that is reused. */
+/** Maximum size of a buffer that is reused. A larger buffer is released after its message. */
 const KEPT_BYTES = 65_536;
 const utf8 = new TextEncoder();
 
@@ -30,8 +31,8 @@ export interface MessageWriter<T> {
 }
 
 /**
- * Writes protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) to a buffer that grows. Every varint
- * has its shortest form, so equal messages have equal bytes.
+ * Writes protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) to a buffer that grows. Every
+ * varint has its shortest form, so equal messages have equal bytes.
  */
 export class Writer {
   #buffer = new Uint8Array(INITIAL_BYTES);
@@ -97,7 +98,8 @@ export class Writer {
     this.bytes(utf8.encode(value));
   }
 
-  // These methods write nothing for a field that is left out or has its default value (implicit presence of proto3).
+  // The methods named `…Field` write nothing for a field that is left out or has its default value (proto3's implicit
+  // presence).
 
   boolField(tag: number, value: boolean | undefined): void {
     if (!value) return;
@@ -148,7 +150,7 @@ export class Writer {
     this.message(codec, message);
   }
 
-  // These methods write every element of a repeated field.
+  // The methods named `…Fields` write every element of a repeated field.
 
   bytesFields(tag: number, values: readonly Uint8Array[] | undefined): void {
     for (const value of values ?? []) {
@@ -177,9 +179,9 @@ export class Writer {
     this.packed(values, write);
   }
 
-  /** Refuses a case that the oneof does not have. */
+  /** Throws for a case that the oneof does not have. */
   unknownCase(oneof: string): never {
-    throw new TypeError(`${oneof}: got a case that it does not have`);
+    throw new TypeError(`${oneof}: got a case that this oneof does not have`);
   }
 
   message<T>(codec: MessageWriter<T>, message: Init<T>): void {
@@ -226,7 +228,7 @@ export class Writer {
 
   #varint64(value: bigint): void {
     this.#reserve(10);
-    // Uses two halves of 32 bits, because arithmetic on numbers is several times as fast as on bigints.
+    // Uses two 32-bit halves, because arithmetic on numbers is several times as fast as arithmetic on bigints.
     let low = Number(value & 0xffff_ffffn);
     let high = Number(value >> 32n);
     while (high > 0) {
@@ -250,7 +252,7 @@ export class Writer {
   }
 }
 
-/** Shows numbers, and of other values only the type, because they may be secret. */
+/** Describes a value for an error. Shows numbers. Shows only the type of other values, which may be secret. */
 function show(value: unknown): string {
   return typeof value === 'number' ? String(value) : describeType(value);
 }

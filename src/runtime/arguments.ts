@@ -6,7 +6,7 @@ import { describeType } from './bytes.js';
 const INT64_MAX = 2n ** 63n - 1n;
 const UINT64_MAX = 2n ** 64n - 1n;
 
-/** Describes a given value for an error. Shows numbers, and of other values only the type, because they may be secret. */
+/** Describes a given value for an error. Shows numbers. Shows only the type of other values, which may be secret. */
 export function show(value: unknown): string {
   if (typeof value === 'bigint') return `${value}n`;
   return typeof value === 'number' ? `the number ${value}` : describeType(value);
@@ -43,7 +43,7 @@ export function checkPositive(value: number, argument: string, unit: string): nu
 /** Checks for a string that is not empty. */
 export function checkName(value: string, argument: string): string {
   if (typeof value === 'string' && value !== '') return value;
-  throw invalidInput(argument, show(value), 'a string, not empty');
+  throw invalidInput(argument, show(value), 'a string that is not empty');
 }
 
 /** Checks for a name in `table`, and returns its value. */
@@ -52,7 +52,7 @@ export function checkChoice<T>(table: Readonly<Record<string, T>>, name: string,
   throw invalidInput(argument, show(name), Object.keys(table).join(', '));
 }
 
-/** Checks for an array. Returns an empty one for undefined. */
+/** Checks for an array. Returns an empty array for undefined. */
 export function checkList<T>(list: readonly T[] | undefined, argument: string): readonly T[] {
   if (list === undefined || Array.isArray(list)) return list ?? [];
   throw invalidInput(argument, show(list), 'a list');
@@ -68,18 +68,18 @@ export function checkFunction(value: unknown, argument: string): void {
   if (typeof value !== 'function') throw invalidInput(argument, show(value), 'a function');
 }
 
-/** Checks for an object with this method. `instanceof` would fail if a program contains several copies of this package. */
+/** Checks for an object with this method. `instanceof` fails if the program has several copies of this package. */
 export function checkCan<T>(value: T, method: keyof T & string, argument: string, allowed: string): T {
   if (typeof (value as { readonly [name: string]: unknown } | null | undefined)?.[method] === 'function') return value;
   throw invalidInput(argument, show(value), allowed);
 }
 
-/** The names of options. Each options type has such a table next to it, because types do not exist at run time. */
+/** A table of option names. Each options type has a table next to it, because types do not exist at run time. */
 type Names = Readonly<Record<string, true>>;
 
 /**
  * The property names of a type. For a union, the property names of all its members. A property that can only be
- * `undefined` does not count, because an options type refuses a name with it.
+ * `undefined` does not count, because an options type declares such a property to forbid the name.
  */
 type NameOf<T> = T extends unknown ? { [K in keyof T]-?: T[K] extends undefined ? never : K }[keyof T] : never;
 
@@ -90,16 +90,17 @@ type Exact<N, T> = [keyof N] extends [NameOf<T>]
     : { readonly 'the table lacks': Exclude<NameOf<T>, keyof N> }
   : { readonly 'the table has too many': Exclude<keyof N, NameOf<T>> };
 
-/** For names that are likely mistakes, what to write instead. */
+/** Says for each name that is a likely mistake what to write instead. */
 type Hints = Readonly<Record<string, string>>;
 
 /** Hints for functions that take a key or a range of keys. */
 export const KEYS_HINTS: Hints = { prefix: 'to name all keys with a prefix, pass prefix(key) as the key' };
 
 /**
- * Refuses options that the function `what` does not have. Plain JavaScript has no compiler to do so, and an ignored option
- * is dangerous: a put without its lease, or a watch of one key in place of a prefix. An unknown name whose value is
- * `undefined` passes, because programs spread objects that contain such names.
+ * Throws if the caller gives options that the function `what` does not have. Plain JavaScript has no compiler that
+ * refuses them, and to ignore an option is dangerous: the program would put a key without its lease, or watch one key
+ * instead of a prefix. An unknown name whose value is `undefined` passes, because programs spread objects that contain
+ * such names.
  */
 export function checkOptions<T extends object, N extends Names>(
   options: T | undefined,
@@ -110,7 +111,7 @@ export function checkOptions<T extends object, N extends Names>(
   if (options !== undefined) check(options, names, 'options', what, hints);
 }
 
-/** Refuses unknown properties of an argument that is not called `options`. */
+/** Throws for unknown properties of an argument whose name is not `options`. */
 export function checkFields<T extends object, N extends Names>(
   fields: T,
   names: N & Exact<N, T>,
@@ -120,7 +121,7 @@ export function checkFields<T extends object, N extends Names>(
   check(fields, names, argument, '', hints);
 }
 
-/** Takes a few nanoseconds per name, because every get and put calls it. */
+/** Checks the names in `given`. This must take only a few nanoseconds per name, because every get and put does it. */
 function check(given: object, names: Names, argument: string, what: string, hints: Hints | undefined): void {
   if (typeof given === 'object' && given !== null) {
     let isEmpty = true;
@@ -128,20 +129,20 @@ function check(given: object, names: Names, argument: string, what: string, hint
       if (names[name] !== true && !isHarmless(given, name)) throw unknownName(name, names, argument, what, hints);
       isEmpty = false;
     }
-    // Refuses a Map and an empty array.
+    // An iterable without properties is a mistake: a Map, a Set or an empty array.
     if (!isEmpty || !(Symbol.iterator in given)) return;
   }
   const known = Object.keys(names).join(', ');
   throw invalidInput(argument, show(given) + forWhat(what), `an object with ${known}`);
 }
 
-/** Whether the name has no value, or was added to `Object.prototype` by the program. */
+/** Whether the value of the name is undefined, or the program has added the name to `Object.prototype`. */
 function isHarmless(given: object, name: string): boolean {
   if ((given as Readonly<Record<string, unknown>>)[name] === undefined) return true;
   return name in Object.prototype && !Object.hasOwn(given, name);
 }
 
-/** What option names look like. An error does not show other names, because they may be keys or secrets. */
+/** Matches what could be an option name. An error does not show other names, because they may be keys or secrets. */
 const SHOWN_NAME = /^(?=.{1,32}$)[a-z]+(?:_?[a-z]+)*$/i;
 
 function unknownName(name: string, names: Names, argument: string, what: string, hints: Hints = {}): EtcdError {
@@ -162,7 +163,7 @@ function hintOf(name: string, known: readonly string[]): string | undefined {
   return isTimeout ? 'to set a time limit: signal: AbortSignal.timeout(ms)' : undefined;
 }
 
-/** Whether one name contains the other, or one letter is wrong, missing or swapped. Ignores case and underscores. */
+/** Whether one name contains the other name, or they differ in about one letter. Ignores case and underscores. */
 function isSimilar(given: string, known: string): boolean {
   const [a, b] = [given, known].map((name) => name.toLowerCase().replaceAll('_', '')) as [string, string];
   if (Math.min(a.length, b.length) < 3) return false;
@@ -170,7 +171,7 @@ function isSimilar(given: string, known: string): boolean {
   return a.length > 3 && shortened(a).some((each) => shortened(b).includes(each));
 }
 
-/** The text, and the text without each of its letters. */
+/** Returns the text, and every text that results when one of its letters is removed. */
 function shortened(text: string): string[] {
   return [text, ...Array.from(text, (_, index) => text.slice(0, index) + text.slice(index + 1))];
 }

@@ -7,7 +7,7 @@ export function once<Args extends readonly unknown[], T>(
   let result: Promise<T> | undefined;
   return (...args) => {
     if (result === undefined) {
-      // Set before `action` runs, because `action` itself may call the function again.
+      // `result` is set before `action` runs, because `action` itself may call the returned function.
       let settle: (value: Promise<T>) => void = () => {};
       result = new Promise((resolve) => {
         settle = resolve;
@@ -18,7 +18,7 @@ export function once<Args extends readonly unknown[], T>(
   };
 }
 
-/** Runs asynchronous actions one after another, in the order of the calls. A failed action does not stop the next one. */
+/** Runs asynchronous actions one after another, in the order of the calls. The next action runs even if one fails. */
 export class SerialRunner {
   #pending = 0;
   #last: Promise<void> = Promise.resolve();
@@ -30,7 +30,7 @@ export class SerialRunner {
 
   run<T>(action: () => Promise<T>): Promise<T> {
     const result = this.#runAfter(this.#last, action);
-    // A promise without the value, so that the runner does not keep the value.
+    // This promise resolves without the value, so that the runner does not keep the value in memory.
     this.#last = result.then(ignore, ignore);
     return rethrownWithCallers(result);
   }
@@ -46,7 +46,10 @@ export class SerialRunner {
   }
 }
 
-/** A promise that only the caller awaits. V8 shows no callers for a promise with a second reaction. */
+/**
+ * Returns a promise that only the caller of `run` awaits. `result` is also awaited by the next action, and V8 shows no
+ * callers in the stack of a promise that is awaited in two places.
+ */
 async function rethrownWithCallers<T>(result: Promise<T>): Promise<T> {
   try {
     return await result;
@@ -60,8 +63,8 @@ function ignore(): void {}
 const END = { done: true, value: undefined } as const;
 
 /**
- * Iterates over the items of batches. It reads the items of a batch when the caller asks for them. It is not a generator,
- * because a generator that iterates over another one takes most of the time per item.
+ * Iterates over the items of batches. Reads each item of a batch when the caller asks for it. This class is not an
+ * async generator, because a generator that iterates over another generator would take most of the time per item.
  */
 export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   readonly #batches: AsyncIterator<Batch, unknown>;

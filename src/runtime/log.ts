@@ -1,14 +1,14 @@
 import type { EtcdError } from '../errors/etcd-error.js';
 
 /**
- * The details of a log line, which `JSON.stringify` accepts. They contain no key, value, token or password. `problem` is
- * the text of an error, and may be the server's own text.
+ * The details of a log line. `JSON.stringify` accepts them. They contain no key, value, token or password. `problem` is
+ * the text of an error, which may come from the server.
  */
 export type LogDetails = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
 /**
- * Receives log lines. `console` is a logger. The client ignores what a logger throws. A level that the logger does not
- * have is not logged.
+ * Receives log lines. `console` is a logger. The client ignores errors that a logger throws. If a logger lacks the
+ * method of a level, the client does not log lines at that level.
  *
  * @example
  * ```ts
@@ -25,19 +25,19 @@ export interface Logger {
   warn?(message: string, details: LogDetails): void;
 }
 
-/** A logger whose methods take the details first, such as pino and bunyan. */
+/** A logger whose methods take the details before the message, such as pino and bunyan. */
 export interface ObjectFirstLogger {
-  /** Logs a line of the level `debug`; see `Logger.debug`. */
+  /** Logs a line at level `debug`; see `Logger.debug`. */
   debug?(details: LogDetails, message: string): void;
-  /** Logs a line of the level `info`; see `Logger.info`. */
+  /** Logs a line at level `info`; see `Logger.info`. */
   info?(details: LogDetails, message: string): void;
-  /** Logs a line of the level `warn`; see `Logger.warn`. */
+  /** Logs a line at level `warn`; see `Logger.warn`. */
   warn?(details: LogDetails, message: string): void;
 }
 
 /**
- * Adapts a logger that takes the details first. Without it, pino and bunyan drop the details, because the message comes
- * first.
+ * Adapts a logger whose methods take the details before the message. Without this function, pino and bunyan would drop
+ * the details, because the client passes the message first.
  *
  * @example
  * ```ts
@@ -52,7 +52,7 @@ export function objectFirst(logger: ObjectFirstLogger): Logger {
   };
 }
 
-/** The details of the end of a stream. Without an error, the server ended the stream. */
+/** The details of why a stream ended. Without an error, the server ended the stream. */
 export function causeOf(error: EtcdError | undefined): LogDetails {
   if (error === undefined) return { problem: 'the server ended the stream' };
   return { reason: error.reason, problem: error.problem, endpoint: error.endpoint };
@@ -65,20 +65,20 @@ export function log(logger: Logger | undefined, level: keyof Logger, message: st
     const logging: unknown = logger[level]?.(message, details);
     if (logging instanceof Promise) logging.catch(() => {});
   } catch {
-    // See above.
+    // Ignored, as the comment of the function explains.
   }
 }
 
 /**
- * Logs a wait once: a warning when it begins, however many attempts fail, and a line when it is over. The messages name
- * what waits, as in `watches wait for a server`.
+ * Logs one warning when a wait for a server begins, however many attempts fail, and one line when the wait is over. An
+ * example of a message is `watches wait for a server`.
  */
 export class WaitLog {
   readonly #logger: Logger | undefined;
   readonly #what: string;
   #waiting = false;
 
-  /** `what` names what waits, in the plural. */
+  /** `what` is a plural noun for the things that wait, such as `watches`. It begins each message. */
   constructor(logger: Logger | undefined, what: string) {
     this.#logger = logger;
     this.#what = what;
@@ -96,7 +96,7 @@ export class WaitLog {
     log(this.#logger, 'info', `${this.#what} go on`, details);
   }
 
-  /** Ends the wait without a log line, because nothing waits any more. */
+  /** Ends the wait without a log line. Called when nothing waits for a server any more. */
   reset(): void {
     this.#waiting = false;
   }

@@ -1,7 +1,7 @@
-/** Taken items are removed from the array once there are this many, because removing them moves the others. */
+/** Number of taken items that are removed from the array together, because each removal moves the remaining items. */
 const REMOVED_TOGETHER = 1_024;
 
-/** A first-in, first-out queue. Taking an item takes constant time, also from a long queue. */
+/** A first-in, first-out queue. Taking an item takes constant time, even from a long queue. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
@@ -21,7 +21,7 @@ export class Fifo<T> {
   shift(): T | undefined {
     if (this.length === 0) return undefined;
     const item = this.#items[this.#head];
-    // Releases the item now, and not when the array is cut.
+    // Releases the item for garbage collection now, rather than when the array is next cut.
     this.#items[this.#head] = undefined;
     this.#head += 1;
     if (this.length === 0 || (this.#head > REMOVED_TOGETHER && this.#head >= this.length)) {
@@ -37,7 +37,7 @@ export class Fifo<T> {
   }
 }
 
-/** A first-in, first-out queue that holds each item once. Any item can be deleted. Every operation takes constant time. */
+/** A first-in, first-out queue that holds each item once. Any item can be deleted. Operations take constant time. */
 export class UniqueQueue<T> {
   readonly #items = new Set<T>();
   /**
@@ -89,8 +89,8 @@ interface Reader<T> {
 }
 
 /**
- * Hands items from a producer that cannot wait to a consumer that can. The queue accepts every item. The producer can
- * stop its source while `size` is large; `onTake` is called when `size` has decreased.
+ * Hands items from a producer that cannot wait to a consumer that can wait. The queue accepts every item. The producer
+ * can pause its source while `size` is large. The queue calls `onTake` each time `size` has decreased.
  */
 export class AsyncQueue<T> {
   readonly #items = new Fifo<{ readonly item: T; readonly size: number }>();
@@ -124,7 +124,7 @@ export class AsyncQueue<T> {
     this.#size += size;
   }
 
-  /** Refuses further items. Items in the queue can still be read. After them, the first reader gets `error`, if given. */
+  /** Refuses further items. Items in the queue can still be read. Then one `next` rejects with a given `error`. */
   end(error?: unknown): void {
     if (this.#end !== undefined) return;
     this.#end = { error };

@@ -2,14 +2,14 @@ import { invalidInput } from '../errors/etcd-error.js';
 import { checkSignal } from './arguments.js';
 
 /**
- * The callbacks of each signal. A signal gets one event listener for all of them, because hosts warn of a leak when a
- * signal has more than a few listeners.
+ * The callbacks of each signal. A signal gets one event listener for all its callbacks, because runtimes such as
+ * Node.js warn of a memory leak when a signal has more than a few listeners.
  */
 const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; readonly listener: () => void }>();
 
 /**
- * Calls `callback` when the signal aborts. Returns a function that removes the callback. If the signal is already aborted,
- * the callback is never called.
+ * Calls `callback` when the signal aborts. Returns a function that removes the callback. If the signal has already
+ * aborted, the callback is never called.
  */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   let entry = callbacks.get(signal);
@@ -24,7 +24,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
     signal.addEventListener('abort', listener, { once: true });
   }
   const { set, listener } = entry;
-  // Wrapped, so that a callback that is given twice is called twice.
+  // The Set holds a new function for each call, so that a callback that is given twice is called twice.
   const call = (): void => callback();
   set.add(call);
   return () => {
@@ -34,7 +34,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   };
 }
 
-/** Waits for a promise that does not depend on the signal. @throws the signal's reason if the signal aborts first. */
+/** Waits for the promise. If the signal aborts first, stops waiting. @throws the signal's reason in that case. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   let offAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
@@ -52,11 +52,12 @@ const readAborted = getterOf('aborted') as (this: AbortSignal) => boolean;
 const readReason = getterOf('reason') as (this: AbortSignal) => unknown;
 
 /**
- * Owns an AbortSignal whose `aborted` calls `check` whenever it is read. Timers are late after a blocked event loop, and
- * code that runs before them must not see the signal as live. `check` returns the reason to abort, or undefined. Once
- * aborted, the signal stays aborted.
+ * Owns an AbortSignal that calls `check` each time the program reads `aborted`. Timers fire late if the event loop was
+ * blocked, and code that runs before them must not see the signal as live. `check` returns the reason to abort, or
+ * undefined. Once aborted, the signal stays aborted.
  *
- * A signal that is derived from this one, for example by `AbortSignal.any`, does not call `check`. It waits for the event.
+ * A signal that is derived from this signal, for example by `AbortSignal.any`, does not call `check`. It aborts only
+ * when the owner calls `abort`, or when a read of `aborted` on this signal finds a reason.
  */
 export class CheckedSignal {
   readonly signal: AbortSignal;
@@ -80,7 +81,7 @@ export class CheckedSignal {
 
   get aborted(): boolean {
     if (readAborted.call(this.signal)) return true;
-    // Deno reads `aborted` while it aborts the signal.
+    // Deno reads `aborted` while it aborts the signal, so a check here would call `abort` again.
     if (this.#aborting) return false;
     const reason = this.#check();
     if (reason === undefined) return false;
@@ -95,8 +96,9 @@ export class CheckedSignal {
 }
 
 /**
- * Returns a signal that aborts with the first of `checked` and `others` that aborts. Reading its `aborted` reads `aborted`
- * of each of them. The listeners are removed when `checked` aborts, so the signal must not outlive it.
+ * Returns a signal that aborts with the first of `checked` and `others` that aborts. Reading its `aborted` reads the
+ * `aborted` of each of them. The listeners are removed only when one of them aborts, so `checked`
+ * must be a signal that aborts in the end.
  *
  * @throws EtcdError, reason `InvalidInput`, if one of `others` is not an AbortSignal.
  */

@@ -1,20 +1,20 @@
 import { onAbort } from './signals.js';
 
-/** Maximum delay of `setTimeout`, some 25 days. With a longer delay it fires at once. */
+/** Maximum delay of `setTimeout`: about 25 days. With a longer delay, `setTimeout` fires at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 const BACKOFF_BASE_MS = 50;
 const BACKOFF_MAX_MS = 2_000;
 
-/** Milliseconds on a clock that never jumps. The zero point is arbitrary. */
+/** Returns the time in milliseconds on a clock that never jumps. The zero point is arbitrary. */
 export function monotonicMs(): number {
   return performance.now();
 }
 
 /**
- * Runs `action` after `delayMs`, which may have any length. Returns a function that cancels it. The action never runs
- * early by `monotonicMs`: `setTimeout` counts whole milliseconds on another clock, which may be ahead. A background timer
- * does not keep the process alive, if the host supports that.
+ * Runs `action` after `delayMs`, which may have any length. Returns a function that cancels the timer. On the clock of
+ * `monotonicMs`, the action never runs early. `setTimeout` alone may fire early, because it counts whole milliseconds
+ * on another clock. A background timer does not keep the process alive, if the runtime supports that.
  */
 export function after(delayMs: number, action: () => void, place?: 'background'): () => void {
   if (delayMs === Number.POSITIVE_INFINITY) return () => {};

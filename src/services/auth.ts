@@ -25,8 +25,8 @@ const ACCESS = {
 } as const satisfies Record<Access, PermissionType>;
 
 /**
- * Users, roles and permissions. etcd enables authentication only when a user "root" with the role "root" exists. A change
- * of users or roles can invalidate tokens; a client that has a password obtains a new token by itself.
+ * Users, roles and permissions. etcd enables authentication only when a user "root" with the role "root" exists. A
+ * change of users or roles can invalidate tokens; a client that has a password obtains a new token by itself.
  *
  * Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise the reason that the server
  * gives, such as `PermissionDenied`.
@@ -48,7 +48,7 @@ export class Auth {
   /**
    * Enables authentication. From then on every call needs a user.
    *
-   * @throws EtcdError, reason `RootUserNotExist` or `RootRoleNotExist`.
+   * @throws EtcdError with reason `RootUserNotExist` or `RootRoleNotExist`.
    *
    * @example
    * await etcd.auth.enable();
@@ -68,7 +68,7 @@ export class Auth {
   }
 
   /**
-   * Returns whether authentication is enabled, and the revision of the users and roles. etcd 3.5 and later.
+   * Returns whether authentication is enabled, and the revision of the users and roles (etcd 3.5 and later).
    *
    * @example
    * const { enabled } = await etcd.auth.status();
@@ -82,7 +82,7 @@ export class Auth {
   /**
    * Exchanges a name and a password for a token, which another client can use as `auth: { token }`.
    *
-   * @throws EtcdError, reason `AuthFailed`, when the name or the password is wrong.
+   * @throws EtcdError with reason `AuthFailed` when the name or the password is wrong.
    *
    * @example
    * const token = await etcd.auth.authenticate('ann', 'secret');
@@ -96,7 +96,7 @@ export class Auth {
   /**
    * Adds a user without roles.
    *
-   * @throws EtcdError, reason `UserAlreadyExist`.
+   * @throws EtcdError with reason `UserAlreadyExist`.
    *
    * @example
    * await etcd.auth.userAdd('ann', { password: 'secret' });
@@ -110,7 +110,7 @@ export class Auth {
   /**
    * Returns the roles of a user.
    *
-   * @throws EtcdError, reason `UserNotFound`.
+   * @throws EtcdError with reason `UserNotFound`.
    *
    * @example
    * const { roles } = await etcd.auth.userGet('ann');
@@ -133,7 +133,7 @@ export class Auth {
   /**
    * Deletes a user.
    *
-   * @throws EtcdError, reason `UserNotFound`.
+   * @throws EtcdError with reason `UserNotFound`.
    *
    * @example
    * await etcd.auth.userDelete('ann');
@@ -145,7 +145,7 @@ export class Auth {
   /**
    * Replaces the password of a user.
    *
-   * @throws EtcdError, reason `UserNotFound`.
+   * @throws EtcdError with reason `UserNotFound`.
    *
    * @example
    * await etcd.auth.userChangePassword('ann', 'new secret');
@@ -158,7 +158,7 @@ export class Auth {
   /**
    * Grants a user the permissions of a role.
    *
-   * @throws EtcdError, reason `UserNotFound` or `RoleNotFound`.
+   * @throws EtcdError with reason `UserNotFound` or `RoleNotFound`.
    *
    * @example
    * await etcd.auth.userGrantRole('ann', 'reader');
@@ -169,9 +169,9 @@ export class Auth {
   }
 
   /**
-   * Revokes a role of a user.
+   * Revokes a role from a user.
    *
-   * @throws EtcdError, reason `UserNotFound` or `RoleNotGranted`.
+   * @throws EtcdError with reason `UserNotFound` or `RoleNotGranted`.
    *
    * @example
    * await etcd.auth.userRevokeRole('ann', 'reader');
@@ -184,7 +184,7 @@ export class Auth {
   /**
    * Adds a role without permissions.
    *
-   * @throws EtcdError, reason `RoleAlreadyExist`.
+   * @throws EtcdError with reason `RoleAlreadyExist`.
    *
    * @example
    * await etcd.auth.roleAdd('reader');
@@ -196,7 +196,7 @@ export class Auth {
   /**
    * Returns the permissions of a role.
    *
-   * @throws EtcdError, reason `RoleNotFound`.
+   * @throws EtcdError with reason `RoleNotFound`.
    *
    * @example
    * const { permissions } = await etcd.auth.roleGet('reader');
@@ -221,9 +221,9 @@ export class Auth {
   }
 
   /**
-   * Deletes a role, and revokes it of all its users.
+   * Deletes a role, and revokes it from all users that have it.
    *
-   * @throws EtcdError, reason `RoleNotFound`.
+   * @throws EtcdError with reason `RoleNotFound`.
    *
    * @example
    * await etcd.auth.roleDelete('reader');
@@ -235,7 +235,7 @@ export class Auth {
   /**
    * Grants a role access to a key or to a range of keys. Replaces the permission that the role has for the same keys.
    *
-   * @throws EtcdError, reason `RoleNotFound`.
+   * @throws EtcdError with reason `RoleNotFound`.
    *
    * @example
    * await etcd.auth.roleGrantPermission('reader', 'read', prefix('config/'));
@@ -254,7 +254,7 @@ export class Auth {
   /**
    * Revokes the permission that was granted for exactly these keys.
    *
-   * @throws EtcdError, reason `RoleNotFound` or `PermissionNotGranted`.
+   * @throws EtcdError with reason `RoleNotFound` or `PermissionNotGranted`.
    *
    * @example
    * await etcd.auth.roleRevokePermission('reader', prefix('config/'));
@@ -270,7 +270,7 @@ function permission({ permType, key, rangeEnd }: WirePermission): Permission {
   return { access: access ?? 'read', keys: keysOf({ key, rangeEnd }) };
 }
 
-/** Refuses every other object: the server gives a user that has neither field an empty password. */
+/** Refuses a login with neither `password` nor `noPassword`, because the server would set an empty password. */
 function loginFields(login: Login): {
   readonly password?: string;
   readonly options?: { readonly noPassword: true };
@@ -279,5 +279,5 @@ function loginFields(login: Login): {
   if (given.length === 1 && 'password' in login) return { password: checkName(login.password, 'password') };
   if (given.length === 1 && 'noPassword' in login && login.noPassword === true)
     return { options: { noPassword: true } };
-  throw invalidInput('login', 'something else', '{ password } or { noPassword: true }');
+  throw invalidInput('login', 'a value of another form', '{ password } or { noPassword: true }');
 }

@@ -17,8 +17,8 @@ export interface Members {
 }
 
 /**
- * The members of the cluster. Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise the
- * reason that the server gives.
+ * The members of the cluster. Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise
+ * the reason that the server gives.
  *
  * @example
  * const { members } = await etcd.cluster.memberList();
@@ -33,8 +33,8 @@ export class Cluster {
   }
 
   /**
-   * Returns the members. With `linearizable`, the default, the cluster answers (etcd 3.5 and later). Without it, one
-   * member answers from its own data, which needs no quorum and may be stale.
+   * Returns the members. With `linearizable`, the default, the list is up to date and needs a quorum (etcd 3.5 and
+   * later). Without `linearizable`, one member answers from its own data, which needs no quorum and may be stale.
    *
    * @example
    * const { members } = await etcd.cluster.memberList({ linearizable: false });
@@ -51,7 +51,7 @@ export class Cluster {
    * Adds a member. Call this before the member is started. A `learner` (etcd 3.4 and later) does not vote until it is
    * promoted. Default: a voting member.
    *
-   * @throws EtcdError, reason `PeerURLExist`, `TooManyLearners` and others.
+   * @throws EtcdError, for example with reason `PeerURLExist` or `TooManyLearners`.
    *
    * @example
    * const { member } = await etcd.cluster.memberAdd(['http://10.0.0.4:2380'], { learner: true });
@@ -69,7 +69,8 @@ export class Cluster {
   /**
    * Makes a learner a voting member.
    *
-   * @throws EtcdError, reason `LearnerNotReady` until the learner has caught up with the leader, or `MemberNotLearner`.
+   * @throws EtcdError with reason `LearnerNotReady` until the learner has caught up with the leader, or
+   * `MemberNotLearner`.
    *
    * @example
    * const { member } = await etcd.cluster.memberAdd(['http://10.0.0.4:2380'], { learner: true });
@@ -84,7 +85,7 @@ export class Cluster {
   /**
    * Replaces the URLs at which the other members reach a member.
    *
-   * @throws EtcdError, reason `MemberNotFound`.
+   * @throws EtcdError with reason `MemberNotFound`.
    *
    * @example
    * const { members } = await etcd.cluster.memberList();
@@ -99,7 +100,7 @@ export class Cluster {
   /**
    * Removes a member.
    *
-   * @throws EtcdError, reason `MemberNotFound`.
+   * @throws EtcdError with reason `MemberNotFound`.
    *
    * @example
    * const { members } = await etcd.cluster.memberList();

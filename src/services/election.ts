@@ -11,15 +11,15 @@ import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 export type { LeaderKey };
 
-/** The message of the server, with status Unknown, when the election has no leader. */
+/** The server's error message, with status Unknown, when the election has no leader. */
 const NO_LEADER = 'election: no leader';
 
 /**
- * The election service of the server, on the same keys as `Election`. It is meant for programs that cannot keep a session
- * open. Prefer `Election`, because here:
+ * etcd's own election service, which uses the same keys as `Election`. The service is meant for programs that cannot
+ * keep a session open. Prefer `Election`, because here:
  *
- * - The client does not renew the lease and does not learn that it ended. Keep the lease alive, and guard writes with
- *   `rev` of the leader key.
+ * - The client does not renew the lease and does not learn that the lease has ended. Keep the lease alive, and guard
+ *   writes with `rev` of the leader key.
  * - Two campaigns with one lease are one candidate, so both win.
  * - A `campaign` whose outcome is unknown may leave its candidate in the queue until the lease ends.
  * - `observe` may skip a leader that led only briefly, and ends when the watch of the server ends.
@@ -40,7 +40,7 @@ export class ElectionService {
   /**
    * Waits until the candidate is elected. Without `timeoutMs` the wait has no limit.
    *
-   * @throws EtcdError, reason `LeaseNotFound`, `DeadlineExceeded` and others.
+   * @throws EtcdError, for example with reason `LeaseNotFound` or `DeadlineExceeded`.
    */
   async campaign(
     name: BytesLike,
@@ -58,7 +58,7 @@ export class ElectionService {
     return withHeader(header, { leader: leader as LeaderKey });
   }
 
-  /** Replaces the value of the leader. @throws EtcdError when `leader` does not lead any more. */
+  /** Replaces the value of the leader. @throws EtcdError if `leader` is no longer the leader. */
   async proclaim(leader: LeaderKey, value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { leader, value: toBytes(value, 'value') };
     return withHeaderOf(this.#rpc.checkedCall(methods.election.proclaim, request, options));
@@ -76,11 +76,15 @@ export class ElectionService {
     }
   }
 
-  /** Yields the key of the leader now, and after every change that the server notices. @throws EtcdError at its end. */
+  /**
+   * Yields the key of the leader now, and after every change that the server notices.
+   *
+   * @throws EtcdError when the stream ends.
+   */
   async *observe(name: BytesLike, options?: StreamOptions): AsyncGenerator<KeyValue, void> {
     checkOptions(options, STREAM_OPTIONS, 'electionService.observe');
     const request = { name: toBytes(name, 'name') };
-    // The server ends the stream without an error when the token has expired. A unary call obtains a new token first.
+    // The server ends the stream without an error when the token has expired. This call first obtains a new token.
     await this.leader(name, options);
     for await (const { kv } of openServerStream(this.#rpc, methods.election.observe, request, options)) {
       if (kv !== undefined) yield new KeyValue(kv);

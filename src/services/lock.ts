@@ -6,13 +6,14 @@ import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 /**
- * The lock service of the server. One call waits in the server for the lock, in the same queue of keys as `Mutex`. It is
- * meant for programs that cannot keep a session open. Prefer `Mutex`, because here:
+ * etcd's own lock service. `lock` is one call that waits on the server, in the same queue of keys as `Mutex`. The
+ * service is meant for programs that cannot keep a session open. Prefer `Mutex`, because here:
  *
- * - The client does not renew the lease and does not learn that it ended. Keep the lease alive, and guard writes with the
- *   create revision of the key.
+ * - The client does not renew the lease and does not learn that the lease has ended. Keep the lease alive, and guard
+ *   writes with the create revision of the key.
  * - Two calls with one lease get the same key, so both hold the lock.
- * - `unlock` deletes the key even if another client has put it since. Do not repeat an `unlock` whose outcome is unknown.
+ * - `unlock` deletes the key even if another client has put it since. Do not repeat an `unlock` whose outcome is
+ *   unknown.
  * - A `lock` whose outcome is unknown may leave its key in the queue until the lease ends.
  *
  * @example
@@ -29,10 +30,10 @@ export class LockService {
   }
 
   /**
-   * Waits for the lock and returns its key, which exists as long as the lock is held. Without `timeoutMs` the wait has no
-   * limit.
+   * Waits for the lock and returns its key, which exists as long as the lock is held. Without `timeoutMs` the wait has
+   * no limit.
    *
-   * @throws EtcdError, reason `LeaseNotFound`, `DeadlineExceeded` and others.
+   * @throws EtcdError, for example with reason `LeaseNotFound` or `DeadlineExceeded`.
    */
   async lock(
     name: BytesLike,

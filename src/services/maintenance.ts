@@ -20,7 +20,7 @@ export interface Alarm {
 
 /** Options of a call to the member that another argument names. */
 export interface MemberCallOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
-  /** Refused, because the call has the endpoint as its argument. */
+  /** Not allowed here, because the endpoint is an argument of the call itself. */
   readonly endpoint?: undefined;
 }
 
@@ -35,12 +35,13 @@ const DOWNGRADES = {
 } as const;
 
 /**
- * Maintenance of the cluster and of its members. A method that concerns one member takes `endpoint`, which is one of the
- * client's endpoints; the client does not try another one. `defragment`, `hash`, `hashKV` and `snapshot` have no time
- * limit without `timeoutMs`, because they take long with a large database; pings detect a member that is gone.
+ * Maintenance of the cluster and of its members. A method that concerns one member takes `endpoint`, which is one of
+ * the client's endpoints; the client does not try another one. `defragment`, `hash`, `hashKV` and `snapshot` have no
+ * time limit without `timeoutMs`, because they take long on a large database. HTTP/2 PINGs still detect a member that
+ * is gone.
  *
- * Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise the reason that the connection
- * or the server gives.
+ * Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise the reason that the
+ * connection or the server gives.
  *
  * @example
  * for (const endpoint of etcd.endpoints) console.log((await etcd.maintenance.status(endpoint)).version);
@@ -102,8 +103,8 @@ export class Maintenance {
   }
 
   /**
-   * Returns the CRC-32 of the whole database of a member. It is meant for tests: it differs between members that have
-   * the same keys.
+   * Returns the CRC-32 of the whole database of a member. It is meant for tests, because the hash may differ
+   * between members that have the same keys.
    *
    * @example
    * const { hash } = await etcd.maintenance.hash('http://10.0.0.1:2379');
@@ -114,10 +115,10 @@ export class Maintenance {
   }
 
   /**
-   * Returns the CRC-32 of the keys of a member up to `revision`; 0n, the default, means the latest revision. Members with
-   * the same `compactRevision` must have the same hash.
+   * Returns the CRC-32 of the keys of a member up to `revision`; 0n, the default, means the latest revision. Members
+   * with the same `compactRevision` must have the same hash.
    *
-   * @throws EtcdError, reason `Compacted` or `FutureRev`.
+   * @throws EtcdError with reason `Compacted` or `FutureRev`.
    *
    * @example
    * const { header } = await etcd.put('config/size', '10');
@@ -148,7 +149,7 @@ export class Maintenance {
    * Transfers leadership to a member. Only the leader can do that. Without `endpoint` the client asks each of its
    * endpoints for its status to find the leader.
    *
-   * @throws EtcdError, reason `NotLeader`, when none of the endpoints is the leader's.
+   * @throws EtcdError with reason `NotLeader` when none of the endpoints is the leader's.
    *
    * @example
    * const { members } = await etcd.cluster.memberList();
@@ -165,7 +166,7 @@ export class Maintenance {
   /**
    * Validates, enables or cancels a downgrade of the cluster to `version`, "major.minor" (etcd 3.5 and later).
    *
-   * @throws EtcdError, reason `InvalidDowngradeTargetVersion`, `DowngradeInProcess` and others.
+   * @throws EtcdError, for example with reason `InvalidDowngradeTargetVersion` or `DowngradeInProcess`.
    *
    * @example
    * await etcd.maintenance.downgrade('validate', '3.6');
@@ -189,7 +190,7 @@ export class Maintenance {
       return endpoint;
     });
     try {
-      // The first leader is enough: waiting for an endpoint that is down would use up the time limit.
+      // Stop at the first endpoint that is the leader: waiting for one that is down would use up the time limit.
       return await Promise.any(statuses);
     } catch (cause) {
       const { errors } = cause as AggregateError;
@@ -209,13 +210,17 @@ export class Maintenance {
   }
 }
 
-/** Refuses an endpoint in the options: the call would have two. @throws EtcdError, reason `InvalidInput`. */
+/**
+ * Refuses an endpoint in the options, because the call has one as its argument.
+ *
+ * @throws EtcdError with reason `InvalidInput`.
+ */
 export function checkMemberCall(options: MemberCallOptions, what: string): MemberCallOptions {
   checkOptions(options, MEMBER_CALL_OPTIONS, what, MEMBER_CALL_HINTS);
   return options;
 }
 
-/** Refuses undefined, which would let the client choose a member. */
+/** Returns the URL of the endpoint. Refuses undefined, because the client would then choose a member. */
 function checkUrl(endpoint: string): string {
   return parseEndpoint(endpoint, 'endpoint').url;
 }
@@ -229,7 +234,7 @@ function slowCall(
   return { ...withoutDefaultTimeout(checkMemberCall(options, what)), endpoint: checkUrl(endpoint) };
 }
 
-/** Whether the error is the end of the whole call, rather than the answer of one endpoint. */
+/** Whether the error ends the whole call, rather than only the status call to one endpoint. */
 function isCanceled(error: unknown): boolean {
   return error instanceof EtcdError && (error.reason === 'Canceled' || error.reason === 'ClientClosed');
 }
@@ -244,6 +249,7 @@ function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
   });
 }
 
+/** Length of the SHA-256 digest that follows the database. */
 const DIGEST_BYTES = 32;
 /** The size of the database file is a multiple of this, so a remainder of `DIGEST_BYTES` is the digest. */
 const SECTOR_BYTES = 512;
@@ -255,8 +261,8 @@ export interface SnapshotSink {
 }
 
 /**
- * The database of a member, followed by its SHA-256: the bytes that `etcdutl snapshot restore` takes. Read it only once.
- * It yields the last bytes only after it has verified the size and the digest.
+ * The database of a member, followed by its SHA-256: the bytes that `etcdutl snapshot restore` takes. Read it only
+ * once. It yields the last bytes only after it has verified the size and the digest.
  *
  * @example
  * for await (const chunk of etcd.maintenance.snapshot('http://10.0.0.1:2379')) process.stdout.write(chunk);
@@ -269,7 +275,9 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
     this.#responses = responses;
   }
 
-  /** @throws EtcdError, reason `SnapshotCorrupt`, when bytes are missing or differ from those that the member sent. */
+  /**
+   * @throws EtcdError with reason `SnapshotCorrupt` when bytes are missing or differ from those that the member sent.
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
     const hash = createSha256();
     let size = 0;
@@ -285,7 +293,7 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
       size += blob.length;
       const held = concatBytes(tail, blob);
       const ready = held.subarray(0, Math.max(0, held.length - DIGEST_BYTES));
-      // A copy, because the consumer of the chunk may transfer its memory.
+      // Copy the tail, because the consumer may transfer the memory of the chunk.
       tail = held.slice(ready.length);
       hash.update(ready);
       if (ready.length > 0) yield ready;
@@ -300,9 +308,9 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
   }
 
   /**
-   * Writes all bytes to a sink and returns their number. It neither opens nor closes the sink.
+   * Writes all bytes to a sink and returns the number of bytes. Neither opens nor closes the sink.
    *
-   * @throws EtcdError, reason `SnapshotCorrupt` and others, or the error of the sink.
+   * @throws EtcdError, for example with reason `SnapshotCorrupt`, or the error of the sink.
    */
   async writeTo(sink: SnapshotSink): Promise<number> {
     let size = 0;

@@ -1,24 +1,24 @@
 import type { Operation, SeenEvent, Violation } from './history.js';
 
-/** A put of a value that no other put writes. */
+/** A put of a unique value: no other put writes the same value to the same key. */
 export interface PutCall {
   readonly key: string;
   readonly value: string;
 }
 
 /**
- * A rule for puts.
+ * A rule that puts can violate.
  *
  * - `lost`: A put succeeded, but the store never held its value.
  * - `applied twice`: The store took the value of a put twice.
  * - `applied though failed`: A put failed, but the store took its value.
- * - `invented`: The store held a value that no put wrote.
+ * - `invented`: The store held a value that no recorded put wrote.
  */
 export type PutRule = 'lost' | 'applied twice' | 'applied though failed' | 'invented';
 
 /**
- * Checks that each put that succeeded was applied once, that no put that failed was applied, that each put of unknown
- * outcome was applied once at most, and that nothing else was written.
+ * Checks that each successful put was applied once, that no failed put was applied, that each put of unknown outcome
+ * was applied at most once, and that nothing else was written.
  *
  * @param truth All values that the store ever held, in the order of their revisions.
  * @throws TypeError if two puts write the same value to the same key.
@@ -80,11 +80,11 @@ export interface OrderedResult {
 export type OrderedOperation = Operation<OrderedCall, OrderedResult>;
 
 /**
- * A rule for reads and writes.
+ * A rule that reads and writes can violate.
  *
- * - `stale`: A call took effect before the state that a caller had seen when the call began.
- * - `wrong value`: A read returned something else than the value of the key at its revision.
- * - `not applied`: A write succeeded, but the truth has no such event at its revision.
+ * - `stale`: A call took effect at a revision older than one that a caller had already seen when the call began.
+ * - `wrong value`: A read did not return the value that the key had at the revision of the read.
+ * - `not applied`: A write succeeded, but `truth` has no such event at the revision of the write.
  */
 export type OrderRule = 'stale' | 'wrong value' | 'not applied';
 
@@ -95,9 +95,9 @@ interface OrderedEffect {
 }
 
 /**
- * Checks linearizability by revisions, in linear time. etcd orders all changes by their revisions. The callers must
- * have seen the changes in this order, and each read must have returned the value of its key at its revision. This
- * function does not check that values are unique; `checkPuts` does.
+ * Checks linearizability by revisions, without a search. etcd orders all changes by their revisions. The callers must
+ * have seen the changes in this order, and each read must have returned the value that its key had at the revision of
+ * the read. This function does not check that values are unique; `checkPuts` does.
  *
  * @param truth Every event of the keys, in the order of their revisions.
  * @example
@@ -167,7 +167,7 @@ function operationText({ process, call, result }: OrderedOperation): string {
 export type RegisterCall =
   | { readonly type: 'read' }
   | { readonly type: 'write'; readonly value: string | undefined }
-  /** Writes `value` if the register holds `expected`. The result says whether it did. */
+  /** Writes `value` if the register holds `expected`. The result is whether the call wrote the value. */
   | { readonly type: 'compare-and-swap'; readonly expected: string | undefined; readonly value: string };
 
 /** The value that a read returned, or whether a compare-and-swap wrote its value; undefined for a write. */
@@ -186,8 +186,9 @@ interface Boundary {
 
 /**
  * Checks that the operations on one register are linearizable: each operation has a point in time between its start
- * and its end, such that all results are right if the operations take effect at these points. Uses the search of Wing
- * and Gong with Lowe's set of known configurations (https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/).
+ * and its end, such that all results are right if the operations take effect at these points. Uses the algorithm of
+ * Wing and Gong with Lowe's cache of visited configurations
+ * (https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/).
  * The search takes exponential time in the number of concurrent operations in the worst case.
  *
  * @param initial The value before the first operation. Default: the key does not exist.
@@ -213,7 +214,7 @@ export function checkRegister(
     ({ call, outcome }) => outcome === 'ok' || (outcome === 'unknown' && call.type !== 'read'),
   );
   const boundaries = timeline(relevant);
-  /** 1 for each operation that takes effect so far. The search skips its start and its end. */
+  /** 1 for each operation that has taken effect in the order tried now. The search skips such operations. */
   const done = new Uint8Array(relevant.length);
   const nextFrom = (from: number): number => {
     let next = from;
@@ -221,7 +222,7 @@ export function checkRegister(
     return next;
   };
   const known = new Set<string>();
-  /** Where the operations start that take effect so far, each with the state before it. */
+  /** The operations that have taken effect, in order, each with its boundary index and the state before it. */
   const stack: { readonly at: number; readonly operation: number; readonly state: string | undefined }[] = [];
   let state = initial;
   let needed = relevant.filter(({ outcome }) => outcome === 'ok').length;
@@ -249,7 +250,7 @@ export function checkRegister(
       at = nextFrom(at + 1);
       continue;
     }
-    // An operation has ended and has not taken effect, so the latest choice was wrong.
+    // An operation would end before it has taken effect, so the latest choice was wrong.
     const last = stack.pop();
     if (last === undefined) {
       const detail = `at most ${furthest} of ${relevant.length} operations have an order that explains their results`;
@@ -281,12 +282,12 @@ function apply(
   }
 }
 
-/** All starts and ends in the order of time. */
+/** All starts and ends, ordered by time. */
 function timeline(operations: readonly RegisterOperation[]): readonly Boundary[] {
   const boundaries = operations.flatMap(({ startMs, endMs }, operation) => [
     { operation, isStart: true, ms: startMs },
     { operation, isStart: false, ms: endMs },
   ]);
-  // At the same time, starts come before ends, because the two operations may have been concurrent.
+  // If a start and an end have the same time, the start comes first, because the operations may have been concurrent.
   return boundaries.sort((a, b) => a.ms - b.ms || Number(b.isStart) - Number(a.isStart));
 }

@@ -2,13 +2,13 @@ import { checkOptions } from '../runtime/arguments.js';
 import type { SeenEvent, Violation } from './history.js';
 
 /**
- * A rule for the events of a watch.
+ * A rule that the events of a watch can violate.
  *
  * - `lost`: The watch did not deliver an event.
  * - `repeated`: The watch delivered an event twice.
- * - `reordered`: The watch delivered an event after a later one.
+ * - `reordered`: The watch delivered an event after an event that happened later.
  * - `torn`: The watch delivered the events of one revision in two batches.
- * - `altered`: The watch delivered an event with another value.
+ * - `altered`: The watch delivered an event with a value that differs from the true one.
  * - `invented`: The watch delivered an event that never happened.
  */
 export type WatchRule = 'lost' | 'repeated' | 'reordered' | 'torn' | 'altered' | 'invented';
@@ -60,7 +60,7 @@ export function checkWatch(
   return violations;
 }
 
-/** Identifies an event, because a revision changes each key once at most. */
+/** Identifies an event by its revision, type and key. This is unique, because a revision changes a key at most once. */
 function eventId({ revision, type, key }: SeenEvent): string {
   return `${revision} ${type} ${key}`;
 }
@@ -77,15 +77,15 @@ export interface Claim {
   readonly token: bigint;
   /** Milliseconds on a clock that all processes share. */
   readonly fromMs: number;
-  /** When the process last acted as the holder, or learned that it was not; `Infinity` if it never stopped. */
+  /** When the process last acted as the holder, or learned that it no longer was; `Infinity` if it never stopped. */
   readonly untilMs: number;
 }
 
 /**
- * A rule for the claims to a lock.
+ * A rule that the claims to a lock can violate.
  *
- * - `two holders`: A claim began while another claim lasted.
- * - `out of order`: A claim came after a claim with a greater token.
+ * - `two holders`: A claim began before another claim had ended.
+ * - `out of order`: A claim began after a claim with the same or a greater token.
  * - `not first in queue`: The key of a claim was never the first of the queue.
  */
 export type LockRule = 'two holders' | 'out of order' | 'not first in queue';
@@ -104,7 +104,7 @@ export type LockRule = 'two holders' | 'out of order' | 'not first in queue';
 export function checkLock(claims: readonly Claim[], truth: readonly SeenEvent[]): Violation<LockRule>[] {
   const owners = ownersOf(truth);
   const violations: Violation<LockRule>[] = [];
-  /** The claim that lasts longest of those checked so far. Later claims must not begin before it ends. */
+  /** Of the claims checked so far, the one that ends last. The next claim must not begin before this end. */
   let longest: Claim | undefined;
   for (const claim of claims.toSorted((a, b) => a.fromMs - b.fromMs)) {
     if (!owners.has(claim.token)) {
@@ -121,7 +121,7 @@ export function checkLock(claims: readonly Claim[], truth: readonly SeenEvent[])
   return violations;
 }
 
-/** Create revisions of the keys that were the first of the queue at some time. */
+/** Create revisions of the keys that were first in the queue at some time. */
 function ownersOf(truth: readonly SeenEvent[]): ReadonlySet<bigint> {
   const queue = new Map<string, bigint>();
   const owners = new Set<bigint>();
@@ -142,9 +142,9 @@ function claimText({ holder, token }: Claim): string {
 const RESOURCE_OPTIONS = { fenced: true } as const;
 
 /**
- * Stands for a resource outside etcd that a lock protects. The resource refuses a write whose fencing token is smaller
- * than the greatest that it has seen. With `fenced: false` it accepts every write, and records the writes that it
- * should have refused.
+ * Simulates a resource outside etcd that a lock protects. The resource refuses a write whose fencing token is smaller
+ * than the greatest token that it has seen. With `fenced: false`, it accepts every write, and records the writes that
+ * it should have refused.
  *
  * @example
  * import { GuardedResource } from 'etcdwire/testing';
@@ -164,7 +164,7 @@ export class GuardedResource {
     this.#fenced = options.fenced ?? true;
   }
 
-  /** Accepted writes whose token was smaller than that of an earlier write. */
+  /** Accepted writes whose token was smaller than the token of an earlier write. */
   get violations(): readonly Violation<'stale write'>[] {
     return this.#staleWrites;
   }

@@ -20,7 +20,7 @@ export interface EtcdClusterOptions {
   readonly args?: readonly string[] | undefined;
   /** Whether the members reach each other through proxies, which `partition` needs. Default false. */
   readonly peerProxies?: boolean | undefined;
-  /** Makes the members serve clients over TLS. Default: without TLS. */
+  /** Certificates with which the members accept clients over TLS. Default: no TLS. */
   readonly tls?: EtcdClusterTls | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface EtcdClusterTls {
   readonly certFile: string;
   /** Private key of the members. */
   readonly keyFile: string;
-  /** Authorities of client certificates. With this file, the members refuse clients without a certificate. */
+  /** Authorities that sign client certificates. If set, the members refuse clients without a certificate. */
   readonly clientCaFile?: string | undefined;
 }
 
@@ -44,7 +44,7 @@ export type AddMember = (peerUrl: string) => Promise<readonly Pick<Member, 'name
 export interface JoinOptions {
   /** Whether to add the member as a learner, which does not vote. Default false. */
   readonly learner?: boolean | undefined;
-  /** How to add the member. Default: `memberAdd`, which works for clusters without TLS and authentication. */
+  /** Function that adds the member. Default: calls `memberAdd`, which works without TLS and authentication only. */
   readonly add?: AddMember | undefined;
 }
 
@@ -56,6 +56,7 @@ interface Site {
   readonly name: string;
   /** URL for clients. */
   readonly endpoint: string;
+  /** URL of the health check, without TLS. */
   readonly healthUrl: string;
   /** URL on which the member listens for the other members. */
   readonly listenPeerUrl: string;
@@ -99,7 +100,7 @@ export class EtcdCluster implements AsyncDisposable {
   /**
    * Starts a cluster. Resolves when all members are healthy.
    *
-   * @throws EtcdError, reason `InvalidInput`; Error if a member does not start. The message holds the end of its log.
+   * @throws EtcdError, reason `InvalidInput`; Error if a member does not start. The message has the end of the log.
    */
   static async start(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
     checkOptions(options, CLUSTER_OPTIONS, 'EtcdCluster.start');
@@ -117,7 +118,7 @@ export class EtcdCluster implements AsyncDisposable {
     }
   }
 
-  /** The members of the cluster, including those that do not run. */
+  /** The members of the cluster, including members that do not run. */
   get members(): readonly EtcdMember[] {
     return this.#members;
   }
@@ -156,7 +157,7 @@ export class EtcdCluster implements AsyncDisposable {
   }
 
   /**
-   * Resolves with the leader as soon as there is one. Does not work with TLS.
+   * Resolves with the leader as soon as the cluster has one. Does not work with TLS.
    *
    * @param options `timeoutMs`: longest wait in milliseconds. Default 30,000.
    * @throws Error if no member becomes the leader in time.
@@ -235,7 +236,7 @@ export class EtcdCluster implements AsyncDisposable {
     this.#members.push(member);
     if (proxy !== undefined) this.#peerProxies.set(member, proxy);
     await member.start();
-    // `partition` needs the ID, and the member may be paused or dead by then.
+    // Asks for the ID now, because `partition` needs it and the member may be paused or dead by then.
     if (proxy !== undefined) await this.#idOf(member);
     return member;
   }
@@ -291,7 +292,8 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
 }
 
 /**
- * Repeats a change of members, because etcd refuses one until the other members have been connected for five seconds.
+ * Repeats a membership change while etcd refuses it as unhealthy. etcd does so until the other members have been
+ * connected for five seconds.
  */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + HEALTHY_TIMEOUT_MS;
@@ -306,7 +308,7 @@ async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The hexadecimal ID of the sending member, which is a header of each request between members (etcd's `rafthttp`). */
+/** The hexadecimal ID of the sending member, from the header that etcd's `rafthttp` adds to each peer request. */
 function senderOf(bytes: Uint8Array): string | undefined {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
   return /^x-server-from: ([0-9a-f]+)\r$/im.exec(text)?.[1];

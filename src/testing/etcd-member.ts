@@ -21,7 +21,7 @@ export interface EtcdMemberOptions {
   readonly logFile: string;
 }
 
-/** The running members, which end together with this process. */
+/** The processes of the running members. They get SIGKILL when this process exits. */
 const running = new Set<ChildProcess>();
 const endAll = (): void => {
   for (const child of running) child.kill('SIGKILL');
@@ -46,7 +46,7 @@ export class EtcdMember {
   readonly peerUrl: string;
   readonly #options: EtcdMemberOptions;
   #child: ChildProcess | undefined;
-  /** Why the process could not be started. */
+  /** Why the process could not be started; undefined if it was started. */
   #problem: string | undefined;
 
   /** @internal */
@@ -71,7 +71,7 @@ export class EtcdMember {
   /**
    * Starts the process if it does not run. Resolves when the member is healthy.
    *
-   * @throws Error if the member is not healthy within 30 s. The message holds the end of its log.
+   * @throws Error if the member is not healthy within 30 s. The message has the end of the log.
    */
   async start(): Promise<void> {
     if (!this.running) this.#spawn();
@@ -128,7 +128,7 @@ export class EtcdMember {
 
   #spawn(): void {
     const { etcd, args, logFile } = this.#options;
-    // etcd also reads its flags from ETCD_* variables; those of this process are meant for another etcd.
+    // etcd also reads its flags from ETCD_* variables. The variables of this process are not meant for this member.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_')));
     const log = openSync(logFile, 'a');
     const child = spawn(etcd, args, { env, stdio: ['ignore', log, log] });

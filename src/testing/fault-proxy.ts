@@ -2,7 +2,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { checkOptions } from '../runtime/arguments.js';
 import { pause } from '../runtime/timers.js';
 
-/** Tests the bytes of one read from a socket. A message that spans several reads is tested in parts. */
+/** Tests the bytes of one read from a socket. If a message spans several reads, the function gets it in pieces. */
 export type BytesTest = (bytes: Uint8Array) => boolean;
 
 /**
@@ -28,8 +28,8 @@ export type Direction = 'to-server' | 'to-client';
 /** Options of a fault proxy. */
 export interface FaultProxyOptions {
   /**
-   * Returns the name of the sender that the bytes of a read show, or undefined if they show none. `cutOff` takes such a
-   * name. The latest name holds for the whole connection.
+   * Returns the name of the sender if the bytes of a read contain one, and otherwise undefined. The latest name holds
+   * for the whole connection. Pass such a name to `cutOff` to cut off the sender's connections.
    */
   readonly senderOf?: ((bytes: Uint8Array) => string | undefined) | undefined;
 }
@@ -40,17 +40,19 @@ const PROXY_OPTIONS = { senderOf: true } as const;
 interface Pair {
   readonly client: Socket;
   readonly server: Socket;
+  /** Latest name that `senderOf` returned. */
   sender: string | undefined;
+  /** Whether the proxy drops the server's bytes, because `loseNextAnswer` chose this connection. */
   losesAnswer: boolean;
 }
 
 /** How the proxy forwards bytes. */
 interface Pace {
-  /** Milliseconds from each read to its write; undefined for none. */
+  /** Milliseconds between reading bytes and writing them; undefined for no delay. */
   readonly delayMs: number | undefined;
   /** Most bytes in one write; undefined for no limit. */
   readonly sliceBytes: number | undefined;
-  /** Whether the proxy reads nothing. */
+  /** Whether the proxy has stopped reading. */
   readonly paused: boolean;
 }
 
@@ -78,8 +80,10 @@ export class FaultProxy implements AsyncDisposable {
   readonly #heldRequests = new Set<Socket>();
   /** Directions in which the proxy drops all bytes. */
   readonly #swallowed = new Set<Direction>();
+  /** Names of the senders that are cut off. */
   readonly #cutOff = new Set<string>();
   #pace: Pace = UNCHANGED;
+  /** Handles the next request for `holdNextRequest`. Returns whether it holds the bytes. */
   #hold: ((bytes: Uint8Array, pair: Pair) => boolean) | undefined;
   readonly #onBytes = new Set<(direction: Direction, bytes: Uint8Array, pair: Pair) => void>();
 
@@ -150,17 +154,17 @@ export class FaultProxy implements AsyncDisposable {
     this.#swallowed.add(direction === 'to-server' ? 'to-client' : 'to-server');
   }
 
-  /** Drops all bytes in both directions on the connections of this sender, until `heal`. See `senderOf`. */
+  /** Drops all bytes in both directions on the connections of this sender, until `heal`. See the option `senderOf`. */
   cutOff(sender: string): void {
     this.#cutOff.add(sender);
   }
 
-  /** Forwards in writes of at most so many bytes, so that the receiver reads small pieces, until `heal`. */
+  /** Writes at most this many bytes at a time, so that the receiver reads small pieces, until `heal`. */
   slice(bytes: number): void {
     this.#pace = { ...this.#pace, sliceBytes: bytes };
   }
 
-  /** Forwards everything so many milliseconds late, in order, until `heal`. */
+  /** Delays all bytes by this many milliseconds, and keeps their order, until `heal`. */
   delay(ms: number): void {
     this.#pace = { ...this.#pace, delayMs: ms };
   }
@@ -179,8 +183,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * Drops the answer to the next request that passes the test, and closes its connection. Resolves when that has
-   * happened. Other connections and other faults stay as they are.
+   * Drops the answer to the next request for which `isRequest` returns true, and closes the connection of the request.
+   * Resolves when the connection is closed. Other connections and faults are not affected.
    */
   loseNextAnswer(isRequest: BytesTest): Promise<void> {
     return new Promise((resolve) => {
@@ -197,8 +201,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * Holds the next request that passes the test, and closes the client's side of its connection. Resolves when that has
-   * happened, with a function that forwards the request to the server.
+   * Holds the next request for which `isRequest` returns true, and closes the client's side of its connection. Then
+   * resolves with a function that forwards the request to the server.
    */
   holdNextRequest(isRequest: BytesTest): Promise<() => void> {
     return new Promise((resolve) => {
@@ -261,8 +265,8 @@ export class FaultProxy implements AsyncDisposable {
 }
 
 /**
- * Connects one direction of a connection through the proxy. Returns a function that forwards bytes. Bytes leave in the
- * order of their arrival, however late.
+ * Connects one direction of a connection through the proxy. Returns a function that forwards bytes. The proxy writes
+ * bytes in the order of their arrival, even if delays change.
  */
 function pacedPipe(from: Socket, to: Socket, paceNow: () => Pace): (bytes: Uint8Array) => void {
   /** Settles when the latest delayed bytes are written; undefined if none are waiting. */
@@ -270,7 +274,7 @@ function pacedPipe(from: Socket, to: Socket, paceNow: () => Pace): (bytes: Uint8
   const write = (bytes: Uint8Array): void => {
     if (!to.destroyed && !to.write(bytes)) from.pause();
   };
-  // A sender that is faster than the receiver has to wait, as without a proxy.
+  // `write` pauses a sender that is faster than the receiver. The sender resumes when the receiver has caught up.
   to.on('drain', () => {
     if (!paceNow().paused) from.resume();
   });
@@ -300,7 +304,8 @@ const FRAME_HEADER_BYTES = 9;
 const HEADERS = 1;
 
 /**
- * Whether an answer begins in these bytes, with a HEADERS frame. SETTINGS, PING and WINDOW_UPDATE may come before it.
+ * Whether an answer begins in these bytes, which means that they contain a HEADERS frame. Frames such as SETTINGS, PING
+ * and WINDOW_UPDATE may come before the answer.
  */
 function hasHeaders(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

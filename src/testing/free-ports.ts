@@ -1,12 +1,12 @@
 import { createServer, type Server } from 'node:net';
 
 /**
- * The range of ports to try. Systems give higher ports to outgoing connections (Linux from 32,768, others from
- * 49,152), and such a connection could take the port before its server does.
+ * The range of ports to try. Systems give higher ports to outgoing connections (Linux from 32,768, other systems from
+ * 49,152). Such a connection could take a free port before the test's server listens on it.
  */
 const [FIRST, LAST] = [10_000, 32_767];
 
-/** Returns free ports of 127.0.0.1, all different. Listens on all of them at once before it releases them. */
+/** Returns different free ports of 127.0.0.1. Keeps each port open until all are found, so that none is found twice. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers = new Map<number, Server>();
   while (servers.size < count) {

@@ -29,9 +29,9 @@ export interface Operation<Call, Result> {
    * after its start, or never.
    */
   readonly endMs: number;
-  /** `ok`: the call succeeded. `fail`: it certainly had no effect. `unknown`: it may have had an effect. */
+  /** `ok`: the call succeeded. `fail`: the call certainly had no effect. `unknown`: it may have had an effect. */
   readonly outcome: 'ok' | 'fail' | 'unknown';
-  /** Undefined unless the outcome is `ok`. */
+  /** Result of the call; undefined unless the outcome is `ok`. */
   readonly result: Result | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Servers and proxies for tests that cause faults, and checkers of what clients saw meanwhile.
+ * Servers and proxies for tests that inject faults, and functions that check what clients saw during the faults.
  *
  * @module etcdwire/testing
  */

@@ -4,7 +4,7 @@ import { opensslReason } from '../host/tls.js';
 
 const CHECK_SCHEME = 'check the URL: https: for a server with TLS, http: for a server without';
 
-/** Advice by the error text of OpenSSL or Node. The first pattern that matches applies. */
+/** Advice for connections over TLS, by the error text of OpenSSL or Node.js. The first pattern that matches applies. */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [
     /alert .*(certificate|unknown ca)/,
@@ -21,9 +21,10 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/answers in HTTP/, 'workerd cannot request HTTP/2 by ALPN; on workerd, use etcdwire/gateway'],
   [/key values mismatch/, 'tls.key does not belong to tls.cert'],
 ];
+/** The most characters of the reason that the error message shows. */
 const MAX_PROBLEM_CHARS = 300;
 
-/** The error for a connection that failed before it opened. Nothing was sent. */
+/** The error for a connection that failed before it opened. No call was sent on it. */
 export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown): EtcdError {
   const problem = opensslReason(reason).slice(0, MAX_PROBLEM_CHARS).replace(/\W+$/, '');
   const advice = tls

@@ -1,5 +1,5 @@
 /**
- * The types of transports, for authors of transports and interceptors. This module has no values.
+ * The types of transports, for authors of transports and interceptors. This module exports only types.
  *
  * @module etcdwire/transport
  */

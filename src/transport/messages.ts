@@ -6,8 +6,8 @@ import type { Metadata } from './transport.js';
 /**
  * Encodes a request.
  *
- * @throws EtcdError, reason `InvalidInput`, if a value does not fit the type of its field, or if the request is longer than
- *   `maxRequestBytes`.
+ * @throws EtcdError with reason `InvalidInput` if a value does not fit the type of its field, or if the request is
+ *   longer than `maxRequestBytes`.
  */
 export function encodeRequest<Request>(
   method: Method<Request, unknown>,
@@ -32,9 +32,9 @@ export function encodeRequest<Request>(
 }
 
 /**
- * Decodes a response, which is `bytes` from `start` to `end`.
+ * Decodes a response. The response is the part of `bytes` from `start` to `end`.
  *
- * @throws EtcdError, reason `MalformedMessage`.
+ * @throws EtcdError with reason `MalformedMessage` if the bytes are not a valid message.
  */
 export function decodeResponse<Request, Response>(
   method: Method<Request, Response>,
@@ -66,7 +66,10 @@ export function responseTooLarge(
   });
 }
 
-/** Whether all values are printable ASCII. Any other character could end the header and begin another one. */
+/**
+ * Whether all values are printable ASCII. Other characters are refused, because a line break could inject another
+ * header.
+ */
 export function isPrintable(metadata: Metadata | undefined): boolean {
   for (const name in metadata) {
     if (!/^[\x20-\x7e]*$/.test(metadata[name] as string)) return false;
@@ -74,7 +77,11 @@ export function isPrintable(metadata: Metadata | undefined): boolean {
   return true;
 }
 
-/** @throws EtcdError if a value is not printable ASCII. The error does not show the value, which may be a token. */
+/**
+ * Checks that all values are printable ASCII.
+ *
+ * @throws EtcdError if they are not. The error does not show the value, because the value may be a token.
+ */
 export function checkMetadata(metadata: Metadata | undefined, method: string): void {
   if (isPrintable(metadata)) return;
   throw new EtcdError('the call could not be sent: its metadata are not printable ASCII', {

@@ -9,7 +9,10 @@ export type Metadata = Readonly<Record<string, string>>;
 
 interface Call<Request, Response> {
   readonly method: Method<Request, Response>;
-  /** The URL of the only endpoint that may carry the call, if it concerns one member. One-endpoint transports ignore it. */
+  /**
+   * The URL of the only endpoint that may carry the call, if the call concerns one member. A transport of one endpoint
+   * ignores this.
+   */
   readonly endpoint?: string | undefined;
   /** Called at each attempt with the URL of its endpoint. */
   readonly onAttempt?: ((endpoint: string) => void) | undefined;
@@ -17,7 +20,7 @@ interface Call<Request, Response> {
 
 /** A streaming call: any number of requests, any number of responses. */
 export interface StreamCall<Request, Response> extends Call<Request, Response> {
-  /** With a promise, the call waits for the metadata. If the promise rejects, the stream ends with that error. */
+  /** If this is a promise, the call waits for the metadata. If the promise rejects, the stream ends with that error. */
   readonly metadata?: Metadata | Promise<Metadata> | undefined;
   /** The longest response in bytes, if that is less than `maxReceiveBytes` of the transport. */
   readonly maxReceiveBytes?: number | undefined;
@@ -28,7 +31,7 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly metadata?: Metadata | undefined;
   readonly request: Init<Request>;
   readonly signal?: AbortSignal | undefined;
-  /** The timeout that the caller set, for the text of an error. */
+  /** The timeout that the caller set, in milliseconds. Used only in error messages. */
   readonly timeoutMs: number;
   /** When the call times out, on the monotonic clock. */
   readonly deadline: number;
@@ -42,50 +45,54 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
 export interface StreamHandler<Response> {
   /** Receives a message. */
   message(message: Response): void;
-  /** Receives the end of the stream: with status OK if `error` is undefined. Called once, and last. */
+  /** Receives the end of the stream. The status is OK if `error` is undefined. Called once, after all other methods. */
   end(error: EtcdError | undefined): void;
   /**
-   * The server announces that it will close the connection (GOAWAY). The stream goes on until then. A long-lived stream
-   * should be opened again on another connection. May be called more than once. The grpc-js transport never calls it.
+   * The server announces with GOAWAY that it will close the connection. The stream continues until the connection
+   * closes. The caller should open a long-lived stream again, which then uses another connection. May be called more
+   * than once. The grpc-js transport never calls this method.
    */
   leaving?(): void;
 }
 
 /**
- * Sends the requests of a streaming call. All methods but `send` may be called at any time; after the end of the stream they
- * do nothing.
+ * Sends the requests of a streaming call. All methods except `send` may be called at any time. They do nothing after
+ * the stream has ended.
  */
 export interface OutgoingStream<Request> {
-  /** Sends a message. Messages are sent in this order. They wait until the connection is open. */
+  /**
+   * Sends a message. Messages are sent in the order of these calls. Until the connection is open, they wait in a queue.
+   */
   send(message: Init<Request>): void;
   /** Half-closes the stream: the client sends no more messages. */
   end(): void;
   /**
-   * Ends the stream at once, with RST_STREAM. The handler is not called any more. The reason `unresponsive` means that the
-   * server did not answer, so another endpoint should be tried. `unauthenticated` means that it refused the token.
+   * Ends the stream at once, with RST_STREAM. The handler is not called any more. The reason `unresponsive` means that
+   * the server did not answer, so another endpoint should be tried. The reason `unauthenticated` means that the server
+   * refused the token.
    */
   cancel(why?: 'unresponsive' | 'unauthenticated'): void;
-  /** Stops the delivery of messages. If that lasts, flow control stops the server, too. */
+  /** Stops the delivery of messages. If the pause is long, flow control also stops the server from sending. */
   pause(): void;
-  /** Continues the delivery of messages. */
+  /** Continues the delivery of messages after `pause`. */
   resume(): void;
   /**
-   * Sets whether the stream keeps the process alive, which it does by default. A transport without this method keeps the
-   * process alive in any case.
+   * Sets whether the stream keeps the process alive, which it does by default. If a transport does not have this
+   * method, its streams always keep the process alive.
    */
   hold?(busy: boolean): void;
 }
 
 /**
- * Carries calls to etcd, to one endpoint or to several. Every error is an `EtcdError` whose `outcome` tells whether the
+ * Carries calls to etcd, to one endpoint or to several. Every error is an `EtcdError` whose `outcome` says whether the
  * server may have processed the request.
  */
 export interface Transport {
-  /** The server has been silent for so long that new calls should go to another endpoint, if there is one. */
+  /** Whether the server has been silent for so long that new calls should go to another endpoint, if there is one. */
   readonly suspect?: boolean;
   /** Makes a unary call. Rejects with an `EtcdError`. */
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response>;
-  /** Makes a streaming call. The caller of a server-streaming method sends one message, and then half-closes. */
+  /** Makes a streaming call. The caller of a server-streaming method sends one message and then calls `end`. */
   stream<Request, Response>(
     call: StreamCall<Request, Response>,
     handler: StreamHandler<Response>,
@@ -96,22 +103,27 @@ export interface Transport {
 
 /** Options of the transport of one endpoint. */
 export interface TransportOptions {
+  /** The TLS options. Used only if the endpoint is an https: URL. Undefined for the defaults. */
   readonly tls: TlsSource | undefined;
-  /** The time limit for opening a connection, from dialling to the server's SETTINGS. */
+  /** The time limit in milliseconds for opening a connection, from dialing to the arrival of the server's SETTINGS. */
   readonly connectTimeoutMs: number;
   /**
-   * The interval of the probes on a connection with open calls or streams. etcd disconnects a client that pings more often
-   * than every 5 s. In addition, the transport sends a probe when a request has gone without any byte for a second, as far
-   * as etcd's limit allows.
+   * The interval in milliseconds between probes (PING frames) on a connection with open calls or streams. It should be
+   * longer than 5 s, because etcd disconnects a client that pings more often than that. In addition, the transport
+   * sends a probe when the server has sent nothing for a second after a request, provided that etcd's limit allows the
+   * probe.
    */
   readonly pingIntervalMs: number;
-  /** The time limit for the answer to a probe. After it, the transport closes the connection. */
+  /**
+   * The time limit in milliseconds for the answer to a probe. If no answer arrives, the transport closes the
+   * connection.
+   */
   readonly pingTimeoutMs: number;
-  /** The longest request in bytes. A longer one is refused before it is sent. */
+  /** The longest request in bytes. The transport refuses a longer request instead of sending it. */
   readonly maxRequestBytes: number;
-  /** The longest response in bytes. */
+  /** The longest response in bytes. A call fails if its response is longer. */
   readonly maxReceiveBytes: number;
-  /** The most operations in a transaction, for a transport that adds some of its own. Default: 128. */
+  /** The most operations in a transaction. Used by a transport that adds operations to transactions. Default: 128. */
   readonly maxTxnOps?: number | undefined;
 }
 
@@ -127,7 +139,9 @@ export const TRANSPORT_DEFAULTS = {
 /** Makes the transport of one endpoint. The transport connects at the first call. */
 export type TransportFactory = (endpoint: Endpoint, options: TransportOptions) => Transport;
 
-/** Wraps a stream, and replaces some of its methods. For transports that are built on other transports. */
+/**
+ * Returns a stream that forwards to `stream`, except for the methods in `replaced`. For transports that wrap others.
+ */
 export function forwardStream<Request>(
   stream: OutgoingStream<Request>,
   replaced: Partial<OutgoingStream<Request>>,

@@ -5,13 +5,17 @@ import { ServerWatch, type ServerWatchOptions, type ServerWatchOwner } from './s
 import type { WatchStream } from './watch-stream.js';
 
 /**
- * The most revisions in one response to a watch that catches up (`watchBatchMaxRevs` in etcd's `mvcc/watcher_group.go`).
- * The server sends one such response per watch every 100 ms, so 100,000 revisions take a single watch ten seconds.
+ * The most revisions in one response to a watch that catches up (`watchBatchMaxRevs` in etcd's
+ * `mvcc/watcher_group.go`). The server sends one such response per watch every 100 ms, so 100,000 revisions take a
+ * single watch ten seconds.
  */
 const REVISIONS_PER_RESPONSE = 1_000;
-/** The most server watches that one watch uses at a time, because each makes the others slower. */
+/** The most server watches that one watch uses at a time. Limited, because each one slows the others down. */
 const MAX_PARTS = 32;
-/** A part is a little shorter than a full response, so that one response has all of it and an event beyond it. */
+/**
+ * The length of a part (see `WatchParts`) as a fraction of a full response. Below 1, so that a full response contains
+ * the whole part and an event beyond it, which ends the part.
+ */
 const PART_PER_RESPONSE = 0.95;
 
 export interface WatchPartsOptions extends ServerWatchOptions {
@@ -20,10 +24,10 @@ export interface WatchPartsOptions extends ServerWatchOptions {
 }
 
 /**
- * The server watches of one watch: a single one, or several while the watch is far behind the store. Each covers the
- * revisions from its start to the start of the next, and the last has no end. The consumer takes their batches in this
- * order. A part ends when it sees an event beyond its own revisions. If the store has no such event, the part stays, and
- * no later part has an event either.
+ * The server watches of one watch: a single one, or several while the watch is far behind the store. Each
+ * of them is called a part. A part receives the revisions from its start to the start of the next part. The last part
+ * has no end. The consumer takes the batches of the parts in this order. A part ends when it receives an event beyond
+ * its own revisions. If the store has no such event, the part stays, and no later part has an event either.
  */
 export class WatchParts implements ServerWatchOwner {
   readonly stream: WatchStream;
@@ -31,11 +35,13 @@ export class WatchParts implements ServerWatchOwner {
   readonly #first: ServerWatch;
   /** In order of their revisions. The consumer takes the batches of the first. */
   #parts: ServerWatch[];
-  /** How many revisions a part covers. */
+  /** The number of revisions in a part. */
   #partRevisions = 0n;
-  /** Limited so that all parts together hold half of the watch's buffer. 0 until the watch is known to be far behind. */
+  /**
+   * The most parts at a time. Together they fill at most half of the watch's buffer. 0 until the watch is far behind.
+   */
   #maxParts = 0;
-  /** The store's revision when the watch was found to be far behind. No part begins after it. */
+  /** The store's revision when the watch was found to be far behind. No part begins after this revision. */
   #storeRevision = 0n;
   readonly #turns = new SerialRunner();
   #ended = false;
@@ -51,12 +57,14 @@ export class WatchParts implements ServerWatchOwner {
     this.stream.add(this.#first);
   }
 
-  /** The first part covers the revision of the creation, so the watch misses no event after it. */
+  /** Resolves with the store revision at which the first part was created. The watch misses no event after it. */
   async created(): Promise<bigint> {
     return this.#first.whenCreated;
   }
 
-  /** Calls take batches one after the other, so that a call that waits at the end of a part gets the first of the next. */
+  /**
+   * Runs concurrent calls one after the other, so that a call that waits when a part ends goes on with the next part.
+   */
   next(): Promise<IteratorResult<WatchBatch, undefined>> {
     if (this.#turns.isIdle && !this.#head.batches.isEmpty) return this.#head.batches.next();
     return this.#turns.run(() => this.#take());
@@ -68,11 +76,11 @@ export class WatchParts implements ServerWatchOwner {
     for (const part of this.#parts) part.batches.discard();
   }
 
-  /** A full response shows that the watch is far behind, and how many revisions one response covers. */
+  /** A full response shows that the watch is far behind, and how many revisions one response spans. */
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
     const [first, last] = [batches[0], batches.at(-1)];
-    // A consumer that wants to know the progress wants to know that of the whole watch.
+    // With `progress`, the consumer needs the progress of the whole watch, so the watch is not divided.
     if (progress || first === undefined || last === undefined || batches.length < REVISIONS_PER_RESPONSE) return;
     const covered = Number(last.revision - first.revision) + 1;
     this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));
@@ -81,7 +89,7 @@ export class WatchParts implements ServerWatchOwner {
     this.#addParts();
   }
 
-  /** The end of a part with an error is the end of the watch, because the events after it would leave a gap. */
+  /** A part that ends with an error ends the watch, because the later parts would leave a gap. */
   ended(part: ServerWatch, error: EtcdError | undefined): void {
     this.stream.remove(part);
     if (error !== undefined || part.until === undefined) this.#end(error);
@@ -94,7 +102,7 @@ export class WatchParts implements ServerWatchOwner {
   async #take(): Promise<IteratorResult<WatchBatch, undefined>> {
     const head = this.#head;
     const result = await head.batches.next().catch((error: unknown) => {
-      // All parts ended with this error, and the consumer gets it once.
+      // All parts have ended with this error. Keep only this part, so that the consumer gets the error once.
       this.#parts = [head];
       throw error;
     });

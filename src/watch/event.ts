@@ -2,7 +2,7 @@ import { EventType, type Event as WireEvent, type KeyValue as WireKeyValue } fro
 import { KeyValue } from '../kv/key-value.js';
 import { textOf } from '../runtime/bytes.js';
 
-/** What a put and a deletion have in common. */
+/** The fields that a put and a deletion have in common. */
 abstract class KeyEvent {
   readonly key: Uint8Array;
   /** The revision of the event. */
@@ -60,8 +60,8 @@ export class DeleteEvent extends KeyEvent {
 export type WatchEvent = PutEvent | DeleteEvent;
 
 /**
- * All events of one revision that the watch covers, in order. A batch without events says that there are none up to and
- * including `revision`; see the option `progress`.
+ * All events of one revision that match the watch, in order. A batch without events means that the watch has
+ * no more events up to and including `revision`; see the option `progress`.
  *
  * @example
  * ```ts
@@ -79,10 +79,10 @@ export interface WatchBatch {
   readonly events: readonly WatchEvent[];
 }
 
-/** Roughly the memory that an event takes beside its keys and values. */
+/** Approximate memory that an event takes in addition to its keys and values. */
 const EVENT_OVERHEAD_BYTES = 256;
 
-/** Roughly the memory in bytes that a batch takes. */
+/** Returns the approximate memory in bytes that a batch takes. */
 export function weightOf({ events }: WatchBatch): number {
   let weight = 0;
   for (const event of events) {
@@ -96,13 +96,13 @@ export function weightOf({ events }: WatchBatch): number {
 /**
  * Assembles whole revisions from responses. The server may split a response into fragments anywhere, even within a
  * revision. So the assembler holds the latest revision back until the last fragment, or an event of the next revision,
- * shows that it is whole.
+ * shows that this revision is complete.
  */
 export class RevisionAssembler {
   #revision = 0n;
   #events: WatchEvent[] = [];
 
-  /** Takes the events of a response and returns the revisions that are whole now. */
+  /** Takes the events of a response and returns the revisions that are complete now. */
   push(events: readonly WireEvent[], moreFragments: boolean): WatchBatch[] {
     const whole: WatchBatch[] = [];
     for (const { type, kv, prevKv } of events) {

@@ -18,7 +18,10 @@ export class RevisionCursor {
     this.#resume = startRevision;
   }
 
-  /** The start revision for the next stream: a given start is kept until events pass it, and 0n means "from now". */
+  /**
+   * The start revision for the next stream; 0n means "from now". The caller's `startRevision` stays until events pass
+   * it.
+   */
   get resume(): bigint {
     return this.#resume;
   }
@@ -28,14 +31,15 @@ export class RevisionCursor {
   }
 
   /**
-   * The server created the watch. A watch "from now" misses nothing if the next stream continues after the header's
-   * revision. The floor stays, because the header may be ahead of an event that the server is about to send.
+   * Records that the server created the watch. A watch "from now" misses nothing if the next stream continues after the
+   * header's revision. `#floor` stays unchanged, because the header may be ahead of an event that the server is about
+   * to send.
    */
   created(headerRevision: bigint): void {
     if (this.#resume === 0n) this.#resume = headerRevision + 1n;
   }
 
-  /** Every event of this revision was delivered. The header of the response does not count: it may be far ahead. */
+  /** Records that every event of this revision was delivered. The header's revision is ignored: it may be far ahead. */
   delivered(revision: bigint): void {
     const next = revision + 1n;
     if (next > this.#floor) this.#floor = next;
@@ -43,7 +47,7 @@ export class RevisionCursor {
   }
 
   /**
-   * A response without events says that there are none up to its header's revision. The floor stays, because some
+   * Records that the server reported no more events up to its header's revision. `#floor` stays unchanged, because some
    * servers answer a request for progress ahead of earlier events.
    */
   progressed(headerRevision: bigint): void {
@@ -54,9 +58,9 @@ export class RevisionCursor {
 /** The owner of a server watch. */
 export interface ServerWatchOwner {
   readonly stream: { add(watch: ServerWatch): void; remove(watch: ServerWatch): void };
-  /** The watch, which has no end, received these revisions in one response when the store was at `storeRevision`. */
+  /** Called when a watch without `until` received these revisions in one response. The store was at `storeRevision`. */
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void;
-  /** The watch ended: with this error, or because it has all revisions below `until`. */
+  /** Called when the watch has ended: with this error, or because it has all revisions below `until`. */
   ended(watch: ServerWatch, error: EtcdError | undefined): void;
   /** Ends all server watches of the owner and drops their batches, because the client was closed. */
   discard(): void;
@@ -66,15 +70,16 @@ export interface ServerWatchOptions {
   readonly request: Init<WatchCreateRequest>;
   /** When the batches in the buffer exceed this size, the watch is suspended. */
   readonly bufferBytes: number;
-  /** Whether to put batches without events into the buffer, too. */
+  /** Whether the buffer also gets batches without events. */
   readonly progress: boolean;
   /** Records the latest failure of the watch's streams, for the error that a caller's signal ends the watch with. */
   readonly trace: CallTrace | undefined;
 }
 
 /**
- * One watch on the server. Its stream passes it the responses, and its cursor tells where it continues after a break. A
- * `Watch` has one of them, or several while it catches up; each but the last then ends at `until`.
+ * One watch on the server. The stream passes responses to it, and its cursor holds the revision from which it continues
+ * after a break. A `Watch` has one server watch, or several while it catches up. Each of these except the last ends at
+ * `until`.
  *
  * ```text
  *              add             send                  answer
@@ -92,7 +97,8 @@ export interface ServerWatchOptions {
  * - catching up: The watch is live, but its cursor is far behind the store; `WatchParts` then divides the distance.
  * - suspended: The consumer is slow, so the client has canceled the watch on the server until it takes more batches.
  * - reopening: The stream broke, and `WatchStream` opens the next one after a backoff.
- * - ended: It was closed, refused or failed, or it has all revisions below `until`. Buffered batches stay until taken.
+ * - ended: The watch was closed or refused, has failed, or has all revisions below `until`. The consumer can still take
+ *   the batches in the buffer.
  */
 export class ServerWatch {
   readonly batches: AsyncQueue<WatchBatch>;
@@ -104,7 +110,10 @@ export class ServerWatch {
   requestId = 0n;
   /** How often in a row the server refused the watch because of the stream's token. */
   tokenRefusals = 0;
-  /** The first revision that the next server watch covers. An event from there on shows that this one has all events. */
+  /**
+   * The first revision of the next server watch. An event at or after it shows that this watch has all of its own
+   * events. Undefined for the last server watch, which has no end.
+   */
   until: bigint | undefined;
   bufferBytes: number;
   #isSuspended = false;
@@ -122,7 +131,7 @@ export class ServerWatch {
     this.whenCreated = new Promise((resolve, reject) => {
       this.#creation = { resolve, reject };
     });
-    // A caller that does not ask for the creation gets the error from the iteration.
+    // A caller that does not await the creation gets the error from the iteration, so the rejection is not unhandled.
     this.whenCreated.catch(() => {});
   }
 
@@ -150,17 +159,17 @@ export class ServerWatch {
   }
 
   /**
-   * The server says that there are no more events up to this revision. `isCertain` is false if the server may say so
-   * ahead of earlier events; the cursor then stays.
+   * Records that the server reported no more events up to this revision. `isCertain` is false if the server may report
+   * this before it has sent all earlier events. The cursor then stays unchanged.
    */
   progressed(headerRevision: bigint, isCertain: boolean): void {
-    // The rest of a partial revision is still to come, whatever the header says.
+    // The rest of a partial revision is still to come, even if the revision in the header is higher.
     if (this.#assembler.partial || this.#cursor.isRepeat(headerRevision + 1n)) return;
     if (isCertain) this.#cursor.progressed(headerRevision);
     if (this.#options.progress) this.batches.push({ revision: headerRevision, events: [] }, 0);
   }
 
-  /** It is certain that there are no more events up to this revision. */
+  /** Moves the cursor past this revision, because there are certainly no more events up to it. */
   resumeAfter(headerRevision: bigint): void {
     if (!this.#assembler.partial) this.#cursor.progressed(headerRevision);
   }
@@ -188,14 +197,16 @@ export class ServerWatch {
     this.#owner.stream.remove(this);
   }
 
-  /** The watch is no longer on a stream. The next one continues from the cursor. */
+  /** Called when the watch is no longer on a stream. On the next stream it continues from the cursor. */
   detached(error?: EtcdError): void {
     const { trace } = this.#options;
     if (trace !== undefined && error !== undefined) trace.failure = error;
     this.#assembler.reset();
   }
 
-  /** Ends the watch. The consumer can still take the batches in the buffer, and then gets the error, if there is one. */
+  /**
+   * Ends the watch. The consumer can still take the batches in the buffer, and then gets the error, if there is one.
+   */
   end(error?: EtcdError): void {
     if (this.ended) return;
     this.batches.end(error);
@@ -204,8 +215,8 @@ export class ServerWatch {
   }
 
   /**
-   * The client was closed. `created()` rejects with the error, but an iteration ends without an error, as it does when
-   * the watch itself is closed.
+   * Ends the watch because the client was closed. `created()` rejects with the error, but an iteration ends without an
+   * error, as it does when the watch itself is closed.
    */
   close(error: EtcdError): void {
     if (this.ended) return;

@@ -2,7 +2,10 @@ import type { WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { UniqueQueue } from '../runtime/queues.js';
 import type { ServerWatch } from './server-watch.js';
 
-/** In the answer to a creation: the server refused it. In other responses: it concerns every watch of the stream. */
+/**
+ * The watch id in a response that belongs to no live watch: the answer to a creation that the server refused, or a
+ * response that concerns every watch of the stream.
+ */
 export const NO_WATCH_ID = -1n;
 
 /** The owner of the stream. */
@@ -12,7 +15,7 @@ export interface WatchIdsOwner {
   sendCancel(watchId: bigint): void;
   created(watch: ServerWatch, revision: bigint): void;
   refused(watch: ServerWatch, response: WatchResponse): void;
-  /** The creation request could not be sent. */
+  /** Called when the creation request could not be sent. */
   failed(watch: ServerWatch, error: unknown): void;
 }
 
@@ -31,17 +34,19 @@ export class WatchIds {
   readonly #owner: WatchIdsOwner;
   /** Watches whose creation request the client has not sent. */
   readonly #queued = new UniqueQueue<ServerWatch>();
-  /** Unanswered creations by the id that the client asked for, in order. Undefined if the watch was removed since. */
+  /** Unanswered creations by the id that the client asked for, in order. Undefined if the watch has been removed. */
   readonly #requested = new Map<bigint, ServerWatch | undefined>();
   /** The watches that the server has created, by id. */
   readonly live = new Map<bigint, ServerWatch>();
   /** By watch: its id in `live`. */
   readonly #liveId = new Map<ServerWatch, bigint>();
-  /** Whether the server uses the ids that the client asks for; undefined until it answers the stream's first creation. */
+  /**
+   * Whether the server uses the ids that the client asks for; undefined until it answers the stream's first creation.
+   */
   #keepsIds: boolean | undefined;
-  /** Refusals that the client cannot match yet. */
+  /** Refusals that the client cannot match to a creation yet. */
   #refusals: WatchResponse[] = [];
-  /** The client could not match several refusals, so it sends these creations again one at a time. */
+  /** Whether the client resends creations one at a time, because it could not match several refusals. */
   #oneByOne = false;
   /** The id for the next creation request. Not reset with the stream, so that no id is used twice. */
   nextId = 1n;
@@ -85,7 +90,7 @@ export class WatchIds {
     this.#sendCreations();
   }
 
-  /** The stream is gone, and with it every id. */
+  /** Forgets all watches and ids, because they end with the stream. */
   reset(): void {
     this.#queued.clear();
     this.#requested.clear();
@@ -136,7 +141,9 @@ export class WatchIds {
     return true;
   }
 
-  /** The id of the request that this id answers; undefined if it answers none, or one that was answered before. */
+  /**
+   * The id of the creation that a response with `watchId` answers; undefined if it answers none or repeats an answer.
+   */
   #requestAnswered(watchId: bigint): bigint | undefined {
     if (this.live.has(watchId)) return undefined;
     if (this.#keepsIds === true) return this.#requested.has(watchId) ? watchId : undefined;

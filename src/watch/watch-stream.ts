@@ -18,11 +18,12 @@ const LINGER_MS = 1_000;
 /** If a stream lasted longer than this, the next failure starts the backoff from its beginning. */
 const STEADY_MS = 1_000;
 /**
- * The client asks for whole responses up to this size. Cutting a response into fragments takes etcd time that grows with
- * the square of its events, 1 s for 15,000 small ones. Larger responses have few events for their length.
+ * The client asks for whole responses up to this size. Cutting a response into fragments takes etcd time that grows
+ * with the square of the number of events: 1 s for 15,000 small ones. Larger responses have few events for their
+ * length.
  */
 const WHOLE_RESPONSE_BYTES = 64 * 1024 * 1024;
-/** Statuses that end a stream and may not end the next one. */
+/** Statuses that can end a stream although a new stream may succeed. */
 const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'OK',
   'Unavailable',
@@ -32,15 +33,18 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'DeadlineExceeded',
   'Aborted',
 ]);
-/** Reasons that end the next stream, too, whatever their status. */
+/** Reasons for which a new stream would fail as well, whatever the status. */
 const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage', 'ResponseTooLarge']);
-/** Streams in a row. More than one, because etcd may send a response before it has noted that a watch wants fragments. */
+/**
+ * The watches end when this many streams in a row had a response that was too large. More than one, because etcd may
+ * send a response before it has noted that a watch wants fragments.
+ */
 const MAX_TOO_LARGE = 4;
-/** Unanswered requests for progress that the client notes. Some servers never answer them. */
+/** The most unanswered progress requests that the client remembers. Limited, because some servers never answer. */
 const MAX_PROGRESS_REQUESTS = 1_000;
-/** How long the client waits for the version of the member that serves a stream. */
+/** How long the client waits for the version of the member at the other end of a stream. */
 const VERSION_TIMEOUT_MS = 5_000;
-/** Attempts to find out whether the cluster was restored while no stream was open. */
+/** The most attempts to find out whether the cluster was restored while no stream was open. */
 const MAX_CLUSTER_CHECKS = 5;
 
 /**
@@ -64,23 +68,26 @@ export class WatchStream {
   /** The endpoint of the stream. */
   #endpoint: string | undefined;
   /**
-   * For each request for progress that may be unanswered: the first id that no creation had asked for when it was sent.
-   * etcd answers requests for progress and creations over separate channels, so the answer to a later creation may precede
-   * a progress reply, which does not concern this watch.
+   * For each request for progress that may be unanswered: the first id that no creation had used when the request was
+   * sent. etcd answers requests for progress and creations over separate channels, so the answer to a later creation
+   * may precede a progress reply. That reply does not concern the watch created later.
    */
   #progressRequests: bigint[] = [];
   /** Whether the member answers a request for progress only after earlier events; see `requestProgress`. */
   #ordersProgress: Promise<boolean> | undefined;
-  /** The stream that `#checkCluster` makes a read for. */
+  /** The stream for which `#checkCluster` is running. */
   #checking: OutgoingStream<WatchRequest> | undefined;
   #failures = 0;
-  /** Streams in a row that the server ended because of the token. */
+  /** How many streams in a row the server has ended because it refused the token. */
   #tokenRefusals = 0;
-  /** Streams in a row that ended because a response was too large. After the first one, the client asks for fragments. */
+  /**
+   * How many streams in a row have ended because a response was too large. After the first one, the client asks for
+   * fragments.
+   */
   #tooLarge = 0;
-  /** On the monotonic clock. */
+  /** When the client opened the stream, on the monotonic clock. */
   #openedAt = 0;
-  /** The latest stream broke, so the cluster may have been restored from a backup since. */
+  /** Whether the latest stream broke. The cluster may then have been restored from a backup in the meantime. */
   #wasBroken = false;
   #reopening = false;
   #stopReopening: () => void = () => {};
@@ -97,7 +104,7 @@ export class WatchStream {
     const { closed, cluster } = this.#rpc.settings;
     if (closed.aborted) return watch.end(clientClosed());
     this.#stopLingering();
-    // Not for longer than it has watches, because a client may make many short-lived namespaces.
+    // Subscribe only while there are watches, because a client may create many short-lived namespaces.
     if (this.#watches.size === 0) {
       const offClosed = onAbort(closed, () => this.close());
       const offChange = cluster?.onChange((error) => this.#endAll((each) => each.end(error)));
@@ -133,7 +140,7 @@ export class WatchStream {
     if (this.#stream === undefined) return;
     this.#stream.send({ requestUnion: { case: 'progressRequest', value: {} } });
     if (this.#progressRequests.length < MAX_PROGRESS_REQUESTS) this.#progressRequests.push(this.#ids.nextId);
-    // If the member does not tell its version, the client assumes the older behavior.
+    // If the version is unavailable, the client assumes the older behavior.
     this.#ordersProgress ??= this.#rpc
       .call(methods.maintenance.status, {}, { endpoint: this.#endpoint, timeoutMs: VERSION_TIMEOUT_MS })
       .then(({ version }) => ordersProgress(version))
@@ -254,7 +261,10 @@ export class WatchStream {
     else watch.progressed(revision, true);
   }
 
-  /** Takes an answer to a request for progress: the oldest unanswered one, or a later one if the server dropped that. */
+  /**
+   * Takes a progress reply. The server may have dropped requests, so the client takes it for the answer to the oldest
+   * one.
+   */
   #progressed(revision: bigint): void {
     const nextId = this.#progressRequests.shift() ?? 0n;
     const live = [...this.#ids.live].filter(([, watch]) => watch.requestId < nextId);
@@ -269,15 +279,15 @@ export class WatchStream {
   #created(watch: ServerWatch, revision: bigint): void {
     this.#waitLog.goOn({ watches: this.#watches.size });
     this.#tokenRefusals = 0;
-    // Either this member is behind the one before it, or the cluster was restored from a backup.
+    // Either this member lags behind the member of the previous stream, or the cluster was restored from a backup.
     if (revision < watch.position - 1n && this.#stream !== undefined) void this.#checkCluster(this.#stream);
     watch.created(revision);
   }
 
   /**
    * The cluster may have been restored from a backup. A watch that continues after the last revision it has seen would
-   * then miss the events until the store reaches this revision again. The channel compares the revision of a linearizable
-   * read with those it has seen before, and ends the watches with `ClusterChanged` if the store went back.
+   * then miss the events until the store reaches this revision again. The channel compares the revision of a
+   * linearizable read with those it has seen before, and ends the watches with `ClusterChanged` if the store went back.
    */
   async #checkCluster(stream: OutgoingStream<WatchRequest>): Promise<void> {
     if (this.#rpc.settings.cluster === undefined || this.#checking === stream) return;
@@ -311,8 +321,8 @@ export class WatchStream {
   }
 
   /**
-   * Older servers answer "permission denied" for an expired token, too. A read of the same keys tells the two cases apart
-   * without a break of the stream, and makes the channel get a new token if the old one has expired.
+   * Older servers answer "permission denied" for an expired token, too. A read of the same keys tells the two cases
+   * apart without a break of the stream, and makes the channel get a new token if the old one has expired.
    */
   async #checkPermission(watch: ServerWatch, refusedWith: EtcdError): Promise<void> {
     watch.detached();
@@ -325,12 +335,12 @@ export class WatchStream {
     else this.#createAgain(watch);
   }
 
-  /** Creates a watch on the open stream, unless it has ended or a later stream has it already. */
+  /** Creates a watch on the open stream, unless the watch has ended or is already on this stream. */
   #createAgain(watch: ServerWatch): void {
     if (this.#watches.has(watch) && this.#stream !== undefined && !this.#ids.has(watch)) this.#ids.add([watch]);
   }
 
-  /** The error of a linearizable read of these keys, or undefined. */
+  /** Returns the error of a linearizable read of these keys, or undefined if the read succeeds. */
   #readError(keys: Init<Pick<RangeRequest, 'key' | 'rangeEnd'>>): Promise<EtcdError | undefined> {
     return this.#rpc.call(methods.kv.range, { ...keys, countOnly: true }).then(
       () => undefined,
@@ -347,7 +357,7 @@ function ordersProgress(version: string): boolean {
 }
 
 function isResumable({ code, reason, outcome }: EtcdError): boolean {
-  // An overloaded server or proxy. If the request was not sent, its headers are too long for every server.
+  // The status of an overloaded server or proxy. If the request was not sent, its headers are too long for any server.
   const isOverloaded = code === 'ResourceExhausted' && outcome !== 'not-sent';
   return (RESUMABLE.has(code) || isOverloaded) && !FINAL.has(reason);
 }

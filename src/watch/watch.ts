@@ -10,25 +10,26 @@ import type { WatchBatch, WatchEvent } from './event.js';
 import type { WatchStream } from './watch-stream.js';
 
 const DEFAULT_BUFFER_BYTES = 8 * 1024 * 1024;
-/** By the events that are wanted: the filter that leaves out the others. */
+/** The filter for each value of the option `only`. A filter leaves out the other kind of event. */
 const FILTERS = { put: FilterType.NODELETE, delete: FilterType.NOPUT } as const;
 
 /** Where a watch begins, and which events it delivers. */
 export interface WatchOptions {
   /** The first revision to deliver. Default: 0n, for every event after the watch is created. */
   readonly startRevision?: bigint | undefined;
-  /** Delivers each key as it was before the event, too. Default: false. */
+  /** Also delivers each key as it was before the event. Default: false. */
   readonly prevKv?: boolean | undefined;
-  /** Delivers puts alone, or deletions alone. Default: both. */
+  /** Delivers only puts, or only deletions. Default: both. */
   readonly only?: 'put' | 'delete' | undefined;
   /**
-   * The most that waits for a slow consumer, in bytes. Default: 8 MiB. When the buffer is full, the client cancels the
-   * watch on the server. It continues at the next event once the consumer has taken half of the buffer.
+   * Size of the buffer for a slow consumer, in bytes. Default: 8 MiB. When the buffer is full, the client cancels the
+   * watch on the server. The watch continues at the next event once the consumer has taken half of the buffer.
    */
   readonly bufferBytes?: number | undefined;
   /**
-   * Lets `batches()` return batches without events, too, when the server says that there are none up to a revision.
-   * Default: false. In answer to `requestProgress`, etcd before 3.4.25 and 3.5.8 may say so ahead of earlier events.
+   * Lets `batches()` also return batches without events. Such a batch means that there are no more events up to its
+   * revision. Default: false. In answer to `requestProgress`, etcd before 3.4.25 and 3.5.8 may report a revision before
+   * it has sent all events up to it.
    */
   readonly progress?: boolean | undefined;
   /** Ends the watch when it aborts. */
@@ -45,13 +46,13 @@ export const WATCH_OPTIONS = {
 } as const;
 
 /**
- * The events of a key or a range of keys. Each event is delivered once and in the order of revisions, over any number of
- * reconnects. Iterate either over the events or over `batches()`, not both.
+ * The events of a key or a range of keys. Each event is delivered once and in the order of revisions, over any number
+ * of reconnects. Iterate either over the events or over `batches()`, not both.
  *
- * The iteration ends when the watch or the client is closed. It throws an `EtcdError` when the watch cannot continue: with
- * reason `Compacted` and `compactRevision` if events that it needs were compacted, with `ClusterChanged` if the cluster
- * was restored from a backup, with `PermissionDenied` if the user may not read the keys, and with `Canceled` when
- * `signal` aborts.
+ * The iteration ends when the watch or the client is closed. It throws an `EtcdError` when the watch cannot continue:
+ * with reason `Compacted` and `compactRevision` if events that it needs were compacted, with `ClusterChanged` if the
+ * cluster was restored from a backup, with `PermissionDenied` if the user may not read the keys, and with `Canceled`
+ * when `signal` aborts.
  *
  * @example
  * ```ts
@@ -76,7 +77,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
       startRevision: checkInt64(options.startRevision ?? 0n, 'startRevision'),
       filters: only === undefined ? [] : [checkChoice(FILTERS, only, 'only')],
       prevKv: options.prevKv,
-      // Without it, the cursor of a watch without events would fall behind the compaction.
+      // Without notifications, the cursor of a watch that gets no events would fall behind the compaction.
       progressNotify: true,
     };
     checkSignal(signal);
@@ -96,7 +97,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * Resolves with the store revision at which the server created the watch. Every event after it is delivered. Waits
    * while the client can reach no server, until `signal` aborts or the watch is closed.
    *
-   * @throws EtcdError with the reason if the watch ends before.
+   * @throws EtcdError with the reason if the watch ends first.
    *
    * @example
    * ```ts
@@ -110,8 +111,8 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   }
 
   /**
-   * The events in batches: all events of one revision together. With the option `progress`, a batch without events says
-   * that there are none up to its revision.
+   * The events in batches: all events of one revision together. With the option `progress`, a batch without events
+   * means that there are no more events up to its revision.
    *
    * @example
    * ```ts
@@ -142,7 +143,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   }
 
   /**
-   * Asks the server to say up to which revision the watch is complete. A watch with the option `progress` then delivers
+   * Asks the server up to which revision the watch is complete. A watch with the option `progress` then delivers
    * the answer as a batch without events. After a break, a watch without events continues from there.
    *
    * @example
@@ -166,7 +167,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     this.#parts.discard();
   }
 
-  /** As `close`. */
+  /** Same as `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

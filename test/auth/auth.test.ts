@@ -7,7 +7,7 @@ import { errorOf } from '../support/errors.js';
 import { runEtcdctl } from '../support/etcdctl.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-// The tests may change users and roles on the shared server, because they have no effect while authentication is disabled.
+// The tests may change users and roles on the shared server, because these have no effect while authentication is off.
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
@@ -59,9 +59,9 @@ describe('roles', () => {
     ['a prefix', prefix('app/'), keyRange('app/', 'app0')],
     ['every key', prefix(''), fromKey(new Uint8Array([0]))],
     ['a range', keyRange('b', 'd'), keyRange('b', 'd')],
-    ['all from a key on', fromKey('x'), fromKey('x')],
+    ['all keys from a key on', fromKey('x'), fromKey('x')],
     ['keys that are not text', prefix(new Uint8Array([0xff])), fromKey(new Uint8Array([0xff]))],
-  ])('list a permission for %s as keys with which it can be revoked', async (_, keys, told) => {
+  ])('list a permission for %s with keys that can be used to revoke it', async (_, keys, told) => {
     const { auth } = openClient();
     const role = await roleWith(openClient(), { access: 'read', keys: 'other' }, { access: 'write', keys });
     const { permissions } = await auth.roleGet(role);

@@ -5,7 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedUnary } from '../support/scripted-server.js';
 
-test('a lock call whose token is refused too often has outcome unknown, because it may have put its key before it waited', async () => {
+test('a lock call whose token is refused too often has outcome unknown, because the server may have put the lock key before it refused the token', async () => {
   const refused = () => {
     throw { code: 16, details: 'etcdserver: invalid auth token' };
   };

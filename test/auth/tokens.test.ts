@@ -108,7 +108,7 @@ describe('credentials (S29)', () => {
     expect(await etcd.get('more')).toBeUndefined();
   });
 
-  test('with a token are never renewed', async () => {
+  test('that consist of a token are never renewed', async () => {
     const { endpoints, root } = await authEtcd();
     const { username, password } = USER;
     const token = await root.auth.authenticate(username, password);
@@ -131,7 +131,7 @@ describe('credentials (S29)', () => {
     }
     expect(() => new Client({ endpoints: ['https://h:1', 'unix:///s'], auth })).not.toThrow();
     const read = { token: 'sesame\n', allowPlaintext: true };
-    expect(() => new Client({ endpoints, auth: read })).toThrow(/auth.token: got one with spaces or line breaks/);
+    expect(() => new Client({ endpoints, auth: read })).toThrow(/auth.token: got a token with spaces, line breaks or/);
     for (const text of ['root:sesame@h:1', 'http://root:se#same@h', 'etcd://root:sesame@h']) {
       expect(() => new Client({ endpoints: [text] })).toThrow(/user name or password/);
       expect(() => new Client({ endpoints: [text] })).not.toThrow(/se#?same/);
@@ -169,7 +169,7 @@ describe('a server that refuses every token (S29)', () => {
   });
 });
 
-describe('an older server that answers an expired token with "permission denied" on a watch create (S12, S29)', () => {
+describe('a watch whose creation an older server refuses with "permission denied" because its token has expired (S12, S29)', () => {
   const refusal = {
     watchId: -1n,
     created: true,
@@ -177,13 +177,13 @@ describe('an older server that answers an expired token with "permission denied"
     cancelReason: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied',
   };
 
-  /** The server's answer to a unary call with this token. Only the first token has expired. */
+  /** Answers a range request. Refuses the first token as expired, and accepts any later token. */
   const range = scriptedUnary(methods.kv.range, (_, { token }) => {
     if (token === 't1') throw INVALID_TOKEN;
     return { header: { revision: 7n } };
   });
 
-  test('gets a new stream with a new token', async () => {
+  test('is created on a new stream with a new token', async () => {
     let authenticated = 0;
     const tokens: unknown[] = [];
     const endpoint = await scriptedServer(
@@ -206,7 +206,7 @@ describe('an older server that answers an expired token with "permission denied"
     expect(tokens).toEqual(['t1', 't2']);
   });
 
-  test('ends the watch with reason PermissionDenied when it denies the new token too', async () => {
+  test('ends with reason PermissionDenied when the server refuses the new token too', async () => {
     let streams = 0;
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
@@ -224,7 +224,7 @@ describe('an older server that answers an expired token with "permission denied"
 });
 
 describe('a denied call', () => {
-  test('for a watch ends no other watch, and fetches no new token', async () => {
+  test('for a watch ends no other watch, and does not make the client fetch a new token', async () => {
     const { endpoints } = await authEtcd();
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ endpoints, auth: USER, transport });
@@ -252,7 +252,7 @@ describe('a denied call', () => {
     const others = await Promise.all(Array.from({ length: 3 }, () => Session.open(etcd, { ttl: 2 })));
     const { id } = await root.lease.grant({ ttl: 60 });
     await root.put('elsewhere', 'x', { lease: id });
-    // All renewals leave together, so that the refusal of the server does not tell which lease it concerns.
+    // The client sends all renewals together, so the refusal of the server does not say which lease it concerns.
     const numbers = await Promise.all(Array.from({ length: 3 }, () => etcd.lease.grant({ ttl: 60 })));
     const before = numbers.slice(0, 2).map((lease) => etcd.lease.keepAlive(lease.id));
     const forbidden = etcd.lease.keepAlive(id);
@@ -264,10 +264,10 @@ describe('a denied call', () => {
     expect([held.valid(), ...others.map((other) => other.valid())]).toEqual([true, true, true, true]);
   });
 
-  test('because of an old token is retried when users change during a scan', async () => {
+  test('is retried with a new token when a change of users during a scan has invalidated the old token', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = openClient({ endpoints, auth: USER });
-    // More keys than a stream of etcd 3.7 delivers before the client reads.
+    // More data than etcd 3.7 sends on a stream before the client reads.
     const names = Array.from({ length: 4_000 }, (_, index) => `app/${String(index).padStart(4, '0')}`);
     for (let at = 0; at < names.length; at += 100) {
       const puts = names.slice(at, at + 100).map((name) => op.put(name, 'x'.repeat(10_000)));
@@ -300,12 +300,12 @@ test('the time limit of the client does not limit an Authenticate call', async (
   await etcd.put('app/k', 'x', { timeoutMs: 10_000 });
 });
 
-/** Waits longer than a token lives, because tokens expire only by time. */
+/** Waits until tokens have expired. A test cannot make a token expire in another way. */
 function idle(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** The key of a create request of a watch, or the kind of another request. */
+/** Returns the key if the request creates a watch, or the kind of any other request on a watch stream. */
 function kindOf({ request }: { readonly request: unknown }): string {
   const { requestUnion } = request as { requestUnion: { case: string; value: { key?: Uint8Array } } };
   return requestUnion.value.key === undefined ? requestUnion.case : new TextDecoder().decode(requestUnion.value.key);

@@ -20,7 +20,8 @@ import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { Authority } from '../support/tls/authority.js';
 
-// Makes calls fail at servers and on the way to them. No error may contain a key, a value, a password or a token.
+// Makes calls fail at servers and on the way to them. No error may contain a key, a value, a password or a token. The
+// tests use canaries, which are unique secret texts, and search the errors for them.
 
 watchOutput();
 
@@ -147,7 +148,7 @@ test('errors of failed connections contain no key, value, password or private ke
     expectNoCanary(await failureOf(Promise.resolve().then(() => openClient({ endpoints: [https], tls }))));
 });
 
-test('errors of exceeded limits of size, time and history contain no key or value', async () => {
+test('errors of exceeded size limits, passed time limits and compacted revisions contain no key or value', async () => {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });
   const large = VALUE.repeat(100_000);

@@ -19,8 +19,8 @@ import { Client, type Compare, keyRange, op, prefix } from '../../src/index.js';
 import { canary, expectNoCanary, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';
 
-// A value that is given for the wrong argument may be a secret or a key. The error names the argument and the type of the
-// value, and does not contain the value.
+// A value that is given for the wrong argument may be a secret or a key. The error names the argument and the type of
+// the value, and does not contain the value.
 
 watchOutput();
 

@@ -17,8 +17,8 @@ import { canariesIn, canary, expectNoCanary, plant, watchOutput } from '../suppo
 import { openClient, unique } from '../support/client.js';
 import { Authority } from '../support/tls/authority.js';
 
-// What Node.js prints about objects, and by itself. The names of locks, elections and services are public fields of their
-// objects, so they may be printed.
+// Checks what Node.js prints when a program inspects objects of this package, and what Node.js prints by itself. The
+// names of locks, elections and services may be printed, because they are public fields.
 
 watchOutput();
 

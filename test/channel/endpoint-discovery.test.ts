@@ -16,7 +16,7 @@ describe('memberEndpoints', () => {
     expect(urls(['http://x:1'], members)).toEqual(['http://a:1', 'https://b:1']);
   });
 
-  it('leaves out endpoints that allowEndpoint refuses, and passes it URLs with a port', () => {
+  it('leaves out endpoints that allowEndpoint refuses, and passes URLs with a port to allowEndpoint', () => {
     const members = [member('https://a', 'https://b:1', 'https://A.evil:1')];
     const asked: string[] = [];
     const allow = (url: string): boolean => asked.push(url) > 0 && url === 'https://a:2379';

@@ -34,7 +34,7 @@ describe('the endpoint pool', () => {
     const endpoint = pool.pick();
     for (let call = 0; call < 200; call += 1) fail(pool, endpoint);
     expect(endpoint.failures).toBe(1);
-    // A stream that was moved away must not move straight back.
+    // A stream that left the endpoint must not return to it at once.
     expect(endpoint.parkedUntil - monotonicMs()).toBeGreaterThan(500);
     pool.succeeded(endpoint, endpoint.failedAt - 1);
     expect(pool.pick()).not.toBe(endpoint);
@@ -42,13 +42,13 @@ describe('the endpoint pool', () => {
     expect(endpoint.parkedUntil).toBe(0);
   });
 
-  it('makes all calls that could not connect wait for the same moment, which is later after each failure', () => {
+  it('makes all calls that could not connect wait for the same moment, and longer after each failure', () => {
     const pool = poolOf(A, B, C);
     const endpoint = pool.pick();
     const waits = Array.from({ length: 12 }, () => {
       for (let call = 0; call < 200; call += 1) fail(pool, endpoint, 'ConnectFailed');
       const wait = endpoint.connectAt - monotonicMs();
-      // The moment of the next connection has come.
+      // Ends the wait, so that the next failure counts as a new connection attempt.
       endpoint.connectAt = monotonicMs();
       return wait;
     });

@@ -62,7 +62,7 @@ test('watches and keepalives leave a member at once when it sends GOAWAY, so the
   const session = await Session.open(etcd, { ttl: 5 });
   const startedAt = performance.now();
   await first.stop();
-  // etcd waits seven seconds for streams to end.
+  // If a stream stayed open, etcd would wait for it for seven seconds.
   expect(performance.now() - startedAt).toBeLessThan(6_000);
   await etcd.get('k', { timeoutMs: 20_000 });
   await etcd.put('k', 'x');

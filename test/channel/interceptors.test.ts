@@ -7,7 +7,7 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { valueText } from '../support/watch-events.js';
 
-/** An interceptor that records the methods of calls and streams, each after its own name. */
+/** An interceptor that records the methods of calls and streams. Each record begins with `name`. */
 function recording(notes: string[], name = ''): Interceptor {
   return {
     async unary(call, next) {

@@ -6,7 +6,7 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-test('a learner among the endpoints ends no watch and no lock, and as the only endpoint ends a watch with reason NotSupportedForLearner (S30)', async (context) => {
+test('a learner among the endpoints ends no watch and no lock, and a learner as the only endpoint ends a watch with reason NotSupportedForLearner (S30)', async (context) => {
   const { cluster, endpoints } = await ownEtcd();
   if (cluster === undefined) return context.skip('the test cannot add members to these servers');
   const learner = await cluster.join({ learner: true });
@@ -18,7 +18,7 @@ test('a learner among the endpoints ends no watch and no lock, and as the only e
   const session = await Session.open(etcd);
   const held = await new Mutex(session, 'lock').lock();
   const waiting = new Mutex(await Session.open(etcd), 'lock').lock();
-  // The client tries the learner next.
+  // The client loses its connection to the voting member, and tries the learner next.
   member.dropConnections();
   const batch = watch.batches().next();
   await openClient({ endpoints }).put('k', 'v');

@@ -54,7 +54,7 @@ test('the logger receives lines when watches lose their stream and continue, and
   }
 });
 
-test('the logger receives a line for a lost lease, and none for a closed keepalive', async () => {
+test('the logger receives a line for a lost lease, and no line for a closed keepalive', async () => {
   const { logger, lines } = recordingLogger();
   const etcd = openClient({ logger });
   const [lost, kept] = await Promise.all([etcd.lease.grant({ ttl: 60 }), etcd.lease.grant({ ttl: 60 })]);
@@ -134,7 +134,7 @@ test('the logger receives one line when keepalives start to wait, and one when t
   ]);
 });
 
-/** A logger with the signature of pino. As pino does, it drops the details of a message that is the first argument. */
+/** A logger with the signature of pino. Like pino, it drops the details if the message is the first argument. */
 class PinoLike {
   readonly lines: string[] = [];
 
@@ -175,7 +175,7 @@ test.each([
     },
   ],
   ['rejects', () => Promise.reject(new Error('disk full'))],
-])('a call succeeds when the logger %s, or does not have the level', async (_, warn) => {
+])('a call succeeds when the logger %s or lacks the method of a level', async (_, warn) => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const logger: Logger = { warn };

@@ -16,7 +16,7 @@ const [A, B] = ['http://a:1', 'http://b:1'] as const;
 const put = { method: methods.kv.put, request: { key: Buffer.from('k') } };
 const get = { method: methods.kv.range, request: { key: Buffer.from('k') } };
 
-/** A channel over two endpoints. The first one refuses `refusals` calls with this status, and then answers as the second. */
+/** A channel over two endpoints. The first endpoint refuses `refusals` calls with this status, then accepts calls. */
 function refusingChannel(refusal: readonly [StatusCode, string], refusals: number) {
   const asked: string[] = [];
   let left = refusals;
@@ -51,20 +51,20 @@ test.each([
     const { asked, call } = refusingChannel(refusal, 2);
     await call(what);
     expect(asked).toEqual([A, A, A]);
-    // The endpoint is not parked either.
+    // The endpoint is not parked, so the next call uses the same endpoint.
     await call(what);
     expect(asked.at(-1)).toBe(A);
   },
 );
 
-test('a read moves to another endpoint when the first one keeps refusing it', async () => {
+test('a read is retried at another endpoint when the first endpoint keeps refusing the read', async () => {
   const { asked, call } = refusingChannel(LEADER_CHANGED, Number.POSITIVE_INFINITY);
   await call(get);
   expect(asked.at(-1)).toBe(B);
   expect(asked.filter((url) => url === A).length).toBeGreaterThan(2);
 });
 
-test('a write with an unknown outcome is not retried after a change of the leader', async () => {
+test('a write is not retried after LeaderChanged, because its outcome is unknown', async () => {
   const { asked, call } = refusingChannel(LEADER_CHANGED, 1);
   expect(await errorOf(call(put))).toMatchObject({ reason: 'LeaderChanged', outcome: 'unknown' });
   expect(asked).toEqual([A]);

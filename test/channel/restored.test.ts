@@ -14,9 +14,9 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 interface Restorable {
   readonly endpoints: readonly string[];
-  /** Copies the current data. This restarts the member. */
+  /** Copies the current data. Restarts the member. */
   backup(): Promise<void>;
-  /** Replaces the data by the copy. This restarts the member. */
+  /** Replaces the data with the copy. Restarts the member. */
   restore(): Promise<void>;
 }
 
@@ -81,7 +81,7 @@ describe('a cluster that is restored from an older copy', () => {
     expect(cached.range().map((kv) => kv.keyText())).toEqual(['k/added', 'k/kept']);
   });
 
-  test('ends a lock whose key is not in the copy, although its lease is in the copy', async () => {
+  test('ends a lock whose key is not in the copy, although the lease of the lock is in the copy', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints });
     const session = await Session.open(client, { ttl: 60 });
@@ -95,7 +95,7 @@ describe('a cluster that is restored from an older copy', () => {
     expect(await client.get(held.key)).toBeUndefined();
   });
 
-  test('rejects one ordered read with reason ClusterChanged, and orders the reads after it', async () => {
+  test('makes one ordered read reject with reason ClusterChanged, and then orders later reads again', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints, orderedReads: true });
     await client.put('k', 'before');

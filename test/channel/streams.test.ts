@@ -8,7 +8,7 @@ import { methods } from '../../src/gen/methods.js';
 import { monotonicMs } from '../../src/runtime/timers.js';
 import type { StreamHandler, Transport, UnaryCall } from '../../src/transport/transport.js';
 
-/** A transport with one stream. The test calls its handler, and `calls` records what the client does with the stream. */
+/** A transport with one stream. The test calls the stream's handler. `calls` records what the client calls. */
 function scripted(): { rpc: Rpc; transport: Transport; calls: string[]; handler: () => StreamHandler<never> } {
   let known: StreamHandler<never> | undefined;
   const calls: string[] = [];
@@ -43,7 +43,7 @@ test('openStream pauses the server after 16 unread messages, and resumes it when
   expect(calls).toEqual(['pause', 'resume']);
 });
 
-test('the time limit of readStream does not include the time that the caller takes', async () => {
+test('the time limit of readStream does not include the time between the reads of the caller', async () => {
   const { rpc, handler } = scripted();
   const messages = readStream(rpc, methods.maintenance.snapshot, {}, { timeoutMs: 200 });
   const first = messages.next();
@@ -54,7 +54,7 @@ test('the time limit of readStream does not include the time that the caller tak
   await messages.return();
 });
 
-/** A member that answers its reads with these revisions. It does not answer a read whose revision is undefined. */
+/** A member that answers reads with these revisions, in order. It never answers a read whose revision is undefined. */
 function member(revisions: readonly (bigint | undefined)[]): {
   transport: Transport;
   signals: (AbortSignal | undefined)[];
@@ -78,6 +78,6 @@ test('OrderedReads cancels the reads at the other endpoints when one endpoint ha
   const call = { ...read, deadline: monotonicMs() + 1_000 };
   await reads.unary(call);
   expect((await reads.unary(call)).header?.revision).toBe(9n);
-  // The reads at two endpoints, and the linearizable read that detects a restored cluster.
+  // These are the signals of the reads at two endpoints and of the linearizable read that detects a restored cluster.
   expect(signals.slice(2).map((signal) => signal?.aborted)).toEqual([true, true, true]);
 });

@@ -4,7 +4,7 @@ import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 describe('etcdwire call', () => {
-  it('reads and prints the JSON of the gateway, or text with --text', async () => {
+  it('reads and prints keys and values in base64, or as text with --text', async () => {
     const key = unique();
     await cliJson(['call', 'KV/Put', JSON.stringify({ key: Buffer.from(key).toString('base64'), value: '/w==' })]);
     expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0xff));
@@ -43,7 +43,7 @@ describe('etcdwire call', () => {
     expect(stderr).toMatch(/^etcdwire: the request is not JSON: [^\n]*\n$/);
   });
 
-  it('exits when the server ends the stream', async () => {
+  it('prints all responses and exits when the stream ends', async () => {
     const { id } = await openClient().lease.grant({ ttl: 60 });
     expect(await cliJson(['call', 'Lease/LeaseKeepAlive', `{"ID": ${id}}`])).toMatchObject({ TTL: '60' });
     const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
@@ -116,7 +116,7 @@ describe('etcdwire describe', () => {
     ['Compare', /message etcdserverpb.Compare \{(.*\n)* {2}int64 version = 4 {2}\/\/ one of targetUnion/],
     ['mvccpb.KeyValue', /message mvccpb.KeyValue \{(.*\n)* {2}int64 create_revision = 2/],
     ['SortOrder', /enum etcdserverpb.RangeRequest.SortOrder \{(.*\n)* {2}DESCEND = 2/],
-  ])('prints %s as in a .proto file', async (name, text) => {
+  ])('prints the definition of %s in the form of a .proto file', async (name, text) => {
     expect((await cli(['-w', 'table', 'describe', name])).stdout).toMatch(text);
   });
 });

@@ -7,14 +7,14 @@ import { PROGRAM } from '../support/cli.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-// The sessions in the documentation of the command line. A command follows "$ ", and continues on lines after "> ". The
-// other lines are its output.
+// This test runs the example sessions in docs/command-line.md. In a session, a command follows "$ ", and continues on
+// lines that begin with "> ". All other lines are the output of the command before them.
 
 const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
 const SESSIONS = [...PAGE.matchAll(/^```console\n(.*?)^```$/gms)].map(([, text]) => text as string);
 
 test.for(SESSIONS.map((session, index) => [index + 1, session] as const))(
-  'session %i of docs/command-line.md prints the output in the page',
+  'session %i of docs/command-line.md prints the output that the page shows',
   async ([, session]) => {
     const { endpoints } = await ownEtcd();
     const folder = temporaryFolder();
@@ -23,7 +23,7 @@ test.for(SESSIONS.map((session, index) => [index + 1, session] as const))(
     chmodSync(program, 0o755);
     const typed = [...session.matchAll(/^\$ (.*(?:\n> .*)*)\n/gm)].map(([, command]) => command as string);
     expect(typed.length).toBeGreaterThan(1);
-    // One shell runs all commands, so that each command sees the exit code of the one before.
+    // One shell runs all commands, so that each command can print the exit code of the previous command.
     const script = typed.map(
       (command) =>
         `code=$?\necho '$ ${command.replaceAll("'", "'\\''")}'\n(exit $code)\n${command.replaceAll('\n> ', '\n')}`,

@@ -16,7 +16,7 @@ test('describeFailure returns UNKNOWN for a write that one member refused and an
   expect(neither.exitCode).toBe(ExitCode.UNAVAILABLE);
 });
 
-test('describeFailure does not return UNKNOWN for a read without an answer', () => {
+test('describeFailure does not return UNKNOWN for a read of unknown outcome', () => {
   const read = { outcome: 'unknown', method: methods.kv.range.path } as const;
   expect(
     describeFailure(new EtcdError('gone', { code: 'Unavailable', reason: 'ConnectionLost', ...read })).exitCode,
@@ -24,7 +24,7 @@ test('describeFailure does not return UNKNOWN for a read without an answer', () 
   expect(describeFailure(new EtcdError('not done in time', { ...LATE, ...read })).exitCode).toBe(ExitCode.TRY_AGAIN);
 });
 
-test('describeFailure returns UNAVAILABLE for a lost watch and NO_PERMISSION for a missing user', () => {
+test('describeFailure returns UNAVAILABLE for a watch that lost its connection, and NO_PERMISSION for a missing user', () => {
   const lost = { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' } as const;
   const watch = describeFailure(new EtcdError('gone', { ...lost, method: methods.watch.watch.path }));
   expect(watch.exitCode).toBe(ExitCode.UNAVAILABLE);
@@ -34,7 +34,7 @@ test('describeFailure returns UNAVAILABLE for a lost watch and NO_PERMISSION for
   );
 });
 
-test('describeFailure names flags in place of client options, and gives no hint after a TLS failure', () => {
+test('describeFailure replaces client options with flags, and gives no hint after a TLS failure', () => {
   const problem = 'unable to verify the first certificate; no authority in tls.ca signed it; connectTimeoutMs = 2000';
   const { message } = describeFailure(new EtcdError(problem, REFUSED));
   expect(message).toContain('no authority in --cacert signed it; --dial-timeout, 2000 ms');

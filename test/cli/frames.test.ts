@@ -6,7 +6,7 @@ import { http2 } from '../../src/transport/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 
-/** The frames of calls with a token, a large value and an error, and of a watch. */
+/** The frames of a client that logs in, watches a key, puts a large value, and gets an error. */
 async function framesOfCalls(): Promise<WireFrame[]> {
   const { endpoints } = await authEtcd();
   const frames: WireFrame[] = [];
@@ -21,7 +21,7 @@ async function framesOfCalls(): Promise<WireFrame[]> {
   return frames;
 }
 
-test('frameRows puts every byte of a frame into one row, in order', async () => {
+test('frameRows assigns every byte of a frame to exactly one row, in order', async () => {
   const frames = await framesOfCalls();
   expect(frames.map(({ type }) => type)).toEqual(
     expect.arrayContaining(['PREFACE', 'SETTINGS', 'HEADERS', 'DATA', 'RST_STREAM', 'GOAWAY']),

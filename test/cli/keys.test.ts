@@ -17,7 +17,7 @@ interface Kvs {
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 describe('etcdwire get, put and del', () => {
-  it('print responses in the JSON of the gateway when standard output is not a terminal', async () => {
+  it('print responses as JSON with keys and values in base64 when standard output is not a terminal', async () => {
     const key = unique();
     await cliJson(['put', key, 'one']);
     const { kvs, count } = await cliJson<Kvs>(['get', key]);
@@ -26,7 +26,7 @@ describe('etcdwire get, put and del', () => {
     expect(await cliJson(['del', key])).toMatchObject({ deleted: '1' });
   });
 
-  it('read a value from standard input byte for byte', async () => {
+  it('take a value from standard input byte for byte', async () => {
     const key = unique();
     const value = Uint8Array.of(0, 0xff, 10, 13, 0x80);
     await cli(['put', key], { stdin: value });
@@ -51,7 +51,7 @@ describe('etcdwire get, put and del', () => {
 
   it('print the same simple text as etcdctl', async (context) => {
     const etcdctl = inject('etcdctl');
-    if (etcdctl === undefined) return context.skip('the server in use comes without etcdctl');
+    if (etcdctl === undefined) return context.skip('there is no etcdctl for the server under test');
     const { endpoints } = await ownEtcd();
     const etcd = openClient({ endpoints });
     const environment = { ETCDCTL_ENDPOINTS: endpoints.join() };
@@ -84,7 +84,7 @@ describe('etcdwire get, put and del', () => {
   });
 });
 
-it('etcdwire txn runs a transaction from a JSON file, with text with --text', async () => {
+it('etcdwire txn runs a transaction from a JSON file, whose keys and values are text with --text', async () => {
   const key = unique();
   const folder = temporaryFolder();
   const file = join(folder, 'txn.json');
@@ -103,7 +103,7 @@ it('etcdwire txn runs a transaction from a JSON file, with text with --text', as
   expect(again.responses).toMatchObject([{ response_range: { kvs: [{ key, value: 'made' }] } }]);
 });
 
-it('etcdwire watch logs a failing endpoint and goes on', async () => {
+it('etcdwire watch logs an unavailable endpoint and prints events from another endpoint', async () => {
   const [key, [gone = 0]] = [unique(), await freePorts(1)];
   const { header } = await openClient().put(key, 'there');
   const endpoints = [`http://127.0.0.1:${gone}`, ...inject('endpoints')].join();
@@ -115,13 +115,13 @@ it('etcdwire watch logs a failing endpoint and goes on', async () => {
   expect(await watch.done).toMatchObject({ code: 130, stderr });
 });
 
-it('etcdwire ignores empty variables and empty endpoints', async () => {
+it('etcdwire ignores empty environment variables and empty endpoints', async () => {
   const environment = { ETCDCTL_CACERT: '', ETCDCTL_USER: '', ETCDCTL_DIAL_TIMEOUT: '' };
   const endpoints = `${inject('endpoints').join()},`;
   expect(await cli(['get', unique(), '--endpoints', endpoints], { environment })).toMatchObject({ code: 0 });
 });
 
-it('etcdwire watch prints one event a line until it is interrupted', async () => {
+it('etcdwire watch prints one event per line until it is interrupted', async () => {
   const key = unique();
   const etcd = openClient();
   const { header } = await etcd.put(key, 'one');
@@ -153,7 +153,7 @@ it('etcdwire lease grants, renews, shows and revokes a lease', async () => {
 
 it('etcdwire put exits when it is interrupted while it reads the value', async () => {
   const put = new RunningCli(['put', unique()]);
-  // The text is longer than the buffer of a pipe, so the write ends only after etcdwire has begun to read.
+  // The value is longer than the buffer of a pipe, so the write completes only after etcdwire has begun to read.
   await new Promise<void>((resolve) => put.process.stdin.write('x'.repeat(2_000_000), () => resolve()));
   put.process.kill('SIGINT');
   expect(await put.done).toMatchObject({ code: 130 });
@@ -177,7 +177,7 @@ it.each(['--prefix', '--from-key'])('etcdwire get prints all keys for an empty k
   expect(stdout).toBe('1\n2\n');
 });
 
-it('etcdwire get --help lists the flags of the connection', async () => {
+it('etcdwire get --help lists the connection flags', async () => {
   expect((await cli(['get', '--help'])).stdout).toContain('--endpoints <urls>');
 });
 

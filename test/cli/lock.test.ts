@@ -13,7 +13,7 @@ const UNSHARE = ['unshare', '--pid', '--fork', '--kill-child'];
 const mayUnshare = spawnSync(UNSHARE[0] as string, [...UNSHARE.slice(1), 'true']).status === 0;
 
 describe('etcdwire lock', () => {
-  it('passes the key and the token to the command, exits with its code, and releases the lock', async () => {
+  it('passes the key and the token to its command, exits with its exit code, and releases the lock', async () => {
     const name = unique('lock');
     const { code, stdout } = await cli(['lock', name, '--', 'sh', '-c', 'env; exit 7']);
     expect(code).toBe(7);
@@ -44,7 +44,7 @@ describe('etcdwire lock', () => {
     expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringMatching(stderr) });
   });
 
-  it('exits with the code of a shell when the command is killed or does not exist', async () => {
+  it('exits with the code that a shell would report when the command is killed or does not exist', async () => {
     const name = unique('lock');
     expect(await cli(['lock', name, '--', 'sh', '-c', 'kill -9 $$'])).toMatchObject({ code: 137 });
     const missing = await cli(['lock', name, '--', '/no/such/program']);
@@ -52,7 +52,7 @@ describe('etcdwire lock', () => {
     expect((await openClient().range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  it('forwards a signal to the command, and exits with its code', async () => {
+  it('forwards a signal to its command, and exits with the exit code of the command', async () => {
     const script = 'trap "echo told; exit 5" TERM; echo ready; while :; do sleep 0.05; done';
     const running = new RunningCli(['lock', unique(), '--', 'sh', '-c', script]);
     await running.lines(1);
@@ -60,7 +60,7 @@ describe('etcdwire lock', () => {
     expect(await running.done).toMatchObject({ code: 5, stdout: 'ready\ntold\n' });
   });
 
-  it('forwards every signal each time, and runs as long as the command', async () => {
+  it('forwards every signal, even a repeated one, and runs as long as its command', async () => {
     const names = ['USR1', 'USR2', 'QUIT', 'HUP', 'INT', 'TERM'] as const;
     const traps = names.map((name) => `trap 'echo ${name}' ${name};`).join(' ');
     const script = `${traps} trap 'exit 6' ALRM; echo ready; while :; do sleep 0.02; done`;
@@ -86,7 +86,7 @@ describe('etcdwire lock', () => {
     expect(isAlive(pid)).toBe(false);
   });
 
-  it('exits after the lock is lost when it is process 1 of a container and dead processes remain', async (context) => {
+  it('exits after the lock is lost even if it is process 1 of a container and dead processes remain', async (context) => {
     if (!mayUnshare) return context.skip('this user may not create a PID namespace');
     const name = unique('lock');
     const script = '(trap "" TERM; echo ready; while :; do sleep 0.05; done) & wait';
@@ -97,11 +97,11 @@ describe('etcdwire lock', () => {
     expect(await running.done).toMatchObject({ code: 76 });
   });
 
-  it('exits with the code of its command when it cannot revoke its lease', async () => {
+  it('exits with the exit code of its command even if it cannot revoke its lease', async () => {
     const { endpoints, processes } = await ownEtcd();
     const environment = { ETCDCTL_ENDPOINTS: endpoints.join() };
     const script = 'echo ready; read line; exit 3';
-    // The client tries to revoke the lease for 10 s, or as long as the lease lasts.
+    // The client tries to revoke the lease until the lease expires, but for at most 10 s.
     const args = ['lock', '--ttl', '12', unique(), '--', 'sh', '-c', script];
     const running = new RunningCli(args, { environment });
     await running.lines(1);
@@ -113,7 +113,7 @@ describe('etcdwire lock', () => {
     expect(code).toBe(3);
   });
 
-  it('goes on when the reader of its trace closes the pipe', async () => {
+  it('keeps its command running when the reader of its trace closes the pipe', async () => {
     const name = unique('lock');
     const running = new RunningCli(['trace', '--', 'lock', name, '--', 'sh', '-c', 'read line; exit 4']);
     running.process.stderr.destroy();
@@ -148,7 +148,7 @@ describe('etcdwire lock', () => {
     expect(stderr).toMatch(new RegExp(`^etcdwire: ${name} was lost: .*\n$`));
   });
 
-  it('prints the key without a command, and holds the lock until it is interrupted', async () => {
+  it('prints the queue key and holds the lock until it is interrupted when it has no command', async () => {
     const name = unique('lock');
     const holder = new RunningCli(['-w', 'simple', 'lock', name]);
     const [key = ''] = await holder.lines(1);
@@ -169,7 +169,7 @@ describe('etcdwire lock', () => {
     ['SIGINT', 130],
     ['SIGQUIT', 131],
     ['SIGUSR2', 140],
-  ] as const)('leaves the queue when %s ends it while it waits', async (signal, code) => {
+  ] as const)('leaves the queue when %s ends it during its wait', async (signal, code) => {
     const name = unique('lock');
     const holder = new RunningCli(['lock', name]);
     await holder.lines(1);
@@ -180,7 +180,7 @@ describe('etcdwire lock', () => {
     await queueOf(name, 1);
   });
 
-  it('waits for etcdctl lock, and etcdctl lock waits for it', async (context) => {
+  it('waits for etcdctl lock, and etcdctl lock waits for etcdwire lock', async (context) => {
     if (etcdctl === undefined) return context.skip('the server in use comes without etcdctl');
     const name = unique('lock');
     const theirs = startEtcdctl(['lock', name]);
@@ -209,7 +209,7 @@ describe('etcdwire elect', () => {
     expect(await running.done).toMatchObject({ code: 0 });
   });
 
-  it('prints the leaders of etcdctl elect, which waits for it', async (context) => {
+  it('--listen prints the leaders of both etcdwire elect and etcdctl elect', async (context) => {
     if (etcdctl === undefined) return context.skip('the server in use comes without etcdctl');
     const name = unique('election');
     const listener = new RunningCli(['-w', 'simple', 'elect', '--listen', name]);
@@ -236,7 +236,7 @@ it('etcdwire lock prints its key and token as JSON', async () => {
   expect(kvs[0]?.create_revision).toBe(token);
 });
 
-/** Waits until the queue has so many keys. */
+/** Waits until the queue has this number of keys. */
 async function queueOf(name: string, count: number): Promise<void> {
   const etcd = openClient();
   await vi.waitFor(async () => expect((await etcd.range(prefix(`${name}/`))).count).toBe(count), 10_000);
@@ -251,7 +251,7 @@ function startEtcdctl(args: readonly string[]): { line(): Promise<string>; kill(
   return { line: async () => (await lines.next()).value, kill: (signal) => void child.kill(signal) };
 }
 
-/** A dead process remains as a zombie until its parent reads its exit code. */
+/** Whether the process runs. A dead process does not count, even if its parent has not read its exit code yet. */
 function isAlive(pid: string): boolean {
   try {
     return !/\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));

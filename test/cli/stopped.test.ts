@@ -5,12 +5,12 @@ import { cli, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { SHORT_TTL, Steps, stateOf, untilStopped } from '../support/steps.js';
 
-// These tests stop or kill etcdwire while its command runs. Each step of a command puts its fencing token to one key,
-// so that the revisions of etcd show whether two commands ran at the same time.
+// These tests stop or kill etcdwire while its command runs. Each command puts its fencing token to the same key many
+// times. The history of this key shows whether two commands ran at the same time.
 
 describe.each(['lock', 'elect'])('etcdwire %s', (verb) => {
   it.each(['SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGSTOP'] as const)(
-    'never lets two commands run at a time when %s stops it for longer than the TTL',
+    'never lets two commands run at the same time when %s stops it for longer than the TTL',
     async (signal) => {
       const steps = await Steps.begin();
       const first = await steps.holder(verb);
@@ -38,7 +38,7 @@ it('a command stops when SIGTSTP stops etcdwire, and continues after SIGCONT if 
   expect(await steps.tokens()).toHaveLength(200);
 });
 
-it('a command ends before another contender gets the lock when its etcdwire is killed', async () => {
+it('a command ends before another contender gets the lock when the etcdwire that runs it is killed', async () => {
   const steps = await Steps.begin();
   const first = await steps.holder('lock');
   process.kill(first.etcdwire, 'SIGKILL');
@@ -48,7 +48,7 @@ it('a command ends before another contender gets the lock when its etcdwire is k
   expect(await steps.turns()).toEqual([first.token, second.token]);
 });
 
-it('etcdwire warns and lets its command go on when the guard process is killed', async () => {
+it('etcdwire warns and keeps its command running when the guard process is killed', async () => {
   const steps = await Steps.begin();
   const { running, etcdwire, command } = await steps.holder('lock', 200, '60');
   const children = readFileSync(`/proc/${etcdwire}/task/${etcdwire}/children`, 'utf8').trim().split(' ').map(Number);

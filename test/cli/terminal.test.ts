@@ -5,8 +5,8 @@ import { openClient, unique } from '../support/client.js';
 import { SHORT_TTL, Steps, stateOf } from '../support/steps.js';
 import { CTRL_C, CTRL_Z, NO_TERMINAL, Terminal } from '../support/terminal.js';
 
-// The terminal echoes the typed text. The typed commands contain quotes that the shell removes, so that the patterns
-// match the output of the commands and not the echo.
+// The terminal echoes the typed text. The typed commands contain quotes that the shell removes. Therefore the patterns
+// match only the output of the commands, and not the echo.
 
 describe.skipIf(NO_TERMINAL !== undefined)(
   `etcdwire lock on a terminal${NO_TERMINAL ? ` (skipped: ${NO_TERMINAL})` : ''}`,
@@ -73,7 +73,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
     it.each([
       ['a pipe', 'echo data | '],
       ['the terminal', ''],
-    ])('lets the command get one SIGINT for one Ctrl-C when standard input is %s', async (_, before) => {
+    ])('delivers one SIGINT to the command for each Ctrl-C when standard input is %s', async (_, before) => {
       const terminal = new Terminal();
       const script = 'trap "echo \\"to\\"ld" INT; trap "exit 5" TERM; echo "p"id=$$; while :; do sleep 0.05; done';
       terminal.type(`${before}etcdwire lock ${unique()} -- sh -c '${script}'; echo 'co'de=$?\n`);
@@ -85,10 +85,10 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       expect(output).not.toContain('told');
     });
 
-    it('ends an orphan of the command that ignores SIGTERM when the lock is lost', async () => {
+    it('ends a process of the command that ignores SIGTERM and has lost its parent when the lock is lost', async () => {
       const name = unique('lock');
       const terminal = new Terminal();
-      // The subshell that starts the orphan ends at once, and process 1 becomes its parent.
+      // The subshell that starts the orphan ends at once, and process 1 becomes the parent of the orphan.
       const orphan = 'trap \\"\\" TERM; echo \\"orph\\"an=\\$\\$; while :; do sleep 0.05; done';
       const script = `(sh -c "${orphan}" &); sleep 60`;
       terminal.type(`etcdwire lock ${name} --grace 200ms -- sh -c '${script}'; echo 'co'de=$?\n`);

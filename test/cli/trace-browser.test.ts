@@ -29,7 +29,7 @@ test('the page of a trace shows the bytes of a message in a browser after a clic
   expect(await bytes.isVisible()).toBe(false);
   await message.locator('summary').click();
   expect(await bytes.isVisible()).toBe(true);
-  // The label lies between the two ends of its arrow.
+  // The label of the arrow lies between the two ends of the arrow.
   const arrow = await message.locator('g.message line').boundingBox();
   const words = await message.locator('g.message text').boundingBox();
   expect(words?.x).toBeGreaterThan(arrow?.x ?? 0);

@@ -17,7 +17,7 @@ function labels(page: string): string[] {
 
 test('the page of a trace shows the messages and the queue of a contended lock', async () => {
   const file = join(temporaryFolder(), 'trace.html');
-  // The page must escape this name.
+  // The name contains characters that the page must escape.
   const name = unique('lock-<b>"');
   const etcd = openClient();
   const queued = async (count: number): Promise<void> => {
@@ -67,7 +67,7 @@ test('the page of a trace shows the messages and the queue of a contended lock',
     'waits: contender 2 waits',
     ...(bars.length > 4 ? ['holds: contender 2 holds the lock'] : []),
   ]);
-  // The meaning of each byte of a message.
+  // The page also explains each byte of a message.
   expect(page).toContain('field 1, length-delimited: compare: etcdserverpb.Compare');
 });
 
@@ -86,7 +86,7 @@ test('the page of a trace contains no password and no token', async () => {
   expect(page).not.toMatch(TOKEN);
 });
 
-test('the page of a trace contains no password of a call', async () => {
+test('the page of a trace contains no password that a call sets', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const request = JSON.stringify({ name: unique(), password: 'hunter2secret' });
   await cli(['trace', '--html', file, '--', 'call', 'Auth/UserAdd', request]);
@@ -95,7 +95,7 @@ test('the page of a trace contains no password of a call', async () => {
   expect(page).not.toContain('hunter2secret');
 });
 
-test('the page of a trace shows the command in the form of a shell, and stays when the next command cannot run', async () => {
+test('the page of a trace quotes the command for a shell, and is kept when the next trace has invalid arguments', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const command = ['lock', unique(), '--', 'sh', '-c', "echo 'a b'"];
   expect(await cli(['trace', '--html', file, '--', ...command])).toMatchObject({ code: 0 });

@@ -18,7 +18,7 @@ interface Line {
   readonly messages?: readonly { readonly type: string; readonly message: Readonly<Record<string, unknown>> }[];
 }
 
-test('etcdwire trace prints the frames of a command to standard error and keeps its output', async () => {
+test('etcdwire trace prints the frames of a command to standard error, and the output of the command to standard output', async () => {
   const key = unique();
   const { code, stdout, stderr } = await cli(['trace', '--', 'put', key, 'seen', '-w', 'simple']);
   expect({ code, stdout }).toEqual({ code: 0, stdout: 'OK\n' });
@@ -45,7 +45,7 @@ test('etcdwire trace --out writes one line of JSON for each frame to a file that
   for (const { hex } of lines) expect(hex).toMatch(/^([0-9a-f]{2})+$/);
 });
 
-test('etcdwire trace exits with 73 after the command has run when it cannot write the whole trace', async () => {
+test('etcdwire trace runs the command and exits with 73 when it cannot write the whole trace', async () => {
   const key = unique();
   const { code, stderr } = await cli(['trace', '--out', '/dev/full', '--', 'put', key, 'v']);
   expect(stderr).toMatch(/^etcdwire: the trace is incomplete: ENOSPC[^\n]*\n$/);
@@ -53,7 +53,7 @@ test('etcdwire trace exits with 73 after the command has run when it cannot writ
   expect(await openClient().get(key)).toBeDefined();
 });
 
-test('etcdwire trace accepts the flags of the connection at any place', async () => {
+test('etcdwire trace accepts the connection flags before and after trace, and in the traced command', async () => {
   const key = unique();
   const nowhere = ['--endpoints', 'http://127.0.0.1:1', '--command-timeout', '300ms'];
   for (const args of [
@@ -65,7 +65,7 @@ test('etcdwire trace accepts the flags of the connection at any place', async ()
   expect(await cli([...nowhere, 'trace', '--', 'put', key, 'v', '--endpoints', ENDPOINTS])).toMatchObject({ code: 0 });
 });
 
-test('etcdwire trace exits with the error of the command when the server does not speak HTTP/2', async () => {
+test('etcdwire trace exits with the exit code of the traced command when the server does not speak HTTP/2', async () => {
   const server = createServer((socket) => {
     socket.on('error', () => {}).end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
   });

@@ -5,7 +5,7 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-/** No server listens here, so a member with this URL never joins. */
+/** The peer URL of a member that never joins, because no server listens there. */
 const ABSENT = 'http://127.0.0.1:1';
 
 describe('memberList', () => {

@@ -9,7 +9,7 @@ import { valueText } from '../support/watch-events.js';
 const UNREACHABLE = 'http://127.0.0.1:1';
 
 describe('sync', () => {
-  test('finds all members through one endpoint, and the client survives the death of that member', async (context) => {
+  test('finds all members through one endpoint, so the client still works when that member is killed', async (context) => {
     const { endpoints, processes } = await ownEtcd({ members: 3 });
     const [first] = processes;
     if (first === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
@@ -45,7 +45,7 @@ describe('sync', () => {
     expect(lists()).toBe(before);
   });
 
-  test('leaves out endpoints that allowEndpoint refuses, and keeps the endpoints when it refuses all', async () => {
+  test('leaves out endpoints that allowEndpoint refuses, and keeps the current endpoints when allowEndpoint refuses all', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const [first = '', second = ''] = endpoints;
     const one = openClient({ endpoints: [first], allowEndpoint: (url) => url === second });
@@ -63,7 +63,7 @@ describe('sync', () => {
   });
 
   test('keeps the given endpoints as a fallback when no advertised endpoint answers', async () => {
-    // As behind a load balancer: the client cannot reach the URL that the member advertises.
+    // Behind a load balancer, for example, the client cannot reach the URL that the member advertises.
     const { endpoints } = await ownEtcd({ args: [`--advertise-client-urls=${UNREACHABLE}`] });
     const etcd = openClient({ endpoints, connectTimeoutMs: 300 });
     expect(await etcd.sync()).toEqual([UNREACHABLE]);

@@ -23,13 +23,13 @@ describe('Barrier', () => {
     await barrier.wait();
   });
 
-  test('admits earlier waiters when it is released and held again at once', async () => {
+  test('lets its waiters through when it is released and at once held again', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('barrier');
     const barrier = new Barrier(direct, name);
     await barrier.hold();
     const waiting = new Barrier(etcd, name).wait();
-    // By now the watch of the waiter exists, because this watch was created after it on the same stream.
+    // When this watch is created, the waiter's watch exists too, because it was requested first on the same stream.
     await etcd.watch(name).created();
     await etcd.get(name);
     proxy.blackhole();
@@ -56,7 +56,7 @@ describe('DoubleBarrier', () => {
       Array.from({ length: count }, async () => new DoubleBarrier(await Session.open(etcd), name, count)),
     );
   }
-  /** The epoch key stays, because it counts rounds and withdrawals. */
+  /** Counts the barrier's keys except the epoch key, which stays because it counts rounds and withdrawals. */
   const keys = async (etcd: Client, name: string): Promise<number> =>
     (await etcd.range(prefix(`${name}/`))).kvs.filter((kv) => kv.keyText() !== `${name}/epoch`).length;
 
@@ -129,7 +129,7 @@ describe('DoubleBarrier', () => {
     await Promise.all([c.leave(), d.leave()]);
   });
 
-  test('never admits a single participant, however often and late it withdraws', async () => {
+  test('never begins a round of two with one participant that enters and withdraws repeatedly', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [barrier] = await barriers(etcd, name, 2);
     for (let round = 0; round < 300; round += 1) {
@@ -139,7 +139,7 @@ describe('DoubleBarrier', () => {
     await expect.poll(() => keys(etcd, name)).toBe(0);
   });
 
-  test('counts a participant whose answer was lost once, and admits it to the round that it completes', async () => {
+  test('counts a participant once when an answer is lost, and admits it to the round that it completes', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('barrier');
     const [a] = await barriers(etcd, name, 2);
@@ -174,7 +174,7 @@ describe('DoubleBarrier', () => {
     expect(together).toBeGreaterThan(0);
   });
 
-  test('admits the participants of the next round when all of the current round have died', async () => {
+  test('admits the participants of the next round when all participants of the current round have died', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, name] = [openClient({ endpoints }), unique('barrier')];
     const dying = await Promise.all([Session.open(etcd), Session.open(etcd)]);
@@ -188,10 +188,10 @@ describe('DoubleBarrier', () => {
     await Promise.all(next.map((barrier) => barrier.leave()));
   });
 
-  test('rejects a participant beyond its count', async () => {
+  test('rejects a participant that enters after its count is reached', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const { id: lease } = await etcd.lease.grant({ ttl: 60 });
-    // Two participants have entered, and neither has begun the round yet.
+    // The keys of two participants exist, but neither of the two has put the ready key yet.
     await etcd.put(`${name}/waiters/1`, '', { lease });
     await etcd.put(`${name}/waiters/2`, '', { lease });
     const [late] = await barriers(etcd, name, 2);
@@ -211,7 +211,7 @@ describe('DoubleBarrier', () => {
   });
 });
 
-test('a participant that withdraws while it is disconnected blocks nobody, even after a compaction', async () => {
+test('a participant that withdraws while disconnected does not block the others, even after a compaction', async () => {
   const { endpoints } = await ownEtcd();
   let isCut = false;
   const cutOff = openClient({

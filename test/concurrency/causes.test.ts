@@ -35,7 +35,7 @@ describe('a wait that times out', () => {
     const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
     const { endpoint } = proxy;
     await proxy.close();
-    // When this call fails, the client has closed its old connection.
+    // After this call has failed, the client has closed its old connection.
     await errorOf(session.client.get('k', { timeoutMs: 200 }));
     const error = await errorOf(wait(session, unique('lock'), { maxWaitMs: 300 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', endpoint, cause: { reason: 'ConnectFailed', endpoint } });
@@ -44,7 +44,7 @@ describe('a wait that times out', () => {
   });
 
   test.for(Object.entries(WAITS).slice(0, 5))(
-    'says that nothing was sent when no request was sent (%s)',
+    'has outcome not-sent when no request was sent (%s)',
     async ([, wait]) => {
       const proxy = await faultProxy(inject('endpoints')[0] as string);
       const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
@@ -55,7 +55,7 @@ describe('a wait that times out', () => {
     },
   );
 
-  test('has no cause and says that nothing was done when another holder has the lock', async () => {
+  test('has no cause and outcome rejected when another holder has the lock', async () => {
     const [name, holder, waiter] = [unique('lock'), await Session.open(openClient()), await Session.open(openClient())];
     await using _held = await new Mutex(holder, name).lock();
     const error = await errorOf(new Mutex(waiter, name).lock({ maxWaitMs: 300 }));
@@ -64,7 +64,7 @@ describe('a wait that times out', () => {
     expect(error.message).toBe('lock not done within maxWaitMs = 300');
   });
 
-  test('says that the outcome is unknown when its queue key may still exist', async () => {
+  test('has outcome unknown when its queue key may still exist', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const name = unique('lock');
     const [holder, waiter] = [openClient(), openClient({ endpoints: [proxy.endpoint] })];

@@ -6,9 +6,9 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { answerLost, deletes, puts, stagedTransport } from '../support/transactions.js';
 
-// Events that happen while a transaction of a DoubleBarrier's participant is delayed.
+// These tests delay a transaction of one participant and let another event happen first.
 
-test('a round does not begin with a participant whose session is lost before it begins the round', async () => {
+test('a participant whose session is lost before its put of the ready key does not begin a round', async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   const transport = stagedTransport({
     onTransaction: async (ops, send) => {

@@ -96,7 +96,7 @@ test('an observer that starts late sees the current leader first', async () => {
   }
 });
 
-test('an observer continues after a compaction during a disconnection, and repeats no leader (S26)', async () => {
+test('an observer continues after a compaction while it was disconnected, and repeats no leader (S26)', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const name = unique('election');
@@ -169,7 +169,7 @@ test('a new session resumes a leadership with the lease of an orphaned session',
   expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
 });
 
-test('resume rejects when the lease does not lead, or does not lead any more', async () => {
+test('resume rejects when the lease never held the leadership or has lost it', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const session = await Session.open(etcd);
   const own = new Election(session, name);

@@ -39,7 +39,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await queued(etcd, name, 0);
     });
 
-    test('deletes the queue key of a wait that is cancelled or times out, and keeps the order of the others (S21)', async () => {
+    test('deletes the queue key of a cancelled or timed-out wait, and keeps the queue order (S21)', async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const first = await take(await Session.open(etcd), name);
       const stop = new AbortController();
@@ -72,7 +72,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await queued(etcd, name, 1);
     });
 
-    test("aborts the holder's signal, refuses its writes, and admits the next when the holder's session is lost", async () => {
+    test("admits the next waiter and refuses the holder's writes when the holder's session is lost", async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const session = await Session.open(etcd);
       const lost = await take(session, name);
@@ -98,11 +98,11 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       const watch = openClient().watch(prefix(`${name}/`), { only: 'delete' });
       await watch.created();
       holder.process.kill('SIGKILL');
-      // etcd may end the lease some time after it expires.
+      // Measure from the deletion of the key, because etcd may revoke an expired lease with a delay.
       await watch.batches().next();
       const endedAt = performance.now();
       const held = await waiting;
-      // The test asserts a time because this bound is the promise: a waiter that polls would break it.
+      // The next waiter must hold the lock within a second. A waiter that only polls would be slower.
       expect(performance.now() - endedAt).toBeLessThan(1_000);
       await held.release();
     });
@@ -124,7 +124,8 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       }
       const sent = (await eventsSent(endpoints)) - before;
       expect(sent).toBeGreaterThanOrEqual(20);
-      // A holder's watch of its own key may report the release, too. If each release woke all waiters, it would be 210.
+      // A holder's watch of its own key may report the release too. If each release woke all waiters, the server would
+      // have sent 210 events.
       expect(sent).toBeLessThanOrEqual(20 * 2 * (1 + furtherEvents));
       await held.release();
     });

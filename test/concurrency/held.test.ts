@@ -13,7 +13,7 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
 describe('a release', () => {
-  test("deletes only the holder's own key, not a newer one of the same name (S23)", async () => {
+  test("deletes only the holder's own key, not a newer key of the same name (S23)", async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const held = await lock(etcd, name);
     await etcd.delete(held.key);
@@ -22,7 +22,7 @@ describe('a release', () => {
     expect((await etcd.get(held.key))?.text()).toBe('newer');
   });
 
-  test('does not delete a newer lock when a copy of it arrives late (S25)', async () => {
+  test('does not delete the key of a newer lock when a copy of the release arrives late (S25)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const session = await Session.open(etcd);
     const first = await new Mutex(session, name).lock();
@@ -33,7 +33,7 @@ describe('a release', () => {
     expect((await etcd.get(second.key))?.createRevision).toBe(second.token);
   });
 
-  test('does not delete a newer lock when its answer is lost and it is repeated (S25)', async () => {
+  test('does not delete the key of a newer lock when it is repeated after a lost answer (S25)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const held = await lock(etcd, name);
@@ -90,7 +90,7 @@ test('a lock that was lost and never released does not block the next locker of 
   expect([lost.valid(), again.valid()]).toEqual([false, true]);
 });
 
-test("a holder's signal aborts when somebody deletes its key", async () => {
+test("a holder's signal aborts when another client deletes its key", async () => {
   const held = await lock(openClient(), unique('lock'));
   const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)));
   await openClient().delete(held.key);

@@ -7,9 +7,9 @@ import { type Client, prefix } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';
 
-// A paused member, a proxy or a host may deliver a copy of any write at any later time (S25). These tests deliver each
-// write of a primitive once more after every later step of a history, and compare the store with that of a run without
-// copies.
+// A paused member, a proxy or a network may deliver a copy of any write at any later time (S25). A history is a
+// sequence of steps that use one primitive. These tests send a copy of one write again after every later step, and
+// compare the store's contents with those of a run without copies.
 
 vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
   ...(await original<object>()),
@@ -21,10 +21,10 @@ const { Semaphore, SelfHealingSession, Session, stm, withLock } = concurrency;
 
 type Step = () => Promise<unknown>;
 
-/** Returns the steps of one run. The test copies the writes of `etcd`, not those of `other`. */
+/** Returns the steps of one run. The tests copy only the writes of the client `etcd`, not those of `other`. */
 type History = (etcd: Client, other: Client, name: string) => Promise<readonly Step[]>;
 
-/** A history for each exported class and function. The last test fails when one is missing. */
+/** A history for each exported class and function. The last test fails when an export has no history. */
 const HISTORIES: Readonly<Record<string, History>> = {
   Session: async (etcd, other, name) => {
     const session = await Session.open(etcd);
@@ -214,7 +214,7 @@ async function dequeue(
 }
 
 interface Write {
-  /** Number of steps done when the client sent the write. */
+  /** Number of steps that were complete when the client sent the write. */
   readonly step: number;
   readonly path: string;
   readonly sendAgain: () => Promise<unknown>;
@@ -257,7 +257,7 @@ function writesKeys({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   });
 }
 
-/** Describes the keys of a name: value, whether there is a lease, and version. Random parts of names become equal. */
+/** Describes each key of a primitive: its value, whether it has a lease, and its version. Replaces random parts. */
 async function contents(reader: Client, name: string): Promise<readonly string[]> {
   const keys: string[] = [];
   for (const start of [name, `__${name}`]) {
@@ -280,7 +280,10 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
   return keys.sort();
 }
 
-/** Plays a history and returns the store's contents after each step. Sends write `copied` again after each later step. */
+/**
+ * Runs the steps of a history and returns the store's contents after each step. If `copied` is given, sends the write
+ * with this index again after each later step, and compares the contents with `expected`.
+ */
 async function play(
   history: History,
   copied: number | undefined,
@@ -295,7 +298,7 @@ async function play(
     await step();
     done += 1;
     const write = copied === undefined ? undefined : writes[copied];
-    // The server may refuse the copy.
+    // The server may refuse the copy, which is as good as a copy without effect.
     await write?.sendAgain().catch(() => {});
     if (expected === undefined) states.push(await contents(reader, name));
     else
@@ -316,7 +319,7 @@ describe('a copy of a write that arrives after any later step', () => {
     await Promise.all(writes.map((_, copied) => play(history, copied, states)));
   });
 
-  test('is tested for every export', () => {
+  test('is tested with a history of every export', () => {
     const exported = [...Object.keys(concurrency), ...Object.keys(discovery)];
     expect(exported.filter((name) => !(name in HISTORIES))).toEqual([]);
   });

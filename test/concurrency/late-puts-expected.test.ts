@@ -12,7 +12,7 @@ vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
   LATE_PUT_TIMES: { firstSweepMs: 20, expectedMs: 100 },
 }));
 
-test('a lock that was held for longer than late puts are expected has one holder after its release', async () => {
+test('a lock has one holder at a time even if the previous hold outlived the watch for late puts', async () => {
   let losesAnswer = true;
   const etcd = openClient({
     interceptors: [
@@ -31,7 +31,7 @@ test('a lock that was held for longer than late puts are expected has one holder
   const first = await mutex.lock();
   await pause(300);
   await first.release();
-  // Waits for the deletion of late puts, which waits for the release.
+  // This call first waits until the session has deleted the late put.
   const second = await mutex.tryLock();
   expect(second?.valid()).toBe(true);
   expect(await mutex.tryLock()).toBeUndefined();
@@ -39,7 +39,7 @@ test('a lock that was held for longer than late puts are expected has one holder
   expect((await mutex.tryLock())?.token).toBeGreaterThan(second?.token as bigint);
 });
 
-test('a session ends its watch for late puts when they are expected no longer', async () => {
+test('a session ends its watch for late puts when the time for late puts is over', async () => {
   const { transport, sent } = recordingTransport();
   const session = await Session.open(openClient({ transport }));
   const key = `${unique('lock')}/key`;
@@ -58,7 +58,7 @@ test('an endpoint that is registered twice stays when the caller closes the firs
   const first = await service.register(session, 'id', { address: 'first:1' });
   const second = await service.register(session, 'id', { address: 'second:2' });
   await first.close();
-  // A lock of the same session makes it sweep.
+  // The release of a lock makes the session sweep for late puts.
   await (await new Mutex(session, unique('lock')).lock()).release();
   await expect.poll(() => sent.some(({ path }) => path === methods.lease.leaseTimeToLive.path)).toBe(true);
   await session.client.get('after the sweep');

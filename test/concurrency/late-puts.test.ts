@@ -6,15 +6,15 @@ import type { UnaryCall } from '../../src/transport/index.js';
 import { openClient, unique } from '../support/client.js';
 import { answerLost } from '../support/transactions.js';
 
-// A put whose answer is lost may apply late. The session then deletes its key, unless the key is in use again.
+// A put whose answer is lost may apply late. The session then deletes the key, unless the key is in use again.
 
-/** Controls what happens to calls. */
+/** Controls which calls of the client are delayed and which answers are lost. */
 interface Network {
   /** Loses the answer of the next transaction. */
   losesAnswer: boolean;
   /** Delays the next transaction and reports it as lost. */
   delaysPut: boolean;
-  /** Delays the next read of a key: before the server receives it, or its answer. */
+  /** Delays the next read of a key: either its request, before the server receives it, or its answer. */
   delaysRead: 'request' | 'answer' | undefined;
   /** Ends all delays. */
   resume(): void;
@@ -70,7 +70,10 @@ function open(): { readonly etcd: Client; readonly network: Network } {
   return { etcd, network };
 }
 
-/** Registers and unregisters a key with a put in doubt, and waits until the session's deletion of it is delayed. */
+/**
+ * Registers a key with a put whose answer is lost, and unregisters it. Waits until the session's deletion of the key is
+ * under way and delayed.
+ */
 async function duringDeletion(
   session: SelfHealingSession,
   network: Network,
@@ -97,7 +100,7 @@ test('a key that is registered again while the session deletes it exists afterwa
   expect((await etcd.get(key))?.text()).toBe('again');
 });
 
-test('a deletion that ends late does not delete a key that was registered since', async () => {
+test('a deletion that arrives late does not delete a key that was registered again in the meantime', async () => {
   const { etcd, network } = open();
   const [session, key] = [await SelfHealingSession.open(etcd), unique()];
   await duringDeletion(session, network, key, 'answer');
@@ -116,7 +119,7 @@ test('a deletion that ends late does not delete a key that was registered since'
 test.each([
   ['text', unique()],
   ['bytes that are not UTF-8', Uint8Array.from([0xff, 0xfe, ...Buffer.from(unique())])],
-])('a late put of a key (%s) that was registered twice and unregistered is deleted', async (_, key) => {
+])('a late put of a key (%s) is deleted after the key was registered twice and unregistered', async (_, key) => {
   const { etcd, network } = open();
   const session = await SelfHealingSession.open(etcd);
   network.delaysPut = true;

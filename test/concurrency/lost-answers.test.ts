@@ -50,7 +50,7 @@ describe('a waiter whose answer or watch is lost', () => {
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
-  test('waits for the next key before its own when its predecessor leaves meanwhile (S18)', async () => {
+  test('waits for the next key before its own when its predecessor has left in the meantime (S18)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);
@@ -92,7 +92,7 @@ describe('a session that watches its queue key for late puts', () => {
 });
 
 describe('a put of an acquisition that applies late (S24)', () => {
-  test('leaves no orphan in the queue when a repetition acquired and released the lock', async () => {
+  test('leaves no orphan in the queue when a further attempt has acquired and released the lock', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);

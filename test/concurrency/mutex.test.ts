@@ -65,7 +65,7 @@ describe('an acquisition', () => {
     for (const { held } of waiters.slice(1)) await (await held).release();
   });
 
-  test('watches its predecessor from the current revision, and reads it again after the watch is created (S19)', async () => {
+  test('watches its predecessor from the current revision, and then reads the queue again (S19)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const first = await lock(etcd, name);
     const { transport, sent } = recordingTransport();
@@ -88,7 +88,7 @@ describe('an acquisition', () => {
     const first = await enqueue(etcd, keyA, '', NEVER, () => {});
     const second = await enqueue(etcd, keyB, '', NEVER, () => {});
     expect(second.predecessor?.createRevision).toBe(first.own.createRevision);
-    // This happens between the answer and the watch.
+    // This happens between the answer to the queue's transaction and the creation of the watch.
     await leaveQueue(etcd, keyA.key, first.own.createRevision, NEVER);
     await enqueue(etcd, keyA, '', NEVER, () => {});
     await waitUntilFirst(etcd, second, NEVER);
@@ -119,7 +119,7 @@ describe('an acquisition', () => {
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
-  test('rejects at once when somebody deletes its own key (S20, S21)', async () => {
+  test('rejects at once when another client deletes its own key (S20, S21)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
     const session = await Session.open(etcd);
@@ -157,7 +157,7 @@ describe('a wait that ends early (S21)', () => {
     await (await third).release();
   });
 
-  test('deletes its queue key when it times out, and says so', async () => {
+  test('deletes its queue key when it times out, and rejects with DeadlineExceeded', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
     const error = await errorOf(lock(etcd, name, { maxWaitMs: 50 }));
@@ -196,7 +196,7 @@ describe('lockers of one session (S22)', () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => Number(a - b)));
   });
 
-  test('leave the local queue on cancellation without an effect on the holder', async () => {
+  test('leave the local queue when cancelled, without an effect on the holder', async () => {
     const session = await Session.open(openClient());
     const mutex = new Mutex(session, unique('lock'));
     const held = await mutex.lock();
@@ -220,7 +220,7 @@ describe('tryLock', () => {
     expect((await b.tryLock())?.valid()).toBe(true);
   });
 
-  test('does not take a queue key of an earlier attempt for the lock (S24)', async () => {
+  test('does not report the lock as acquired because the queue key of an earlier attempt exists (S24)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const holder = await lock(etcd, name);
     const session = await Session.open(etcd);

@@ -17,7 +17,7 @@ import { errorOf } from '../support/errors.js';
 
 // A user with permission for a folder can use every primitive whose name lies in the folder.
 
-test('a user with readwrite permission on "app/" can use every primitive under "app/" except PriorityQueue', async () => {
+test('a user with readwrite permission on "app/" can use all primitives in "app/" except PriorityQueue', async () => {
   const { endpoints, root } = await authEtcd();
   const etcd = openClient({ endpoints, auth: USER });
   const [session, other] = [await Session.open(etcd), await Session.open(etcd)];
@@ -38,7 +38,7 @@ test('a user with readwrite permission on "app/" can use every primitive under "
   await Promise.all(both.map((each) => each.enter()));
   await Promise.all(both.map((each) => each.leave()));
 
-  // In Go's layout, one key of a priority queue lies outside the folder. The error names it.
+  // In Go's layout, one key of a priority queue is outside the folder. The error describes this key.
   const priorities = new PriorityQueue(etcd, 'app/priorities');
   expect(await errorOf(priorities.enqueue('item', 1))).toMatchObject({
     reason: 'PermissionDenied',

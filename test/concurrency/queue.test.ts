@@ -38,7 +38,7 @@ describe('Queue', () => {
     expect(order).toEqual(['a', 'b', 'c']);
   });
 
-  test('returns items of a Go program: keys under NAME/, oldest mod revision first', async () => {
+  test('returns items that a Go program put: keys under NAME/, oldest mod revision first', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     await etcd.put(`${name}/1700000000000000002`, 'first');
     await etcd.put(`${name}/1700000000000000001`, 'second');
@@ -61,8 +61,8 @@ describe('Queue', () => {
       await producer.enqueue(String(index));
       expect((await waiting[index])?.text()).toBe(String(index));
     }
-    // Each item causes events for the item, the next consumer, and perhaps the consumer's own key. If it woke all
-    // consumers, it would be more than 210.
+    // For each item, the server sends events for the item, for the next consumer and perhaps for the consumer's own
+    // key. If each item woke all consumers, the server would have sent more than 210 events.
     expect((await eventsSent(endpoints)) - before).toBeLessThanOrEqual(20 * 4);
     expect(await errorOf(producer.dequeue({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(0);
@@ -124,7 +124,7 @@ describe('PriorityQueue', () => {
     expect(order).toEqual(['a', 'b1', 'b2', 'b3', 'c']);
   });
 
-  test("never reuses the number of an item that was taken, as Go's queue", async () => {
+  test("never reuses the number of an item that was taken, like Go's queue", async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const priorities = new PriorityQueue(etcd, name);
     const keys = await Promise.all(Array.from({ length: 20 }, (_, index) => priorities.enqueue(String(index), 1)));

@@ -32,7 +32,7 @@ test('owners are distinguished by identity within one session', async () => {
   expect((await waiting).token).toBeGreaterThan(held.token);
 });
 
-test('two concurrent calls of one owner share the lock, and the second goes on when the first is cancelled', async () => {
+test('two concurrent calls of one owner share the lock, and one continues when the other is cancelled', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const other = await new Mutex(await Session.open(etcd), name).lock();
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
@@ -47,7 +47,7 @@ test('two concurrent calls of one owner share the lock, and the second goes on w
   expect([again.token, again.count]).toEqual([held.token, 2]);
 });
 
-test('an owner acquires a lost lock again, and the release of the lost one does not affect it', async () => {
+test('an owner acquires a lost lock again, and a release of the lost hold does not affect the new hold', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const lost = await mutex.lock('me');
@@ -66,7 +66,7 @@ test('an invalid owner is refused', async () => {
   }
 });
 
-test('tryLock gives the owner a further hold, and nobody else a hold', async () => {
+test('tryLock gives the owner a further hold, and gives other owners none', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const first = await mutex.tryLock('me');
@@ -79,7 +79,7 @@ test('tryLock gives the owner a further hold, and nobody else a hold', async () 
   expect((await mutex.tryLock('you'))?.valid()).toBe(true);
 });
 
-test('an owner whose tryLock fails beside its own lock call gets the lock from that call', async () => {
+test('an owner gets the lock by its lock call even if its concurrent tryLock call fails', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const other = await new Mutex(await Session.open(etcd), name).lock();
   const mutex = new ReentrantMutex(await Session.open(etcd), name);

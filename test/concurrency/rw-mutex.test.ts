@@ -12,7 +12,7 @@ async function rwMutex(etcd: Client, name: string): Promise<RWMutex> {
   return new RWMutex(await Session.open(etcd), name);
 }
 
-test('readers share the lock, and a writer excludes everybody', async () => {
+test('readers share the lock, and a writer excludes readers and other writers', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   let [reading, writing, most] = [0, 0, 0];
   await Promise.all(
@@ -66,7 +66,7 @@ test("an RWMutex uses the keys of Go's RWMutex: NAME/read/…, NAME/write/…", 
   expect(read.key.startsWith(`${name}/read/`)).toBe(true);
   const { id: lease } = await etcd.lease.grant({ ttl: 60 });
   await read.release();
-  // Go names its keys by the clock.
+  // Go names a contender's key by the time in nanoseconds.
   await etcd.put(`${name}/write/1700000000000000001`, '', { lease });
   expect(await mutex.tryReadLock()).toBeUndefined();
   await etcd.delete(`${name}/write/1700000000000000001`);

@@ -4,7 +4,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { answerLost, deletes, puts, stagedTransport } from '../support/transactions.js';
 
-test('a session recognizes its keys after a second gap while the lease of the first is alive', async () => {
+test('a session recognizes its keys after a second gap while its first lease is still alive', async () => {
   const dead = new Set<bigint>();
   const etcd = openClient({ transport: stagedTransport({ dead }) });
   await using session = await SelfHealingSession.open(etcd, { ttl: 2 });

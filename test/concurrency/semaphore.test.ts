@@ -75,7 +75,7 @@ test('permits are granted in the order of the calls, across sessions and within 
   expect(served).toEqual(['1', '2', '3', '4']);
 });
 
-test('permits of a lost session are free', async () => {
+test('the permits of a lost session become free', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const lost = await Session.open(etcd);
   await new Semaphore(lost, name, 1).acquire();

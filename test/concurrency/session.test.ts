@@ -41,7 +41,7 @@ test('an orphaned session leaves its lease and its locks to the next session wit
   expect(await etcd.get(held.key)).toBeUndefined();
 });
 
-test('a session ends at once when a lock finds its lease gone', async () => {
+test('a session ends at once when a lock call finds that its lease is gone', async () => {
   const etcd = openClient();
   const session = await Session.open(etcd, { ttl: 60 });
   await openClient().lease.revoke(session.leaseId);
@@ -109,7 +109,7 @@ test('keys given as Buffers are distinguished by their bytes', async () => {
   await session.close();
 });
 
-test('unregister may be repeated after a timeout, and its key is not put again meanwhile', async () => {
+test('unregister may be repeated after a timeout, and the session does not put the key again in between', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -146,7 +146,7 @@ test('a delayed put restores neither an older value nor an unregistered key', as
   await expect.poll(() => direct.get(`${key}3`)).toBeUndefined();
 });
 
-test('a key that is registered during a gap exists after it', async () => {
+test('a key that is registered during a gap exists after the gap', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -163,7 +163,7 @@ test('a key that is registered during a gap exists after it', async () => {
   await session.close();
 });
 
-test('register finds that the lease is gone, and waits for the next one', async () => {
+test('register waits for the next lease when it finds that the current lease is gone', async () => {
   const [etcd, key] = [openClient(), unique('service')];
   const session = await SelfHealingSession.open(etcd, { ttl: 60 });
   await openClient().lease.revoke(session.leaseId);
@@ -188,9 +188,9 @@ describe('a closed client', () => {
 
   test.each([
     ['by two calls', (etcd: Client) => Promise.all([etcd.close(), etcd.close()])],
-    ['beside its session', (etcd: Client, session: Session) => Promise.all([session.close(), etcd.close()])],
+    ['together with its session', (etcd: Client, session: Session) => Promise.all([session.close(), etcd.close()])],
     [
-      'closed again by who hears of it',
+      'and closed again by a listener of the session',
       async (etcd: Client, session: Session) => {
         session.signal.addEventListener('abort', () => void etcd.close());
         await etcd.close();
@@ -219,7 +219,7 @@ describe('a closed client', () => {
     proxy.blackhole();
     const startedAt = performance.now();
     await etcd.close();
-    // The client promises two seconds; the session's own close would wait for ten.
+    // The client's close waits for at most 2 s. The session's own close would wait for 10 s.
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 });

@@ -7,7 +7,7 @@ import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-/** Levels that compare the keys read when the transaction takes effect. */
+/** The isolation levels whose commit checks that the keys that were read have not changed. */
 const CHECKED: readonly Isolation[] = ['serializableSnapshot', 'serializable', 'repeatableReads'];
 const ALL: readonly Isolation[] = [...CHECKED, 'readCommitted'];
 
@@ -57,7 +57,7 @@ describe.for(CHECKED)('stm with isolation %s', (isolation) => {
     }
   });
 
-  test('runs again with current values after a conflict, and rejects with TxnConflict at last', async () => {
+  test('runs again with current values after a conflict, and rejects after maxAttempts conflicts', async () => {
     const [etcd, key] = [openClient(), unique()];
     await etcd.put(key, '0');
     let runs = 0;
@@ -135,12 +135,12 @@ test('snapshot levels read all keys at one revision, and repeatableReads reads e
   };
   expect(await read('serializableSnapshot')).toEqual(['1', '1', '1']);
   expect(await read('serializable')).toEqual(['1', '1', '1']);
-  // The first run saw 1 and 2, a state that never existed, and took no effect.
+  // The first run read 1 and 2, a state that never existed. Its writes took no effect.
   expect(await read('repeatableReads')).toEqual(['2', '2', '2']);
   expect(await read('readCommitted')).toEqual(['1', '2', '2']);
 });
 
-test('a write without a read over a later write conflicts only under serializableSnapshot', async () => {
+test('a write to an unread key that has changed conflicts only under serializableSnapshot', async () => {
   const [etcd, name] = [openClient(), unique()];
   const runsOf = async (isolation: Isolation): Promise<number> => {
     let runs = 0;
@@ -193,7 +193,7 @@ test('a commit whose answer is lost is not repeated, and rejects with outcome un
   expect([runs, (await direct.get(`${key}-written`))?.version]).toEqual([1, 1n]);
 });
 
-test('keys and values given as Buffers are used as they were at the call', async () => {
+test('stm uses Buffers as they were at the call, and distinguishes keys by their bytes', async () => {
   const [etcd, name] = [openClient(), unique()];
   const key = (byte: number): Buffer => Buffer.concat([Buffer.from(name), Buffer.from([byte])]);
   const value = Buffer.from('one');

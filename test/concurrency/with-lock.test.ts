@@ -43,7 +43,7 @@ describe('withLock', () => {
     );
   });
 
-  test("waits for a server longer than a call's time limit when it has no limit of its own", async () => {
+  test('waits for a server longer than the time limit of one call when maxWaitMs is not set', async () => {
     let attempts = 0;
     let isDown = true;
     const etcd = openClient({
@@ -82,7 +82,7 @@ describe('withLock', () => {
     proxy.blackhole();
     const start = performance.now();
     expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded' });
-    // This bounds a hang: the clean-up alone would take ten seconds.
+    // The call must not wait for the cleanup, which alone would take 10 s.
     expect(performance.now() - start).toBeLessThan(6_000);
     await holder.release();
   });

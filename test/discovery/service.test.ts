@@ -28,7 +28,7 @@ test("a service uses the layout of Go's naming/endpoints", async () => {
   const service = new Service(etcd, target);
   await service.register(await Session.open(etcd), 'ts', { address: 'h:1', metadata: 'blue' });
   expect((await etcd.get(`${target}/ts`))?.text()).toBe('{"Op":0,"Addr":"h:1","Metadata":"blue"}');
-  // Values as Go writes them, and values that are not endpoints.
+  // The first values are as Go writes them. The other values are not endpoints and must be left out.
   await etcd.put(`${target}/go`, '{"Op":0,"Addr":"h:2","Metadata":null}');
   await etcd.put(`${target}/other`, 'not JSON');
   await etcd.put(`${target}/list`, '[1]');
@@ -55,7 +55,7 @@ test('a watcher sees all endpoints and then each change', async () => {
   await updates.return();
 });
 
-test('a watcher sees the difference when history was compacted', async () => {
+test('a watcher sees the difference between the endpoints before and after a compaction', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const service = new Service(direct, 'api');
@@ -100,7 +100,7 @@ test('close does not delete an endpoint that another program has replaced', asyn
   expect([...(await service.list()).values()]).toEqual([{ address: 'h:2' }]);
 });
 
-test('a session of another namespace is refused, because its key would not be found', async () => {
+test('a session of another namespace is refused, because the service would not find its key', async () => {
   const etcd = openClient();
   const session = await SelfHealingSession.open(etcd);
   const service = new Service(etcd.namespace('app/'), unique());

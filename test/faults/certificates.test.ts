@@ -9,7 +9,7 @@ import { HERE, SecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf } from '../support/tls/tls-peer.js';
 import { valueText } from '../support/watch-events.js';
 
-// The server shows a certificate that the client must reject, and then a good one again (S30).
+// The server presents a certificate that the client must reject, and then a valid certificate again (S30).
 
 const HOUR_MS = 3_600_000;
 
@@ -42,7 +42,7 @@ faultRow(
       for (let puts = Math.ceil(between(0, 5, random)); puts > 0; puts -= 1) await write();
       etcd.show(await issue());
       proxy.dropConnections();
-      // The writer has a connection that was opened before the certificate changed.
+      // This put succeeds, because the writer's connection was opened before the server changed its certificate.
       await write();
       const fresh = openClient({ endpoints, tls: { ca } });
       expect(await refusalOf(fresh)).toMatchObject({

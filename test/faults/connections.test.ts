@@ -9,6 +9,7 @@ import { faultRow, underLoad } from '../support/faults/row.js';
 
 const BREAKS = 30;
 const RESET_INTERVAL_MS = 5;
+/** How long the connections are reset again and again. */
 const RESETS_MS = 1_500;
 
 faultRow(

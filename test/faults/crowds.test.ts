@@ -12,13 +12,17 @@ import { type Figures, faultRow } from '../support/faults/row.js';
 
 // A cluster changes while 50 locks and 50 watches are open (S2, S4, S13, S14, S16).
 
-/** Seconds. Much longer than an election and a restart, so that no lock may be lost. */
+/** TTL of the locks in seconds. It is much longer than an election or a restart takes, so no lock may be lost. */
 const LONG_TTL = 10;
-/** Seconds. Short, so that a round in which a leader is paused for longer takes less than a minute. */
+/** TTL in seconds for the test that pauses a leader for longer than the TTL. It is short, so that the test is short. */
 const SHORT_TTL = 3;
 const SYNC_INTERVAL_MS = 500;
-/** The longest time from the grant of a lock to the revocation of its lease. The holder's own watch starts after 100 ms. */
+/**
+ * The longest time from the grant of a lock to the revocation of its lease. The holder's watch of its own key starts
+ * after 100 ms, so some revocations happen before the watch and some after it.
+ */
 const MAX_REVOKED_AFTER_MS = 300;
+/** Number of revoked leases in one run of the test. */
 const REVOCATIONS = 10;
 
 faultRow(
@@ -43,8 +47,9 @@ faultRow(
   },
 );
 
-// A resumed leader revokes leases that the new leader has renewed since, as docs/faults.md explains. It is not determined
-// which locks etcd takes from their holders, and whether it does so at once or 7 s later.
+// A leader that resumes after a pause revokes leases that the new leader has renewed since (see docs/faults.md). So
+// etcd may take any of the locks from their holders, at once or 7 s later, and the test does not count them as
+// violations.
 faultRow(
   'leader paused for longer than the TTL under 50 locks and 50 watches',
   () => FaultyCluster.start(),
@@ -58,8 +63,8 @@ faultRow(
   },
 );
 
-// Revokes leases like a resumed leader, before or after the holder's own watch has started. The next holder may therefore
-// learn of the revocation before the former holder does, or after it.
+// Revokes the lease of a holder, as a leader that resumes after a pause does, before or after the holder watches its
+// own key. The next holder may therefore learn of the revocation before or after the former holder.
 faultRow(
   'lease of the holder revoked while another contender waits',
   () => FaultyCluster.start({ members: 1 }),
@@ -95,8 +100,8 @@ faultRow(
 );
 
 /**
- * Expects that no lock is lost, that no watch loses, repeats, reorders or tears an event, and that etcd applies no put
- * twice.
+ * Expects that no lock is lost, that no watch loses, repeats or reorders an event or splits the events of one revision
+ * into two batches, and that etcd applies no put twice.
  */
 async function underCrowd(
   fixture: FaultyCluster,

@@ -5,15 +5,16 @@ import { pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 import { WallClock } from '../support/faults/wall-clock.js';
 
-// The holder of a lock stops between its check of the lock and its write, and continues when another contender holds the
-// lock (S14, S16). No resource with fencing may accept the write of the former holder.
+// The holder of a lock stops between its check of the lock and its write, and continues after another contender has
+// acquired the lock (S14, S16). A resource that checks fencing tokens must reject the write of the former holder.
 
 const TTL = 2;
-/** Seconds. Long enough that no stall of a busy machine loses a session, because the row expects that none is lost. */
+/** TTL in seconds for the clock test, which expects no lost session. Stalls of a busy machine are shorter than it. */
 const CLOCK_TTL = 5;
 const HOUR_MS = 3_600_000;
 /** How long the event loop is blocked, as a multiple of the TTL. */
 const FACTORS = [0.5, 1.2, 3] as const;
+/** The jumps of the wall clock: the argument of `WallClock.set`, and the resulting offset in hours. */
 const OFFSETS = [
   ['+1h', 1],
   ['+0', 0],
@@ -39,7 +40,7 @@ faultRow(
     }
     expect(contenders.refusedTokens).toEqual(expect.arrayContaining(stopped));
     const writes = await contenders.verify();
-    // The resource without fencing accepted the same stale writes, so the faults did make some.
+    // The resource without fencing accepted the same stale writes. This shows that the faults did cause stale writes.
     expect(contenders.unfencedViolations).toBeGreaterThanOrEqual(faults);
     return { faults, puts: writes, further: { 'stale writes without fencing': contenders.unfencedViolations } };
   },
@@ -52,7 +53,8 @@ faultRow(
     using contenders = await Contenders.start(fixture, { name: `b-${seed}`, ttl: TTL });
     for (const factor of FACTORS) {
       await contenders.next('claim');
-      // A block that is shorter than the TTL may still lose the lease, because the last renewal was some time before it.
+      // Even a block that is shorter than the TTL may lose the lease, because the last renewal was some time before the
+      // block.
       const { valid, aborted } = await contenders.block(factor * TTL * 1_000);
       expect(valid).toBe(!aborted);
       if (factor > 1) expect({ valid, aborted }).toEqual({ valid: false, aborted: true });

@@ -11,7 +11,7 @@ import { lock, queueLength } from '../support/locks.js';
 
 // Responses to lock operations are lost, and waiters leave their queue (S18, S21, S24, S25).
 
-/** The longest time until the next waiter holds the lock after it is free. */
+/** The longest time from the moment that the lock is free until the next waiter holds it. */
 const NEXT_MS = 1_000;
 
 const single = (): Promise<FaultyCluster | undefined> => FaultyCluster.start({ members: 1 });

@@ -9,7 +9,7 @@ import { faultRow, underLoad } from '../support/faults/row.js';
 
 // Members stop and start again (S2, S27, S28, S30).
 
-/** The longest time to recover after the cluster is able to elect a leader. */
+/** The longest time until a call succeeds, from the moment that enough members run to elect a leader. */
 const MAX_RECOVERY_MS = 7_000;
 
 faultRow(
@@ -40,7 +40,7 @@ faultRow(
       await Promise.all(others.map((member) => member.kill()));
       const lostAt = performance.now();
       const lostMs = 1_000 * 10 ** round.random();
-      // Each put must fail by itself, soon after its time limit.
+      // Each put must reject soon after its own time limit of 300 ms.
       while (performance.now() - lostAt < lostMs) {
         const outcome = await Promise.race([
           etcd.put('probe', '', { timeoutMs: 300 }).catch((error: unknown) => error),

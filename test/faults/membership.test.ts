@@ -10,7 +10,7 @@ import { faultRow } from '../support/faults/row.js';
 import { valueText } from '../support/watch-events.js';
 
 const SYNC_INTERVAL_MS = 500;
-/** No member returns the member list during an election. */
+/** How much longer than the interval a sync may take, because no member returns the member list during an election. */
 const GRACE_MS = 3_000;
 
 faultRow(
@@ -44,7 +44,8 @@ faultRow(
     );
     await follows(cluster.endpoints);
     expect(Math.max(...recoveryMs)).toBeLessThan(SYNC_INTERVAL_MS + GRACE_MS);
-    // If the leader was removed, the first put may fail, because the server waits only some seconds for the next leader.
+    // If the leader was removed, the first put may fail, because the server waits only a few seconds for the election
+    // of the next leader.
     await putUntilSuccess(etcd, `m-${seed}`);
     const values = Array.from({ length: 20 }, (_, index) => `${index}`);
     for (const value of values) await etcd.put(`m-${seed}/${value}`, value);

@@ -35,7 +35,7 @@ faultRow(
       );
     }
     expect(refused).toMatchObject({ reason: 'NoSpace', code: 'ResourceExhausted', outcome: 'unknown' });
-    // Each successful put was applied once, and the refused one at most once.
+    // The server applied each successful put once, and the refused put at most once.
     const { kvs } = await etcd.range(prefix(`big-${seed}/`), {
       keysOnly: true,
       sort: { target: 'createRevision', order: 'asc' },
@@ -44,7 +44,7 @@ faultRow(
     expect(kvs.filter(({ version }) => version !== 1n)).toEqual([]);
     const before = await callsReceived(endpoints, 'Put');
     await expect(etcd.put(`w-${seed}`, 'refused')).rejects.toMatchObject({ reason: 'NoSpace' });
-    // The client does not repeat the refused put.
+    // The server received one more Put call, so the client did not repeat the refused put.
     expect((await callsReceived(endpoints, 'Put')) - before).toBe(1);
 
     const fullAt = performance.now();

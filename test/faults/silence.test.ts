@@ -11,27 +11,27 @@ import { type Figures, faultRow, underLoad } from '../support/faults/row.js';
 
 // Members stop responding while their connections stay open (S10, S16, S30).
 
-/** The shortest ping interval that etcd allows, so that a round is short. */
+/** Pings of the client under test. The interval is the shortest that etcd allows, so that the test is short. */
 const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
-/** How long a request waits before the client sends a ping. grpc-js pings only at fixed intervals. */
+/** How long a request waits for a response before the client sends a ping. grpc-js pings only at fixed intervals. */
 const PROBED_AFTER_MS = inject('transport') === 'grpc-js' ? PINGS.pingIntervalMs : 1_000;
-/** The longest time until the client leaves a silent member. It allows 1 s for everything but the ping. */
+/** The longest time until the client uses another member than the silent one: the ping, and 1 s for all other steps. */
 const LEFT_WITHIN_MS = PROBED_AFTER_MS + PINGS.pingTimeoutMs + 1_000;
-/** The next renewal of a lease may be due later. */
+/** The longest times for each kind of work. A lease has 1.5 s more, because its next renewal may not be due yet. */
 const LEFT_MS = { watch: LEFT_WITHIN_MS, call: LEFT_WITHIN_MS, renewal: LEFT_WITHIN_MS + 1_500 } as const;
 /**
- * The longest times after a member has lost its leader. etcd fails a read after 7 s, and the read may first wait for an
- * earlier batch of reads.
+ * The longest times until the client uses another member, after its member has lost contact with the leader. A call
+ * takes longest, because etcd fails a read after 7 s, and the read may first wait for an earlier batch of reads.
  */
 const NO_LEADER_MS = { watch: 5_000, call: 15_000, renewal: 5_000 } as const;
-/** Ends a test that hangs. */
+/** Time limit of each measured step, so that a test that hangs ends with an error. */
 const GIVE_UP_MS = 60_000;
 const CONNECT_TIMEOUT_MS = 500;
-/** The longest time to connect, without the time-outs of the silent endpoints. */
+/** The longest time to connect to the good endpoint, not counting the time-outs of the silent endpoints. */
 const CONNECTED_MS = 1_000;
-/** By how much earlier than the server the client considers a lease expired. */
+/** How much earlier than the server the client considers a lease expired. */
 const LEASE_MARGIN_MS = 1_000;
-/** Seconds. The client renews the lease after a third of it. */
+/** Seconds. The client renews the lease after a third of its TTL. */
 const LEASE_TTL = 10;
 
 faultRow(
@@ -62,7 +62,7 @@ faultRow(
     const cutOff = async (member: EtcdMember): Promise<void> => {
       await fixture.cluster.partition(member);
       const { maintenance } = openClient({ endpoints: [member.endpoint] });
-      // The member needs half a second to two seconds to notice.
+      // The member notices the partition after 0.5 to 2 s, and then reports that it has no leader.
       await expect.poll(async () => (await maintenance.status(member.endpoint)).leader).toBe(0n);
     };
     return underLoad(fixture, round, () => leftBy(fixture, round, NO_LEADER_MS, cutOff));
@@ -90,7 +90,10 @@ faultRow(
   },
 );
 
-/** Silences the member that a call, a watch and a keepalive use. Measures how long each takes to move to another member. */
+/**
+ * Silences the member that a call, a watch and a keepalive use. Measures how long each of the three takes to move to
+ * another member.
+ */
 async function leftBy(
   fixture: FaultyCluster,
   { random }: Round,
@@ -122,7 +125,7 @@ async function leftBy(
   return { faults: 1, recoveryMs: [watchMs], further };
 }
 
-/** The client repeats the read until the cluster has a leader. After that, the put succeeds. */
+/** Puts the key once. The read before it makes sure that the cluster has a leader, so that the put succeeds. */
 async function putOnce(etcd: Client, key: string): Promise<void> {
   await etcd.get(key, { timeoutMs: GIVE_UP_MS });
   await etcd.put(key, 'x', { timeoutMs: GIVE_UP_MS });
@@ -130,7 +133,7 @@ async function putOnce(etcd: Client, key: string): Promise<void> {
 
 /**
  * Resolves when the server has acknowledged a renewal that was sent after `sinceMs`. Only such a renewal extends the
- * lease that far.
+ * lease to a full TTL after `sinceMs`.
  */
 async function renewedSince(alive: KeepAlive, sinceMs: number): Promise<void> {
   const least = sinceMs + LEASE_TTL * 1_000 - LEASE_MARGIN_MS;

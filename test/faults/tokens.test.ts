@@ -10,14 +10,17 @@ import { queueLength } from '../support/locks.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { valueText } from '../support/watch-events.js';
 
+/** How often the tokens expire in one run of the test. */
 const EXPIRIES = 10;
-/** Seconds. A busy machine uses a new token well within this time. */
+/** Lifetime of a token in seconds. Even on a busy machine, the client uses a new token well within this time. */
 const TOKEN_TTL = 2;
-/** A token expires this long after its last use, because the server checks once a second. */
+/** How long to wait until a token has expired. The server checks once a second, so a token lives up to 1 s longer. */
 const UNTIL_EXPIRED_MS = (TOKEN_TTL + 1) * 1_000 + 500;
-/** Seconds. The client renews this lease every 4 s, always with an expired token. */
+/** TTL of a lease in seconds. The client renews it every 4 s, so the token has expired before each renewal. */
 const KEPT_TTL = 12;
+/** TTL of the sessions in seconds. It is so long that the sessions are not renewed during the test. */
 const SESSION_TTL = 3_600;
+/** The greatest number of puts after each expiry. */
 const PUTS = 20;
 
 faultRow('expired auth tokens', openWithAuth, async ({ endpoints, proxied, proxies }, { seed, random }) => {
@@ -54,8 +57,8 @@ faultRow('expired auth tokens', openWithAuth, async ({ endpoints, proxied, proxi
     recoveryMs.push(performance.now() - expiredAt);
     const renewed = (): number[] => authentications().map((count, client) => count - (before[client] ?? 0));
     await expect.poll(() => Math.min(...renewed())).toBeGreaterThan(0);
-    // Each client authenticates once, however many of its calls and streams fail because of the token. On a slow machine
-    // the new token may expire as well, and the client authenticates once more.
+    // Each client authenticates once, however many of its calls and streams fail because of the token. On a slow
+    // machine the new token may expire as well, and the client authenticates once more.
     const lifetimes = Math.floor((performance.now() - expiredAt) / (TOKEN_TTL * 1_000));
     expect(Math.max(...renewed())).toBeLessThanOrEqual(1 + lifetimes);
   }

@@ -13,7 +13,10 @@ import { valueText } from '../support/watch-events.js';
 const MEBIBYTE = 1024 * 1024;
 const OPS_PER_TXN = 128;
 const WATCHES = 10_000;
-/** The most memory that events for a stopped consumer may use: the buffer of the watch and the buffers of the connection. */
+/**
+ * The most memory that the events of a watch may use while its consumer does not read them. They are in the buffer of
+ * the watch and in the buffers of the connection.
+ */
 const MAX_WAITING_BYTES = 32 * MEBIBYTE;
 
 const single = (): Promise<FaultyCluster | undefined> => FaultyCluster.start({ members: 1 });
@@ -34,7 +37,7 @@ faultRow('compaction while a watch is disconnected', single, async (fixture, { s
   await direct.compact(header.revision);
   const healedAt = performance.now();
   proxy.heal();
-  // The watch must not continue silently at the current revision.
+  // The watch must report the compaction, rather than continue at the current revision without the missed events.
   expect(await seen.error).toMatchObject({ reason: 'Compacted', compactRevision: header.revision });
   expect(seen.batches).toHaveLength(1);
   return { faults: 1, events: 1, recoveryMs: [performance.now() - healedAt] };
@@ -51,7 +54,7 @@ faultRow('catch-up on 10 events of 1 MB across reconnects', single, async (fixtu
   for await (const event of proxied.watch(prefix(`big-${seed}/`), { startRevision, bufferBytes })) {
     if (event.type === 'put' && event.kv.value.length > 0) got.push(event.kv.value);
     if (got.length === values.length) break;
-    // The first event has an empty value and does not count.
+    // The first event does not count as one of the 10, because its value is empty.
     if (got.length < breaks) proxy.dropConnections();
   }
   expect(got.map((value) => Buffer.from(value).equals(values[got.indexOf(value)] as Buffer))).toEqual(
@@ -95,7 +98,7 @@ faultRow('slow consumer of a watch', single, async (fixture, { seed, random }) =
   const puts = Math.ceil(between(100, 200, random));
   for (let put = 0; put < puts; put += 1) {
     await direct.put(`slow-${seed}/${put % 8}`, value);
-    // The sibling drops its events, because the row measures only the memory of the slow watch.
+    // Drop the events of the second watch, because the test measures only the memory of the slow watch.
     await expect.poll(() => siblingSeen.batches.length, { interval: 1 }).toBe(put + 1);
     siblingSeen.batches[put] = { ...(siblingSeen.batches[put] as WatchBatch), events: [] };
   }

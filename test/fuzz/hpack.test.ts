@@ -8,7 +8,7 @@ import { fromHex, fuzz, hex } from '../support/fuzz.js';
 import { BlockReader, block, type Field, integer, STATIC_FIELDS, tableSize } from '../support/http2-hpack.js';
 
 interface Input {
-  /** The limit on the list of fields. */
+  /** The limit in bytes on the list of fields that a block decodes to. */
   readonly maxListBytes: number;
   /** Consecutive header blocks on one connection. */
   readonly blocks: readonly string[];
@@ -23,11 +23,11 @@ const field: fc.Arbitrary<Field> = fc.oneof(
   fc.constantFrom<Field>([':status', '200'], ['grpc-status', '0'], ['grpc-status', '7'], ['content-type', 'text/html']),
 );
 const index = fc.integer({ min: 0, max: STATIC_FIELDS.length + 12 });
-/** A string with its length, in Huffman code or not. */
+/** Octets with their length, marked as Huffman-coded or as plain. */
 const octets = fc
   .tuple(fc.uint8Array({ maxLength: 12 }), fc.constantFrom(0, 0x80))
   .map(([bytes, flag]) => Buffer.concat([integer(flag, 0x7f, bytes.length), bytes]));
-/** One representation of section 6, or the beginning of one. */
+/** One field representation of RFC 7541, section 6, or a few arbitrary octets. */
 const representation: fc.Arbitrary<Uint8Array> = fc.oneof(
   { weight: 4, arbitrary: index.map((each) => integer(0x80, 0x7f, each)) },
   {
@@ -54,14 +54,15 @@ const aBlock = fc
 
 fuzz<Input>({
   target: 'hpack',
-  property: 'the decoder reads any header blocks as another decoder does, or fails with COMPRESSION_ERROR',
+  property: 'the HPACK decoder agrees with a second decoder on any header blocks, or fails with COMPRESSION_ERROR',
   inputs: fc.record({
     maxListBytes: fc.constantFrom(0, 100, 300, 65_536),
     blocks: fc
       .array(fc.oneof({ weight: 4, arbitrary: aBlock }, { weight: 1, arbitrary: changedBytes(aBlock, 2) }), {
         maxLength: 6,
       })
-      // A repeated block may decode to other fields. If it decodes to the same, the cache recognizes it.
+      // Repeat blocks, to test the cache of decoded blocks. A repeated block may decode to other fields, because the
+      // dynamic table may have changed.
       .chain((blocks) => fc.array(fc.constantFrom(...blocks, new Uint8Array(0)), { maxLength: 9 }))
       .map((blocks) => blocks.map(hex)),
   }),
@@ -82,9 +83,9 @@ fuzz<Input>({
         expect([list, known, expected]).toEqual(['refused', 'refused', 'refused']);
         return 'refused';
       }
-      if (expected === 'refused') throw new Error('accepted, although the other decoder refuses it');
+      if (expected === 'refused') throw new Error('the decoder accepted a block that the second decoder refuses');
       expect(list).toEqual(within(maxListBytes, expected));
-      // This must hold for cached blocks, too.
+      // The fields must also be right if they come from the cache.
       const last = (name: string) => list.fields.filter((each) => each[0] === name).at(-1)?.[1];
       expect(known).toMatchObject({ contentType: last('content-type'), tooLarge: list.tooLarge });
       const status = last(':status');
@@ -104,7 +105,7 @@ function fieldsReadBy(reader: BlockReader, bytes: Uint8Array): readonly Field[] 
   }
 }
 
-/** The fields that fit the limit. */
+/** The fields that fit the limit, and whether the limit excludes any field. */
 function within(maxListBytes: number, fields: readonly Field[]): { fields: readonly Field[]; tooLarge: boolean } {
   let bytes = 0;
   const fit = fields.filter(([name, value]) => {

@@ -10,17 +10,24 @@ import { Http2Peer, type PeerConnection, turn } from '../support/http2-peer.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// A peer that does everything that HTTP/2 allows, and calls that end in every way, in virtual time. Every call ends once. Its
-// outcome is `not-sent` exactly if the peer received no HEADERS of it. No call opens a stream after its end, or after the
-// client was closed. The client obeys RFC 9113 and etcd's limit on pings. It closes silent connections and flooded ones.
+// In virtual time, the peer does everything that HTTP/2 allows, and calls succeed, fail, time out and are cancelled.
+// Every call must end once. Its outcome must be `not-sent` only if the peer has received no HEADERS of the call or has
+// excluded its stream by GOAWAY. No call may open a stream after the end of the call or after the client was closed.
+// The client must obey RFC 9113 and etcd's limit on pings, and must close silent connections and flooded ones.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
-/** The client closes a connection with open streams within this time after the first unanswered request. */
+/**
+ * The time within which the client must close a silent connection with open streams. It starts with the last byte of
+ * the peer or the oldest open stream, whichever is later.
+ */
 const LEFT_WITHIN_MS = pingIntervalMs + 3 * pingTimeoutMs + 500;
-/** The client opens no calls on a connection after this time from a call that timed out there in silence. */
+/**
+ * The client must open no calls on a connection once this time has passed since a call timed out there without any byte
+ * from the peer.
+ */
 const SUSPECT_WITHIN_MS = 1_500;
 const SIGNALS = 3;
-/** More than twice the number of useless frames that the client tolerates at once. */
+/** The number of frames in a flood: more than twice the number of useless frames that the client tolerates at once. */
 const FLOOD_FRAMES = 110_000;
 const FLOODS = {
   'window update': windowUpdate(0, 1),
@@ -29,12 +36,12 @@ const FLOODS = {
   settings: Buffer.concat([settings({ INITIAL_WINDOW_SIZE: 65_536 }), settings({ INITIAL_WINDOW_SIZE: 65_535 })]),
 } as const;
 
-/** A `signal` of -1 stands for no signal, and a `timeoutMs` of 0 for no timeout. */
+/** One step of a script. A `signal` of -1 stands for no signal, and a `timeoutMs` of 0 for no timeout. */
 type Step =
   | {
       readonly do: 'call';
       readonly count: number;
-      /** Whether the event loop turns after it. */
+      /** Whether the event loop turns after the calls, so that the client can send them. */
       readonly sent: boolean;
       readonly timeoutMs: number;
       readonly signal: number;
@@ -109,21 +116,21 @@ class PeerPlay implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #peer: Http2Peer;
   readonly #calls: Tracked[] = [];
-  /** When each call last opened a stream, by its token. */
+  /** By token of a call: when the call last opened a stream. */
   readonly #openedAt = new Map<string, number>();
   readonly #violations: string[] = [];
   readonly #signals = Array.from({ length: SIGNALS }, () => new AbortController());
-  /** The last stream of the GOAWAY frames on each connection. */
+  /** By connection: the last stream identifier in the peer's latest GOAWAY. */
   readonly #goneAway = new Map<PeerConnection, number>();
   /** When the peer last sent bytes on each connection, on the virtual clock. */
   readonly #spokeAt = new Map<PeerConnection, number>();
   #answersPings = true;
   #isClosing = false;
-  /** The event loop was blocked, and timers that are due have not run yet. */
+  /** Whether the event loop was blocked and timers that are due have not run yet. */
   #blocked = false;
-  /** Connections on which the peer has answered a probe, so that etcd's limit may forbid the next one. */
+  /** Connections on which the peer has answered a PING, so that etcd's limit may forbid the next PING. */
   readonly #probed = new Set<PeerConnection>();
-  /** When a call first timed out on each connection without any byte since the call's stream opened. */
+  /** By connection: when a call first timed out there without any byte from the peer since the call's stream opened. */
   readonly #evidenceAt = new Map<PeerConnection, number>();
 
   constructor(clock: VirtualClock) {
@@ -293,7 +300,10 @@ class PeerPlay implements Play<Step> {
     if (!this.#evidenceAt.has(connection)) this.#evidenceAt.set(connection, this.#clock.now);
   }
 
-  /** A call opens a stream. The connection must not have been found silent some time ago. */
+  /**
+   * Called when a call opens a stream. No call may have timed out in silence on this connection `SUSPECT_WITHIN_MS` ago
+   * or earlier.
+   */
   #checkEvidence(connection: PeerConnection): void {
     const at = this.#evidenceAt.get(connection);
     if (at === undefined || this.#blocked || this.#clock.now - at < SUSPECT_WITHIN_MS) return;
@@ -302,7 +312,7 @@ class PeerPlay implements Play<Step> {
     );
   }
 
-  /** All timers have run. No connection with open streams may have been silent for too long. */
+  /** Called when all due timers have run. No connection with open streams may have been silent for too long. */
   #checkLeft(): void {
     for (const connection of this.#peer.connections) {
       const silentMs = this.#clock.now - (this.#spokeAt.get(connection) as number);

@@ -30,10 +30,10 @@ import {
 } from '../support/http2-frames.js';
 import { Http2Peer, turn } from '../support/http2-peer.js';
 
-// The peer sends any bytes. Every call must end with its response or with an EtcdError, nothing else may be thrown, and the
-// client must obey the rules of HTTP/2.
+// The peer sends arbitrary bytes. Every call must end with its response or with an EtcdError, nothing else may be
+// thrown, and the client must obey the rules of HTTP/2.
 
-/** The actions of the client. */
+/** The actions on the client side that a conversation can contain. */
 const ACTIONS = [
   'turn',
   'get',
@@ -50,7 +50,7 @@ const ACTIONS = [
 
 type Action = (typeof ACTIONS)[number];
 
-/** The octets that the peer sends, in hex, and the actions of the client. */
+/** The steps of one run: octets that the peer sends, in hexadecimal, and actions on the client side. */
 type Conversation = readonly string[];
 
 const streamId = fc.constantFrom(0, 1, 3, 5, 7, 2, 2 ** 31 - 1);
@@ -126,7 +126,7 @@ function cut(bytes: Uint8Array, sizes: readonly number[]): string[] {
 
 fuzz<Conversation>({
   target: 'http2',
-  property: 'every call ends with a response or an EtcdError when the peer sends any bytes',
+  property: 'every call ends with a response or an EtcdError when the peer sends arbitrary bytes',
   inputs,
   runs: 3_000,
   parts: { answered: 0.05 },
@@ -160,7 +160,7 @@ class BusyClient {
 
   async receive(bytes: Uint8Array): Promise<void> {
     const { connection } = this.#peer;
-    // The connection is new, and the peer cannot send before it is open.
+    // Let a new connection open, because the peer cannot send before that.
     if (connection.frames.length === 0) await turn();
     connection.send(bytes);
   }
@@ -191,7 +191,7 @@ class BusyClient {
     }
   }
 
-  /** Ends all connections, and expects that every call ends. Returns the number of successful calls. */
+  /** Ends all connections, and expects that every call and the watch end. Returns the number of successful calls. */
   async end(): Promise<number> {
     this.#watching.stream.resume();
     let settled = 0;
@@ -209,7 +209,7 @@ class BusyClient {
         },
       );
     }
-    // Calls that have moved to another connection end with that one.
+    // Calls that the client has moved to another connection end when that connection closes.
     for (let turns = 0; turns < 6; turns += 1) {
       await turn();
       for (const connection of this.#peer.connections) connection.lose();

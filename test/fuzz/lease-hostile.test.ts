@@ -14,8 +14,8 @@ import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// The server sends arbitrary answers to keepalives. The client throws nothing, and no keepalive is valid for longer than the
-// answer to its last request and the granted TTL allow, counted from when the client sent that request.
+// The server sends arbitrary answers to keepalives. The client must throw nothing, and no keepalive may be valid for
+// longer than the answer to its last request and the granted TTL allow, counted from when the client sent that request.
 
 type Step =
   | { readonly do: 'keep'; readonly lease: number; readonly ttl: number }
@@ -30,7 +30,7 @@ const SMALLEST = String(-(2n ** 63n));
 
 const ms = fc.oneof(fc.constantFrom(1, 49, 60, 333, 500, 700, 900, 1_000, 1_700, 100_000), fc.nat({ max: 3_000 }));
 const STEPS: readonly fc.Arbitrary<Step>[] = [
-  // A TTL of 0 stands for a lease given by its id alone.
+  // A TTL of 0 stands for a lease of which the client knows only the id.
   fc.record({ do: fc.constant('keep'), lease: fc.integer({ min: 1, max: 3 }), ttl: fc.constantFrom(0, 1, 2, 60) }),
   fc.record({ do: fc.constant('close'), handle: fc.nat({ max: 3 }) }),
   ...[0, 1].map(() =>
@@ -57,7 +57,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 fuzz<readonly Step[]>({
   target: 'lease-hostile',
   property:
-    'no keepalive is valid for longer than its grant and the answer to its last request allow when a server lies',
+    'no keepalive is valid for longer than its TTL and the last answer allow when a server sends arbitrary answers',
   inputs: script(STEPS, 40),
   runs: 5_000,
   parts: { valid: 0.05, lost: 0.1 },
@@ -66,7 +66,10 @@ fuzz<readonly Step[]>({
 
 interface Kept {
   readonly handle: KeepAlive;
-  /** When the client sent the last acknowledged request, and until when its answer lets the keepalive be valid. */
+  /**
+   * `sentAt`: when the client sent the last request that was answered. `until`: until when that answer allows the
+   * keepalive to be valid.
+   */
   sentAt: number;
   until: number;
   isLost: boolean;
@@ -76,9 +79,9 @@ class Keeping implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #renewals: RenewalStream;
   readonly #kept: Kept[] = [];
-  /** When the client sent the unanswered requests, by lease. */
+  /** By lease: when the client sent each unanswered request. */
   readonly #unanswered = new Map<bigint, number[]>();
-  /** Seconds granted, as the latest keepalive of each lease knows them. */
+  /** By lease: the TTL in seconds that was given to the latest keepalive. */
   readonly #granted = new Map<bigint, number>();
   #handler: StreamHandler<LeaseKeepAliveResponse> | undefined;
   #streams = 0;
@@ -138,7 +141,7 @@ class Keeping implements Play<Step> {
     this.#renewals.close();
     this.#check();
     ok(this.#kept.every(({ isLost }) => isLost));
-    ok(this.#clock.timers === 0 && this.#handler === undefined, 'a timer or a stream is left');
+    ok(this.#clock.timers === 0 && this.#handler === undefined, 'a timer or a stream is left after close()');
     return this.#valid ? 'valid' : 'lost';
   }
 
@@ -146,7 +149,8 @@ class Keeping implements Play<Step> {
     if (this.#handler === undefined) return;
     const sentAt = this.#unanswered.get(id)?.shift() ?? LONG_AGO;
     for (const kept of this.#kept) {
-      // The client ignores an answer without a request, and one to an older request.
+      // The client ignores an answer that belongs to no request, and an answer to a request that is older than the last
+      // answered one.
       if (kept.handle.id !== id || sentAt < kept.sentAt) continue;
       kept.sentAt = sentAt;
       kept.until = sentAt + Math.min(Number(ttl), this.#granted.get(id) ?? Number.POSITIVE_INFINITY) * 1_000;
@@ -165,17 +169,17 @@ class Keeping implements Play<Step> {
       const { handle } = kept;
       const isValid = handle.valid();
       this.#valid ||= isValid;
-      ok(!isValid || this.#clock.now < kept.until, 'valid for longer than the server said');
-      ok(!(isValid && kept.isLost), 'lost, and then valid');
+      ok(!isValid || this.#clock.now < kept.until, 'a keepalive is valid for longer than the last answer allows');
+      ok(!(isValid && kept.isLost), 'a lost keepalive is valid');
       kept.isLost ||= handle.signal.aborted;
-      ok(kept.isLost === handle.signal.aborted, 'lost, and then not');
+      ok(kept.isLost === handle.signal.aborted, 'the signal of a lost keepalive is not aborted');
       if (kept.isLost) ok(handle.signal.reason instanceof EtcdError);
     }
     // Answers to requests of keepalives that have ended do not count for later keepalives of the same lease.
     for (const [id, sentAt] of this.#unanswered) {
       if (!this.#kept.some((each) => each.handle.id === id && !each.isLost)) sentAt.fill(LONG_AGO);
     }
-    // The renewal stream forgets a lease with its last keepalive.
+    // The renewal stream forgets a lease when the last keepalive of the lease ends.
     for (const id of this.#granted.keys()) {
       if (!this.#kept.some((each) => each.handle.id === id && !each.isLost)) this.#granted.delete(id);
     }

@@ -14,8 +14,9 @@ import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// The server counts correctly, streams break, and the process stops at times. No keepalive is valid after the server has
-// ended its lease, a lost one stays lost, and none is lost while the streams work.
+// The server counts TTLs correctly, streams break, and the event loop is blocked at times. No keepalive may be valid
+// after its lease has expired or was revoked on the server, a lost keepalive must stay lost, and none may be lost while
+// the streams work.
 
 const LEASES = 3;
 const TTLS = [1, 2, 5, 60] as const;
@@ -23,7 +24,7 @@ const TTLS = [1, 2, 5, 60] as const;
 type Step =
   /** The server grants the lease `delayMs` after the client sent the request. */
   | { readonly do: 'grant'; readonly lease: number; readonly ttl: number; readonly delayMs: number }
-  /** `known`: the client passes the lease as it was granted, and not only its id. */
+  /** With `known`, the client passes the granted lease with its TTL. Otherwise, it passes only the id. */
   | { readonly do: 'keep'; readonly lease: number; readonly known: boolean }
   | { readonly do: 'close'; readonly handle: number }
   /** Another client revokes the lease, or this client if `own` is set. */
@@ -61,7 +62,8 @@ const beginning = fc.tuple(few, fc.boolean()).map(([ttl, known]): Step[] => [
 
 fuzz<readonly Step[]>({
   target: 'lease',
-  property: 'no keepalive is valid after its lease or its loss, and none is lost while the streams work',
+  property:
+    'no keepalive is valid after its lease has ended or after it was lost, and none is lost while the streams work',
   inputs: fc.tuple(beginning, script(STEPS, 40)).map(([first, rest]) => [...first, ...rest]),
   runs: 2_000,
   parts: { kept: 0.1, lost: 0.1 },
@@ -71,7 +73,7 @@ fuzz<readonly Step[]>({
 interface Granted {
   readonly ttl: number;
   readonly sentAt: number;
-  /** When the server ends the lease. */
+  /** When the lease expires on the server. */
   expiresAt: number;
 }
 
@@ -81,7 +83,10 @@ class Keeping implements Play<Step> {
   readonly #renewals: RenewalStream;
   readonly #handles: KeepAlive[] = [];
   readonly #lost = new Map<KeepAlive, unknown>();
-  /** Leases that another client revoked. The client learns it with the next renewal, unless the id is in use again. */
+  /**
+   * The ids of leases that another client revoked. The client learns of the revocation with the next renewal, unless
+   * the id has been granted again.
+   */
   readonly #revoked = new Set<bigint>();
   #requests: bigint[] = [];
   #responses: LeaseKeepAliveResponse[] = [];
@@ -134,7 +139,7 @@ class Keeping implements Play<Step> {
         break;
       case 'block':
         this.#clock.block(step.ms);
-        // This check runs before any timer.
+        // Check before any timer runs, because validity must not depend on timers.
         this.#check();
         break;
     }
@@ -142,16 +147,16 @@ class Keeping implements Play<Step> {
     this.#check();
   }
 
-  /** From here on, the streams work. */
+  /** Lets the streams work and expects that valid keepalives stay valid. */
   async end(): Promise<string> {
     for (let round = 0; round < 80; round += 1) {
-      // By now the client has reopened its stream, so a valid keepalive stays valid.
+      // After 25 rounds, the client has reopened its stream, so a valid keepalive must stay valid.
       const alive = this.#handles.filter((handle) => round > 25 && handle.valid() && !this.#revoked.has(handle.id));
       this.#serve(100);
       this.#deliver(100);
       await this.#clock.pass(80);
       this.#check();
-      for (const handle of alive) ok(handle.valid(), 'lost although the streams work');
+      for (const handle of alive) ok(handle.valid(), 'a keepalive was lost although the streams work');
     }
     const kept = this.#handles.filter((handle) => handle.valid());
     for (const handle of this.#handles) await handle.close();
@@ -162,7 +167,7 @@ class Keeping implements Play<Step> {
 
   async #grant({ lease, ttl, delayMs }: Extract<Step, { do: 'grant' }>): Promise<void> {
     const id = idOf(lease);
-    // The server refuses the id of a lease that exists.
+    // The server refuses to grant an id that is in use.
     if (this.#isAlive(id)) return;
     const sentAt = this.#clock.now;
     await this.#clock.pass(delayMs);
@@ -192,13 +197,13 @@ class Keeping implements Play<Step> {
       const { signal } = handle;
       const [isValid, isLost] = [handle.valid(), signal.aborted];
       if (isValid && !this.#revoked.has(handle.id))
-        ok(this.#isAlive(handle.id), 'valid after the server has ended the lease');
-      ok(!(isValid && isLost), 'valid after its signal has aborted');
-      ok(handle.remainingMs() > 0 === isValid, 'valid exactly while time remains');
+        ok(this.#isAlive(handle.id), 'a keepalive is valid although its lease has ended on the server');
+      ok(!(isValid && isLost), 'a keepalive is valid although its signal is aborted');
+      ok(handle.remainingMs() > 0 === isValid, 'valid() and remainingMs() of a keepalive contradict each other');
       if (this.#lost.has(handle))
-        ok(signal.reason === this.#lost.get(handle), 'lost, and then valid again or lost for another reason');
+        ok(signal.reason === this.#lost.get(handle), 'the reason of a lost keepalive has changed');
       if (!isLost) continue;
-      ok(signal.reason instanceof EtcdError, 'lost without an EtcdError');
+      ok(signal.reason instanceof EtcdError, 'the reason of a lost keepalive is not an EtcdError');
       this.#lost.set(handle, signal.reason);
     }
   }

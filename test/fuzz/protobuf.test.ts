@@ -25,7 +25,7 @@ interface Input {
   readonly bytes: string;
 }
 
-/** Nested fields with the field numbers of a type, at any number of levels. */
+/** Nested fields with the field numbers of a type, at up to 130 levels. */
 function nested(type: protobuf.Type): fc.Arbitrary<Uint8Array> {
   const number = fc.constantFrom(1, ...type.fieldsArray.map(({ id }) => id));
   return fc.tuple(fc.array(number, { maxLength: 130 }), fc.constantFrom(2, 3)).map(([numbers, wireType]) =>
@@ -49,7 +49,8 @@ const inputs: fc.Arbitrary<Input> = fc.constantFrom(...messageTypes).chain((type
 
 fuzz<Input>({
   target: 'protobuf',
-  property: 'any bytes decode to the same message as in protobufjs, which can be encoded again, or are malformed',
+  property:
+    'any bytes decode to the same message as with protobufjs and survive a round trip, or are rejected as malformed',
   inputs,
   runs: 15_000,
   parts: { message: 0.3, malformed: 0.2 },
@@ -73,7 +74,7 @@ fuzz<Input>({
     // protobufjs 8 refuses a group in a message without fields. protobufjs 7, which proto-loader uses, accepts it.
     if (theirs !== undefined) same(message, theirs);
     else if (!hasReplacements(message)) expect(readBy(protoLoader, type, bytes)).toBeDefined();
-    // A length alone must not allocate anything, so the message holds no more than the input.
+    // A length prefix alone must not allocate memory, so the message must not hold more than the input.
     expect(weightOf(message)).toBeLessThanOrEqual(bytes.length);
     same(decode(codec, encode(codec, message as Init<Fields>)), message);
     // Bytes before and after the message are not part of it.
@@ -100,7 +101,7 @@ function weightOf(message: object, depth = 0): number {
   expect([Object.getPrototypeOf(message), depth <= 100]).toEqual([Object.prototype, true]);
   let weight = 0;
   for (const [name, field] of Object.entries(message)) {
-    // The name of a oneof's case. The wire format contains only its field number.
+    // Do not count the case name of a oneof, because the wire format contains only the field number.
     if (name === 'case') continue;
     for (const value of Array.isArray(field) ? field : [field]) {
       if (Array.isArray(field)) weight += 1;

@@ -84,7 +84,7 @@ function changed(pieces: readonly Piece[], each: Change): readonly Piece[] {
 
 fuzz<readonly Piece[]>({
   target: 'snapshot',
-  property: 'any pieces are a complete snapshot, or the snapshot rejects before it returns the last bytes',
+  property: 'a snapshot of any pieces is complete, or its iterator rejects before it returns the last bytes',
   inputs: fc
     .tuple(whole, fc.oneof(fc.constant([]), fc.array(change, { maxLength: 3 })))
     .map(([pieces, changes]) => changes.reduce(changed, pieces)),
@@ -126,7 +126,7 @@ function isWhole(bytes: Uint8Array): boolean {
   return createHash('sha256').update(database).digest().equals(digest);
 }
 
-/** Whether the member counted correctly: the bytes after the piece without the digest. */
+/** Whether `remainingBytes` of a piece is right: the number of bytes after the piece, without the digest. */
 function isCounted({ remainingBytes }: Piece, pieces: readonly Piece[], index: number): boolean {
   const after = pieces.slice(index + 1).reduce((bytes, { blob }) => bytes + blob.length / 2, 0);
   return BigInt(remainingBytes) === BigInt(Math.max(0, after - 32));

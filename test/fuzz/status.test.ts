@@ -74,7 +74,7 @@ fuzz<Input>({
     expect(error === undefined).toBe(/^0{1,9}$/.test(last('grpc-status') ?? ''));
     const text = last('grpc-message');
     if (error !== undefined && text !== undefined && last('grpc-status') !== undefined) {
-      // The text is not longer than what was sent, with at most one character for each octet.
+      // The problem must not be longer than the text that was sent: an octet becomes at most one character.
       expect(error.problem.length).toBeLessThanOrEqual(Math.max(text.length, 'gRPC status FailedPrecondition'.length));
       const meant = decoded(text);
       if (meant !== undefined && meant !== '') expect(error.problem).toBe(meant);
@@ -92,7 +92,7 @@ function checkError(error: EtcdError): void {
   expect(error).toMatchObject(where);
 }
 
-/** Returns undefined if the encoding is invalid. */
+/** Decodes a `grpc-message`. Returns undefined if the encoding is invalid. */
 function decoded(text: string): string | undefined {
   try {
     return /^[ -~]*$/.test(text) ? decodeURIComponent(text) : undefined;

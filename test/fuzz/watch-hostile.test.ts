@@ -16,7 +16,8 @@ import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// The server sends arbitrary responses. The client throws nothing but EtcdErrors, every watch ends, and no timer is left.
+// The server sends arbitrary responses. The client must throw nothing but EtcdErrors, every watch must end, and no
+// timer may be left.
 
 type Step =
   | { readonly do: 'watch'; readonly buffer: number; readonly progress: boolean }
@@ -74,7 +75,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
           weight: 9,
           arbitrary: fc.array(fc.oneof({ weight: 9, arbitrary: revision }, fc.constant('')), { maxLength: 4 }),
         },
-        // A response with 1,000 revisions shows that the watch is far behind.
+        // A response with 1,000 revisions tells the client that the watch is far behind.
         fc.constantFrom(1, -1).map((step) => Array.from({ length: 1_000 }, (_, index) => String(1_000 + step * index))),
       ),
     }),
@@ -97,7 +98,7 @@ class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #watchStream: WatchStream;
   readonly #watches: Watch[] = [];
-  /** The promises that have not settled. */
+  /** The number of promises that have not settled. */
   #pending = 0;
   #delivered = 0;
   readonly #problems: unknown[] = [];
@@ -162,7 +163,7 @@ class Watching implements Play<Step> {
   async end(): Promise<string> {
     const before = this.#streams;
     await this.#clock.pass(10_000);
-    // No stream ends during this time, so the client opens at most the one that it was about to open.
+    // No stream ends during this time, so the client opens at most the one stream that it was about to open.
     expect(this.#streams - before).toBeLessThanOrEqual(1);
     for (const watch of this.#watches) await watch.close();
     await this.#clock.pass(10_000);

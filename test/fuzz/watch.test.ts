@@ -14,14 +14,17 @@ import { type Play, playing, script } from '../support/script.js';
 import { MEMBER, SimulatedStore, SimulatedWatchStream, type WatchServerKind } from '../support/simulated-watches.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// The server is correct, and its streams break at any time. No event is lost, repeated or out of order, and no revision is
-// delivered in parts.
+// The server is correct, and its streams break at any time. No event may be lost, repeated or out of order, and no
+// revision may be delivered in parts.
 
 const KEYS = ['a', 'b', 'c'] as const;
-/** A key, or undefined for every key. */
+/** The ranges to watch: a single key, or undefined for every key. */
 const RANGES = ['a', 'b', undefined] as const;
 const BUFFERS = [1, 700, 40_000, 8 * 1024 * 1024] as const;
-/** Revisions. Such a history needs several server watches and keeps a run short. */
+/**
+ * The revision at which `put many` stops. To read a history of this length, the client uses several server-side watches
+ * one after the other, yet a run stays short.
+ */
 const LONGEST = 3_000n;
 
 type Step =
@@ -29,12 +32,12 @@ type Step =
   | ({ readonly do: 'server' } & WatchServerKind)
   /** The server restarts with the data of `behind` revisions ago. */
   | { readonly do: 'restore'; readonly behind: number }
-  /** Puts the keys whose bits are set in one revision; or puts one key `count` times. */
+  /** `put`: puts, in one revision, the keys whose bits are set in `keys`. `put many`: puts one key `count` times. */
   | { readonly do: 'put'; readonly keys: number }
   | { readonly do: 'put many'; readonly count: number }
   /** Compacts all but the latest `behind` revisions. */
   | { readonly do: 'compact'; readonly behind: number }
-  /** Opens a watch from now, or from `offset` revisions after the first or the present one. */
+  /** Opens a watch that starts now, or `offset` revisions after the first or the present revision. */
   | {
       readonly do: 'watch';
       readonly from: 'now' | 'first' | 'present';
@@ -43,11 +46,11 @@ type Step =
       readonly buffer: number;
       readonly progress: boolean;
     }
-  /** Asks for batches: `take` for all at once, `read` for one after the other. */
+  /** Reads batches: `take` asks for all of them at once, and `read` for one after the other. */
   | { readonly do: 'take' | 'read'; readonly watch: number; readonly batches: number }
   | { readonly do: 'close' | 'ask'; readonly watch: number }
   | { readonly do: 'serve' | 'deliver'; readonly count: number }
-  /** Sends events of a watch, beginning `again` revisions before the unsent ones. */
+  /** Sends events to a watch, beginning `again` revisions before the first unsent one. */
   | {
       readonly do: 'sync';
       readonly watch: number;
@@ -110,7 +113,7 @@ const beginning = fc.oneof(
     { do: 'deliver', count: 1 },
     { do: 'break', how: 0 },
   ]),
-  // A watch that has delivered more revisions than the backup has that its cluster is restored from.
+  // A watch whose cluster is restored from a backup that is older than the events that the watch has delivered.
   watch.map((step): Step[] => [
     { ...step, from: 'now' },
     { do: 'serve', count: 1 },
@@ -136,7 +139,7 @@ fuzz<readonly Step[]>({
   check: playing((clock) => new Watching(clock)),
 });
 
-/** A client, its server, and a judge for each watch. */
+/** A client, its server, and a `JudgedWatch` for each watch. */
 class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #store = new SimulatedStore();
@@ -145,14 +148,15 @@ class Watching implements Play<Step> {
   readonly #closing = new AbortController();
   #stream: SimulatedWatchStream | undefined;
   #kind: WatchServerKind = MEMBER;
-  /** The number of tokens that the server has issued, and the number of the latest one that it refuses. */
+  /** The server has issued the tokens 1 to `#tokens`, one for each stream, and refuses those up to `#goodFrom`. */
   #tokens = 0;
   #goodFrom = 0;
 
   constructor(clock: VirtualClock) {
     this.#clock = clock;
     const transport: Transport = {
-      // The client may read every key, so the server refuses a watch only because of its token.
+      // Every unary call succeeds. The client makes one when a watch is refused, to check whether it may read the keys,
+      // and learns that only its token was refused.
       unary: async ({ method }) => {
         const header = { ...ResponseHeader.create(), clusterId: 1n, revision: this.#store.revision };
         return { ...method.response.create(), header, version: this.#kind.earlyProgress ? '3.5.7' : '3.6.0' };
@@ -235,12 +239,12 @@ class Watching implements Play<Step> {
     await this.#clock.pass(0);
   }
 
-  /** From here on, the streams do not break. */
+  /** Runs the server without breaks and expects that each watch delivers all events. */
   async end(): Promise<string> {
     this.#store.put(KEYS);
     const missing = (): (bigint | string | undefined)[] => this.#watched.map((each) => each.missing());
     for (const each of this.#watched) each.read(Number.POSITIVE_INFINITY);
-    // The longest backoff is 2 s. No watch may be idle for longer than that.
+    // The client's longest backoff is 2 s. Give up when no watch has made progress for 3 s.
     for (let before = '', idle = 0; idle < 30 && missing().some((each) => each !== undefined); idle += 1) {
       if (before !== missing().join()) idle = 0;
       before = missing().join();
@@ -250,7 +254,7 @@ class Watching implements Play<Step> {
       this.#stream?.deliver(10_000);
       await this.#clock.pass(100);
     }
-    // Time for the client to reconnect and to check the revision of the store.
+    // Give the client time to reconnect and to check the revision of the store.
     await this.#clock.pass(5_000);
     // A watch that is ahead of the store without an error would miss all events up to its own revision.
     expect(this.#watched.filter((each) => each.isAheadOf(this.#store.revision))).toEqual([]);
@@ -272,7 +276,8 @@ class Watching implements Play<Step> {
     const start = from === 'now' ? 0n : base + BigInt(offset) > 0n ? base + BigInt(offset) : 1n;
     const key = RANGES[range % RANGES.length];
     const bufferBytes = BUFFERS[buffer % BUFFERS.length];
-    // A watch delivers the early progress replies of such a server unchanged, so the judge could not judge them.
+    // The early progress replies of such a server are wrong, and a watch delivers them unchanged. Do not ask for
+    // progress then, because `JudgedWatch` would blame the watch.
     const isTrusted = !this.#kind.earlyProgress;
     const given = new Uint8Array(Buffer.from(key ?? ''));
     const watch = new Watch(this.#watchStream, key === undefined ? prefix(given) : given, {

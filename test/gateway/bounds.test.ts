@@ -26,7 +26,7 @@ test('a client stops reading a response that is too long, and closes its connect
   await expect.poll(() => closed, { timeout: 3_000 }).toBe(true);
 });
 
-test('a watch that delivers events more often than silenceMs keeps its first request', async () => {
+test('a watch whose events arrive within silenceMs of each other keeps its first request', async () => {
   let watches = 0;
   const url = await httpServer(async (request, response) => {
     request.resume();

@@ -16,12 +16,12 @@ const allMethods = Object.values(methods).flatMap((service): Method<unknown, unk
 
 describe('the JSON gateway', () => {
   test.each(allMethods.map((method) => [method.path, method] as const))(
-    'serves %s at the HTTP path of the table, or the table has no path for it',
+    'offers %s at the HTTP path that gatewayPath returns, or gatewayPath returns none',
     async (_, method) => {
       const [endpoint = ''] = inject('endpoints');
       const path = gatewayPath(method);
       if (path === undefined) return expect(method.path).toBe('/etcdserverpb.KV/RangeStream');
-      // A GET shows that the path exists, and has no effect, because the gateway takes only POST.
+      // The status of a GET shows whether the path exists. A GET has no effect, because the gateway takes only POST.
       const { status } = await fetch(endpoint + path, { method: 'GET' });
       const missing = ['HashKV', 'AuthStatus', 'Downgrade'].some((name) => path.includes(name.toLowerCase()));
       if (inject('etcdVersion')?.startsWith('3.4.') && (missing || path === '/v3/auth/status'))
@@ -53,7 +53,7 @@ describe('the JSON gateway', () => {
     }
   });
 
-  test('carries many watches at once, of which each delivers its events once and in order', async () => {
+  test('supports many concurrent watches, and each delivers its events once and in order', async () => {
     const etcd = openGateway();
     const name = unique();
     const watches = Array.from({ length: 20 }, (_, index) => etcd.watch(prefix(`${name}/${index % 4}/`)));
@@ -76,7 +76,7 @@ describe('the JSON gateway', () => {
     expect(bytes % 512).toBe(32);
   });
 
-  test('passes on the reasons of server errors', async () => {
+  test('reports server errors with their reasons', async () => {
     expect(await errorOf(openGateway().put(unique(), 'x', { lease: 99n }))).toMatchObject({
       reason: 'LeaseNotFound',
       outcome: 'rejected',
@@ -141,7 +141,7 @@ test('a client opens a silent watch again at the revision that it has reached', 
   await watch.close();
 });
 
-test('a watch does not count as silent while its caller takes no events', async () => {
+test('a watch does not count as silent while its caller reads no events', async () => {
   const key = unique();
   const stream = openGateway({ transport: gateway({ silenceMs: 1_000 }) }).raw.watch.watch();
   stream.send({ requestUnion: { case: 'createRequest', value: { key: Buffer.from(key) } } });

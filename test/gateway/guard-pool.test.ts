@@ -23,7 +23,7 @@ afterEach(() => {
 
 const header = { clusterId: 1n, memberId: 1n, revision: 7n, raftTerm: 1n };
 
-/** A server that grants each lease and applies each transaction. */
+/** Simulates a server that grants each lease and applies each transaction. */
 const ask: MakeCall = async (method) => {
   if (method.path === methods.lease.leaseGrant.path) return { header, id: 1n, ttl: 600n, error: '' } as never;
   created += 1;
@@ -31,7 +31,7 @@ const ask: MakeCall = async (method) => {
 };
 const { signal } = new AbortController();
 
-test('a guard pool uses a guard for five minutes', async () => {
+test('a guard pool reuses a guard for five minutes, and then creates a new one', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   pool.release(await pool.take(ask, signal));
   for (const [passes, expected] of [
@@ -53,7 +53,7 @@ test.each([300_000, -1])('a guard pool drops a guard when the wall clock jumps b
   expect(created).toBe(2);
 });
 
-test('a guard pool takes over the lease and the key of an earlier copy of its requests', async () => {
+test('a guard pool takes over the lease and the key that a first copy of its requests created', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   const second: MakeCall = async (method) => {
     if (method.path === methods.lease.leaseGrant.path)
@@ -65,7 +65,7 @@ test('a guard pool takes over the lease and the key of an earlier copy of its re
   expect((await pool.take(second, signal)).revision).toBe(5n);
 });
 
-test('a guard pool rejects with outcome not-sent when another client deletes the guard key at once', async () => {
+test('take rejects with outcome not-sent when another client deletes the new guard key at once', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   const deleted: MakeCall = async (method) => {
     if (method.path === methods.lease.leaseGrant.path) return { header, id: 1n, ttl: 600n, error: '' } as never;
@@ -75,7 +75,7 @@ test('a guard pool rejects with outcome not-sent when another client deletes the
   expect(await errorOf(pool.take(deleted, signal))).toMatchObject({ outcome: 'not-sent', code: 'Unavailable' });
 });
 
-test('a guard pool frees the place of a guard that it could not create', async () => {
+test('a guard that a guard pool could not create does not count towards the limit of 32', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   const failing: MakeCall = () => {
     const lost = { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' } as const;

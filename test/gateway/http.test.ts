@@ -63,7 +63,7 @@ describe('a put over the gateway', () => {
   });
 
   test.each(['EHOSTUNREACH', 'ENETUNREACH', 'ECONNRESET'])(
-    'rejects with outcome unknown after %s, because an established connection can end with it',
+    'rejects with outcome unknown after the error %s, because an established connection can fail with it',
     async (code) => {
       const transport = gateway({
         fetch: () => Promise.reject(new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) })),
@@ -139,7 +139,7 @@ describe('a put over the gateway', () => {
     },
   );
 
-  test('rejects with outcome unknown when its signal aborts after it was sent', async () => {
+  test('rejects with outcome unknown when its signal aborts after the request was sent', async () => {
     const url = await httpServer(() => {});
     const giveUp = new AbortController();
     const etcd = openGateway({ endpoints: [url] });
@@ -157,7 +157,7 @@ describe('a put over the gateway', () => {
   });
 });
 
-test('a client accepts a response whose JSON is longer than maxReceiveBytes and whose message is not', async () => {
+test('a client accepts a response whose JSON is longer than maxReceiveBytes if its message is not', async () => {
   const name = unique();
   const puts = Array.from({ length: 100 }, (_, index) => op.put(`${name}/${index}`, ''));
   await openGateway().txn({ then: puts });

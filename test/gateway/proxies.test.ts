@@ -35,7 +35,7 @@ describe('a client behind a proxy', () => {
     ['{"status":"ok"}', { reason: 'MalformedMessage', outcome: 'unknown' }],
     ['{}', { reason: 'MalformedMessage', outcome: 'unknown' }],
     ['"ok"', { reason: 'MalformedMessage', outcome: 'unknown' }],
-  ])('fails a put, userAdd and memberPromote when the proxy answers with status 200 and %s', async (text, expected) => {
+  ])('rejects put, userAdd and memberPromote when the proxy answers with status 200 and %s', async (text, expected) => {
     const url = await httpServer((_, response) => void response.end(text));
     const etcd = openGateway({ endpoints: [url] });
     expect(await errorOf(etcd.put('k', 'v'))).toMatchObject(expected);
@@ -84,7 +84,7 @@ describe('a client behind a proxy', () => {
   });
 });
 
-describe('a watch that etcd has answered before', () => {
+describe('a watch whose first request etcd has answered', () => {
   test.each<[string, () => Response]>([
     ['status 401', () => new Response('<html>', { status: 401 })],
     ['status 403', () => new Response('<html>', { status: 403 })],
@@ -96,11 +96,11 @@ describe('a watch that etcd has answered before', () => {
     ['a response that breaks off within a line', () => new Response(CREATED.slice(0, 40))],
     ['an empty response', () => new Response('')],
     ['empty lines', () => new Response('\r\n\r\n')],
-  ])('goes on after a proxy has answered with %s', async (_, answer) => {
+  ])('continues after a proxy has answered its requests with %s', async (_, answer) => {
     const key = unique();
     let watches = 0;
     const transport = gateway({
-      // The short limit makes the client open the watch again and again.
+      // With this short limit, the client opens the silent watch again and again.
       silenceMs: 200,
       fetch: async (url, init) => {
         if (!url.endsWith('/v3/watch')) return fetch(url, init);
@@ -117,7 +117,7 @@ describe('a watch that etcd has answered before', () => {
     await watch.close();
   });
 
-  test("ends when a proxy refuses it in the form of the gateway's errors", async () => {
+  test("fails when a proxy refuses a later request with JSON in the form of the gateway's errors", async () => {
     let watches = 0;
     const transport = gateway({
       silenceMs: 200,
@@ -137,19 +137,16 @@ test.each([
   ['<html>', 404, 'NotInGateway'],
   ['<html>', 200, 'MalformedMessage'],
   ['{"status":"ok"}', 200, 'MalformedMessage'],
-])(
-  'a watch fails when no gateway has answered before and the response is %s with status %d',
-  async (text, status, reason) => {
-    const url = await httpServer((_, response) => void response.writeHead(status).end(text));
-    expect(
-      await errorOf(
-        openGateway({ endpoints: [url] })
-          .watch('k')
-          .created(),
-      ),
-    ).toMatchObject({ reason });
-  },
-);
+])('a watch fails when its first response is %s with status %d', async (text, status, reason) => {
+  const url = await httpServer((_, response) => void response.writeHead(status).end(text));
+  expect(
+    await errorOf(
+      openGateway({ endpoints: [url] })
+        .watch('k')
+        .created(),
+    ),
+  ).toMatchObject({ reason });
+});
 
 test('a client accepts CR LF at the end of the lines of a watch', async () => {
   const url = await httpServer((request, response) => {

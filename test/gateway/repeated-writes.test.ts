@@ -20,7 +20,7 @@ interface Opened {
   readonly host: ResendingFetch;
 }
 
-/** A client on a host that resends requests. */
+/** A client on a simulated runtime that resends requests. */
 function resending(
   how: Resending,
   options: GatewayOptions = {},
@@ -73,7 +73,7 @@ const WRITES: readonly [what: string, write: (etcd: Client, key: string) => Prom
 ];
 
 // S42
-describe.each(RESENDINGS)('on a host that sends each request twice (%s)', (how) => {
+describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (how) => {
   test.each(WRITES)('%s is applied once', async (_, write, value) => {
     const key = unique();
     await openClient().put(key, 'before');
@@ -94,7 +94,7 @@ describe.each(RESENDINGS)('on a host that sends each request twice (%s)', (how) 
     expect(await history(key, from)).toEqual([value, ...theirs]);
   });
 
-  test('two increments add two', async () => {
+  test('two increments of a counter add two', async () => {
     const key = unique();
     const { etcd, host } = resending(how);
     for (let count = 0; count < 2; count += 1)
@@ -135,7 +135,7 @@ describe.each(RESENDINGS)('on a host that sends each request twice (%s)', (how) 
   });
 });
 
-describe('without a guard, on a host that sends each request twice', () => {
+describe('without a guard, on a runtime that sends each request twice', () => {
   test('a put overwrites what another client wrote between the two copies', async () => {
     const key = unique();
     const from = await revision();
@@ -146,7 +146,7 @@ describe('without a guard, on a host that sends each request twice', () => {
     expect(await history(key, from)).toEqual(['mine', 'theirs', 'mine']);
   });
 
-  test('two increments add three', async () => {
+  test('two increments of a counter add three, because one is applied twice', async () => {
     const key = unique();
     const { etcd, host } = resending('at once', { guardWrites: false });
     host.resends = (url) => {
@@ -160,7 +160,7 @@ describe('without a guard, on a host that sends each request twice', () => {
   });
 });
 
-describe('on a host that may resend requests', () => {
+describe('on a runtime that may resend requests', () => {
   const once = (): ResendingFetch => {
     const host = new ResendingFetch('at once');
     host.resends = () => false;
@@ -218,7 +218,7 @@ describe('on a host that may resend requests', () => {
     const { etcd } = resending('at once');
     const error = await errorOf(write(etcd, key));
     expect(error).toMatchObject({ outcome: 'unknown', reason: 'ConnectionLost', endpoint: inject('endpoints')[0] });
-    expect(error.message).toMatch(/sent the request again.*applied once.*answer is lost/);
+    expect(error.message).toMatch(/resent the request.*applied once.*response is lost/);
     expect(error.method).toMatch(/KV\/(?:Put|DeleteRange|Txn)$/);
     expect(error.message).not.toMatch(/secret/);
   });
@@ -247,7 +247,7 @@ describe('on a host that may resend requests', () => {
     expect(holds).toBe(16);
   });
 
-  test('an election keeps the latest value of its leader and the resignation, in spite of late copies', async () => {
+  test('late copies of requests undo neither the latest value of a leader nor its resignation', async () => {
     const name = unique('election');
     const { etcd, host } = resending('late');
     const session = await Session.open(etcd, { ttl: 10 });
@@ -277,7 +277,7 @@ describe('on a host that may resend requests', () => {
   test.each([
     ['the second copy', false],
     ['all requests until the client has a new token', true],
-  ])('a write is applied once when the server forgets the token after it and refuses %s', async (_, all) => {
+  ])('a write is applied once when the server then forgets the token and refuses %s', async (_, all) => {
     const { endpoints } = await authEtcd();
     let isArmed = false;
     let isForgotten = false;
@@ -394,7 +394,7 @@ describe('on a host that may resend requests', () => {
     const etcd = guarded({}, { endpoints });
     const all = prefix('');
     await Promise.all(['a', 'b', 'c'].map((key) => etcd.put(key, '')));
-    // The guard keys are among them.
+    // The deleted keys include the guard keys.
     expect((await etcd.delete(all)).deleted).toBeGreaterThan(3);
     await etcd.put('a', '');
     const result = await etcd
@@ -435,7 +435,7 @@ describe('on a host that may resend requests', () => {
     for (const key of ['a', 'b', 'c', 'd']) await etcd.put(key, '');
   });
 
-  test('a transaction may have maxTxnOps less two operations, because the guard takes two', async () => {
+  test('a transaction may have maxTxnOps minus two operations, because the guard takes two', async () => {
     const etcd = guarded();
     const puts = (count: number, name: string): ReturnType<typeof op.put>[] =>
       Array.from({ length: count }, (_, index) => op.put(`${name}/${index}`, ''));
@@ -448,7 +448,7 @@ describe('on a host that may resend requests', () => {
     expect(await errorOf(small.txn({ then: puts(1, unique()) }))).toMatchObject({ reason: 'InvalidInput' });
   });
 
-  test('a cluster without space refuses a guarded deletion, and applies one without a guard', async () => {
+  test('a cluster without space refuses a guarded deletion, but applies a deletion without a guard', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, plain] = [guarded({}, { endpoints }), openClient({ endpoints })];
     await etcd.put('k', '');
@@ -473,7 +473,7 @@ describe('on a host that may resend requests', () => {
     expect(await errorOf(etcd.put(unique(), ''))).toMatchObject({ outcome: 'unknown' });
   });
 
-  test('a call that acts at each arrival rejects with NotInGateway unless allowRepeatedWrites is set', async () => {
+  test('a call that would take effect each time it arrives rejects with NotInGateway unless allowRepeatedWrites is set', async () => {
     const { endpoints } = await ownEtcd();
     const etcd = guarded({}, { endpoints });
     const error = await errorOf(etcd.auth.userAdd('user', { password: 'secret' }));
@@ -491,7 +491,7 @@ describe('on a host that may resend requests', () => {
   });
 });
 
-test('the table of RPCs has the effect of a repeated request for every RPC', () => {
+test('repeatEffectOf returns the effect of a second copy for every RPC', () => {
   const empty = { success: [], failure: [], action: 0 };
   const counts: Record<string, number> = {};
   for (const method of allMethods) {

@@ -7,15 +7,15 @@ import { openClient, unique } from '../support/client.js';
 import { openGateway } from '../support/gateway.js';
 import { iterations } from '../support/thorough.js';
 
-// The host resends requests in every way that a host and a network can: the first response is lost, the copies race,
-// or a copy arrives after any number of later requests. Each write is applied once, or rejects with outcome unknown.
+// A simulated runtime resends requests in every way that is possible: the first response is lost, the copies race, or a
+// copy arrives after any number of later requests. Each write is applied once, or rejects with outcome unknown.
 
-/** How the host treats one request. A number says after how many later requests a second copy arrives. */
+/** How the runtime treats one request. A number says after how many later requests a second copy arrives. */
 type Fate = 'once' | 'first answer lost' | 'race' | number;
 
 type Step =
   | { readonly do: 'put' | 'delete' | 'other puts'; readonly key: number }
-  /** So many concurrent increments. */
+  /** `times` concurrent increments of a counter. */
   | { readonly do: 'increment'; readonly times: number };
 
 const fate: fc.Arbitrary<Fate> = fc.oneof(
@@ -28,7 +28,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('increment' as const), times: fc.integer({ min: 1, max: 3 }) }),
 );
 
-test('each write on a host that resends requests is applied once, or at most once if it rejects with outcome unknown', async () => {
+test('each write on a runtime that resends requests is applied once, or at most once if it rejects with outcome unknown', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 2, maxLength: 8 }),
@@ -94,7 +94,7 @@ async function errorOrNone(writing: Promise<unknown>): Promise<EtcdError | undef
   }
 }
 
-/** Every value that was put under the name since the revision `from`, in order. */
+/** Every value that was put under the prefix `name` since the revision `from`, in order. */
 async function history(direct: Client, name: string, from: bigint): Promise<string[]> {
   const values: string[] = [];
   const watch = direct.watch(prefix(`${name}/`), { startRevision: from });
@@ -109,7 +109,7 @@ async function history(direct: Client, name: string, from: bigint): Promise<stri
 class ResendingHost {
   readonly #fates: readonly Fate[];
   #requests = 0;
-  /** Copies that have not been sent yet, and how many more requests each of them waits for. */
+  /** Copies that have not been sent yet. `left` is the number of further requests before the copy is sent. */
   #late: { left: number; readonly send: () => Promise<unknown> }[] = [];
 
   constructor(fates: readonly Fate[]) {

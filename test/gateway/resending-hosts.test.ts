@@ -14,8 +14,8 @@ import { type ResettingProxy, resettingProxy } from '../support/resetting-proxy.
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { valueText } from '../support/watch-events.js';
 
-// Some hosts resend a POST by themselves when a connection that has served a request before is reset. Each host writes
-// over a proxy that passes the request on to etcd, lets another client write, and resets the connection.
+// Some runtimes resend a POST by themselves when a kept-alive connection is reset. In these tests, each runtime writes
+// over a proxy. The proxy passes the request on to etcd, lets another client write, and resets the connection.
 
 type Perform = (task: Task) => Promise<Ends>;
 
@@ -23,7 +23,8 @@ interface Host {
   readonly name: string;
   readonly resends: boolean;
   /**
-   * Opens a proxy in front of etcd and a function that performs tasks over it; a string says why that is impossible.
+   * Opens a proxy in front of etcd. Resolves with the proxy and a function that performs tasks over the proxy. If the
+   * runtime cannot be used, resolves with the reason as a string.
    */
   open(): Promise<string | { readonly proxy: ResettingProxy; readonly perform: Perform }>;
 }
@@ -59,7 +60,7 @@ describe.each(HOSTS)('when a connection of $name is reset', ({ resends, open }) 
     [resends ? '3' : '2', 'without a guard', false],
     ['2', 'with a guard', true],
     ['2', 'by default', undefined],
-  ])('two increments add %s %s', async ([total, , guardWrites], context) => {
+  ])('two increments of a counter add %s %s', async ([total, , guardWrites], context) => {
     const host = await open();
     if (typeof host === 'string') return context.skip(host);
     const key = unique();

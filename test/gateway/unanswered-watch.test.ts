@@ -24,7 +24,7 @@ function buffering(creations: number): { readonly fetch: typeof fetch; readonly 
   };
 }
 
-test('a watch stream ends after 10 s with an error that names a buffering proxy when a creation is not answered', async () => {
+test('a watch stream ends after 10 s with an error that names a buffering proxy when etcd does not answer a creation', async () => {
   const clock = new VirtualClock();
   onTestFinished(() => clock.restore());
   const options = { maxRequestBytes: 1_000, maxReceiveBytes: 1_000 } as TransportOptions;
@@ -47,7 +47,7 @@ test('a watch stream ends after 10 s with an error that names a buffering proxy 
   expect(clock.timers).toBe(0);
 });
 
-test('watches whose creation a proxy holds back are created once the proxy lets responses through', async () => {
+test('watches whose creation a proxy holds back are created when the proxy lets responses through', async () => {
   const proxy = buffering(2);
   const lines: string[] = [];
   const etcd = openGateway({

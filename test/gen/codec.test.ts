@@ -62,7 +62,7 @@ describe('the codec of every message', () => {
     );
   });
 
-  it.each(types)('skips a field of %s whose wire type does not fit', (_, type) => {
+  it.each(types)('skips a field of %s whose wire type does not match its declaration', (_, type) => {
     for (const field of type.fieldsArray) {
       for (const [wireType, body] of Object.entries(WIRE_BODIES)) {
         if (wireTypesOf(field).includes(Number(wireType))) continue;
@@ -133,7 +133,7 @@ describe('repeated enums', () => {
     expect(encode(WatchCreateRequest, { filters: [] })).toStrictEqual(new Uint8Array(0));
   });
 
-  it('are refused when a value reaches beyond the packed run', () => {
+  it('are refused when a value extends beyond the end of the packed field', () => {
     expectMalformed(WatchCreateRequest, [42, 1, 0x80, 0x01]);
   });
 });
@@ -161,7 +161,7 @@ describe('malformed input', () => {
     expectMalformed(KeyValue, nestedGroups(100_000), 'nested deeper');
   });
 
-  it('is not assumed for many messages or groups side by side', () => {
+  it('does not include many messages or groups side by side', () => {
     const groups = joined(Array.from({ length: 300 }, () => nestedGroups(60)));
     expect(decode(KeyValue, groups)).toStrictEqual(KeyValue.create());
     const event = encode(Event, { kv: { version: 1n } });
@@ -194,7 +194,7 @@ describe('malformed input', () => {
     expectMalformed(Event, [0x12, 3, 0xa1, 0x06, 0, 0, 0, 0, 0, 0, 0, 0], 'truncated');
   });
 
-  it('is refused when a varint has 11 bytes, and not when it has 10', () => {
+  it('is refused when a varint has 11 bytes, but a varint of 10 bytes is valid', () => {
     const ones = (bytes: number, last = 1): number[] => [...Array.from({ length: bytes - 1 }, () => 0xff), last];
     expect(decode(KeyValue, Uint8Array.from([16, ...ones(10)])).createRevision).toBe(-1n);
     expectMalformed(KeyValue, [16, ...ones(11)], 'varint longer');
@@ -205,7 +205,7 @@ describe('malformed input', () => {
     expectMalformed(WatchCreateRequest, [32, ...ones(11)], 'varint longer');
   });
 
-  it('is not assumed for a bool or an enum with a varint of more than 32 bits', () => {
+  it('does not include a bool or an enum whose varint has more than 32 bits', () => {
     expect(decode(WatchCreateRequest, Uint8Array.from([32, ...varint(2n ** 32n)])).progressNotify).toBe(true);
     expect(decode(WatchCreateRequest, Uint8Array.from([40, ...varint(2n ** 32n + 1n)])).filters).toStrictEqual([1]);
   });
@@ -242,7 +242,7 @@ describe('text', () => {
 });
 
 function check<T>(arbitrary: fc.Arbitrary<T>, holds: (value: T) => void, options: fc.Parameters<[T]> = {}): void {
-  // The runs take milliseconds. The limit is for the search for a smaller failing input, which may take minutes.
+  // The runs take milliseconds. The time limit ends the search for a smaller failing input, which may take minutes.
   fc.assert(fc.property(arbitrary, holds), { seed: SEED, numRuns: RUNS, interruptAfterTimeLimit: 3_000, ...options });
 }
 

@@ -74,7 +74,7 @@ describe('the .proto files', () => {
     expect(fields.filter((field) => field.map || field.delimited).map((field) => field.fullName)).toStrictEqual([]);
   });
 
-  it('use explicit presence only for messages and oneofs, because the generator supports no other', () => {
+  it('use explicit presence only for messages and oneofs, because the generator does not support it elsewhere', () => {
     const scalars = messageTypes.flatMap((type) => type.fieldsArray).filter((field) => field.partOf === null);
     const explicit = scalars.filter((field) => field.hasPresence && !(field.resolvedType instanceof protobuf.Type));
     expect(explicit.map((field) => field.fullName)).toStrictEqual([]);

@@ -10,20 +10,23 @@ const SEED = 20_260_722;
 const RUNS = iterations(40);
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
-it.each(types)('explain puts every byte of %s into one span, even with unknown fields', (name, type) => {
-  const given = fc.tuple(messageArbitrary(type), fc.array(unknownField, { maxLength: 3 }));
-  fc.assert(
-    fc.property(given, ([message, extra]) => {
-      const bytes = spliced(type, ours.encode(type, message), extra);
-      const spans = [...explain(name, bytes)];
-      expect(spans.map(({ start }) => start)).toEqual([0, ...spans.map(({ end }) => end)].slice(0, spans.length));
-      expect(spans.at(-1)?.end ?? 0).toBe(bytes.length);
-    }),
-    { seed: SEED, numRuns: RUNS },
-  );
-});
+it.each(types)(
+  'explain assigns every byte of %s to exactly one span, even if the message has unknown fields',
+  (name, type) => {
+    const given = fc.tuple(messageArbitrary(type), fc.array(unknownField, { maxLength: 3 }));
+    fc.assert(
+      fc.property(given, ([message, extra]) => {
+        const bytes = spliced(type, ours.encode(type, message), extra);
+        const spans = [...explain(name, bytes)];
+        expect(spans.map(({ start }) => start)).toEqual([0, ...spans.map(({ end }) => end)].slice(0, spans.length));
+        expect(spans.at(-1)?.end ?? 0).toBe(bytes.length);
+      }),
+      { seed: SEED, numRuns: RUNS },
+    );
+  },
+);
 
-it('explain returns the values of a message and of its nested messages', () => {
+it('explain yields the values of a message and of its nested messages', () => {
   const type = messageTypes.find(({ name }) => name === 'LeaseLeasesResponse') as (typeof messageTypes)[number];
   const bytes = ours.encode(type, {
     header: { clusterId: 2n ** 63n, memberId: 0n, revision: -1n, raftTerm: 0n },
@@ -37,7 +40,7 @@ it('explain returns the values of a message and of its nested messages', () => {
   ]);
 });
 
-it('explain returns one span for each element of a packed field', () => {
+it('explain yields one span for each element of a packed field', () => {
   const spans = [...explain('etcdserverpb.WatchCreateRequest', Uint8Array.of(0x2a, 2, 0, 1))];
   expect(spans.map(({ part, value }) => [part, value])).toEqual([
     ['tag', undefined],
@@ -47,7 +50,7 @@ it('explain returns one span for each element of a packed field', () => {
   ]);
 });
 
-it('explain returns the spans before the damage, and then throws MalformedMessage', async () => {
+it('explain yields the spans before the malformed bytes, and then throws MalformedMessage', async () => {
   const spans: Span[] = [];
   const error = await errorOf(() => {
     for (const span of explain('etcdserverpb.PutRequest', Uint8Array.of(0x0a, 1, 0x61, 0x12, 9))) spans.push(span);

@@ -92,7 +92,7 @@ test('tapped reports no password and no token', async () => {
   }
 });
 
-/** The frames that a decoder reports. `streams` are the streams that it knows. */
+/** The frames that a decoder reports. `streams` has the methods of the streams that are open. */
 function decoded(frames: readonly Uint8Array[], streams: StreamMethods = new Map()): DecodedFrame[] {
   const all: DecodedFrame[] = [];
   const decoder = new FrameDecoder('server', streams, (frame) => all.push(frame));
@@ -100,13 +100,13 @@ function decoded(frames: readonly Uint8Array[], streams: StreamMethods = new Map
   return all;
 }
 
-test('FrameDecoder blanks a response that arrives after its stream was reset', () => {
+test('FrameDecoder replaces with 0 the bytes of a response that arrives after its stream was reset', () => {
   const answer = [0, 0, 0, 0, 3, 0x12, 1, 0x74];
   const [frame] = decoded([Uint8Array.of(0, 0, answer.length, 0, 0, 0, 0, 0, 1, ...answer)]);
   expect([...(frame?.bytes.subarray(9) ?? [])]).toEqual(answer.map(() => 0));
 });
 
-test('FrameDecoder blanks the fragments of a header block that continues in another frame', () => {
+test('FrameDecoder replaces with 0 the bytes of a header block that continues in another frame', () => {
   const [frame] = decoded([Uint8Array.of(0, 0, 3, 1, 0, 0, 0, 0, 1, 0x10, 5, 0x74)]);
   expect([...(frame?.bytes.subarray(9) ?? [])]).toEqual([0, 0, 0]);
 });

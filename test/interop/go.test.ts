@@ -17,11 +17,12 @@ import { openClient, unique } from '../support/client.js';
 import { goProgram } from '../support/go-program.js';
 import { queueLength } from '../support/locks.js';
 
-// These tests use the same names as programs that use Go's clientv3, its concurrency package and its recipes.
+// In these tests, this client shares locks, queues and other primitives with a Go program. The program, go/main.go,
+// uses Go's clientv3, its concurrency package and its recipes.
 
 let program: Awaited<ReturnType<typeof goProgram>>;
 
-// The first run builds the Go program with all its dependencies.
+// The time limit is long, because the first run builds the Go program with all its dependencies.
 beforeAll(async () => {
   program = await goProgram();
 }, 600_000);
@@ -35,7 +36,7 @@ function go(primitive: string, name: string): Child {
   return startChild(program.path, [inject('endpoints')[0] as string, primitive, name], { stdin: 'pipe' });
 }
 
-/** Tells a Go program to leave. */
+/** Tells the Go program to release or leave its primitive. */
 function cue(child: Child): void {
   child.process.stdin?.write('\n');
 }

@@ -53,13 +53,13 @@ describe('JSON', () => {
     });
   });
 
-  it('has the case of a oneof as a field, also when its message is empty', () => {
+  it('has the case of a oneof as a field, even if the message of the case is empty', () => {
     const request = { requestUnion: { case: 'progressRequest', value: {} } } as const;
     expect(toJson(WatchRequest, request)).toStrictEqual({ progress_request: {} });
     expect(fromJson(WatchRequest, { progress_request: {} })).toStrictEqual(request);
   });
 
-  it('converts bytes with the functions that the caller gives', () => {
+  it('contains bytes as the functions of the caller convert them', () => {
     const json = { key: 'a', value: 'ä' };
     const put = fromJson(PutRequest, json, { bytesFromJson: (text) => new TextEncoder().encode(text) });
     expect(put.value).toStrictEqual(Uint8Array.of(0xc3, 0xa4));
@@ -78,10 +78,10 @@ describe('JSON', () => {
     ['a number for bytes', { key: 5 }, /^key: got the number 5; allowed: a string/],
     ['an integer out of range', { limit: '9223372036854775808' }, /^limit: .*2\^63/],
     ['an integer with a fraction', { limit: 1.5 }, /^limit: got the number 1.5/],
-    ['a number above 2^53 - 1', { limit: 2 ** 60 }, /^limit: .*as a string above 2\^53 - 1/],
+    ['a number above 2^53 - 1', { limit: 2 ** 60 }, /^limit: .*given as a string if above 2\^53 - 1/],
     ['an integer in words', { limit: 'ten' }, /^limit: got a string/],
     ['an unknown enum value', { sort_order: 'SIDEWAYS' }, /^sort_order: .*NONE, ASCEND, DESCEND/],
-    ['the name of a property of every object as an enum value', { sort_order: 'constructor' }, /^sort_order: /],
+    ['an enum value that is the name of a property of every object', { sort_order: 'constructor' }, /^sort_order: /],
     ['text for a boolean', { serializable: 'true' }, /^serializable: .*true or false/],
     ['an array as the message', [], /^etcdserverpb\.RangeRequest: got an object \(Array\); allowed: a JSON object/],
   ])('with %s is refused, and the error names the field', async (_, json, message) => {

@@ -101,7 +101,7 @@ describe('a KeyValue', () => {
     expect([json.key, json.value]).toEqual([undefined, undefined]);
   });
 
-  test('rejects to parse a value that is not JSON without showing it', async () => {
+  test('throws InvalidJson for a value that is not JSON, and does not show the value', async () => {
     const kv = await stored(unique(), 's3cret');
     const error = await errorOf(() => kv.json());
     expect(error).toBeInstanceOf(EtcdError);
@@ -140,14 +140,14 @@ describe('range', () => {
     expect(await etcd.range(keys, { limit: 2 })).toMatchObject({ more: true, count: 3 });
     expect(await etcd.range(keys, { countOnly: true })).toMatchObject({ kvs: [], count: 3 });
     expect((await etcd.range(keys, { keysOnly: true })).kvs.every((kv) => kv.value.length === 0)).toBe(true);
-    // S35: etcd counts the keys before it applies the bounds of revisions.
+    // S35: etcd counts the keys before it applies the revision bounds.
     expect((await etcd.range(keys, { minModRevision: revisions[2] })).count).toBe(3);
     expect((await etcd.range(keyRange(`${name}/a`, `${name}/c`))).count).toBe(2);
     expect((await etcd.range(fromKey(`${name}/b`), { limit: 2 })).kvs.map((kv) => kv.text())).toEqual(['b', 'c again']);
   });
 
   // S35
-  test('sends no order for ascending keys, because etcd would sort all of them again', () => {
+  test('requests no sort order for ascending keys, because etcd would sort all of them again', () => {
     const { sortOrder, sortTarget } = rangeRequest(resolveKeys('a', 'keys'), withFirstKey());
     expect([sortOrder, sortTarget]).toEqual([undefined, undefined]);
   });
@@ -160,17 +160,17 @@ describe('range', () => {
   });
 });
 
-describe('a count of keys in a response', () => {
+describe('the number of keys in a response', () => {
   const count = (value: bigint) => ({ header: undefined, kvs: [], more: false, count: value });
   const deleted = (value: bigint) => ({ header: undefined, prevKvs: [], deleted: value });
 
-  test('becomes a number when a number holds it exactly', () => {
+  test('is converted to a number when it is a safe integer', () => {
     const greatest = BigInt(Number.MAX_SAFE_INTEGER);
     expect(rangeResult(count(greatest)).count).toBe(Number.MAX_SAFE_INTEGER);
     expect(deleteResult(deleted(greatest)).deleted).toBe(Number.MAX_SAFE_INTEGER);
   });
 
-  test.each([2n ** 53n, 2n ** 63n - 1n, -1n])('is a malformed message when it is %s', async (value) => {
+  test.each([2n ** 53n, 2n ** 63n - 1n, -1n])('is refused as a malformed message when it is %s', async (value) => {
     for (const read of [() => rangeResult(count(value)), () => deleteResult(deleted(value))])
       expect(await errorOf(read)).toMatchObject({ reason: 'MalformedMessage', outcome: 'unknown' });
   });
@@ -212,7 +212,7 @@ describe('scan', () => {
   });
 });
 
-test('a read or a compaction at a compacted or future revision rejects with its own reason', async () => {
+test('a read of a future revision rejects with FutureRev, and one of a compacted revision with Compacted', async () => {
   const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
   const { header } = await etcd.put(unique(), 'x');
   expect(await errorOf(etcd.get('a', { revision: header.revision + 1_000n }))).toMatchObject({

@@ -9,7 +9,9 @@ import { ownEtcd } from '../support/own-etcd.js';
 const QUOTA_BYTES = 16 * 1024 * 1024;
 const AT_ONCE = 8;
 const VALUE_BYTES = 500_000;
-/** About five of six servers show what the test waits for, so this many servers suffice. */
+/**
+ * Servers to try at most. About five of six servers apply a put that they refuse, so one of these almost surely does.
+ */
 const MAX_SERVERS = 8;
 
 // etcd checks the quota before it proposes a write, and again when it applies the write. In the second case it applies
@@ -53,7 +55,7 @@ test('a self-healing session puts its registered keys again when the server has 
   await fill((key) => etcd.put(key, randomBytes(VALUE_BYTES)));
   await etcd.lease.revoke(healing.leaseId);
   expect((await gaps.next()).value).toMatchObject({ type: 'lost' });
-  // etcd refuses leases as well.
+  // A server without space refuses to grant leases as well.
   expect(await errorOf(etcd.lease.grant({ ttl: 10 }))).toMatchObject({ reason: 'NoSpace' });
   await free(etcd);
   expect((await gaps.next()).value).toMatchObject({ type: 'healed' });

@@ -9,7 +9,7 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-// Two independent servers stand for two members of a cluster, one of which lags behind the other.
+// Two independent servers play the role of two members of a cluster, one of which lags behind the other.
 
 const SERIALIZABLE = { serializable: true } as const;
 
@@ -106,7 +106,7 @@ describe('a serializable read', () => {
     expect(asked(ahead.endpoint)).toBe(1);
   });
 
-  test('is ordered as well in a transaction that only reads, and in a namespace', async () => {
+  test('rejects a stale answer in a read-only transaction and in a namespace, too', async () => {
     const { ahead, behind } = await twoServers();
     const etcd = ordered([behind.endpoint, ahead.endpoint]);
     await etcd.get('k', { ...SERIALIZABLE, endpoint: ahead.endpoint });
@@ -130,7 +130,7 @@ describe('a serializable read', () => {
   });
 });
 
-test('a read may return an older revision than another read that completed while it was under way', async () => {
+test('a slow read may return an older revision than a quick read that started later and completed first', async () => {
   const { ahead, behind } = await twoServers();
   let release = (): void => {};
   let answered = false;
@@ -155,7 +155,7 @@ test('a read may return an older revision than another read that completed while
   const quick = await etcd.get('k', { ...SERIALIZABLE, endpoint: ahead.endpoint });
   release();
   expect([quick?.text(), (await slow)?.text()]).toEqual(['new', 'old']);
-  // A read that starts after the newer revision arrived may not.
+  // A read that starts after the newer revision has arrived may not return the older one.
   const late = etcd.get('k', { ...SERIALIZABLE, endpoint: behind.endpoint, timeoutMs: 200 });
   expect(await errorOf(late)).toMatchObject({ reason: 'StaleRead' });
 });
@@ -197,12 +197,14 @@ test.each([
 
 interface Place {
   readonly endpoint: string;
-  /** A client of this server alone, with orderedReads off. */
+  /** A client of only this server, with orderedReads off. */
   readonly client: Client;
   readonly revision: bigint;
 }
 
-/** The key "k" is "new" on the server that is ahead, and "old" on the other. The proxy leads to the one that is ahead. */
+/**
+ * The key "k" is "new" on the server that is ahead, and "old" on the other. The proxy leads to the one that is ahead.
+ */
 async function twoServers(): Promise<{ ahead: Place; behind: Place; proxy: FaultProxy }> {
   const [first, second] = await Promise.all([ownEtcd(), ownEtcd()]);
   const place = async (endpoint: string, writes: readonly string[]): Promise<Place> => {

@@ -8,7 +8,7 @@ import { scriptedAnswers, scriptedServer, scriptedUnary } from '../support/scrip
 
 const kvs = (...keys: string[]) => keys.map((key) => ({ key: Buffer.from(key), modRevision: 5n }));
 
-test('a scan continues after its last key when its stream breaks', async () => {
+test('a scan continues after the last key that it received when its stream breaks', async () => {
   const header = { revision: 5n };
   const asked: string[] = [];
   const endpoint = await scriptedServer(
@@ -27,7 +27,7 @@ test('a scan continues after its last key when its stream breaks', async () => {
   expect(asked).toEqual(['\0', 'c\0']);
 });
 
-test('a scan cancels the page that it has requested when the consumer breaks out of the loop', async () => {
+test('a scan cancels its request for the next page when the consumer breaks out of the loop', async () => {
   let called = 0;
   const signals: (AbortSignal | undefined)[] = [];
   const answer = { header: { revision: 5n }, kvs: kvs('a'), more: true };

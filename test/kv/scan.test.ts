@@ -11,7 +11,7 @@ import { type Recording, recordingTransport } from '../support/recording-transpo
 const PAGE = methods.kv.range.path;
 const STREAM = methods.kv.rangeStream.path;
 
-/** Undefined when ETCD_ENDPOINTS names the servers. */
+/** The etcd version under test. Undefined when ETCD_ENDPOINTS names servers that already run. */
 const version = inject('etcdVersion');
 const streams = version === undefined ? undefined : Number(version.split('.')[1]) >= 7;
 
@@ -42,7 +42,7 @@ describe('a scan', () => {
     expect(requests[1]?.revision).toBeGreaterThan(0n);
     const paths = sent.map(({ path }) => path);
     if (streams) expect(paths).toEqual([PAGE, STREAM]);
-    // The client tries the stream once, and remembers that the server does not have it.
+    // The client tries the stream once, and remembers that the server does not support it.
     else expect(paths).toEqual([PAGE, STREAM, PAGE, PAGE]);
     sent.length = 0;
     await names(etcd.scan(prefix(start)), start);
@@ -77,7 +77,7 @@ describe('a scan', () => {
     expect(kvs.every((kv) => kv.value.length === 0)).toBe(true);
   });
 
-  test('reads pages instead of a stream when it has bounds of revisions, which etcd does not stream', async () => {
+  test('reads pages instead of a stream when it has revision bounds, which etcd does not stream', async () => {
     const { etcd, sent } = recorded();
     const [writer, start] = [openClient(), `${unique('scan')}/`];
     await fill(writer, start, 200, () => 'x');
@@ -114,10 +114,11 @@ describe('a scan with a small maxReceiveBytes', () => {
 });
 
 describe('a scan over a connection that breaks', () => {
-  test.each(['dropConnections', 'reset'] as const)('continues after the last key (%s)', async (fault) => {
+  test.each(['dropConnections', 'reset'] as const)('continues after the last received key (%s)', async (fault) => {
     const { direct, proxy } = await proxied();
     const start = `${unique('scan')}/`;
-    // More data than the buffers of the proxy and of the client hold, so that the break cuts into the rest.
+    // More data than the buffers of the proxy and of the client hold, so that the connection breaks before all of it
+    // has arrived.
     await fill(direct, start, 1_000, () => 'x'.repeat(20_000));
     const { etcd, sent } = recorded([proxy.endpoint]);
     const seen: string[] = [];
@@ -129,7 +130,7 @@ describe('a scan over a connection that breaks', () => {
     if (streams) expect(sent.filter(({ path }) => path === STREAM).length).toBeGreaterThan(1);
   });
 
-  test('rejects with Compacted when its revision is compacted meanwhile', async () => {
+  test('rejects with Compacted when its revision is compacted before the break', async () => {
     const { etcd, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     await fill(direct, 'a/', 1_000, () => 'x'.repeat(20_000));
     const seen: string[] = [];

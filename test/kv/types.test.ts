@@ -24,7 +24,7 @@ type Call = (etcd: Client) => unknown;
 
 const REFUSED = { reason: 'InvalidInput', outcome: 'not-sent' };
 
-describe('the compiler and the running program refuse', () => {
+describe('the compiler and the client refuse', () => {
   test.each<[string, Call]>([
     // @ts-expect-error: get reads one key, so it has no limit.
     ['a limit of get', (etcd) => etcd.get('k', { limit: 1 })],
@@ -32,7 +32,7 @@ describe('the compiler and the running program refuse', () => {
     ['a preset of get', (etcd) => etcd.get('k', withFirstCreate())],
     // @ts-expect-error: a spread does not hide the options of range.
     ['a preset of get in a spread', (etcd) => etcd.get('k', { ...withFirstCreate(), keysOnly: true })],
-    // @ts-expect-error: get has no bounds of revisions.
+    // @ts-expect-error: get has no revision bounds.
     ['a bound of get', (etcd) => etcd.get('k', { minModRevision: 1n })],
     // @ts-expect-error: scan reads every key.
     ['a limit of scan', (etcd) => etcd.scan(prefix('k'), { limit: 10 }).next()],
@@ -40,7 +40,7 @@ describe('the compiler and the running program refuse', () => {
     ['a preset of scan', (etcd) => etcd.scan(prefix('k'), withLastKey()).next()],
     // @ts-expect-error: a spread does not hide the options of range.
     ['a preset of scan in a spread', (etcd) => etcd.scan(prefix('k'), { ...withLastKey(), keysOnly: true }).next()],
-    // @ts-expect-error: scan reads keys, so it does not count them alone.
+    // @ts-expect-error: scan returns keys, so it has no option that only counts them.
     ['countOnly of scan', (etcd) => etcd.scan(prefix('k'), { countOnly: true }).next()],
     // @ts-expect-error: op.get takes the options of get.
     ['a limit of op.get', (etcd) => etcd.txn({ then: [op.get('k', { limit: 1 })] })],
@@ -82,14 +82,14 @@ describe('the compiler and the running program refuse', () => {
 });
 
 describe('the types', () => {
-  test('let no program construct a KeyValue or a KeyRange', () => {
+  test('do not let a program construct a KeyValue or a KeyRange', () => {
     // @ts-expect-error: the package exports the type alone.
     expect(() => new etcdwire.KeyValue()).toThrow(TypeError);
     // @ts-expect-error: the package exports the type alone.
     expect(() => new etcdwire.KeyRange()).toThrow(TypeError);
   });
 
-  test('name everything that the methods accept', () => {
+  test('include an exported type for every set of options that a method accepts', () => {
     expectTypeOf(withLastCreate()).toExtend<etcdwire.RangeOptions>();
     expectTypeOf({ ...withLastCreate(), ...withMaxCreateRev(5n), keysOnly: true }).toExtend<etcdwire.RangeOptions>();
     expectTypeOf<{ revision: bigint; serializable: true; keysOnly: true }>().toExtend<GetOptions>();

@@ -41,7 +41,7 @@ test('the keepalives of a namespace leave no listener on the closed signal of th
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('a lease counts from the first attempt when a later one finds it granted (S14, S15)', async () => {
+test('the TTL of a lease counts from the first attempt when a later attempt finds the lease granted (S14, S15)', async () => {
   const attempts: number[] = [];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.lease.leaseGrant, () => {

@@ -7,7 +7,7 @@ import { blockEventLoop } from '../support/block.js';
 import { openClient } from '../support/client.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
 
-/** The number of the gRPC status. */
+/** The numeric gRPC status code. */
 const PERMISSION_DENIED = 7;
 
 type Stream = ScriptedStream<LeaseKeepAliveRequest, LeaseKeepAliveResponse>;
@@ -62,7 +62,7 @@ describe('the deadline of a lease (S14)', () => {
     await Promise.all(handles);
   });
 
-  test('ends the lease for good, even if an answer arrives after it', () => {
+  test('ends the lease for good, even if an answer arrives later', () => {
     const alive = new KeepAlive(1n);
     const sentAt = monotonicMs();
     alive.acknowledged(sentAt, 1);
@@ -152,7 +152,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(1);
   });
 
-  test('is replaced when the server answers later requests but not this one', async () => {
+  test('is replaced when the server answers later requests but skips an earlier one', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -186,7 +186,7 @@ describe('the keepalive stream (S13)', () => {
     expect(other.valid()).toBe(true);
   });
 
-  test('renews a lease for two keepalives when the second one starts before the answer', async () => {
+  test('renews a lease for two keepalives when the second one starts before the answer arrives', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -231,7 +231,7 @@ describe('the keepalive stream (S13)', () => {
     expect(second.valid()).toBe(false);
   });
 
-  test('renews the other leases when the keepalive that it tries alone is closed', async () => {
+  test('renews the other leases when the keepalive whose request it sent alone is closed', async () => {
     let streams = 0;
     let isTried = false;
     const etcd = await clientOf(async (stream) => {

@@ -82,7 +82,7 @@ test('a grant with a lost answer is repeated and creates one lease (S15)', async
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const direct = openClient();
   const before = new Set((await direct.lease.list()).ids);
-  // TTL 12345 as a protobuf varint.
+  // The ttl field with the value 12345, as protobuf encodes it.
   const lost = proxy.loseNextAnswer(containing(Buffer.from([0x08, 0xb9, 0x60])));
   const granted = await openClient({ endpoints: [proxy.endpoint] }).lease.grant({ ttl: 12_345 });
   await lost;
@@ -96,7 +96,7 @@ test('a grant with a lost answer is repeated and creates one lease (S15)', async
 
 test('a grant has an unknown outcome when an earlier attempt may have been granted (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
-  // TTL 12346 as a protobuf varint.
+  // The ttl field with the value 12346, as protobuf encodes it.
   const lost = proxy.loseNextAnswer(containing(Buffer.from([0x08, 0xba, 0x60]))).then(() => proxy.close());
   const error = await errorOf(
     openClient({ endpoints: [proxy.endpoint] }).lease.grant({ ttl: 12_346, timeoutMs: 1_000 }),
@@ -165,7 +165,7 @@ test.each([
   expect(await errorOf(() => openClient().lease.keepAlive(lease))).toMatchObject({ reason: 'InvalidInput' });
 });
 
-test('a lease counts from the time when the request was sent, not from the call of grant (S14)', async () => {
+test('the TTL of a lease counts from when the request was sent, not from the call of grant (S14)', async () => {
   const transport: TransportFactory = (endpoint, options) => {
     const real = defaultTransport(endpoint, options);
     return {
@@ -189,7 +189,8 @@ test('a lease that is kept alive outlives its TTL (S13)', async () => {
   await etcd.put(key, 'alive', { lease: lease.id });
   const alive = etcd.lease.keepAlive(lease);
   expect(alive.valid()).toBe(true);
-  // At 4.5 s, the deadline is later than 6 s, which is three times the TTL. Only acknowledged renewals move the deadline.
+  // At 4.5 s, the deadline is later than 6 s, which is three times the TTL. Only acknowledged renewals move the
+  // deadline.
   const end = performance.now() + 6_000;
   await expect
     .poll(() => performance.now() + alive.remainingMs() > end && performance.now() > end - 1_500, { timeout: 10_000 })
@@ -198,7 +199,7 @@ test('a lease that is kept alive outlives its TTL (S13)', async () => {
   await alive.close();
 });
 
-test('a keepalive of a lease id is valid from the first renewal', async () => {
+test('a keepalive of a lease id is valid once the first renewal is acknowledged', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
   await using alive = lease.keepAlive(id);
@@ -236,7 +237,7 @@ test('a keepalive is lost with LeaseUnreachable when no server answers before th
   expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
 });
 
-test('a keepalive is lost with KeepAliveClosed or ClientClosed when it or the client is closed (S16)', async () => {
+test('a keepalive is lost with KeepAliveClosed when it is closed, and with ClientClosed when the client is (S16)', async () => {
   const etcd = openClient();
   const lease = await etcd.lease.grant({ ttl: 60 });
   const [first, second] = [etcd.lease.keepAlive(lease), etcd.lease.keepAlive(lease)];

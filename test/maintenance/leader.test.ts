@@ -20,7 +20,7 @@ describe('moveLeader', () => {
     }
   });
 
-  test('rejects with NotLeader when no endpoint, or not the named endpoint, is the leader’s', async () => {
+  test('rejects with NotLeader when no endpoint, or an endpoint other than the named one, is the leader’s', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const all = openClient({ endpoints });
     const { leader, follower } = await roles(all, endpoints);

@@ -9,7 +9,7 @@ const FOREIGN_ENDPOINT = 'http://127.0.0.1:1';
 
 // S31
 describe('status', () => {
-  test('is the status of the named member', async () => {
+  test('returns the status of the named member', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const etcd = openClient({ endpoints });
     const { members } = await etcd.cluster.memberList();
@@ -138,7 +138,7 @@ describe('a hash', () => {
     expect(await errorOf(etcd.maintenance.hashKV(endpoint, -1n))).toMatchObject({ reason: 'InvalidInput' });
   });
 
-  test('of the whole database changes with it', async () => {
+  test('of the whole database changes when the database changes', async () => {
     const { endpoints } = await ownEtcd();
     const [endpoint] = endpoints as [string];
     const etcd = openClient({ endpoints });
@@ -154,7 +154,7 @@ function everywhere<T>(etcd: Client, ask: (endpoint: string) => Promise<T>): Pro
   return Promise.all(etcd.endpoints.map(ask));
 }
 
-test('methods of one member refuse a missing endpoint', async () => {
+test('methods that concern one member refuse a missing endpoint', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });
   const missing = undefined as never;

@@ -15,7 +15,7 @@ const DATABASE = Uint8Array.from({ length: 512 * 8 }, (_, index) => index * 7);
 const DIGEST = Uint8Array.from(createHash('sha256').update(DATABASE).digest());
 const UNAVAILABLE = 14;
 
-/** The messages of a member. It does not count the digest among the remaining bytes. */
+/** The messages that a member sends. `remainingBytes` does not include the digest. */
 const WHOLE: readonly Piece[] = [
   ...Array.from({ length: 4 }, (_, index) => ({
     blob: DATABASE.subarray(index * 1024, (index + 1) * 1024),
@@ -112,7 +112,7 @@ async function snapshotFrom(
   return openClient({ endpoints: [endpoint] }).maintenance.snapshot(endpoint);
 }
 
-/** The bytes that the snapshot yields, and the reason of its error if it has one. */
+/** Reads the snapshot. Returns the bytes that it yields, and the reason of the error if it fails. */
 async function received(
   snapshot: Snapshot,
 ): Promise<{ readonly bytes: Uint8Array; readonly reason: string | undefined }> {

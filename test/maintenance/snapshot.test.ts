@@ -68,7 +68,7 @@ describe('a snapshot', () => {
   });
 });
 
-/** Starts a server with some megabytes of data, so that a snapshot has many pieces. */
+/** Starts a server with a few megabytes of data, so that a snapshot has many pieces. */
 async function filled(
   version?: '3.4' | '3.5',
 ): Promise<{ readonly etcd: Client; readonly endpoint: string; readonly etcdctl: string | undefined }> {

@@ -3,7 +3,7 @@ import type { methods } from '../../src/gen/methods.js';
 import { type Client, type ClientOptions, EtcdError } from '../../src/index.js';
 import type { EtcdCluster } from '../../src/testing/index.js';
 
-/** The cluster of a matrix, and clients of it. */
+/** The cluster that the exercises run against, and clients of that cluster. */
 export interface Context {
   /** A client of the first member alone, so that each response reflects the calls before it. */
   readonly etcd: Client;
@@ -13,7 +13,7 @@ export interface Context {
   readonly version: string;
   /** Undefined when the tests did not start the members. */
   readonly cluster: EtcdCluster | undefined;
-  /** Opens a client with other options. It is closed at the end. */
+  /** Opens a client with these options. The client is closed at the end of the run. */
   readonly open: (options: Partial<ClientOptions>) => Client;
 }
 
@@ -25,7 +25,7 @@ export interface Exercise {
 }
 
 type Service = keyof typeof methods;
-/** One exercise for each RPC of a service. The compiler finds a missing one. */
+/** One exercise for each RPC of a service. A missing exercise is a type error. */
 export type ExercisesOf<S extends Service> = { readonly [Rpc in keyof (typeof methods)[S]]: Exercise };
 export type Exercises = { readonly [S in Service]: ExercisesOf<S> };
 
@@ -49,7 +49,7 @@ export async function perform(exercise: Exercise, context: Context): Promise<Ver
       return 'Unimplemented';
     throw error;
   }
-  throw new Error(`etcd ${context.version} has this RPC, but the exercise says that it exists since ${exercise.since}`);
+  throw new Error(`etcd ${context.version} has this RPC, but the exercise expects it only since ${exercise.since}`);
 }
 
 function isAtLeast(version: string, since: string): boolean {

@@ -8,7 +8,7 @@ import { lock } from './exercises/lock.js';
 import { maintenance } from './exercises/maintenance.js';
 import { watch } from './exercises/watch.js';
 
-/** One exercise for each RPC of the interface. */
+/** One exercise for each RPC, grouped by service. */
 export const exercises: Exercises = { kv, watch, lease, cluster, maintenance, auth, lock, election };
 
 /** All exercises, with their names as "service.rpc". */

@@ -4,9 +4,13 @@ import { expectedVerdict, perform } from './exercise.js';
 import { exerciseList, exercises } from './exercises.js';
 import { type Matrix, openMatrix } from './open-matrix.js';
 
-// `npm test` runs one version of etcd, `npm run test:all` the oldest and the newest local one, and `npm run test:matrix` all.
+// `npm test` tests one version of etcd, `npm run test:all` the oldest and the newest local versions, and
+// `npm run test:matrix` all versions.
 
-/** The exercises enable authentication, for example, so they must not share a server with other tests. */
+/**
+ * The etcd versions to test. Empty with ETCD_ENDPOINTS, because some exercises, such as enabling authentication, would
+ * disturb other tests on the same servers.
+ */
 const versions = process.env.ETCD_ENDPOINTS ? [] : await testedVersions();
 
 if (versions.length === 0) {

@@ -29,7 +29,7 @@ describe('a cached range', () => {
     expect(cached.range(`${name}b`)).toEqual([]);
   });
 
-  test('contains a write after waitForRevision of its revision, in every round', async () => {
+  test('contains each of 50 writes after waitForRevision has reached the revision of the write', async () => {
     const [etcd, key] = [openClient(), unique('cache')];
     await using cached = await etcd.cachedRange(key);
     for (let round = 0; round < 50; round += 1) {
@@ -78,7 +78,7 @@ describe('a cached range', () => {
     expect(seen.size).toBeGreaterThan(10);
   });
 
-  test('contains the last keys of the store when it is the whole store or has no end', async () => {
+  test('contains the last keys of the store when its range is the whole store or has no end', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     await etcd.put('\xff', 'x');
     await using whole = await etcd.cachedRange(prefix(''));
@@ -115,14 +115,14 @@ describe('a cached range', () => {
   });
 });
 
-test('a cached range keeps its keys while its connection is cut, and replaces all of them at once after a compaction', async () => {
+test('a cached range keeps its keys while disconnected, and replaces all keys at once after a compaction', async () => {
   const { etcd: through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
   for (let at = 0; at < 600; at += 100) {
     const names = Array.from({ length: 100 }, (_, index) => `a/${String(at + index).padStart(3, '0')}`);
     await direct.txn({ then: names.map((name) => op.put(name, 'x'.repeat(1_000))) });
   }
   await using cached = await through.cachedRange(prefix('a/'));
-  // The event shows that the watch exists. Otherwise the compaction could come before its creation.
+  // Waiting for an event shows that the watch exists. Otherwise the compaction could come before the watch is created.
   await cached.waitForRevision((await direct.put('a/seen', 'x')).header.revision);
   expect(cached.size).toBe(601);
   proxy.blackhole();
@@ -152,7 +152,7 @@ describe('waitForRevision', () => {
   test.each([
     ['a changed key', (etcd: Client, key: string) => etcd.put(key, 'new'), 'new'],
     ['a deletion', (etcd: Client, key: string) => etcd.delete(key), undefined],
-  ])('waits for the event of %s, whatever the state of the store is', async (_what, write, value) => {
+  ])('waits for the event of %s, even if a read has already shown the new revision', async (_what, write, value) => {
     const [direct, key] = [openClient(), unique()];
     await direct.put(key, 'old');
     const { transport, release, reads } = holdingEvents();
@@ -219,7 +219,7 @@ describe('a cached range ends', () => {
     expect(await errorOf(() => cached.get(key))).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('before its first read when its keys are bad input, or when no server answers in time', async () => {
+  test('before its first read when its keys are invalid, or when no server answers in time', async () => {
     expect(await errorOf(openClient().cachedRange(''))).toMatchObject({ reason: 'InvalidInput' });
     const dead = openClient({ endpoints: ['http://127.0.0.1:1'] });
     expect(await errorOf(dead.cachedRange('a', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
@@ -229,8 +229,8 @@ describe('a cached range ends', () => {
 });
 
 /**
- * The real transport, which creates a watch and holds its events back until `release`. `reads` counts the transactions,
- * with which a cached range reads the state of the store.
+ * Wraps the real transport and holds back the events of watches until `release` is called. `reads` returns the number
+ * of transactions, with which a cached range reads the store's revision.
  */
 function holdingEvents(): { transport: TransportFactory; release: () => void; reads: () => number } {
   const held: (() => void)[] = [];

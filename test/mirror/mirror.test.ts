@@ -8,13 +8,13 @@ import { recordingTransport } from '../support/recording-transport.js';
 import { Replica, rawEvents, stateAt, writeSome } from '../support/replica.js';
 import { valueText } from '../support/watch-events.js';
 
-/** So many keys that deleting them takes some seconds. */
+/** Number of keys in the range. Deleting all of them takes a few seconds. */
 const KEYS = 6_000;
-/** Changes that the mirror has to deliver before all keys are deleted. Several compactions happen meanwhile. */
+/** How many changes the mirror must deliver before all keys are deleted. Several compactions happen in this time. */
 const FOLLOWED = 300;
 
 describe('a mirror', () => {
-  test('delivers all keys, and then each change once, while writers run before, during and after the reading', async () => {
+  test('delivers all keys, and then each change once, during concurrent writes', async () => {
     const [etcd, start] = [openClient(), `${unique('mirror')}/`];
     await fill(etcd, start, 200);
     await writeSome(etcd, start, 'before', 5);
@@ -32,7 +32,7 @@ describe('a mirror', () => {
   });
 
   test('neither misses nor repeats a change between the last key and the first event', async () => {
-    // A server of its own, so that every revision is one of these writes.
+    // Use a separate server, so that every revision is the result of one of these writes.
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     await fill(etcd, 'a/', 100);
     const { header } = await etcd.put('a/x', 'the revision of the keys');
@@ -54,7 +54,7 @@ describe('a mirror', () => {
     ]);
   });
 
-  test('of an empty range is synced at once, and delivers the key before a change with prevKv', async () => {
+  test('of an empty range is synced at once, and delivers previous keys with prevKv', async () => {
     const [etcd, key] = [openClient(), unique()];
     const messages = iterate(etcd.mirror(key, { prevKv: true }));
     expect(await next(messages, 'keys')).toMatchObject({ kvs: [] });
@@ -100,7 +100,7 @@ describe('a mirror over a connection that breaks', () => {
     expect(replica.state).toEqual(await stateAt(direct, prefix(start), replica.syncedAt));
   });
 
-  test('delivers a resync and all keys again when history was compacted meanwhile', async () => {
+  test('delivers a resync and all keys again when history was compacted in the meantime', async () => {
     const { etcd: through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     await fill(direct, 'a/', 50);
     const messages = iterate(through.mirror(prefix('a/')));
@@ -113,7 +113,8 @@ describe('a mirror over a connection that breaks', () => {
       }
     };
     await until('synced');
-    // The event shows that the watch exists. Otherwise the compaction could come before its creation.
+    // Waiting for an event shows that the watch exists. Otherwise the compaction could come before the watch is
+    // created.
     await direct.put('a/seen', 'x');
     await until('events');
     proxy.blackhole();
@@ -139,7 +140,7 @@ describe('a mirror over a connection that breaks', () => {
 });
 
 describe('a mirror of a range whose history is compacted after every 50 deletes', () => {
-  test('delivers the deletes while they go on, and ends with the remaining keys', async () => {
+  test('delivers deletes while further deletes are made, and reaches the remaining keys', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, writer, start] = [openClient({ endpoints }), openClient({ endpoints }), 'a/'];
     // The range is so large that reading its pages takes longer than the time between two compactions.
@@ -155,7 +156,7 @@ describe('a mirror of a range whose history is compacted after every 50 deletes'
       while (next < KEYS && followed < FOLLOWED) {
         const { header } = await writer.delete(`${start}${next++}`);
         deletes += 1;
-        // Another lane may already have compacted a later revision.
+        // Another of the 20 concurrent writers may already have compacted a later revision.
         if (deletes % 50 === 0) await writer.compact(header.revision).catch(() => {});
       }
     };
@@ -225,14 +226,14 @@ describe('a mirror ends', () => {
     await following;
   });
 
-  test('at once when its keys are bad input, or when its first reading fails', async () => {
+  test('at once when its keys are invalid, or when its first reading fails', async () => {
     expect(await errorOf(() => openClient().mirror(''))).toMatchObject({ reason: 'InvalidInput' });
     const dead = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 200 });
     expect(await errorOf(iterate(dead.mirror('a')).next())).toMatchObject({ reason: 'DeadlineExceeded' });
   });
 });
 
-/** Compares the state at every revision and the list of events with the history of the store. */
+/** Compares the replica's state at every revision and its list of events with the history of the store. */
 async function checkAgainstStore(etcd: Client, start: string, replica: Replica): Promise<void> {
   for (const [revision, state] of replica.states) expect(state).toEqual(await stateAt(etcd, prefix(start), revision));
   expect(replica.states.size).toBeGreaterThan(50);
@@ -256,7 +257,7 @@ function iterate(mirror: Mirror): AsyncIterator<MirrorMessage> {
 
 type OfType<Type extends MirrorMessage['type']> = Extract<MirrorMessage, { type: Type }>;
 
-/** The next message, or the next one of this type that satisfies `suits`. Skips the messages before it. */
+/** Returns the next message that has the given type, if any, and satisfies `suits`. Skips the messages before it. */
 async function next<Type extends MirrorMessage['type']>(
   messages: AsyncIterator<MirrorMessage>,
   type?: Type,

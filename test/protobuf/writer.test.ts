@@ -41,7 +41,7 @@ describe('a number that is out of range', () => {
     expect(() => encode(TxnRequest, nested)).toThrowError(RangeError);
   });
 
-  it('is the first one after the greatest and the least number that can be written', () => {
+  it('is not the greatest or the least number of its type, which can be written', () => {
     expect(written((writer) => writer.int64(2n ** 63n - 1n))).toStrictEqual([...ones(8), 0x7f]);
     expect(written((writer) => writer.int64(-(2n ** 63n)))).toStrictEqual([...zeros(9), 1]);
     expect(written((writer) => writer.uint64(2n ** 64n - 1n))).toStrictEqual([...ones(9), 1]);
@@ -50,7 +50,7 @@ describe('a number that is out of range', () => {
   });
 });
 
-describe('a value of another type', () => {
+describe('a value of the wrong type', () => {
   it.each<[string, () => unknown, string]>([
     ['text for bytes', () => encode(KeyValue, { key: 's3cret' as never }), 'bytes: got a string'],
     ['a list for bytes', () => encode(KeyValue, { key: [1, 2] as never }), 'bytes: got an object (Array)'],
@@ -64,7 +64,7 @@ describe('a value of another type', () => {
       () => encode(RequestOp, { request: { case: 'x', value: {} } as never }),
       'request: got a case',
     ],
-  ])('is refused, and the error does not contain it: %s', (_what, attempt, message) => {
+  ])('is refused, and the error does not contain the value: %s', (_what, attempt, message) => {
     expect(attempt).toThrowError(TypeError);
     expect(attempt).toThrowError(message);
   });
@@ -94,7 +94,7 @@ describe('a nested message', () => {
   });
 
   it('does not damage the messages around it when several lengths need more bytes', () => {
-    // At these lengths the length prefixes of the request, its operation and the transaction grow one after another.
+    // As `length` grows, the length prefixes of the put, its operation and the transactions become one byte longer.
     for (const from of [110, 16_365]) {
       for (let length = from; length < from + 25; length += 1) {
         const put = { ...PutRequest.create(), value: new Uint8Array(length).fill(7) };
@@ -105,7 +105,7 @@ describe('a nested message', () => {
   });
 });
 
-describe('a packed run', () => {
+describe('a packed field', () => {
   it.each([127, 128, 20_000])('of %i values has its length as a prefix', (length) => {
     const filters = Array.from({ length }, (_, index) => (index % 2) as 0 | 1);
     const head = protobuf.Writer.create().uint32(0x2a).uint32(length).finish();
@@ -141,7 +141,7 @@ describe('encodeRequest', () => {
     expect(error.cause).toBeInstanceOf(TypeError);
   });
 
-  it('refuses a request that is longer than maxRequestBytes, and accepts one of that length', () => {
+  it('refuses a request that is longer than maxRequestBytes, and accepts a request of exactly that length', () => {
     const request = { value: new Uint8Array(1000) };
     const { length } = encode(PutRequest, request);
     expect(encodeRequest(methods.kv.put, request, length)).toHaveLength(length);
@@ -153,7 +153,7 @@ describe('encodeRequest', () => {
   });
 });
 
-/** A codec whose message is a number of bytes. It writes as many bytes of value 7. */
+/** A codec whose message is a number. It encodes the number n as n bytes with the value 7. */
 const sevens: Codec<number> = {
   typeName: 'test.Sevens',
   create: () => 0,
@@ -169,7 +169,7 @@ function written(write: (writer: Writer) => void): number[] {
   return [...writer.finish()];
 }
 
-/** Bytes of a varint in which only the continuation bit is set. */
+/** Returns bytes of a varint in which only the continuation bit is set. */
 function zeros(count: number): number[] {
   return Array.from({ length: count }, () => 0x80);
 }

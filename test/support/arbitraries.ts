@@ -16,10 +16,10 @@ import * as election from '../../src/gen/v3electionpb/v3election.js';
 import * as lock from '../../src/gen/v3lockpb/v3lock.js';
 import { type Codec, decode, encode, type Init } from '../../src/protobuf/codec.js';
 
-// Generates messages of every type in the protos by reflection, and converts them between the objects of this package, of
-// protobufjs and of proto-loader.
+// Generates messages of every type in the .proto files by reflection, and converts them between the objects of this
+// package, of protobufjs and of proto-loader.
 
-/** A message whose type is known only by reflection. */
+/** The fields of a message by name. Their types are unknown to TypeScript, because tests find them by reflection. */
 export type Fields = Record<string, unknown>;
 
 type Member = protobuf.Field | protobuf.OneOf;
@@ -97,7 +97,10 @@ const SCALARS: Readonly<Record<string, { readonly zero: unknown; readonly arbitr
 
 const arbitraries = new Map<string, fc.Arbitrary<Fields>>();
 
-/** Messages in which every field is set, as `decode` returns them, with at most `depth` levels. */
+/**
+ * Generates messages of a type with at most `depth` levels of nesting. Every property is present, as in the messages
+ * that `decode` returns.
+ */
 export function messageArbitrary(type: protobuf.Type, depth = 4): fc.Arbitrary<Fields> {
   const key = `${type.fullName} ${depth}`;
   const known = arbitraries.get(key);
@@ -126,13 +129,17 @@ function memberArbitrary(member: Member, depth: number): fc.Arbitrary<unknown> {
 
 function valueArbitrary(field: protobuf.Field, depth: number): fc.Arbitrary<unknown> {
   if (field.resolvedType instanceof protobuf.Type) return messageArbitrary(field.resolvedType, depth - 1);
-  // Enums are open, because a newer server may send a value that this version does not know.
+  // Include numbers without a name: enums are open, because a newer server may send a value that this client does not
+  // know.
   if (field.resolvedType instanceof protobuf.Enum)
     return fc.oneof(fc.constantFrom(...Object.values(field.resolvedType.values)), fc.integer());
   return scalar(field).arbitrary;
 }
 
-/** Converts a message for protobufjs and proto-loader, without the fields that are not sent. */
+/**
+ * Converts a message to the form of protobufjs and proto-loader. Omits fields with default values, because an encoding
+ * does not contain them.
+ */
 function toProtobufjs(type: protobuf.Type, message: Fields): Fields {
   const theirs: Fields = {};
   for (const member of membersOf(type)) {
@@ -155,10 +162,10 @@ function theirValue(field: protobuf.Field, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }
 
-/** How protobufjs and proto-loader must convert messages for `fromProtobufjs`. */
+/** The options with which protobufjs and proto-loader return messages in the form that `fromProtobufjs` expects. */
 const CONVERSION = { longs: String, defaults: true, arrays: true, oneofs: true } as const;
 
-/** Converts a message that protobufjs decoded to the form of this package. */
+/** Converts a message that protobufjs or proto-loader has decoded into the form of this package. */
 function fromProtobufjs(type: protobuf.Type, theirs: Fields): Fields {
   const entries = membersOf(type).map((member): [string, unknown] => {
     const value = theirs[member.name];
@@ -198,7 +205,7 @@ export const protobufjs: Coder = {
 
 const grpc = loadSync(PROTO_FILES, { ...CONVERSION, keepCase: true, includeDirs: [PROTO_DIR] });
 
-/** proto-loader uses its own protobufjs, one major version older. */
+/** The coder of proto-loader, which depends on a protobufjs that is one major version older than `protobufjs` above. */
 export const protoLoader: Coder = {
   encode: (type, message) => Uint8Array.from(definitionOf(type).serialize(toProtobufjs(type, message))),
   decode: (type, bytes) => fromProtobufjs(type, definitionOf(type).deserialize(Buffer.from(bytes)) as Fields),
@@ -208,7 +215,7 @@ function definitionOf(type: protobuf.Type): MessageTypeDefinition<object, object
   return grpc[type.fullName.slice(1)] as MessageTypeDefinition<object, object>;
 }
 
-/** The coders with which a proto-loader server reads the request and writes the response of each method. */
+/** Every gRPC method: its path, and for its request and its response the type and the coder of proto-loader. */
 export const grpcMethods = Object.values(grpc)
   .filter((definition): definition is ServiceDefinition => !('format' in definition))
   .flatMap((service) => Object.values(service).map((method) => ({ path: method.path, sides: sidesOf(method) })));
@@ -231,7 +238,7 @@ function sidesOf(method: MethodDefinition<object, object>): { readonly type: pro
 }
 
 /**
- * The message that two concatenated encodings mean, according to
+ * The message to which the concatenated encodings of two messages decode, according to
  * https://protobuf.dev/programming-guides/encoding/#last-one-wins.
  */
 export function merged(type: protobuf.Type, first: Fields, second: Fields): Fields {
@@ -263,7 +270,7 @@ function membersOf(type: protobuf.Type): Member[] {
   return [...new Set(type.fieldsArray.map((field) => field.partOf ?? field))];
 }
 
-/** The name of a member in the codec, which differs only in underscores and capitals. */
+/** The name of a member in the codec. It differs from the name in the .proto file only in underscores and capitals. */
 function ourName(type: protobuf.Type, member: Member): string {
   const plain = (name: string): string => name.replaceAll('_', '').toLowerCase();
   const name = Object.keys(codecOf(type).create()).find((candidate) => plain(candidate) === plain(member.name));

@@ -18,7 +18,7 @@ const planted = new Set<string>();
 /** The arguments of console calls, and warnings of the process. */
 const printed: unknown[] = [];
 
-/** Creates a unique text. */
+/** Creates a canary whose text contains `what`. */
 export function canary(what: string): string {
   return plant(`c${randomBytes(5).toString('hex')}-canary-${what}-${randomBytes(6).toString('hex')}`);
 }
@@ -33,7 +33,7 @@ export function expectNoCanary(...things: readonly unknown[]): void {
   for (const thing of things) expect(canariesIn(thing)).toEqual([]);
 }
 
-/** Records the output of all tests in the file, and fails after them if it contains a canary. */
+/** Records what the tests of the file print. Fails after the last test if the output contains a canary. */
 export function watchOutput(): void {
   const warned = (warning: Error): void => void printed.push(warning);
   beforeAll(() => {
@@ -48,7 +48,9 @@ export function watchOutput(): void {
   });
 }
 
-/** The canaries that can be read in a value, and the texts that contain them. */
+/**
+ * Describes each canary that can be read in a value: the canary, the form in which it appears, and the text around it.
+ */
 export function canariesIn(thing: unknown): string[] {
   const texts = [...new Set(textsOf(thing))];
   return [...planted].flatMap((text) =>
@@ -58,10 +60,16 @@ export function canariesIn(thing: unknown): string[] {
   );
 }
 
-/** A canary counts as readable from this length on, because errors quote the start of unreadable input. */
+/**
+ * A canary counts as readable if a text contains this many of its first characters. Fewer are allowed, because errors
+ * quote the start of input that cannot be parsed.
+ */
 const TOO_MUCH_CHARS = 10;
 
-/** The text, and its bytes in decimal, hexadecimal and base64. Whitespace is removed, because numbers are set in columns. */
+/**
+ * The forms in which a printed value may show a text: the text, its start, and its bytes in hexadecimal, base64 and
+ * decimal. `textsOf` removes whitespace from printed values, because `inspect` prints numbers in columns.
+ */
 function formsOf(text: string): string[] {
   const bytes = Buffer.from(text);
   const numbers = [...bytes];

@@ -3,8 +3,8 @@ import { Mutex, Session } from '../../src/concurrency/index.js';
 import { grpcJs } from '../../src/grpc-js.js';
 import { Client, prefix } from '../../src/index.js';
 
-// Prints all of its objects and errors, and exits with an uncaught error:
-// canary-program.ts ENDPOINT TRANSPORT KEY VALUE PASSWORD
+// Prints all of its objects and errors, and exits with an uncaught error. A test searches the output for canaries.
+// Usage: canary-program.ts ENDPOINT TRANSPORT KEY VALUE PASSWORD
 
 const [endpoint = '', transport = '', key = '', value = '', password = ''] = process.argv.slice(2);
 const options = transport === 'grpc-js' ? { transport: grpcJs() } : {};

@@ -1,6 +1,9 @@
 import fc from 'fast-check';
 
-/** A change to a sequence of bytes. `at` is a fraction of the length, so that it fits any length. */
+/**
+ * A change to a sequence of bytes. `at` is the position as a fraction of the length, so that a change applies to a
+ * sequence of any length.
+ */
 type Change = { readonly at: number } & (
   | { readonly change: 'octet'; readonly octet: number }
   | { readonly change: 'end' }
@@ -19,7 +22,7 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   fc.record({ at, change: fc.constant('insertion' as const), bytes: fc.uint8Array({ maxLength: 12 }) }),
 );
 
-/** Applies some changes to the bytes, so that a decoder misreads most of what follows a change. */
+/** Applies at most `maxChanges` random changes to the bytes, so that decoders receive input that is almost valid. */
 export function changedBytes(bytes: fc.Arbitrary<Uint8Array>, maxChanges = 4): fc.Arbitrary<Uint8Array> {
   return fc.tuple(bytes, fc.array(change, { maxLength: maxChanges })).map(([start, changes]) =>
     changes.reduce((before, each) => {

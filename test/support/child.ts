@@ -47,7 +47,7 @@ export function startChild(
   };
 }
 
-/** Starts a TypeScript program of this project. */
+/** Starts a TypeScript program of this project as a child process and kills it when the test ends. */
 export function startScript(file: URL, args: readonly string[]): Child {
   return startChild(process.execPath, [compiled(file), ...args]);
 }

@@ -8,7 +8,7 @@ export const PROGRAM = compiled(new URL('../../src/cli/main.ts', import.meta.url
 export interface CliOptions {
   readonly stdin?: string | Uint8Array;
   readonly environment?: Readonly<Record<string, string>>;
-  /** A program and its arguments that starts the CLI. The command line of the CLI is appended. */
+  /** A program that starts the CLI, with its arguments. The command line of the CLI is appended to them. */
   readonly under?: readonly string[];
 }
 
@@ -18,7 +18,10 @@ export interface CliResult {
   readonly stderr: string;
 }
 
-/** A running `etcdwire` process. It uses the shared member unless the arguments say otherwise. */
+/**
+ * A running `etcdwire` process. It connects to the shared member unless its arguments or environment name other
+ * endpoints.
+ */
 export class RunningCli {
   readonly process: ChildProcessWithoutNullStreams;
   readonly done: Promise<CliResult>;
@@ -29,7 +32,8 @@ export class RunningCli {
   constructor(args: readonly string[], { stdin, environment = {}, under = [] }: CliOptions = {}) {
     const env = { ...process.env, ETCDCTL_ENDPOINTS: inject('endpoints').join(','), ...environment };
     const [program = '', ...all] = [...under, process.execPath, PROGRAM, ...args];
-    // `detached` removes the controlling terminal, because the CLI handles signals differently if it has one.
+    // `detached` starts the CLI without a controlling terminal, because the CLI handles signals differently if it has
+    // one.
     this.process = spawn(program, all, { env, detached: true });
     onTestFinished(() => void this.process.kill('SIGKILL'));
     this.process.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -46,7 +50,7 @@ export class RunningCli {
     });
   }
 
-  /** Resolves with the lines of stdout once there are this many, or when the process exits. */
+  /** Resolves with the lines of stdout once there are `count` lines, or when the process exits. */
   async lines(count: number): Promise<string[]> {
     let over = false;
     void this.done.then(() => {
@@ -67,7 +71,7 @@ export function cli(args: readonly string[], options: CliOptions = {}): Promise<
   return new RunningCli(args, { stdin: '', ...options }).done;
 }
 
-/** Runs `etcdwire` and parses its output as JSON. @throws Error with its stderr if it fails. */
+/** Runs `etcdwire` and parses its output as JSON. @throws Error that contains stderr if the command fails. */
 export async function cliJson<T>(args: readonly string[], options?: CliOptions): Promise<T> {
   const { code, stdout, stderr } = await cli(args, options);
   if (code !== 0) throw new Error(`etcdwire ${args.join(' ')} exited with ${code}: ${stderr}`);

@@ -9,7 +9,7 @@ export function openClient({ endpoints = inject('endpoints'), ...options }: Part
   return client;
 }
 
-/** A name that no other test uses, because the tests share one server. */
+/** Returns a name that no other test uses. Tests need unique names because they share one server. */
 export function unique(prefix = 'k'): string {
   return `${prefix}-${randomBytes(6).toString('hex')}`;
 }

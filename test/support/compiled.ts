@@ -3,9 +3,9 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildSync } from 'esbuild';
 
-/** Inside the project, so that compiled programs find the installed packages. */
+/** The folder for compiled programs. It is inside the project, so that the programs find the installed packages. */
 const CACHE = fileURLToPath(new URL('../../.cache/', import.meta.url));
-// esbuild resolves nothing in a folder that does not exist, and a new clone has no such folder.
+// A new clone has no such folder, and esbuild cannot resolve imports from a folder that does not exist.
 mkdirSync(CACHE, { recursive: true });
 const OPTIONS = {
   bundle: true,
@@ -18,8 +18,8 @@ const OPTIONS = {
 const known = new Map<string, string>();
 
 /**
- * Compiles a program of this project to one file and returns its path. A process that loads TypeScript itself would spend
- * most of a second of CPU time on it.
+ * Compiles a program of this project to one file and returns its path. A process that loaded the TypeScript source
+ * instead would need most of a second of CPU time for that.
  */
 export function compiled(program: URL): string {
   const entryPoint = fileURLToPath(program);
@@ -40,7 +40,10 @@ function compileFile(entryPoint: string, file: string): string {
   return file;
 }
 
-/** Compiles the source of a program, which imports files by their absolute paths. Returns the path of the result. */
+/**
+ * Compiles the source text of a program, which must import files by their absolute paths. Returns the path of the
+ * result.
+ */
 export function compiledSource(contents: string, name: string): string {
   const file = `${CACHE}${name}.${process.pid}.mjs`;
   buildSync({

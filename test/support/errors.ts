@@ -1,6 +1,9 @@
 import { EtcdError } from '../../src/index.js';
 
-/** Resolves with the EtcdError that the action rejects with or throws. Fails if there is none. */
+/**
+ * Resolves with the EtcdError that the action rejects with or throws. Rejects if the action succeeds or fails with
+ * another error.
+ */
 export async function errorOf(action: Promise<unknown> | (() => unknown)): Promise<EtcdError> {
   try {
     await (typeof action === 'function' ? action() : action);

@@ -4,7 +4,7 @@ import type { WatchBatch } from '../../src/index.js';
 import type { SeenEvent } from '../../src/testing/index.js';
 import { valueText } from './watch-events.js';
 
-/** Runs etcdctl and returns its output. @throws Error with the output of etcdctl if it fails. */
+/** Runs etcdctl and returns its output. @throws Error that contains the output if etcdctl fails. */
 export function runEtcdctl(etcdctl: string, endpoints: readonly string[], ...args: string[]): string {
   return execFileSync(etcdctl, ['--endpoints', endpoints.join(','), ...args], {
     encoding: 'utf8',
@@ -12,11 +12,11 @@ export function runEtcdctl(etcdctl: string, endpoints: readonly string[], ...arg
   });
 }
 
-/** Ends an etcdctl that hangs, so that it does not outlive the test. */
+/** The time after which an etcdctl that hangs is killed, so that it does not outlive the test. */
 const WATCH_TIMEOUT_MS = 120_000;
 
 interface EtcdctlEvent {
-  /** Missing for a put. */
+  /** 1 for a deletion. Missing for a put. */
   readonly type?: number;
   readonly kv: { readonly key: string; readonly value?: string; readonly mod_revision: number };
 }
@@ -27,13 +27,13 @@ export interface HistoryOptions {
   readonly endpoints: readonly string[];
   readonly prefix: string;
   readonly fromRevision: bigint;
-  /** The history ends with the first event of this key. */
+  /** The key whose first event ends the history. */
   readonly last: string;
 }
 
 /**
- * The events under a prefix, in order, which etcdctl reads from the history of a cluster that has its quorum. It shares no
- * code with this client, so tests compare the results of the client with it.
+ * Resolves with the events under a prefix, in order, from the history of a cluster, which must have a quorum. etcdctl
+ * reads them and shares no code with this client, so tests compare the results of the client with them.
  */
 export async function historyOf(options: HistoryOptions): Promise<readonly SeenEvent[]> {
   const { etcdctl, endpoints, prefix, fromRevision, last } = options;
@@ -65,7 +65,7 @@ export async function historyOf(options: HistoryOptions): Promise<readonly SeenE
   throw new Error(`etcdctl watch ended before it printed an event of ${last}`);
 }
 
-/** The events of a batch of this client's watch, in the form of `historyOf`. */
+/** The events of a batch from this client's watch, in the form in which `historyOf` returns events. */
 export function seenEvents({ events }: WatchBatch): SeenEvent[] {
   return events.map((event) => ({
     revision: event.modRevision,

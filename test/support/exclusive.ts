@@ -15,7 +15,10 @@ export interface Exclusive {
   readonly take: (session: Session, name: string, options?: WaitOptions) => Promise<Held | ReentrantHeld>;
   /** The prefix of the queue keys. */
   readonly queue: (name: string) => string;
-  /** Number of events that the server sends for one hand-off in addition to the one that wakes the next holder. */
+  /**
+   * Number of events that the server sends when one holder hands over the lock, in addition to the event that wakes the
+   * next holder.
+   */
   readonly furtherEvents: number;
 }
 
@@ -46,7 +49,8 @@ export const EXCLUSIVES = {
   'a Semaphore of one permit': {
     take: (session, name, options) => new Semaphore(session, name, 1).acquire(options),
     queue: underName,
-    // The next waiter moves to the head of the queue for the permits.
+    // Waiters queue for a lock of the semaphore, its gate. A waiter that takes the permit hands the gate to the next
+    // waiter, which is one more event.
     furtherEvents: 1,
   },
 } as const satisfies Record<string, Exclusive>;

@@ -5,13 +5,13 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { iterations } from './thorough.js';
 
-// Fuzz targets: properties that must hold for generated inputs. By default a target runs with one seed. FUZZ_SEED and
-// FUZZ_RUNS choose the seed and the number of inputs. FUZZ_MINUTES, which `npm run test:fuzz` sets, repeats the run with new
-// seeds until the time is over.
+// Fuzz targets: properties that must hold for generated inputs. By default, a target always runs with the same seed.
+// FUZZ_SEED and FUZZ_RUNS choose the seed and the number of inputs. FUZZ_MINUTES, which `npm run test:fuzz` sets,
+// repeats the run with new seeds until the time is over.
 
 const CORPUS = join(import.meta.dirname, '../fuzz/corpus');
 const ORDINARY_SEED = 20_260;
-/** Limits the search for a smaller input that still fails. */
+/** The time limit of one run. It includes the search for a smaller input that still fails. */
 const RUN_LIMIT_MS = 180_000;
 
 const { FUZZ_SEED, FUZZ_RUNS, FUZZ_MINUTES } = process.env;
@@ -22,19 +22,25 @@ export interface FuzzTarget<Input> {
   readonly target: string;
   /** The property that must hold for every input. Used as the name of the test. */
   readonly property: string;
-  /** The generated inputs. JSON must be able to represent them, for the corpus. */
+  /** Generates the inputs. JSON must be able to represent each input, because the corpus stores inputs as JSON. */
   readonly inputs: fc.Arbitrary<Input>;
-  /** The number of inputs of `npm run test:all`. It should take some seconds. */
+  /** The number of inputs in `npm run test:all`. Choose it so that the run takes a few seconds. */
   readonly runs: number;
-  /** Throws or rejects if the property does not hold. Returns one word for how the input ended. */
+  /**
+   * Throws or rejects if the property does not hold. Otherwise, returns a word that classifies the input, such as
+   * `answered`.
+   */
   readonly check: (input: Input) => string | Promise<string>;
-  /** The smallest share of inputs that must end with each word. It shows that the inputs reach the interesting cases. */
+  /**
+   * By word that `check` returns: a share of the inputs, from 0 to 1. More inputs than this must end with the word, so
+   * that the test fails if its inputs no longer reach the interesting cases.
+   */
   readonly parts: Readonly<Record<string, number>>;
 }
 
-/** Defines tests for the inputs in the corpus, which failed in the past, and a test for generated inputs. */
+/** Defines one test for each input that is saved in the corpus, and one test for generated inputs. */
 export function fuzz<Input>(target: FuzzTarget<Input>): void {
-  test.for(corpusOf<Input>(target.target))('%s', async ([, input]) => {
+  test.for(corpusOf<Input>(target.target))('the property holds for the saved input "%s"', async ([, input]) => {
     await target.check(input);
   });
 
@@ -60,9 +66,10 @@ async function run<Input>(target: FuzzTarget<Input>, seed: number): Promise<numb
   if (details.failed) throw failure(target, seed, details);
   for (const [end, part] of FUZZ_RUNS === undefined ? Object.entries(target.parts) : []) {
     const inputs = ends.get(end) ?? 0;
-    expect(inputs, `${inputs} of ${details.numRuns} inputs ended with "${end}"`).toBeGreaterThan(
-      part * details.numRuns,
-    );
+    expect(
+      inputs,
+      `${inputs} of ${details.numRuns} inputs ended with "${end}", but more than ${part * details.numRuns} must`,
+    ).toBeGreaterThan(part * details.numRuns);
   }
   return details.numRuns;
 }
@@ -82,7 +89,7 @@ function failure<Input>({ target }: FuzzTarget<Input>, seed: number, details: fc
     minutes > 0 ? `The input was saved as ${name}. Give it a descriptive name.` : `Save the input as ${name}.`;
   const again = `FUZZ_SEED=${seed} npx vitest run --project http2 test/fuzz/${target}.test.ts`;
   return new Error(
-    `${problem}\n\nThe input, after ${numShrinks} attempts to make it smaller:\n${json}\n${kept}\nRepeat with: ${again}`,
+    `${problem}\n\nThe failing input, made smaller in ${numShrinks} steps:\n${json}\n${kept}\nRepeat with: ${again}`,
     {
       cause: errorInstance,
     },
@@ -108,7 +115,7 @@ function report(line: string): void {
   writeSync(2, `${line}\n`);
 }
 
-/** Encodes bytes for the corpus. */
+/** Encodes bytes in hexadecimal, so that the corpus can contain them. */
 export function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
 }

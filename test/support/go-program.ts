@@ -5,7 +5,10 @@ import { cacheFolder, onPath, run } from '../../scripts/programs.js';
 
 const INTEROP = join(import.meta.dirname, '../interop/go');
 
-/** Builds the Go program in a folder, or finds it in the cache. Resolves with the reason if that is not possible. */
+/**
+ * Builds the Go program in a folder, or finds it in the cache. Resolves with its path, or with the reason why the
+ * program is missing.
+ */
 export async function goProgram(folder = INTEROP): Promise<{ readonly path: string } | { readonly missing: string }> {
   const sources = ['main.go', 'go.mod', 'go.sum'].map((file) => readFileSync(join(folder, file)));
   const hash = createHash('sha256').update(Buffer.concat(sources)).digest('hex').slice(0, 16);

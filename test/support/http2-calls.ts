@@ -7,7 +7,7 @@ import { data, grpcMessage, headers } from './http2-frames.js';
 import { block, type Field } from './http2-hpack.js';
 import type { Http2Peer, PeerConnection } from './http2-peer.js';
 
-// Calls over a scripted peer, and responses to them.
+// Starts calls over a connection to a scripted peer, and encodes the responses of the peer.
 
 export const ANSWER_FIELDS: readonly Field[] = [
   [':status', '200'],
@@ -17,7 +17,7 @@ export const TRAILER_FIELDS: readonly Field[] = [['grpc-status', '0']];
 
 type Options<T> = { -readonly [Name in keyof T]?: T[Name] | undefined };
 
-/** Starts a get without a time limit. */
+/** Starts a get. It has no deadline unless the options contain one. */
 export function range(
   { transport }: Http2Peer,
   options: Options<Omit<UnaryCall<never, never>, 'method' | 'request'>> = {},
@@ -42,12 +42,12 @@ export function put({ transport }: Http2Peer, bytes = 1): Promise<unknown> {
   return quiet(transport.unary({ ...time, method: methods.kv.put, request }));
 }
 
-/** The length of the message of a put, with its gRPC prefix. */
+/** The length of the message that `put` sends for a value with this many bytes, including the gRPC prefix. */
 export function putBytes(bytes: number): number {
   return grpcMessage(encode(methods.kv.put.request, { key: Buffer.from('a'), value: new Uint8Array(bytes) })).length;
 }
 
-/** Prevents an unhandled rejection if the test ends before its call. */
+/** Prevents an unhandled rejection if the test ends before the call does. */
 function quiet<T>(call: Promise<T>): Promise<T> {
   call.catch(() => {});
   return call;
@@ -56,7 +56,7 @@ function quiet<T>(call: Promise<T>): Promise<T> {
 /** A watch stream and the messages that it received. */
 export interface OpenWatch {
   readonly stream: OutgoingStream<WatchRequest>;
-  /** The watch ids of the messages. Tests distinguish the messages by them. */
+  /** The watch id of each message, by which tests distinguish the messages. */
   readonly messages: bigint[];
   /** Undefined while the stream is open. */
   end: { readonly error: EtcdError | undefined } | undefined;
@@ -123,7 +123,7 @@ export function rangeAnswer(streamId: number, count = 0): Buffer {
   return Buffer.concat([answerHeaders(streamId), data(streamId, rangeMessage(count)), trailers(streamId)]);
 }
 
-/** Responds to every get on the connection with this count. */
+/** Makes the peer respond to every get on the connection with this count. */
 export function answerAll(connection: PeerConnection, count = 0): void {
   connection.onRequest = ({ id }) => connection.send(rangeAnswer(id, count));
 }

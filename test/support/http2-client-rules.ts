@@ -2,14 +2,17 @@ import { errorName, FLAG, type Frame, PREFACE, SETTING, settingPairs } from './h
 import { BlockReader, type Written } from './http2-hpack.js';
 
 const DEFAULT_WINDOW_BYTES = 65_535;
-/** etcd's `--grpc-keepalive-min-time`. */
+/**
+ * The shortest time that a server allows between two pings while streams are open: the default of etcd's
+ * `--grpc-keepalive-min-time`.
+ */
 const MIN_PING_GAP_MS = 5_000;
-/** grpc-go's `defaultPingTimeout`, for pings without open streams. */
+/** The shortest time that a server allows between two pings without open streams: grpc-go's `defaultPingTimeout`. */
 const MIN_IDLE_PING_GAP_MS = 7_200_000;
-/** grpc-go's `maxPingStrikes`. */
+/** The number of pings that may come too early: grpc-go's `maxPingStrikes`. */
 const MAX_PING_STRIKES = 2;
 
-/** A request of the client, from the side of its peer. */
+/** A request of the client, as the peer sees it. */
 export interface PeerRequest {
   readonly id: number;
   /** The representations in the header block. */
@@ -17,22 +20,22 @@ export interface PeerRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** The payload of the DATA frames so far. */
   body: Buffer;
-  /** The client has sent END_STREAM. */
+  /** Whether the client has sent END_STREAM. */
   ended: boolean;
-  /** The error code of the client's RST_STREAM. */
+  /** The error code of the client's RST_STREAM, or undefined if the client has not reset the stream. */
   reset: string | undefined;
 }
 
 /**
- * The rules of grpc-go for the pings of a client, from `handlePing` in internal/transport/http2_server.go, with the settings
- * of etcd. After too many strikes the server closes the connection.
+ * The rules of grpc-go for the pings of a client, from `handlePing` in internal/transport/http2_server.go, with the
+ * settings of etcd. A ping that comes too early is a strike. After too many strikes, the server closes the connection.
  */
 class PingPolicy {
   #lastPingAt = Number.NEGATIVE_INFINITY;
   #strikes = 0;
   #reset = false;
 
-  /** The server has written HEADERS or DATA. */
+  /** Notes that the server has written HEADERS or DATA. The next ping is then allowed and clears the strikes. */
   wrote(): void {
     this.#reset = true;
   }
@@ -61,7 +64,9 @@ export class ClientRules {
   readonly #unacknowledged: [number, number][][] = [];
   readonly #endedByPeer = new Set<number>();
   readonly #resetByPeer = new Set<number>();
-  /** By stream: what the peer allowed beyond the initial window, minus what the client has sent. */
+  /**
+   * By stream: the bytes that the peer has allowed beyond the initial window, minus the bytes that the client has sent.
+   */
   readonly #credit = new Map<number, number>();
   #connectionWindow = DEFAULT_WINDOW_BYTES;
   #initialWindow = DEFAULT_WINDOW_BYTES;
@@ -92,7 +97,8 @@ export class ClientRules {
   check(frame: Frame): void {
     const { name, flags, streamId, payload } = frame;
     this.#frames += 1;
-    if (this.#frames === 1) this.#require(name === 'SETTINGS' && (flags & FLAG.ACK) === 0, `${name} comes first`);
+    if (this.#frames === 1)
+      this.#require(name === 'SETTINGS' && (flags & FLAG.ACK) === 0, `the first frame is ${name} instead of SETTINGS`);
     this.#require(payload.length <= this.#maxFrameBytes, `${name} of ${payload.length} bytes`);
     if (this.#open !== undefined) {
       this.#require(name === 'CONTINUATION' && streamId === this.#open.streamId, `${name} within a header block`);

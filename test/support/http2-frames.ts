@@ -74,7 +74,7 @@ const none = new Uint8Array();
 
 export interface HeadersOptions {
   readonly endStream?: boolean;
-  /** A CONTINUATION frame follows. */
+  /** Whether a CONTINUATION frame follows. The frame then lacks END_HEADERS. */
   readonly open?: boolean;
   readonly padding?: number;
   readonly priority?: boolean;

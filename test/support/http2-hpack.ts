@@ -1,6 +1,6 @@
 import { decodeHuffman } from '../../src/transport/http2/hpack/huffman.js';
 
-// Header blocks of RFC 7541 for the peer of the tests, with a decoder for what the client sends.
+// Encodes header blocks of RFC 7541 for the peer of the tests, and decodes the header blocks that the client sends.
 
 export type Field = readonly [name: string, value: string];
 
@@ -21,19 +21,22 @@ export const STATIC_FIELDS: readonly Field[] = APPENDIX_A.trim()
     return [name, value.join(' ')];
   });
 
-/** The literal representations of section 6, with their first bits. */
+/** The literal representations of RFC 7541, section 6.2, with the first bits of each. */
 const LITERALS = { 'with indexing': 0x40, 'without indexing': 0x00, 'never indexed': 0x10 } as const;
 
 type Literal = keyof typeof LITERALS;
 
-/** A header block of literals with literal names, without Huffman coding. Each character is one octet. */
+/** Encodes a header block of literals with literal names, without Huffman coding. Each character is one octet. */
 export function block(fields: readonly Field[], literal: Literal = 'without indexing'): Buffer {
   return Buffer.concat(
     fields.map(([name, value]) => Buffer.concat([Buffer.from([LITERALS[literal]]), text(name), text(value)])),
   );
 }
 
-/** An integer of section 5.1. Values below `prefix` fit into the first octet, which starts with `bits`. */
+/**
+ * Encodes an integer as in RFC 7541, section 5.1. Values below `prefix` fit into the first octet, which starts with
+ * `bits`.
+ */
 export function integer(bits: number, prefix: number, value: number): Buffer {
   if (value < prefix) return Buffer.from([bits | value]);
   const octets = [bits | prefix];
@@ -42,7 +45,7 @@ export function integer(bits: number, prefix: number, value: number): Buffer {
   return Buffer.from([...octets, rest]);
 }
 
-/** A dynamic table size update of section 6.3. */
+/** Encodes a dynamic table size update (RFC 7541, section 6.3). */
 export function tableSize(bytes: number): Buffer {
   return integer(0x20, 0x1f, bytes);
 }
@@ -61,10 +64,13 @@ export class BlockReader {
   #entries: Field[] = [];
   #maxBytes = 4_096;
   #allowedBytes = 4_096;
-  /** The smallest size announced since the last block, if it is smaller than the client's table. */
+  /**
+   * The smallest table size that the peer has announced since the last block, if it is smaller than the client's table.
+   * The next block must begin with an update to at most this size.
+   */
   #owedBytes: number | undefined;
 
-  /** The client has acknowledged this size. */
+  /** Notes a table size that the peer has announced and the client has acknowledged. */
   announced(bytes: number): void {
     this.#allowedBytes = bytes;
     if (bytes < this.#maxBytes) this.#owedBytes = Math.min(bytes, this.#owedBytes ?? bytes);
@@ -89,7 +95,7 @@ export class BlockReader {
         continue;
       }
       if (this.#owedBytes !== undefined)
-        throw new Error(`no table size update, although ${this.#owedBytes} was announced`);
+        throw new Error(`no table size update, although the peer announced ${this.#owedBytes} bytes`);
       const kind =
         first >= 0x80
           ? 'indexed'

@@ -15,12 +15,12 @@ import {
   settings,
 } from './http2-frames.js';
 
-// A scripted HTTP/2 server without a socket. A test writes every byte that it sends. Both sides receive at once what the
-// other side writes.
+// A scripted HTTP/2 server without a socket. A test decides every byte that the server sends. Each side receives at
+// once what the other side writes.
 
 export const ENDPOINT = 'http://peer.test:2379';
 
-/** Turns all timers off. A test overrides the options that it needs. */
+/** Options that turn off all timers. A test overrides the ones that it needs. */
 export const UNTIMED: TransportOptions = {
   tls: undefined,
   connectTimeoutMs: Number.POSITIVE_INFINITY,
@@ -31,17 +31,20 @@ export const UNTIMED: TransportOptions = {
 };
 
 export interface PeerOptions extends Partial<TransportOptions> {
-  /** The first SETTINGS of the peer. With `false`, the peer sends none by itself. */
+  /** The first SETTINGS of the peer. With `false`, the peer sends no SETTINGS by itself. */
   readonly greeting?: Settings | false;
   /** The identifier of the first stream of each connection. */
   readonly firstStreamId?: number;
   /** Called for each connection before the client learns that it is established. */
   readonly play?: (connection: PeerConnection, index: number) => void;
-  /** The test itself closes the peer, because it creates thousands of them. */
+  /**
+   * Whether the test closes the peer itself instead of leaving that to the end of the test. A test that creates
+   * thousands of peers closes each after its use.
+   */
   readonly ownClose?: boolean;
 }
 
-/** The peer, and a transport of the client that connects to it. Both are closed when the test ends. */
+/** The peer, and a client transport that connects to it. Both are closed when the test ends. */
 export class Http2Peer {
   readonly connections: PeerConnection[] = [];
   readonly transport: Transport;
@@ -69,7 +72,7 @@ export class Http2Peer {
     return last;
   }
 
-  /** Rules of RFC 9113 that the client broke. */
+  /** The client's violations of RFC 9113 and of etcd's rules for pings. */
   get breaches(): readonly string[] {
     return this.connections.flatMap(({ rules }) => rules.breaches);
   }
@@ -78,19 +81,21 @@ export class Http2Peer {
 /** One connection, from the peer's side. */
 export class PeerConnection implements ByteStream {
   readonly rules = new ClientRules();
-  /** All that the client has sent. */
+  /** All frames that the client has sent. */
   readonly frames: Frame[] = [];
   /** Whether the client keeps the process alive for this connection. */
   held = true;
   /** What `write` returns to the client. False reports congestion. */
   roomy = true;
-  /** The client has closed the connection. */
+  /** Whether the client has closed the connection. */
   closed = false;
-  /** Delivers bytes as a `Buffer` of Node.js, whose `slice` does not copy. */
+  /**
+   * Whether the client receives bytes as a `Buffer` of Node.js, whose `slice` does not copy, instead of a `Uint8Array`.
+   */
   givesBuffers = false;
   /** Called when a request is complete. */
   onRequest: ((request: PeerRequest) => void) | undefined;
-  /** Called with the octets of each PING of the client. */
+  /** Called with the payload of each PING of the client that is not an acknowledgement. */
   onPing: ((payload: Buffer) => void) | undefined;
   readonly #events: ByteStreamEvents;
   readonly #greeting: Settings | false;
@@ -108,7 +113,7 @@ export class PeerConnection implements ByteStream {
   }
 
   write(parts: readonly Uint8Array[]): boolean {
-    if (this.closed) this.rules.breaches.push('bytes after the connection was closed');
+    if (this.closed) this.rules.breaches.push('the client wrote bytes after it had closed the connection');
     let bytes = Buffer.concat(parts);
     if (this.#preface.length < PREFACE.length) {
       this.#preface += bytes.toString('latin1', 0, PREFACE.length - this.#preface.length);
@@ -159,7 +164,7 @@ export class PeerConnection implements ByteStream {
     this.#events.drained();
   }
 
-  /** Ends the connection from the side of the peer. */
+  /** Closes the connection from the peer's side. */
   lose(problem?: string): void {
     if (this.#over) return;
     this.#over = true;
@@ -186,17 +191,17 @@ export class PeerConnection implements ByteStream {
     return goAway && errorName(goAway.payload.readUInt32BE(4));
   }
 
-  /** The number of SETTINGS that the client has acknowledged. */
+  /** The number of SETTINGS frames that the client has acknowledged. */
   get acknowledged(): number {
     return this.sent('SETTINGS').filter(({ flags }) => flags === FLAG.ACK).length;
   }
 
-  /** The sum of the client's WINDOW_UPDATE increments on a stream, or on the connection for 0. */
+  /** The sum of the client's WINDOW_UPDATE increments on a stream, or on the connection if `streamId` is 0. */
   allowed(streamId: number): number {
     return this.sent('WINDOW_UPDATE', streamId).reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 0);
   }
 
-  /** Overwrites the bytes after the client has read them, like a host that reuses its buffer. */
+  /** Delivers the bytes to the client and then overwrites them, like a runtime that reuses its buffer. */
   #read(bytes: Buffer): void {
     const chunk = this.givesBuffers ? bytes : new Uint8Array(bytes);
     this.#events.read(chunk);

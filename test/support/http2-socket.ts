@@ -9,7 +9,7 @@ export class Http2Socket {
   #wake: () => void = () => {};
   #over = false;
 
-  /** @param peer A client sends a preface before its first frame, and a server does not. */
+  /** @param peer The role of the other side. A client sends a preface before its first frame, which is skipped here. */
   constructor(socket: Socket, peer: 'client' | 'server') {
     this.#socket = socket;
     let preface = peer === 'client' ? PREFACE.length : 0;

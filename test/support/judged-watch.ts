@@ -47,7 +47,10 @@ export class JudgedWatch {
     if (!isRead) void this.#readOn();
   }
 
-  /** The first revision in the store that the watch has not delivered. */
+  /**
+   * The first watched revision in the store that the watch has not delivered, or `created` if the watch does not exist
+   * on the server yet. Undefined if nothing is missing.
+   */
   missing(): bigint | 'created' | undefined {
     if (this.#over) return undefined;
     if (this.#next === undefined) return 'created';
@@ -83,7 +86,7 @@ export class JudgedWatch {
     if (this.#next === undefined) throw new Error(`the watch delivered revision ${revision} before it was created`);
     const [expected] = this.#store.changes(this.#next, this.#isWatched);
     const isNext = expected !== undefined && expected.revision === revision;
-    // A batch without events says that there are no events up to its revision.
+    // A batch without events means that there are no events up to its revision.
     if (events.length === 0 ? expected !== undefined && expected.revision <= revision : !isNext)
       throw new Error(
         `the watch delivered revision ${revision} with ${events.length} events instead of ${expected?.revision}`,
@@ -99,7 +102,7 @@ export class JudgedWatch {
 
   #ended(error: unknown): void {
     this.#over = true;
-    // The watch reports that the store was restored from an older copy.
+    // A watch may end with ClusterChanged, which reports that the store was restored from an older copy.
     if (error instanceof EtcdError && error.reason === 'ClusterChanged') return;
     const isCompacted = error instanceof EtcdError && error.reason === 'Compacted';
     // A watch may end with Compacted only if revisions that it needs are compacted.

@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import { fromKey, type Keys, keyRange, prefix } from '../../src/index.js';
 import { compareBytes } from '../../src/runtime/bytes.js';
 
-// A model of key ranges by their definition. Tests compare the client's interval algebra with it.
+// A model of key ranges, which follows the definition of each kind of range. Tests compare the client's interval
+// algebra with it.
 
-/** Bytes at which errors in carrying, truncation and open ends show. */
+/** The bytes of generated keys. They reveal errors in carries, in truncation and at open ends of ranges. */
 const ALPHABET = [0x00, 0x01, 0xfe, 0xff, 0xff] as const;
 
 export function bytesOf(minLength: number, maxLength: number): fc.Arbitrary<Uint8Array> {
@@ -52,7 +53,7 @@ export function sorted(keys: readonly Uint8Array[]): Uint8Array[] {
   return [...new Map(keys.map((key) => [String(key), key])).values()].sort(compareBytes);
 }
 
-/** Formats keys for readable messages. */
+/** Formats keys in hexadecimal, for readable failure messages. */
 export function hex(keys: readonly Uint8Array[]): string[] {
   return keys.map((key) => Buffer.from(key).toString('hex'));
 }

@@ -7,7 +7,7 @@ export function pagesIn(root: string): string[] {
   return [...readdirSync(root), ...docs].filter((name) => name.endsWith('.md')).sort();
 }
 
-/** Relative links of a page, by their text. */
+/** The targets of the relative links in a page. */
 export function linksOf(root: string, page: string): string[] {
   const links = [...prose(root, page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link as string);
   return links.filter((link) => !/^https?:/.test(link));
@@ -23,12 +23,15 @@ export function brokenLinks(root: string, page: string): string[] {
   });
 }
 
-/** The page without its code blocks. */
+/** The text of a page without its code blocks. */
 function prose(root: string, page: string): string {
   return readFileSync(join(root, page), 'utf8').replace(/^```.*?^```$/gms, '');
 }
 
-/** The anchors that GitHub makes of headings, numbered where a heading repeats, and explicit ones. */
+/**
+ * The anchors of a page: those that GitHub derives from headings, numbered where a heading repeats, and the ids of `a`
+ * elements.
+ */
 function anchors(root: string, page: string): Set<string> {
   const text = prose(root, page);
   const found = new Set([...text.matchAll(/<a id="([^"]+)">/g)].map(([, id]) => id as string));

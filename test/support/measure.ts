@@ -13,11 +13,15 @@ export function bytesInUse(): number {
 }
 
 /**
- * The limit for `growth`. Linear work grows by 10, and the rest allows for noise. Quadratic work grows by 100.
+ * The greatest result of `growth` that a test accepts. Linear work grows by a factor of 10 and quadratic work by a
+ * factor of 100. The limit between them allows for noise.
  */
 export const MAX_GROWTH = 40;
 
-/** Measures by which factor the CPU time of the work grows for ten times the count. `prepare` returns the work. */
+/**
+ * Measures the factor by which the CPU time of the work grows when the count is ten times as large. `prepare` returns
+ * the work.
+ */
 export function growth(count: number, prepare: (count: number) => () => void): number {
   const [few, many] = [count, 10 * count].map((each) => {
     const times = Array.from({ length: 5 }, () => {

@@ -5,7 +5,10 @@ import { ENTRY_POINTS } from '../../scripts/entry-points.js';
 import { startChild } from './child.js';
 import { compiledSource } from './compiled.js';
 
-/** Runs an example, unchanged except that it imports the sources instead of the package. Resolves with its output. */
+/**
+ * Runs an example, unchanged except that it imports the sources instead of the package. Resolves with the lines that it
+ * prints.
+ */
 export async function runProgram(
   program: string,
   environment: Readonly<Record<string, string>> = {},

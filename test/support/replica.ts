@@ -9,13 +9,13 @@ import {
 } from '../../src/index.js';
 import { valueText } from './watch-events.js';
 
-/** A consumer of a mirror that applies its messages to a map of keys and values. */
+/** Applies the messages of a mirror to a map of keys and values. */
 export class Replica {
   readonly #kvs = new Map<string, string>();
   /** The types of all messages, in order. */
   readonly types: MirrorMessage['type'][] = [];
   readonly events: string[] = [];
-  /** All keys and values at each revision of which the mirror sent a message. */
+  /** By revision: all keys and values after the message in which the mirror reported that revision. */
   readonly states = new Map<bigint, string[]>();
   syncedAt = 0n;
 
@@ -59,8 +59,8 @@ export async function stateAt(etcd: Keyspace, keys: Keys, revision: bigint): Pro
 }
 
 /**
- * Every event after a revision, up to and including the first event of the key `last`. It is read without the client's own
- * watch.
+ * Reads every event after a revision under the prefix `start`, up to and including the first event of the key `last`.
+ * Uses the raw API, so that the result does not depend on the client's own watch.
  */
 export async function rawEvents(etcd: Client, start: string, after: bigint, last: string): Promise<string[]> {
   const key = new TextEncoder().encode(start);

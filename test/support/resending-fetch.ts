@@ -1,18 +1,18 @@
 import type { Fetch } from '../../src/transport/gateway/index.js';
 
 /**
- * What happens to the two copies of each POST.
+ * How the two copies of each POST are sent, and which response arrives.
  *
  * - `at once`: The response to the first copy is lost. The second copy follows, and its response arrives.
  * - `after another write`: Like `at once`, with `meanwhile` between the two copies.
  * - `both at a time`: The copies are sent concurrently. The response to the second copy arrives.
- * - `late`: The response to the first copy arrives. The second copy is sent by `sendLate`.
+ * - `late`: The response to the first copy arrives. `sendLate` sends the second copy.
  */
 export type Resending = 'at once' | 'after another write' | 'both at a time' | 'late';
 
 export const RESENDINGS: readonly Resending[] = ['at once', 'after another write', 'both at a time', 'late'];
 
-/** A `fetch` that sends each POST twice, like a host whose connection was reset. */
+/** A `fetch` that sends each POST twice, like a runtime that repeats a request after its connection was reset. */
 export class ResendingFetch {
   readonly #how: Resending;
   readonly #late: (() => Promise<unknown>)[] = [];
@@ -54,7 +54,7 @@ export class ResendingFetch {
   }
 }
 
-/** Waits until the server has processed a request. For a stream, it waits for the response headers. */
+/** Sends a request and waits until the server has processed it. For a stream, waits only for the response headers. */
 async function answered(url: string, init: RequestInit): Promise<void> {
   const response = await fetch(url, init);
   if (/\/v3\/watch$/.test(url)) await response.body?.cancel();

@@ -2,14 +2,18 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import type { AddressInfo, Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** An HTTP proxy in front of one member. It also serves a page, so that the page can use its own origin. */
+/**
+ * An HTTP proxy in front of one member. The proxy also serves the files of a page, so that the page can send requests
+ * to its own origin.
+ */
 export interface ResettingProxy {
   readonly endpoint: string;
   /** The number of requests for each path. */
   readonly requests: ReadonlyMap<string, number>;
   /**
-   * Loses the response to the next POST whose body contains this text, on a connection that has served a request before.
-   * The proxy forwards the request, runs `meanwhile` and resets the connection. Resolves after `meanwhile`.
+   * Makes the proxy lose the response to the next POST whose body contains this text, on a connection that has carried
+   * an earlier request. The proxy forwards the request and receives the response. Then it runs `meanwhile` and resets
+   * the connection. Resolves when `meanwhile` has finished.
    */
   resetAnswer(text: string, meanwhile: () => Promise<unknown>): Promise<void>;
 }

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { VirtualClock } from './virtual-clock.js';
 
 /**
- * Generates sequences of steps of several kinds. Each script uses some kinds much more often than others and some not at
- * all, because some states need several steps of one kind.
+ * Generates sequences of steps of several kinds. Each script prefers some kinds and omits others, because some states
+ * are reached only after several steps of one kind.
  */
 export function script<Step>(kinds: readonly fc.Arbitrary<Step>[], maxLength: number): fc.Arbitrary<readonly Step[]> {
   const weights = fc.array(fc.constantFrom(0, 1, 4, 16), { minLength: kinds.length, maxLength: kinds.length });
@@ -16,10 +16,10 @@ export function script<Step>(kinds: readonly fc.Arbitrary<Step>[], maxLength: nu
   });
 }
 
-/** One run of a script. */
+/** Executes the steps of one script. */
 export interface Play<Step> {
   step(step: Step): Promise<void>;
-  /** Resolves with one word for how the run ended. */
+  /** Makes the final checks. Resolves with a word that classifies the run, for `FuzzTarget.check`. */
   end(): Promise<string>;
 }
 

@@ -21,7 +21,7 @@ export async function creation(
   stream: WatchedStream,
 ): Promise<{ watchId: bigint; startRevision: bigint; fragment: boolean }> {
   const { requestUnion } = await stream.receive();
-  if (requestUnion?.case !== 'createRequest') throw new Error(`expected a create, got ${requestUnion?.case}`);
+  if (requestUnion?.case !== 'createRequest') throw new Error(`expected a create request, got ${requestUnion?.case}`);
   return requestUnion.value;
 }
 

@@ -12,7 +12,7 @@ import type { OutgoingStream, StreamHandler } from '../../src/transport/transpor
 
 // A simulated etcd that serves watches correctly. The test decides when it processes requests and delivers responses.
 
-/** The limit of etcd for one response to a watch that catches up. */
+/** The number of revisions to which etcd limits one response to a watch that is catching up. */
 const REVISIONS_PER_RESPONSE = 1_000;
 const VALUE = new Uint8Array(100);
 
@@ -21,10 +21,10 @@ interface Change {
   readonly keys: readonly string[];
 }
 
-/** The changes of all keys. It keeps compacted changes, too, so that a test can compare with them. */
+/** The history of all keys. It keeps compacted changes, too, so that a test can compare delivered events with them. */
 export class SimulatedStore {
   readonly #changes: Change[] = [];
-  /** Older revisions are compacted. */
+  /** The oldest revision that is not compacted. 0 before the first compaction. */
   oldest = 0n;
 
   /** The revision of an empty store is 1. */
@@ -79,13 +79,16 @@ const TOO_LARGE = new EtcdError('too large', {
   outcome: 'unknown',
 });
 
-/** Differences between servers that the client must support. */
+/** The ways in which servers behave differently. The client must support all of them. */
 export interface WatchServerKind {
   /**
-   * Chooses the watch ids itself, from 0 on, and confirms creations out of order, like `etcd grpc-proxy`.
+   * The server chooses the watch ids itself, from 0 on, and confirms creations out of order, like `etcd grpc-proxy`.
    */
   readonly ownIds: boolean;
-  /** Responds to progress requests before it has sent earlier events, like etcd before 3.4.25 and 3.5.8. */
+  /**
+   * The server responds to progress requests before it has sent the events up to the reported revision, like etcd
+   * before 3.4.25 and 3.5.8.
+   */
   readonly earlyProgress: boolean;
 }
 
@@ -155,8 +158,8 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   }
 
   /**
-   * Sends the next revisions to one of the watches, in fragments of `fragmentEvents` events if it allows fragments. Sends
-   * `again` earlier revisions once more, as some servers have done.
+   * Sends the next revisions to one of the watches, in fragments of `fragmentEvents` events if the watch allows
+   * fragments. First repeats the `again` revisions before them, because some servers have sent events twice.
    */
   sync(index: number, revisions: number, fragmentEvents: number, again = 0): void {
     const watch = this.#watch(index);
@@ -184,7 +187,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     }
   }
 
-  /** Sends the current revision to one of the watches, if it has received all events. */
+  /** Sends the current revision to one of the watches, if the server has sent all events to that watch. */
   notify(index: number): void {
     const watch = this.#watch(index);
     if (watch !== undefined && this.#hasAll(watch)) this.#respond({ watchId: watch.id });
@@ -210,7 +213,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     this.#handler.end(BREAKS[how % BREAKS.length]);
   }
 
-  /** Ends the stream because a response is too large, if a watch does not allow fragments. */
+  /** Ends the stream as if a response were too large. Does nothing if every watch allows fragments. */
   exceed(): void {
     if (this.#over || [...this.#watches.values()].every(({ fragment }) => fragment)) return;
     this.#over = true;
@@ -238,7 +241,10 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     return watches[index % watches.length];
   }
 
-  /** Whether the server has sent all events to a watch. A later compaction then does not affect the watch. */
+  /**
+   * Whether the server has sent all events to a watch. If so, moves the watch past the current revision, so that a
+   * later compaction does not affect the watch.
+   */
   #hasAll(watch: ServedWatch): boolean {
     const { oldest, revision } = this.#store;
     if (watch.next < oldest || this.#store.changes(watch.next, watch.isWatched).next().done !== true) return false;

@@ -6,11 +6,11 @@ import { compiled } from './compiled.js';
 import { valueText } from './watch-events.js';
 
 const STEPPING = compiled(new URL('stepping-command.ts', import.meta.url));
-/** Seconds. The shortest lease after which a second contender gets the lock. */
+/** A short TTL in seconds, for tests in which a lease must expire before the next contender gets the lock. */
 export const SHORT_TTL = '2';
 /**
- * Runs a program in a process group of its own whose parent is in another group of the same session, as a shell does with
- * a job. The default action of SIGTSTP does nothing in a group without such a parent.
+ * Runs a program as a shell runs a job: in a process group of its own, with a parent in another group of the same
+ * session. Without such a parent, the default action of SIGTSTP would not stop the program.
  */
 const AS_JOB = ['bash', '-c', 'set -m; "$@" & wait -f $!', 'bash'];
 
@@ -18,12 +18,12 @@ interface Holder {
   readonly running: RunningCli;
   /** The process id of etcdwire. */
   readonly etcdwire: number;
-  /** The process id of its command. */
+  /** The process id of the command that etcdwire runs. */
   readonly command: number;
   readonly token: number;
 }
 
-/** The key to which commands write their tokens, and the tokens that they wrote. */
+/** Observes commands that run under one lock. In each step, a command writes its fencing token to a key. */
 export class Steps {
   /** The lock that the commands run under. */
   readonly name = unique('lock');
@@ -45,7 +45,7 @@ export class Steps {
     return [process.execPath, STEPPING, inject('endpoints')[0] as string, this.#key, String(count)];
   }
 
-  /** Starts an `etcdwire` command and waits until its own command has taken its first step. */
+  /** Starts `etcdwire` with a command to run under the lock. Resolves when that command has taken its first step. */
   async holder(verb: string, count = Number.POSITIVE_INFINITY, ttl = SHORT_TTL): Promise<Holder> {
     const value = verb === 'elect' ? ['value'] : [];
     const running = new RunningCli([verb, this.name, ...value, '--ttl', ttl, '--', ...this.command(count)], {
@@ -88,7 +88,7 @@ export async function untilStopped(pid: number): Promise<void> {
   await expect.poll(() => stateOf(pid)).toBe('T');
 }
 
-/** The state letter of a process, as ps prints it; undefined when there is none. */
+/** The state letter of a process, as ps prints it. Undefined if the process does not exist or is a zombie. */
 export function stateOf(pid: number): string | undefined {
   try {
     const state = /\) (\S)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1];

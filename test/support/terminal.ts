@@ -9,16 +9,18 @@ import { temporaryFolder } from './temporary-folder.js';
 
 const SCRIPT = 'script';
 
-/** Why tests cannot open a terminal on this machine, or undefined. */
+/** Why tests cannot open a terminal on this machine. Undefined if they can. */
 export const NO_TERMINAL = /util-linux/.test(String(spawnSync(SCRIPT, ['--version']).stdout))
   ? undefined
-  : 'util-linux script, which makes pseudo-terminals, is not on the PATH';
+  : 'the program `script` of util-linux, which creates pseudo-terminals, is not on the PATH';
 
 /** The characters that a terminal turns into signals. */
 export const CTRL_C = '\x03';
 export const CTRL_Z = '\x1a';
 
-/** Ends a wait that hangs. Shorter than the time-out of a test, so that the error shows the output. */
+/**
+ * The longest wait for output. It is shorter than the timeout of a test, so that a failed wait can report the output.
+ */
 const LIMIT_MS = 30_000;
 
 /** An interactive shell on a pseudo-terminal that has `etcdwire` on its PATH. */
@@ -26,7 +28,7 @@ export class Terminal {
   readonly process: ChildProcessWithoutNullStreams;
   readonly #ended: Promise<'ended'>;
   #output = '';
-  /** The end of the output that `until` has matched. */
+  /** The length of the output up to the end of the last match of `until`. */
   #seen = 0;
   #changed: () => void = () => {};
 
@@ -55,7 +57,10 @@ export class Terminal {
     this.process.stdin.write(text);
   }
 
-  /** Waits for output after that of the last wait. The terminal echoes input, so the pattern must not match the input. */
+  /**
+   * Waits until the output after the last match contains the pattern. The terminal echoes input, so the pattern must
+   * not match the input.
+   */
   async until(pattern: RegExp): Promise<RegExpExecArray> {
     const limit = pause(LIMIT_MS, 'timeout', { ref: false });
     for (;;) {

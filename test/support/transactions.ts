@@ -5,8 +5,8 @@ import { defaultTransport } from '../../src/transport/default-transport.js';
 import type { TransportFactory } from '../../src/transport/transport.js';
 
 /**
- * Decides how a transaction ends. `ops` are its operations if its conditions hold. `send` sends it to the server, at once or
- * later.
+ * Handles a transaction and returns its result. `ops` are the operations that it makes if its conditions hold. Calling
+ * `send`, at once or later, sends the transaction to the server.
  */
 export type OnTransaction = (ops: readonly RequestOp[], send: () => Promise<unknown>) => Promise<unknown>;
 
@@ -44,12 +44,12 @@ export function stagedTransport({
   };
 }
 
-/** Whether an operation, or one in a nested transaction, puts a key with this prefix. */
+/** Whether one of the operations, including those of nested transactions, puts a key with this prefix. */
 export function puts(ops: readonly RequestOp[], key: string): boolean {
   return all(ops).some(({ request }) => request?.case === 'requestPut' && startsWith(request.value.key, key));
 }
 
-/** Whether an operation, or one in a nested transaction, deletes a key with this prefix. */
+/** Whether one of the operations, including those of nested transactions, deletes a key with this prefix. */
 export function deletes(ops: readonly RequestOp[], key: string): boolean {
   return all(ops).some(({ request }) => request?.case === 'requestDeleteRange' && startsWith(request.value.key, key));
 }
@@ -58,7 +58,7 @@ function all(ops: readonly RequestOp[]): readonly RequestOp[] {
   return ops.flatMap((op) => (op.request?.case === 'requestTxn' ? all(op.request.value.success) : [op]));
 }
 
-/** The error of a call whose outcome is unknown. */
+/** Creates the error of a call whose response was lost, so that its outcome is unknown. */
 export function answerLost(): EtcdError {
   return new EtcdError('the answer was lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
 }

@@ -3,7 +3,10 @@ interface Timer {
   readonly action: () => void;
 }
 
-/** Replaces the clock, the timers and the random numbers of a test. Time passes only when the test says so. */
+/**
+ * Replaces the clock, the timers and the random numbers of a test. Time passes only when the test calls `pass` or
+ * `block`.
+ */
 export class VirtualClock {
   readonly #real = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout };
   readonly #random = Math.random;
@@ -26,7 +29,7 @@ export class VirtualClock {
   restore(): void {
     Object.assign(globalThis, this.#real);
     Math.random = this.#random;
-    // This uncovers the method of the prototype.
+    // Without the replacement, `performance.now` is the method of the prototype again.
     Reflect.deleteProperty(performance, 'now');
   }
 
@@ -44,7 +47,7 @@ export class VirtualClock {
     this.#now += ms;
   }
 
-  /** Advances the clock and runs each timer at its time, with all promise callbacks that follow. */
+  /** Advances the clock and runs each timer when it is due, followed by all pending promise callbacks. */
   async pass(ms: number): Promise<void> {
     const end = this.#now + ms;
     await turn();
@@ -58,7 +61,7 @@ export class VirtualClock {
     this.#now = end;
   }
 
-  /** The earliest timer, if it is due by then. */
+  /** The earliest timer that is due by `end`. */
   #next(end: number): [number, Timer] | undefined {
     let first: [number, Timer] | undefined;
     for (const entry of this.#timers) {

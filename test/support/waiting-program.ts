@@ -1,6 +1,7 @@
 import { Client, EtcdError } from '../../src/index.js';
 
-// Makes one call, prints its result and leaves the client open: waiting-program.ts ENDPOINT TIMEOUT_MS
+// Makes one call, prints its result and leaves the client open.
+// Usage: waiting-program.ts ENDPOINT TIMEOUT_MS
 
 const [endpoint = '', timeoutMs] = process.argv.slice(2);
 const client = new Client({ endpoints: [endpoint], timeoutMs: Number(timeoutMs) });

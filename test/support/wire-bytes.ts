@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import protobuf from 'protobufjs';
 import { messageTypes } from './arbitraries.js';
 
-// Protobuf encodings that no encoder of the interface writes, built with protobufjs.
+// Builds protobuf encodings that no encoder of etcd's messages writes, such as unknown fields and deep nesting.
 
 const EMPTY = new Uint8Array(0);
-/** Greater than every field number of the interface. */
+/** A field number that no message of etcd's API uses: the first one above all of theirs. */
 const UNKNOWN_NUMBER = 1 + Math.max(...messageTypes.flatMap((type) => type.fieldsArray.map((field) => field.id)));
 
 /** A body for each wire type. No body is valid for another wire type. */
@@ -17,7 +17,7 @@ export const WIRE_BODIES: Readonly<Record<number, Uint8Array>> = {
   5: Uint8Array.of(1, 2, 3, 4),
 };
 
-/** A field of any wire type whose number no message of the interface uses. */
+/** Generates fields of any wire type with a field number that no message of etcd's API uses. */
 export const unknownField: fc.Arbitrary<Uint8Array> = fc.letrec<{ field: Uint8Array }>((tie) => ({
   field: fc
     .tuple(
@@ -35,7 +35,7 @@ export const unknownField: fc.Arbitrary<Uint8Array> = fc.letrec<{ field: Uint8Ar
     .map(([number, { wireType, body }]) => wireField(number, wireType, body)),
 })).field;
 
-/** Fields with the numbers of a type, but with any wire type and arbitrary bodies. */
+/** Generates fields with the field numbers of a type, but with any wire type and arbitrary bodies. */
 export function plausibleBytes(type: protobuf.Type): fc.Arbitrary<Uint8Array> {
   const numbers = [...type.fieldsArray.map((field) => field.id), UNKNOWN_NUMBER];
   const field = fc
@@ -91,7 +91,9 @@ function mapEntry(key: string, value: string): Uint8Array {
   return protobuf.Writer.create().uint32(10).string(key).uint32(18).string(value).finish();
 }
 
-/** A TxnRequest that contains nested transactions. Each level adds two messages. */
+/**
+ * Encodes a TxnRequest that contains `depth` nested transactions. Each adds two messages: a RequestOp and a TxnRequest.
+ */
 export function nestedTxns(depth: number): Uint8Array {
   const parts: Uint8Array[] = [];
   let length = 0;
@@ -105,7 +107,7 @@ export function nestedTxns(depth: number): Uint8Array {
   return joined(parts.reverse());
 }
 
-/** Nested groups with an unknown field number. */
+/** Encodes `depth` nested groups with an unknown field number. */
 export function nestedGroups(depth: number): Uint8Array {
   const tags = (wireType: bigint): Uint8Array[] =>
     Array.from({ length: depth }, () => varint((BigInt(UNKNOWN_NUMBER) << 3n) | wireType));

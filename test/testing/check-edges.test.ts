@@ -31,7 +31,7 @@ test('checkLock reports every claim that begins while the longest claim lasts', 
   ]);
 });
 
-test('checkOrder treats a call that begins when another one ends as concurrent with it', () => {
+test('checkOrder treats two calls as concurrent when one begins at the time at which the other ends', () => {
   const read = (startMs: number, endMs: number, revision: bigint): OrderedOperation => ({
     ...{
       process: 'p',
@@ -45,7 +45,7 @@ test('checkOrder treats a call that begins when another one ends as concurrent w
   expect(checkOrder([read(0, 5, 4n), read(5, 9, 3n)], [])).toEqual([]);
 });
 
-test('checkWatch reports a torn revision when the batch before began with another revision', () => {
+test('checkWatch reports a torn revision when its first part is not at the start of its batch', () => {
   const truth = [put(5n, 'a'), put(6n, 'a'), put(6n, 'b')];
   const [first, second, third] = truth as [SeenEvent, SeenEvent, SeenEvent];
   expect(checkWatch(truth, [[first, second], [third]]).map(({ rule }) => rule)).toEqual(['torn']);

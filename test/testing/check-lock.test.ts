@@ -13,7 +13,7 @@ function claim(holder: string, token: number, fromMs: number, untilMs: number): 
   return { holder, token: BigInt(token), fromMs, untilMs };
 }
 
-/** First in the queue is a. Then b gives up while it waits, c and d follow a, and c puts its key a second time. */
+/** The queue is a, b, c, d. Then b leaves it while waiting, c puts its key a second time, and a and c leave in turn. */
 const TRUTH = [
   put(2, 'a'),
   put(3, 'b'),
@@ -28,11 +28,14 @@ const TRUTH = [
 describe('checkLock accepts a lock', () => {
   test.for<[string, Claim[]]>([
     [
-      'held by one claim after the other, in order',
+      'held by one claim after another, in the order of the queue',
       [claim('a', 2, 0, 10), claim('c', 4, 10, 20), claim('d', 5, 25, 30)],
     ],
-    ['whose claims are listed in another order', [claim('d', 5, 25, 30), claim('a', 2, 0, 10), claim('c', 4, 10, 20)]],
-    ['whose turn one owner did not use', [claim('a', 2, 0, 10), claim('d', 5, 25, Number.POSITIVE_INFINITY)]],
+    [
+      'whose claims are not listed in the order of time',
+      [claim('d', 5, 25, 30), claim('a', 2, 0, 10), claim('c', 4, 10, 20)],
+    ],
+    ['that its owner c never claimed', [claim('a', 2, 0, 10), claim('d', 5, 25, Number.POSITIVE_INFINITY)]],
   ])('%s', ([, claims]) => {
     expect(checkLock(claims, TRUTH)).toEqual([]);
   });
@@ -40,23 +43,31 @@ describe('checkLock accepts a lock', () => {
 
 describe('checkLock reports a lock', () => {
   test.for<[string, string[], Claim[]]>([
-    ['held by two at a time', ['two holders'], [claim('a', 2, 0, 10), claim('c', 4, 9, 20)]],
+    ['held by two claims at the same time', ['two holders'], [claim('a', 2, 0, 10), claim('c', 4, 9, 20)]],
     [
-      'held by a second while the first never stopped',
+      'held by a second claim while the first claim never ended',
       ['two holders'],
       [claim('a', 2, 0, Number.POSITIVE_INFINITY), claim('c', 4, 50, 60)],
     ],
-    ['held by one within the time of another', ['two holders'], [claim('a', 2, 0, 100), claim('c', 4, 10, 20)]],
-    ['held by a later key before an earlier key', ['out of order'], [claim('c', 4, 0, 10), claim('a', 2, 10, 20)]],
+    [
+      'held by a claim within the time of another claim',
+      ['two holders'],
+      [claim('a', 2, 0, 100), claim('c', 4, 10, 20)],
+    ],
+    [
+      'held by a later key of the queue before an earlier key',
+      ['out of order'],
+      [claim('c', 4, 0, 10), claim('a', 2, 10, 20)],
+    ],
     ['held twice with one key', ['out of order'], [claim('a', 2, 0, 10), claim('a', 2, 15, 20)]],
-    ['held with a key that was never the first of the queue', ['not first in queue'], [claim('b', 3, 0, 10)]],
+    ['held with a key that was never first in the queue', ['not first in queue'], [claim('b', 3, 0, 10)]],
     ['held with the revision of a later put', ['not first in queue'], [claim('c', 7, 0, 10)]],
     ['held without a key', ['not first in queue'], [claim('x', 99, 0, 10)]],
   ])('%s', ([, rules, claims]) => {
     expect(checkLock(claims, TRUTH).map(({ rule }) => rule)).toEqual(rules);
   });
 
-  test('with the names and the tokens of both holders', () => {
+  test('held by two claims, with the names and the tokens of both holders', () => {
     expect(checkLock([claim('a', 2, 0, 10), claim('c', 4, 9, 20)], TRUTH)).toEqual([
       { rule: 'two holders', detail: 'c with token 4 while a with token 2 held it' },
     ]);

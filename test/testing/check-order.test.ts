@@ -15,7 +15,7 @@ const TRUTH: SeenEvent[] = [
 ];
 
 describe('checkOrder', () => {
-  test('accepts calls in the order of their revisions whose reads return the value at their revision', () => {
+  test('accepts calls in the order of their revisions if each read returns the value at its revision', () => {
     expect(
       checkOrder(
         [
@@ -31,7 +31,7 @@ describe('checkOrder', () => {
     ).toEqual([]);
   });
 
-  test('reports a read that is older than a state that was seen before the read began', () => {
+  test('reports a read at a revision older than one that was seen before the read began', () => {
     expect(rules([write(0, 10, 'a2', 4n), read(11, 12, 'a', 'a1', 3n)])).toEqual(['stale']);
     expect(rules([read(0, 10, 'a', 'a2', 4n), read(11, 12, 'b', 'b1', 3n)])).toEqual(['stale']);
   });
@@ -47,7 +47,7 @@ describe('checkOrder', () => {
     expect(rules([read(0, 10, 'a', 'a1', 3n), unknown])).toEqual([]);
   });
 
-  test('reports a read that returned another value than that at its revision', () => {
+  test('reports a read that did not return the value at its revision', () => {
     expect(rules([read(0, 1, 'a', 'a1', 4n)])).toEqual(['wrong value']);
     expect(rules([read(0, 1, 'b', 'b1', 5n)])).toEqual(['wrong value']);
     expect(rules([read(0, 1, 'a', undefined, 2n)])).toEqual(['wrong value']);

@@ -8,7 +8,7 @@ function put(value: string, outcome: Operation<PutCall, unknown>['outcome']): Op
 const held = (...values: readonly string[]): { key: string; value: string }[] =>
   values.map((value) => ({ key: 'k', value }));
 
-test('checkPuts accepts puts that were applied as their outcomes say', () => {
+test('checkPuts accepts puts whose outcomes match what was applied', () => {
   const operations = [put('1', 'ok'), put('2', 'fail'), put('3', 'unknown'), put('4', 'unknown'), put('5', 'ok')];
   expect(checkPuts(operations, held('1', '4', '5'))).toEqual([]);
 });

@@ -43,7 +43,7 @@ describe('checkRegister accepts', () => {
     ],
     ['a write of unknown outcome that is never seen', [unknown(write('a', 0, 1)), write('b', 5, 6), read('b', 90, 91)]],
     ['a failed write that is not seen', [{ ...write('a', 0, 1), outcome: 'fail' }, read(undefined, 2, 3)]],
-    ['a read without an answer', [write('a', 0, 1), unknown(read('z', 2, 3)), read('a', 4, 5)]],
+    ['a read of unknown outcome', [write('a', 0, 1), unknown(read('z', 2, 3)), read('a', 4, 5)]],
     [
       'two concurrent swaps of which one succeeds',
       [write('a', 0, 1), swap('a', 'b', true, 2, 9), swap('a', 'c', false, 2, 9), read('b', 10, 11)],
@@ -56,7 +56,7 @@ describe('checkRegister accepts', () => {
     expect(checkRegister(operations)).toEqual([]);
   });
 
-  test('any operations that each take effect at one point between start and end', () => {
+  test('every history whose operations each take effect at one point between start and end', () => {
     const step = fc.record({
       kind: fc.constantFrom('read', 'write', 'swap'),
       value: fc.constantFrom('a', 'b', 'c'),
@@ -97,7 +97,10 @@ describe('checkRegister reports', () => {
       'reads that see two writes in different orders',
       [write('a', 0, 10), write('b', 0, 10), read('a', 11, 12), read('b', 13, 14)],
     ],
-    ['a read back in time', [write('a', 0, 1), write('b', 2, 20), read('b', 3, 4), read('a', 5, 6)]],
+    [
+      'a read of the old value after a read of the new value',
+      [write('a', 0, 1), write('b', 2, 20), read('b', 3, 4), read('a', 5, 6)],
+    ],
     ['a failed write that is seen', [{ ...write('a', 0, 1), outcome: 'fail' }, read('a', 2, 3)]],
     ['a write of unknown outcome that is seen before it began', [read('a', 0, 1), unknown(write('a', 5, 6))]],
     [
@@ -105,15 +108,18 @@ describe('checkRegister reports', () => {
       [unknown(write('a', 0, 1)), read('a', 2, 3), write('b', 4, 5), read('a', 6, 7)],
     ],
     [
-      'two swaps that cannot both have been made',
+      'two successful swaps that expect the same value',
       [write('a', 0, 1), swap('a', 'b', true, 2, 9), swap('a', 'c', true, 2, 9)],
     ],
-    ['a swap that was not made though it should', [write('a', 0, 1), swap('a', 'b', false, 2, 3)]],
+    [
+      'a swap that failed although the register held the expected value',
+      [write('a', 0, 1), swap('a', 'b', false, 2, 3)],
+    ],
   ])('%s', ([, operations]) => {
     expect(checkRegister(operations).map(({ rule }) => rule)).toEqual(['not linearizable']);
   });
 
-  test('a stale read among many, which is found in time', () => {
+  test('a stale read among hundreds of operations before the test times out', () => {
     const writes = Array.from({ length: 200 }, (_, index) => write(`v${index}`, index * 10, index * 10 + 35));
     const reads = Array.from({ length: 200 }, (_, index) => read(`v${index}`, index * 10 + 36, index * 10 + 37));
     const stale = read('v3', 1_990, 1_991);

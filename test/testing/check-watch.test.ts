@@ -61,7 +61,7 @@ describe('checkWatch reports a watch', () => {
     ['delivers a revision late', ['reordered'], [[a2], [b5], [a3, b3, c3], [a6]]],
     ['reverses the events of a revision', ['reordered', 'reordered'], [[a2], [c3, b3, a3], [b5], [a6]]],
     ['splits a revision over two batches', ['torn'], [[a2], [a3], [b3, c3], [b5], [a6]]],
-    ['delivers another value', ['altered'], [[a2], [a3, b3, c3], [{ ...b5, value: 'x' }], [a6]]],
+    ['delivers a wrong value', ['altered'], [[a2], [a3, b3, c3], [{ ...b5, value: 'x' }], [a6]]],
     [
       'delivers a delete in place of a put',
       ['invented', 'lost'],
@@ -85,7 +85,7 @@ describe('checkWatch reports a watch', () => {
     );
   });
 
-  test('with the event and the batch', () => {
+  test('that repeats an event, and names the event and the batch', () => {
     expect(checkWatch([a2], [[a2], [a2]])).toEqual([
       { rule: 'torn', detail: 'batch 1: revision 2 began in the batch before' },
       { rule: 'repeated', detail: 'batch 1: put of "a" at revision 2' },

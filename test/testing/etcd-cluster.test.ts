@@ -14,7 +14,7 @@ test('a partitioned member of an EtcdCluster loses its leader, and has a leader 
     openClient({ endpoints: cluster.endpoints.filter((endpoint) => endpoint !== leader.endpoint) }),
   ];
   await cluster.partition(leader);
-  // The client repeats the read until the others have a leader. It would not repeat a write.
+  // Reads before it writes, because the client repeats a read until the other members have a leader, but not a write.
   await others.get('k', { timeoutMs: 20_000 });
   await others.put('k', 'x');
   expect(await errorOf(etcd.get('k', { timeoutMs: 500 }))).toMatchObject({
@@ -25,7 +25,7 @@ test('a partitioned member of an EtcdCluster loses its leader, and has a leader 
   expect((await etcd.get('k', { timeoutMs: 20_000 }))?.text()).toBe('x');
 });
 
-test('an EtcdCluster serves clients after members joined and were removed', async (context) => {
+test('an EtcdCluster keeps its data after a member has joined and another has been removed', async (context) => {
   const cluster = await ownCluster(3);
   if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
   const [first] = cluster.members;
@@ -53,7 +53,7 @@ async function ownCluster(members: number): Promise<EtcdCluster | undefined> {
   return cluster;
 }
 
-test('EtcdCluster.start rejects with the name of the wrong option', async () => {
+test('EtcdCluster.start rejects an invalid number of members and a missing executable', async () => {
   for (const members of [0, -1, 1.5, '3' as never])
     expect(await errorOf(EtcdCluster.start({ members }))).toMatchObject({ reason: 'InvalidInput' });
   await expect(EtcdCluster.start({ etcd: '/no/such/etcd' })).rejects.toThrow(/ENOENT; set the option etcd/);

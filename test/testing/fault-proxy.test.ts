@@ -12,7 +12,7 @@ describe('FaultProxy', () => {
     expect(Math.max(...reads.map(({ length }) => length))).toBe(1);
   });
 
-  test('forwards bytes late and in order after delay, even if heal comes in between', async () => {
+  test('forwards bytes late and in order after delay, even if heal is called in between', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.delay(60);
     const writtenAt = performance.now();
@@ -23,7 +23,7 @@ describe('FaultProxy', () => {
       client.write('later');
     }, 20);
     await expect.poll(() => reads.join('')).toBe('late later');
-    // The proxy promises the delay, and no more.
+    // The proxy guarantees a minimum delay, not a maximum.
     expect(performance.now() - writtenAt).toBeGreaterThanOrEqual(60);
   });
 
@@ -61,7 +61,7 @@ describe('FaultProxy', () => {
     await expect.poll(() => reads.join('').length, { timeout: 20_000 }).toBe(total);
   });
 
-  test('closes only the connection whose answer it drops, and keeps its other faults', async () => {
+  test('loseNextAnswer closes only the connection whose answer it drops, and other faults continue', async () => {
     const server = await echoServer();
     const proxy = await faultProxy(server);
     const [a, b] = await Promise.all([connected(proxy, 'a'), connected(proxy, 'b')]);
@@ -89,7 +89,7 @@ describe('FaultProxy', () => {
     expect(reads).toEqual([]);
   });
 
-  test('drops the bytes of the sender that cutOff names, and of no other sender', async () => {
+  test('drops the bytes of the sender that cutOff names, but not those of other senders', async () => {
     const server = await echoServer();
     const proxy = await faultProxy(server, { senderOf: (bytes) => /from (\w+)/.exec(String(Buffer.from(bytes)))?.[1] });
     const [a, b] = await Promise.all(['a', 'b'].map(async (name) => connected(proxy, `from ${name} `)));
@@ -101,7 +101,7 @@ describe('FaultProxy', () => {
     expect(a?.reads.join('')).toBe('from a ');
   });
 
-  test('makes a sender wait while the receiver does not read', async () => {
+  test('stops reading from a sender while the receiver does not read', async () => {
     const { client, peers } = await throughProxy();
     await expect.poll(() => peers.length).toBe(1);
     peers[0]?.pause();

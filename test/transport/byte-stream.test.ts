@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import { openByteStream } from '../../src/host/node.js';
 
-test('a byte stream closes after a time limit when the peer does not read', async () => {
+test('a byte stream is closed after a time limit when the peer does not read the last bytes', async () => {
   const sockets: Socket[] = [];
   const server = createServer((socket) => void sockets.push(socket.pause().on('error', () => {})));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -20,7 +20,7 @@ test('a byte stream closes after a time limit when the peer does not read', asyn
     closed: () => void events.push('closed'),
   });
   await expect.poll(() => events).toEqual(['opened']);
-  // Write until the kernel's buffers are full. The backlog is then still too short to be discarded at once.
+  // Write until the kernel's buffers are full. The backlog is then so short that `close` still tries to send it.
   const waits = (): boolean => process.getActiveResourcesInfo().some((name) => /WriteWrap/.test(name));
   while (!waits()) {
     expect(stream.write([new Uint8Array(200_000)])).toBe(true);

@@ -11,7 +11,7 @@ import { errorOf } from '../support/errors.js';
 import { type NodeCall, nodePeer, nodeStore } from '../support/peers/node-peer.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 
-// The client's HTTP/2 against a server of `node:http2` in place of etcd.
+// The HTTP/2 client with a server of `node:http2` in place of etcd.
 
 const NOTHING = new Uint8Array();
 
@@ -30,7 +30,7 @@ describe('a server of node:http2', () => {
     expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
   });
 
-  test('gets one call at a time when it allows one stream', async () => {
+  test('receives one call at a time when it allows one stream', async () => {
     let [underWay, most] = [0, 0];
     const { endpoint } = await nodeStore({ settings: { maxConcurrentStreams: 1 } }, ({ stream }) => {
       most = Math.max(most, ++underWay);
@@ -47,7 +47,7 @@ describe('a server of node:http2', () => {
     expect(most).toBe(1);
   });
 
-  test('keeps the process alive until the call ends when it allows no stream', async () => {
+  test('that allows no stream keeps the client’s process alive until the call ends', async () => {
     const { endpoint } = await nodeStore({ settings: { maxConcurrentStreams: 0 } });
     const program = new URL('../support/waiting-program.ts', import.meta.url);
     const child = startScript(program, [endpoint, '1000']);
@@ -55,14 +55,14 @@ describe('a server of node:http2', () => {
     expect(await child.exited).toBe(0);
   });
 
-  test('gets the waiting calls when it raises the number of streams', async () => {
+  test('receives the waiting calls when it raises the number of streams', async () => {
     const { range } = methods.kv;
     const held: NodeCall[] = [];
     const { endpoint } = await nodePeer(
       (call) => {
         held.push(call);
         if (held.length === 1) call.session.settings({ maxConcurrentStreams: 5 });
-        // The server answers none before all five have arrived.
+        // The server answers no call before all five have arrived.
         if (held.length === 5) for (const each of held) each.answer(range.response, {});
       },
       { settings: { maxConcurrentStreams: 1 } },
@@ -71,10 +71,11 @@ describe('a server of node:http2', () => {
     expect(await Promise.all(Array.from({ length: 5 }, () => etcd.get('a')))).toEqual(Array(5).fill(undefined));
   });
 
-  // nghttp2 enforces SETTINGS once they are acknowledged. Data that only they allow is an error before that.
-  test('receives a whole request when it closes and reopens its window meanwhile', async () => {
+  // nghttp2, on which node:http2 is built, applies new SETTINGS only after the client has acknowledged them. If the
+  // client sent data that only the new SETTINGS allow before the acknowledgement, nghttp2 would report an error.
+  test('receives a whole request even if it closes and reopens the window while the request is sent', async () => {
     const { endpoint } = await nodeStore({ settings: { initialWindowSize: 100_000 } }, ({ session }) => {
-      // The bytes that were sent already make the window negative.
+      // Because of the bytes that were already sent, this makes the window negative.
       session.settings({ initialWindowSize: 0 }, () => session.settings({ initialWindowSize: 100_000 }));
     });
     const etcd = openClient({ endpoints: [endpoint] });
@@ -83,7 +84,7 @@ describe('a server of node:http2', () => {
     expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
   });
 
-  test('can send many header fields, long ones and changing ones', async () => {
+  test('can send many header fields, including long and changing ones', async () => {
     const { range } = methods.kv;
     let calls = 0;
     const { endpoint } = await nodePeer((call) => {
@@ -116,7 +117,7 @@ describe('a server of node:http2', () => {
     expect(pings).toEqual([null, null]);
   });
 
-  test.for(['trailers', 'headers alone'] as const)('fails a call by %s with a message in UTF-8', async (how) => {
+  test.for(['trailers', 'headers alone'] as const)('can fail a call by %s with a UTF-8 message', async (how) => {
     const message = 'no caf%C3%A9 %F0%9F%94%92 for 100% of you';
     const { endpoint } = await nodePeer((call) => {
       if (how === 'headers alone') return call.trailersOnly(9, message);
@@ -166,7 +167,7 @@ describe('a server of node:http2', () => {
     },
   );
 
-  test('gets a get again when it resets the stream with REFUSED_STREAM', async () => {
+  test('receives a get again after it has reset the stream with REFUSED_STREAM', async () => {
     let calls = 0;
     const { endpoint } = await nodeStore({}, ({ stream }) => {
       calls += 1;
@@ -176,7 +177,7 @@ describe('a server of node:http2', () => {
     expect(calls).toBe(2);
   });
 
-  test('answers its streams after GOAWAY, and gets the other calls once on another connection', async () => {
+  test('answers the open streams after GOAWAY, and receives each other call once on another connection', async () => {
     const { put } = methods.kv;
     const calls: NodeCall[] = [];
     const { endpoint, sessions } = await nodePeer((call) => {
@@ -192,7 +193,7 @@ describe('a server of node:http2', () => {
     expect(calls.map(({ session }) => sessions.indexOf(session))).toEqual([0, 0, 0, 1]);
   });
 
-  test('answers before it closes the connection, and gets the next call on another one', async () => {
+  test('answers before it closes the connection, and receives the next call on another connection', async () => {
     const { endpoint, sessions } = await nodeStore({}, ({ session }) => session.close());
     const etcd = openClient({ endpoints: [endpoint] });
     for (let call = 0; call < 20; call += 1) await etcd.put(`${call}`, 'x');
@@ -209,7 +210,7 @@ describe('a server of node:http2', () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test('echoes a stream message by message, and 1,000 messages at once', async () => {
+  test('echoes the messages of a stream one by one, and 1,000 of them at once', async () => {
     const { request, response } = methods.lease.leaseKeepAlive;
     const { endpoint } = await nodePeer(async (call) => {
       call.head();

@@ -15,11 +15,11 @@ import { type NodeCall, nodePeer } from '../support/peers/node-peer.js';
 import { PROXIES, type ProxyName, type ProxyProcess, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
 
-// Proxies between the client and etcd, with HTTP/2 implementations of their own.
+// Real proxies between the client and etcd. Each proxy has its own HTTP/2 implementation.
 
 const NOTHING = new Uint8Array();
 
-/** Settings with one stream at a time and small buffers. */
+/** The settings of each proxy that allow one stream at a time and small buffers. */
 const TIGHT: Record<ProxyName, string> = {
   nginx: 'http2_max_concurrent_streams 1; http2_chunk_size 1k; grpc_buffer_size 4k;',
   nghttpx: [
@@ -94,7 +94,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(events.map((event) => event.keyText())).toEqual(inOrder.map((kv) => kv.keyText()));
   });
 
-  test('a watch catches up on several MB in whole revisions', async () => {
+  test('a watch catches up on several MB of events without splitting a revision', async () => {
     const { key, value, revisions } = await fillRevisions(6, 20);
     const watch = etcd.watch(prefix(`${key}/`), { startRevision: revisions[0] });
     const batches: [bigint, number][] = [];
@@ -121,7 +121,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(fragments).toBeGreaterThan(0);
   });
 
-  test('a watch that is closed is cancelled at etcd, too', async () => {
+  test('closing a watch also cancels it at etcd', async () => {
     const { endpoints } = await ownEtcd();
     const own = openClient({ endpoints: [(await startProxy({ backend: endpoints[0] as string })).endpoint] });
     const watch = own.watch('a');
@@ -129,7 +129,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(await watchers(endpoints)).toBe(1);
     await watch.close();
     await expect.poll(() => watchers(endpoints)).toBe(0);
-    // The connection still works.
+    // The connection must still work.
     await own.put('a', 'b');
   });
 
@@ -154,7 +154,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     const lease = await etcd.lease.grant({ ttl: 2 });
     const kept = etcd.lease.keepAlive(lease);
     onTestFinished(() => kept.close());
-    // The lease is renewed every third of its TTL. After two renewals it lasts longer than 1.5 TTLs from its grant.
+    // The client renews the lease every third of the TTL. Two renewals extend it beyond 1.5 TTLs after the grant.
     const twiceRenewed = lease.sentAt + 1_500 * lease.ttl;
     await expect.poll(() => monotonicMs() + kept.remainingMs()).toBeGreaterThan(twiceRenewed);
     expect((await openClient().lease.timeToLive(lease.id)).ttl).toBeGreaterThan(0);
@@ -195,7 +195,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
 
   test.each([
     ['killed', (killed: ProxyProcess) => killed.kill()],
-    ['told to stop at once', (stopped: ProxyProcess) => stopped.signal('SIGTERM')],
+    ['stopped with SIGTERM', (stopped: ProxyProcess) => stopped.signal('SIGTERM')],
   ])('a put fails with outcome "unknown" when the proxy is %s during the call', async (_, end) => {
     const arrivals = new AsyncQueue<NodeCall>();
     const silent = await nodePeer((call) => arrivals.push(call));
@@ -206,8 +206,9 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(await putting).toMatchObject({ code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
   });
 
-  // HAProxy then sends REFUSED_STREAM although it has forwarded the request: haproxy/haproxy#1495 and #3414.
-  test('a put fails with outcome "unknown" when the proxy gives up and etcd applies it later', async () => {
+  // When HAProxy gives up, it sends REFUSED_STREAM although it has forwarded the request: haproxy/haproxy#1495 and
+  // #3414.
+  test('a put fails with outcome "unknown" when the proxy gives up and etcd applies the put later', async () => {
     const behind = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     const held = behind.holdNextRequest(containing(key));
@@ -250,7 +251,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     const alone = openClient({ endpoints: [endpoint] });
     expect(await errorOf(alone.put('a', 'b', { timeoutMs: 10_000 }))).toMatchObject({
       code: 'Unavailable',
-      // The status of a proxy never proves that no request reached etcd.
+      // A status from a proxy never proves that the request did not reach etcd.
       outcome: 'unknown',
       endpoint,
     });
@@ -296,7 +297,7 @@ describe('through nginx', () => {
   test.for([
     ['etcd sends nothing', 'grpc_read_timeout 1s;'],
     ['the client sends nothing', 'client_body_timeout 1s;'],
-  ] as const)('a watch loses nothing when nginx cuts it off again and again because %s', async ([, settings]) => {
+  ] as const)('a watch loses no event when nginx repeatedly cuts it off because %s', async ([, settings]) => {
     const proxy = await startProxy({ settings });
     const key = unique();
     const watch = openClient({ endpoints: [proxy.endpoint] }).watch(prefix(`${key}/`));
@@ -310,7 +311,7 @@ describe('through nginx', () => {
     }
   });
 
-  test('a put fails with outcome "unknown" when nginx times it out', async () => {
+  test('a put fails with outcome "unknown" when it times out in nginx', async () => {
     const silent = await nodePeer(() => {});
     const proxy = await startProxy({ backend: silent.endpoint, settings: 'grpc_read_timeout 1s;' });
     expect(await errorOf(openClient({ endpoints: [proxy.endpoint] }).put('a', 'b'))).toMatchObject({
@@ -320,7 +321,7 @@ describe('through nginx', () => {
     });
   });
 
-  test('a request fails with the HTTP status of nginx when it is too long', async () => {
+  test('a request that is too long for nginx fails with the HTTP status of nginx', async () => {
     const etcd = openClient({ endpoints: [(await startProxy({ settings: 'client_max_body_size 100k;' })).endpoint] });
     expect(await errorOf(etcd.put(unique(), new Uint8Array(200_000)))).toMatchObject({
       code: 'Unknown',
@@ -331,7 +332,7 @@ describe('through nginx', () => {
   });
 });
 
-/** Puts `count` keys under `name` without a proxy. Returns the keys in the order of the puts. */
+/** Puts `count` keys under `name`, bypassing the proxy. Returns the keys in the order of the puts. */
 async function fill(name: string, count: number): Promise<string[]> {
   const etcd = openClient();
   const keys = Array.from({ length: count }, (_, index) => `${name}/${index}`);

@@ -11,23 +11,23 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { ALL_PROXIES, type AnyProxyName, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
 
-// Proxies with the settings that operators use: short timeouts, few streams, small buffers, and error pages when no server
-// is behind them. Gets, puts, watches, leases and locks must behave as they do without a proxy.
+// Proxies with the settings that operators use: short timeouts, few streams, small buffers, and error pages when no
+// server is behind them. Gets, puts, watches, leases and locks must behave as they do without a proxy.
 
 const WATCHES = 9;
 const RECONNECTS = 15;
 /** Puts for each watch between two reconnects. */
 const PUTS = 2;
-/** The TTL of the lease in seconds. The client renews it every third of that. */
+/** The TTL of the lease in seconds. The client renews the lease every third of the TTL. */
 const TTL = 3;
-/** The timeout of calls that no server answers. */
+/** The timeout in milliseconds of calls that no server answers. */
 const NO_ANSWER_MS = 3_000;
 const NAMES = Object.keys(ALL_PROXIES) as AnyProxyName[];
 
 interface Settings {
   readonly what: string;
   readonly of: Record<AnyProxyName, string>;
-  /** How long the test sends nothing from time to time. */
+  /** How long each pause of the test lasts, in milliseconds. In a pause, the test sends nothing. */
   readonly idleMs?: number;
 }
 
@@ -85,8 +85,9 @@ describe.each([IDLE, streams(10), streams(100), SMALL_BUFFERS])('through a proxy
 describe.each(NAMES)('through %s', (name) => {
   const startProxy = useProxy(name);
 
-  // A client has one connection to an endpoint. Its watches share one stream there, and its keepalives another.
-  test('a client can use watches, a lease or calls with 1 stream, and what needs two streams times out', async () => {
+  // A client has one connection to an endpoint. All its watches share one stream on it, and all its keepalives share
+  // another.
+  test('with 1 stream, clients can use watches, a lease or calls, but not two of these at once', async () => {
     const { endpoint } = await startProxy({ settings: streams(1).of[name] });
     const front = await faultProxy(endpoint);
     const clients = Array.from({ length: 3 }, () => openClient({ endpoints: [front.endpoint] }));
@@ -151,7 +152,8 @@ describe.each(NAMES)('through %s', (name) => {
 describe('through HAProxy with http-buffer-request', () => {
   const startProxy = useProxy('HAProxy');
 
-  // HAProxy waits for the end of a request. A stream has no end, so its first message never reaches the server.
+  // HAProxy waits for the end of a request before it forwards the request. A streaming request does not end, so its
+  // first message never reaches the server.
   test('unary calls succeed, and watches and leases fail with a typed error', async () => {
     const { endpoint } = await startProxy({ settings: '  option http-buffer-request\n  timeout http-request 1s' });
     const etcd = openClient({ endpoints: [endpoint] });
@@ -166,7 +168,9 @@ describe('through HAProxy with http-buffer-request', () => {
   });
 });
 
-/** Runs gets, puts, watches, a lease and a lock through this endpoint, and compares them with what etcd stores. */
+/**
+ * Runs gets, puts, watches, a lease and a lock through this endpoint, and compares the results with what etcd stores.
+ */
 async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   const front = await faultProxy(endpoint);
   const [etcd, other, direct] = [[front.endpoint], [front.endpoint], inject('endpoints')].map((endpoints) =>
@@ -174,8 +178,9 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   ) as [Client, Client, Client];
   const [key, lockName] = [unique('p'), unique('lock')];
   const prefixes = Array.from({ length: WATCHES }, (_, index) => `${key}/${index}/`);
-  // grpc-proxy combines watches of the same keys, and confirms a combined watch before others that were requested earlier.
-  // The watches of this client come and go, and those of the neighbour stay.
+  // grpc-proxy combines watches of the same keys. It confirms a watch that joins a combined one before watches that
+  // were requested earlier. The watches of `etcd` reconnect, and the watches of `neighbour` stay, so that `etcd` joins
+  // them again.
   const neighbour = openClient({ endpoints: [endpoint] });
   const joined = prefixes.filter((_, index) => index % 2 === 1).map((each) => collect(neighbour.watch(prefix(each))));
   await Promise.all(joined.map(({ created }) => created));
@@ -190,7 +195,7 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   for (let round = 0; round < RECONNECTS; round += 1) {
     const puts = prefixes.map((each) => putMany(etcd, `${each}${round}`, { count: PUTS, lanes: 1 }));
     if (round % 7 === 6) await pause(idleMs);
-    // The connections break while some of the puts are under way.
+    // Break the connections while some of the puts are under way.
     if (round % 2 === 0) front.dropConnections();
     const told = await Promise.all(puts);
     if (round % 2 === 1) front.dropConnections();
@@ -199,7 +204,7 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
     expect((await untilDone(() => etcd.get(first?.key ?? key)))?.text()).toBe(first?.text());
   }
   await expectAll(direct, prefixes, seen);
-  // The lease lasts longer than its grant allows, so the client renewed it after the reconnects.
+  // The lease now lasts longer than its grant alone would allow, so the client has renewed it.
   await expect.poll(() => monotonicMs() + lease.remainingMs()).toBeGreaterThan(granted.sentAt + 1_500 * TTL);
   expect((await direct.lease.timeToLive(granted.id)).ttl).toBeGreaterThan(0);
   expect(held.valid()).toBe(true);
@@ -209,7 +214,7 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   await next.release();
 }
 
-/** Expects that each watch delivers the keys of its prefix in the order of their revisions. Each key was put once. */
+/** Expects that each watch delivers all keys of its prefix, each once, in the order of their revisions. */
 async function expectAll(direct: Client, prefixes: readonly string[], seen: readonly Collected[]): Promise<void> {
   for (const each of prefixes) await direct.put(`${each}last`, 'x');
   for (const [index, { events }] of seen.entries()) {
@@ -237,7 +242,7 @@ function collect(watch: Watch): Collected {
   return { created: watch.created(), events };
 }
 
-/** Repeats a call until it succeeds, because a proxy may refuse it until it reaches its server again. */
+/** Repeats a call until it succeeds, because a proxy may refuse calls until the proxy reaches its server again. */
 async function untilDone<T>(call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

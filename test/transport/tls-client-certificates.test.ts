@@ -11,10 +11,10 @@ import { Authority, type Certificate } from '../support/tls/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure } from '../support/tls/tls-peer.js';
 
-// Client certificates with real servers that require them, and certificates that change.
+// Client certificates, tested with real servers that require them, and certificates that change.
 
 const DAY_MS = 86_400_000;
-/** The timeout of calls that fail, which allows some attempts. */
+/** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
 const SOON = { timeoutMs: 2_000 };
 const NOTHING = new Uint8Array();
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
@@ -24,7 +24,7 @@ const tls = { ca: authority.cert };
 const etcd = useSecureEtcd(authority, { clients: true });
 
 describe('a client whose certificate', () => {
-  test('is from an authority that the server trusts can make calls and streams', async () => {
+  test('is from an authority that the server trusts can make calls and open streams', async () => {
     const client = openClient({ endpoints: [etcd().endpoint], tls: { ...tls, ...(await authority.issue()) } });
     const [key, value] = [unique(), randomBytes(1_000_000)];
     const watch = client.watch(key);
@@ -35,7 +35,7 @@ describe('a client whose certificate', () => {
     expect(value.equals(event?.kv.value ?? NOTHING)).toBe(true);
   });
 
-  test('has an intermediate certificate is accepted only if it sends that, too', async () => {
+  test('has an intermediate issuer is accepted only if the client also sends the intermediate certificate', async () => {
     const { cert, key } = await (await authority.intermediate('between')).issue();
     const [withIt, alone] = [cert, cert.slice(0, cert.lastIndexOf('-----BEGIN'))];
     const as = (cert: string): Client => openClient({ endpoints: [etcd().endpoint], tls: { ...tls, cert, key } });
@@ -49,7 +49,7 @@ describe('a client whose certificate', () => {
     ['is not yet valid', () => authority.issue({ fromMs: DAY_MS, untilMs: 2 * DAY_MS })],
     ['is from another authority', () => other.issue()],
     [
-      'was issued by a certificate that is no authority',
+      'was issued by a certificate that is not an authority',
       async () => (await authority.intermediate('a client', false)).issue(),
     ],
   ])('%s is refused, and the error gives advice', async (_, certificate) => {
@@ -65,7 +65,7 @@ describe('a client whose certificate', () => {
     expect(await served.get(key)).toBeUndefined();
   });
 
-  test('does not belong to its key gets an error that says so', async () => {
+  test('does not match its key gets an error that says so', async () => {
     const [{ cert }, { key }] = [await authority.issue(), await authority.issue()];
     const client = openClient({ endpoints: [etcd().endpoint], tls: { ...tls, cert, key } });
     const error = await refusalOf(client);
@@ -121,7 +121,7 @@ describe('tls as a function', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('the secret word'))],
-  ])('that %s fails the connection with that cause, and is called again for the next one', async (_, fail) => {
+  ])('that %s fails the connection with that cause, and is called again for the next dial', async (_, fail) => {
     const certificate = await authority.issue();
     let tell: () => TlsOptions | Promise<TlsOptions> = fail;
     const client = openClient({ endpoints: [etcd().endpoint], tls: () => tell() });
@@ -163,7 +163,7 @@ describe('tls as a function', () => {
 });
 
 describe('a server with authentication', () => {
-  test('identifies a client by its certificate, and as another user after that changes', async (context) => {
+  test('identifies a client by its certificate, and as another user after the certificate has changed', async (context) => {
     const { endpoint, as } = (await withUsers()) ?? context.skip('the tests cannot start servers');
     const proxy = await faultProxy(endpoint);
     let certificate = await authority.issue({ commonName: 'ann' });
@@ -194,7 +194,7 @@ describe('a server with authentication', () => {
     await queueLength(client, 'ann/lock', 2);
     expect(source).toHaveBeenCalledTimes(1);
     proxy.dropConnections();
-    // The client reconnects for its streams, without a call.
+    // The client reconnects because of its streams, without a new call.
     await expect.poll(() => source.mock.calls.length).toBe(2);
     await first.release();
     const second = await waiting;
@@ -221,7 +221,10 @@ interface Users {
   readonly as: (commonName: string) => Promise<Client>;
 }
 
-/** A server with authentication. `ann` and `bob` have certificates, `carl` has a password, and each user has a prefix. */
+/**
+ * Starts a server with authentication. `ann` and `bob` have certificates, `carl` has a password, and each has a key
+ * prefix.
+ */
 async function withUsers(): Promise<Users | undefined> {
   const secured = await SecureEtcd.start(await authority.issue(HERE), authority);
   if (secured === undefined) return undefined;

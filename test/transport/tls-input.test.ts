@@ -5,7 +5,7 @@ import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { Authority } from '../support/tls/authority.js';
 
-// Invalid TLS options are refused when the client is made, and the error does not show them.
+// `new Client` refuses invalid TLS options, and the error does not show their values.
 
 const authority = await Authority.create();
 const [ca, { cert, key }] = [authority.cert, await authority.issue()];
@@ -54,7 +54,7 @@ const inputs: [string, unknown, string][] = [
 ];
 
 test.each(inputs)(
-  '%s as a TLS option is refused when the client is made, and not shown',
+  'new Client refuses %s as a TLS option, and the error does not show the value',
   async (_what, tls, message) => {
     const error = await errorOf(() => new Client({ endpoints: ['https://127.0.0.1:1'], tls: tls as never }));
     expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
@@ -64,7 +64,7 @@ test.each(inputs)(
 );
 
 test.each<[string, object]>([
-  ['no option', {}],
+  ['an empty object', {}],
   ['bytes', { ca: utf8(ca), cert: utf8(cert), key: utf8(key) }],
   ['authorities without a line break between them', { ca: `${ca.trimEnd()}${ca}` }],
   [
@@ -73,7 +73,7 @@ test.each<[string, object]>([
   ],
   ['a certificate and a key in one file', { cert: `${key}${cert}`, key: `${cert}${key}` }],
   [
-    'a key after its curve parameters',
+    'a key that follows its curve parameters',
     { cert, key: `-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n${key}` },
   ],
   ['an IP address as the server name', { serverName: '::1' }],

@@ -10,11 +10,11 @@ import { Authority } from '../support/tls/authority.js';
 import { HERE, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure, tlsPeer } from '../support/tls/tls-peer.js';
 
-// Peers and networks that break TLS.
+// Peers that violate TLS, and networks that interrupt or damage its connections.
 
-/** The timeout of calls that fail, which allows some attempts. */
+/** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
 const SOON = { timeoutMs: 2_000 };
-/** For calls that fail after connectTimeoutMs, which allows two attempts. */
+/** Client options for tests in which the connection fails only after `connectTimeoutMs`. */
 const QUICK = { connectTimeoutMs: 200 };
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
 
@@ -30,7 +30,7 @@ describe('a handshake', () => {
     const error = await refusalOf(openClient({ endpoints: [endpoint], tls, ...QUICK }));
     expect(error).toMatchObject(CONNECT_FAILED);
     expect(error.message).toContain('no answer within connectTimeoutMs = 200');
-    // The client has closed the connection. grpc-js keeps it as long as the peer does.
+    // This client closes the connection itself. grpc-js keeps the connection open until the peer closes it.
     if (inject('transport') === 'grpc-js') return;
     for (const client of clients) if (!client.destroyed) await once(client, 'close');
   });
@@ -44,7 +44,7 @@ describe('a handshake', () => {
     expect(await refusalOf(openClient({ endpoints: [endpoint], tls }))).toMatchObject(CONNECT_FAILED);
   });
 
-  test('whose bytes arrive one by one succeeds', async () => {
+  test('succeeds when its bytes arrive one by one', async () => {
     const proxy = await faultProxy(etcd().endpoint);
     proxy.slice(1);
     const client = openClient({ endpoints: [secure(proxy.endpoint)], tls });
@@ -70,7 +70,7 @@ describe('a handshake', () => {
     const peer = await tlsPeer({ ...(await authority.issue(HERE)), ALPNProtocols: undefined });
     const error = await refusalOf(openClient({ endpoints: [peer.endpoint], tls, connectTimeoutMs: 2_000 }));
     expect(error).toMatchObject(CONNECT_FAILED);
-    // grpc-js uses HTTP/2 anyway.
+    // grpc-js uses HTTP/2 even without ALPN.
     if (inject('transport') === 'http2') {
       expect(error.message).toMatch(/it did not select h2 by ALPN/);
       expect(peer.heard()).toBe('');
@@ -80,7 +80,7 @@ describe('a handshake', () => {
     expect(refused.message).toMatch(/no application protocol/);
   });
 
-  test('with TLS 1.1 fails the connection, and with TLS 1.2 succeeds', async () => {
+  test('fails with TLS 1.1, and succeeds with TLS 1.2', async () => {
     const certificate = await authority.issue(HERE);
     const old = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
     const { endpoint } = await tlsPeer({ ...certificate, ...old });
@@ -95,7 +95,7 @@ describe('a handshake', () => {
 });
 
 describe('a certificate', () => {
-  test('is accepted after a chain of 40 authorities, and refused after one of 110', async () => {
+  test('is accepted at the end of a chain of 40 authorities, and refused at the end of a chain of 110', async () => {
     let chain = authority;
     for (let length = 1; length <= 40; length += 1) chain = await chain.intermediate(`authority ${length}`);
     const { endpoint } = await nodeStore({ ...(await chain.issue(HERE)) });
@@ -118,7 +118,7 @@ describe('a certificate', () => {
     await openClient({ endpoints: [etcd().byName], tls }).get('a');
   });
 
-  test('that is refused keeps the token and the password from the peer', async () => {
+  test('that is refused prevents the client from sending the token or the password', async () => {
     const peer = await tlsPeer(await authority.issue({ names: ['etcd.example'] }));
     const byPassword = { username: 'ann', password: 'the-secret-password' };
     for (const auth of [{ token: 'the-secret-token' }, byPassword]) {
@@ -151,7 +151,7 @@ describe('a connection', () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test('is closed when its bytes were changed on the way', async () => {
+  test('is closed when its bytes are changed in transit', async () => {
     let change = false;
     const { endpoint, clients } = await relay(etcd().port, (piece) => {
       if (change) piece[piece.length - 1] = 1 ^ (piece.at(-1) as number);
@@ -180,7 +180,7 @@ describe('an https endpoint', () => {
         .on('error', () => {})
         .on('data', (bytes) => {
           received.push(bytes);
-          // An HTTP server answers invalid requests in this way.
+          // Answer as an HTTP server answers invalid requests.
           socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
         });
     });

@@ -7,12 +7,13 @@ import { Authority, type Certificate } from '../support/tls/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, secure } from '../support/tls/tls-peer.js';
 
-// How the client checks the certificates of real servers. For client certificates, see tls-client-certificates.test.ts.
+// How the client checks the certificates of real servers. The tests of client certificates are in
+// tls-client-certificates.test.ts.
 
 const DAY_MS = 86_400_000;
-/** A test fails if a condition takes longer than this. */
+/** Options of `expect.poll`: the longest wait for a condition, and the interval between checks, in milliseconds. */
 const POLL = { timeout: 20_000, interval: 50 };
-/** The timeout of calls that fail, which allows some attempts. */
+/** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
 const SOON = { timeoutMs: 2_000 };
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
 
@@ -57,7 +58,7 @@ const REFUSED: Record<string, Refusal> = {
     },
     says: UNKNOWN_AUTHORITY,
   },
-  'was issued by a certificate that is no authority': {
+  'was issued by a certificate that is not an authority': {
     certificate: async () => (await authority.intermediate('a server', false)).issue(HERE),
     says: /invalid CA certificate|unsuitable certificate purpose/,
   },
@@ -68,7 +69,7 @@ const REFUSED: Record<string, Refusal> = {
 };
 
 describe.each(Object.entries(REFUSED))('a server whose certificate %s', (_, { certificate, says }) => {
-  test('gets no call, and the error names the reason', async () => {
+  test('receives no call, and the error names the reason', async () => {
     etcd().show(await certificate());
     const client = openClient({ endpoints: [etcd().endpoint], tls });
     const key = unique();
@@ -80,7 +81,7 @@ describe.each(Object.entries(REFUSED))('a server whose certificate %s', (_, { ce
     expect(await client.get(key)).toBeUndefined();
   });
 
-  test('gets no stream, and the error names the reason', async () => {
+  test('receives no stream, and the error names the reason', async () => {
     etcd().show(await certificate());
     const error = await refusalOf(openClient({ endpoints: [etcd().endpoint], tls }));
     expect(error).toMatchObject(CONNECT_FAILED);
@@ -101,7 +102,7 @@ test('a hundred concurrent calls that fail share their handshakes', async () => 
   });
   const calls = Array.from({ length: 100 }, () => errorOf(client.get('a', { timeoutMs: 2_000 })));
   for (const error of await Promise.all(calls)) expect(error.cause).toMatchObject(CONNECT_FAILED);
-  // One call alone makes some eight handshakes. A hundred calls made hundreds before they shared them.
+  // A single call makes about eight handshakes. Without sharing, a hundred calls would make hundreds of them.
   expect(dials).toBeLessThan(40);
 });
 
@@ -135,7 +136,7 @@ describe('a server whose certificate is valid', () => {
 });
 
 describe('the name that a certificate must contain', () => {
-  test('is the host of the endpoint, so that a certificate can fit one endpoint and not another', async () => {
+  test('is the host of the endpoint, so that a certificate can be valid for one endpoint but not for another', async () => {
     etcd().show(await authority.issue({ names: ['127.0.0.1'] }));
     const [wrong, right] = [etcd().byName, etcd().endpoint];
     const client = openClient({ endpoints: [wrong, right], tls });
@@ -168,7 +169,7 @@ describe('the name that a certificate must contain', () => {
     }
   });
 
-  test('is the host of each advertised endpoint, and the given endpoints remain the fallback', async () => {
+  test('is the host of each advertised endpoint, and the client falls back to the given endpoints', async () => {
     etcd().show(await authority.issue({ names: ['localhost'] }));
     const client = openClient({ endpoints: [etcd().byName], tls });
     const key = unique();
@@ -179,11 +180,11 @@ describe('the name that a certificate must contain', () => {
   });
 
   test.each([
-    ['in its own spelling', 'etcd.example', 'other.example'],
-    ['in another case', 'ETCD.Example', 'ETCD.Examples'],
+    ['with the same spelling', 'etcd.example', 'other.example'],
+    ['with different capitalization', 'ETCD.Example', 'ETCD.Examples'],
     ['with a trailing dot', 'etcd.example.', 'etcd.'],
     ['with letters beyond ASCII', 'Bücher.example', 'bucher.example'],
-    ['under a wildcard', 'm1.members.example', 'm1.m2.members.example'],
+    ['matched by a wildcard', 'm1.members.example', 'm1.m2.members.example'],
     ['as an IPv4 address', '10.9.8.7', '10.9.8.70'],
     ['as an IPv6 address', 'FD00:0:0::17', 'fd00::18'],
   ])('can be set by tls.serverName %s', async (_, serverName, unlike) => {
@@ -226,7 +227,7 @@ describe('a certificate that changes', () => {
     await client.get('a');
   });
 
-  test('to an invalid one and back leaves a watch without a gap', async () => {
+  test('to an invalid certificate and back leaves no gap in a watch', async () => {
     const proxy = await faultProxy(etcd().endpoint);
     const [pre, steady] = [`${unique()}/`, openClient({ endpoints: [etcd().endpoint], tls })];
     let dials = 0;

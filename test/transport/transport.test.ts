@@ -14,7 +14,7 @@ import { scriptedServer, scriptedStream, scriptedUnary } from '../support/script
 
 const UNREACHABLE = 'http://127.0.0.1:1';
 
-test('the tests run over the transport that their project names', () => {
+test('the tests use the transport that the options of their Vitest project select', () => {
   const { name } = defaultTransport(parseEndpoint(UNREACHABLE, 'endpoint'), {
     ...TRANSPORT_DEFAULTS,
     tls: undefined,
@@ -37,7 +37,7 @@ describe('connecting', () => {
     );
   });
 
-  test('times out after connectTimeoutMs when the peer accepts and stays silent (S30)', async () => {
+  test('times out after connectTimeoutMs when the peer accepts the connection but stays silent (S30)', async () => {
     const endpoint = await silentListener();
     const error = await errorOf(openClient({ endpoints: [endpoint], connectTimeoutMs: 100, timeoutMs: 350 }).get('a'));
     expect(error.outcome).toBe('not-sent');
@@ -72,7 +72,7 @@ describe('connecting', () => {
     });
   });
 
-  test('happens once, at the first call', async () => {
+  test('happens only once, at the first call', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     expect(proxy.connections).toBe(0);
@@ -174,7 +174,7 @@ describe('closing the client', () => {
     raw.send({ id: 1n });
     const reading = errorOf(raw.next());
     await etcd.close();
-    // A watch ends without an error, because its owner closed the client.
+    // The watch ends without an error, because the caller has closed the client.
     expect(await watching).toMatchObject({ done: true });
     expect((await reading).reason).toBe('ClientClosed');
     expect(await errorOf(etcd.get('a'))).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
@@ -184,7 +184,7 @@ describe('closing the client', () => {
   test('ends the calls that wait for an endpoint', async () => {
     const etcd = openClient({ endpoints: [UNREACHABLE] });
     const reading = errorOf(etcd.get('a'));
-    // By then the first attempts have failed.
+    // When this call has timed out, the first attempts of both calls have failed.
     await errorOf(etcd.get('b', { timeoutMs: 200 }));
     await etcd.close();
     expect((await reading).reason).toBe('ClientClosed');
@@ -203,7 +203,7 @@ test('a client that was never used can be closed', async () => {
   await new Client({ endpoints: [UNREACHABLE] }).close();
 });
 
-/** A server that accepts connections and never sends a byte. */
+/** Starts a server that accepts connections but never sends a byte. */
 async function silentListener(): Promise<string> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => sockets.add(socket.on('error', () => {})));

@@ -26,7 +26,7 @@ describe('a transaction', () => {
     expect(second.responses[2]).toMatchObject({ deleted: 1, prevKvs: [{ version: 1n }] });
   });
 
-  test('tests with exists and missing whether a key exists, or any key of a range', async () => {
+  test('checks with exists and missing whether a key, or any key of a range, exists', async () => {
     const [etcd, name] = [openClient(), unique()];
     await etcd.put(`${name}/a`, 'x');
     const holds = async (condition: Compare): Promise<boolean> => (await etcd.txn({ if: [condition] })).succeeded;
@@ -39,7 +39,7 @@ describe('a transaction', () => {
     expect(await holds(compare.missing(prefix(`${name}/`)))).toBe(false);
   });
 
-  test('returns the result of a nested transaction at the place of its operation', async () => {
+  test('returns the result of a nested transaction at the index of its operation', async () => {
     const etcd = openClient();
     const key = unique();
     const result = await etcd.txn({
@@ -168,7 +168,7 @@ describe('txn', () => {
     expect((await etcd.get(key))?.text()).toBe('1');
   });
 
-  test('has the same limit of operations as the server', async () => {
+  test('has the same limit on the number of operations as the server', async () => {
     const loose = openClient({ maxTxnOps: 10_000 });
     const name = unique();
     const named = (count: number): Op[] => Array.from({ length: count }, (_, index) => op.put(`${name}/${index}`, 'x'));

@@ -9,8 +9,8 @@ import { faultProxy } from '../support/fault-proxy.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
 
-// etcd sends at most 1,000 revisions every 100 ms to a watch that catches up. So the client divides a long distance among
-// several server watches.
+// etcd sends at most 1,000 revisions every 100 ms to a watch that catches up. So the client divides a long distance
+// among several server watches, which are called parts.
 
 const REVISIONS = 12_000;
 
@@ -54,7 +54,7 @@ describe('a watch that is 12,000 revisions behind', () => {
     });
   });
 
-  test('delivers the events that happen while it catches up and after', async () => {
+  test('delivers the events that happen during and after the catch-up', async () => {
     const etcd = openClient();
     const other = `${unique('meanwhile')}/`;
     const watch = etcd.watch(prefix(''), { startRevision: start });
@@ -106,7 +106,7 @@ describe('a watch that is 12,000 revisions behind', () => {
 });
 
 describe('the parts of a watch that catches up', () => {
-  test('are delivered in order whichever part has events first, and last until an event beyond them', async () => {
+  test('are delivered in order whichever part has events first, and each part ends at an event beyond its revisions', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second, third, fourth, last] = await divided(stream);
       stream.send({ ...header(), watchId: third, events: [put(3_500n), put(4_500n)] });
@@ -135,7 +135,7 @@ describe('the parts of a watch that catches up', () => {
     expect([(await next).value?.revision, (await batches.next()).value?.revision]).toEqual([1_600n, 2_200n]);
   });
 
-  test('end together when one of them fails, after the events before the error', async () => {
+  test('all end when one of them fails, once the events before the error are delivered', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second] = await divided(stream);
       stream.send({ ...header(), watchId: first, events: [put(1_500n)] });

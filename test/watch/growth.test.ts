@@ -11,7 +11,7 @@ describe('creating many watches on one stream', () => {
   test.each([
     ['a server that keeps the ids of the client', false],
     ['a proxy that chooses the ids, one creation at a time', true],
-  ])('takes linear work on %s', (_, ownIds) => {
+  ])('takes an amount of work that grows linearly with their number on %s', (_, ownIds) => {
     expect(
       growth(3_000, (count) => {
         const server = new Answering(ownIds);

@@ -29,7 +29,7 @@ test('created() resolves with the first creation revision after a reconnect', as
   expect(await watch.created()).toBe(10n);
 });
 
-test('a watch that waits to be created again is created once when a new stream opens first', async () => {
+test('a watch that waits to be created again is created only once when a new stream opens during the wait', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(1);
   onTestFinished(() => void vi.restoreAllMocks());
   const created: unknown[] = [];
@@ -137,7 +137,10 @@ test('a stream keeps the process alive only while it has watches', async () => {
   expect(held).toEqual([false, true, false]);
 });
 
-/** Creates the watch of each stream. Refuses it on the first `streams` streams, and sends it an event on the next. */
+/**
+ * Answers the creation of the watch on each stream. Then calls `refuse` on the first `streams` streams, and sends an
+ * event on every later one.
+ */
 function refusing(
   streams: number,
   refuse: (stream: WatchedStream, watchId: bigint) => void,
@@ -151,7 +154,7 @@ function refusing(
   };
 }
 
-/** As `clientOf`, with a client that logs in with a password and gets a token. */
+/** Like `clientOf`, but with a client that logs in with a password and gets a token. */
 async function loggedInClientOf(play: (stream: WatchedStream) => Promise<void>): Promise<Client> {
   const endpoint = await scriptedServer(
     scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),

@@ -5,7 +5,7 @@ import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { clientOf, createdId, creation, header, put } from '../support/scripted-watch.js';
 
-// A scripted server does what a real server does rarely, or what only some versions do.
+// These tests use a scripted server, because real servers behave like this only rarely or only in some versions.
 
 test('a refused creation, which has no id, ends the right watch (S1)', async () => {
   const etcd = await clientOf(async (stream) => {
@@ -225,7 +225,7 @@ test('a watch stream requires a leader, so that a member without one ends it (S1
   expect(metadata).toMatchObject({ hasleader: 'true' });
 });
 
-test('a watch is created again when the server cancels it with a "no leader" error printed by Go (S7)', async () => {
+test('a watch is created again when the server cancels it with a "no leader" error formatted by Go (S7)', async () => {
   const starts: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     for (;;) {
@@ -278,7 +278,7 @@ test('each watch gets its own events when a proxy answers creations out of order
   }
 });
 
-test('two refused creations without ids end the right watches when their answers precede the others (S1)', async () => {
+test('two refused creations without ids end the right watches when their answers precede the other answers (S1)', async () => {
   const refused = { created: true, canceled: true, watchId: -1n };
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });

@@ -183,7 +183,7 @@ describe('a stream with many watches (S1)', () => {
     const second = await raw.next();
     raw.cancel();
     expect(first.value).toMatchObject({ created: true, canceled: false, watchId: 7n });
-    // The client relies on this: the server answers refused creations in order, too, with the id -1.
+    // The client relies on this behavior: the server also answers refused creations in order, with the id -1.
     expect(second.value).toMatchObject({ canceled: true, watchId: -1n });
     expect(values(await take(good, 1))).toEqual(['x']);
   });

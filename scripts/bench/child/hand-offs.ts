@@ -6,7 +6,7 @@ import { Stopwatch } from './tasks.js';
 /** Takes the lock for one contender. Resolves with a function that releases it. */
 type TakeLock = () => Promise<() => Promise<unknown>>;
 
-/** A way of waiting for a lock, for one session. */
+/** A way of waiting for a lock. Returns the function that takes the lock for one session. */
 type Way = (session: Session, name: string) => TakeLock;
 
 const etcdwireWay: Way = (session, name) => {
@@ -18,8 +18,8 @@ const etcdwireWay: Way = (session, name) => {
 };
 
 /**
- * Waits like Go's `concurrency.Mutex`, which watches the predecessor from the revision at which it read it. The server
- * treats such a watch as one that has to catch up, and serves those every 100 ms.
+ * Waits like Go's `concurrency.Mutex`, which finds its predecessor with a read and watches it from the revision of that
+ * read. The server treats such a watch as one that has to catch up, and sends events to such watches only every 100 ms.
  */
 const goWay: Way = ({ client, leaseId }, name) => {
   const key = `${name}/${leaseId.toString(16)}`;
@@ -56,7 +56,7 @@ export interface HandOffs {
   readonly seconds: number;
 }
 
-/** Has contenders take one lock in turn for a while, and counts how often it is taken. */
+/** Lets contenders take and release one lock for a while, and counts how often they take it. */
 export async function measureHandOffs(
   endpoints: readonly string[],
   { way, contenders, otherWrites, seconds }: HandOffs,

@@ -11,12 +11,15 @@ import {
   writeEvents,
 } from './tasks.js';
 
-// Runs one client in a process of its own and performs the tasks that the parent process sends: program.mjs CLIENT ENDPOINT
+// Runs one client in a process of its own, and performs the tasks that the parent process sends:
+//   program.mjs CLIENT ENDPOINT
 
 const [name, endpoint] = process.argv.slice(2) as [ClientName, string];
 const client = await openClient();
 const liveEvents = new LiveEvents(client);
-/** The calls of each kind of work, so that leases and sessions are opened before the measurement. */
+/**
+ * The calls of each kind of work. The warm-up adds them, so that leases and sessions are open before the measurement.
+ */
 const callsByWork = new Map<string, Promise<Calls>>();
 
 process.on('disconnect', () => process.exit());
@@ -60,7 +63,7 @@ async function perform(task: Task): Promise<Sample> {
   }
 }
 
-/** Loads the code of this client and of no other. */
+/** Opens the client. Loads only the code of this client, because the memory of the process is measured. */
 async function openClient(): Promise<BenchClient> {
   switch (name) {
     case 'etcdwire':

@@ -38,10 +38,10 @@ export function calledKeys(valueBytes: number): string[] {
 }
 
 const NS_PER_MS = 1e6;
-/** The 99th percentile of fewer values says nothing. */
+/** The smallest number of values for a 99th percentile. With fewer values, it would only be their maximum. */
 const MIN_LAPS_FOR_P99 = 100;
 
-/** Measures rate, CPU time and latencies from its construction on. */
+/** Measures rate, CPU time and latencies. The measurement starts with the construction. */
 export class Stopwatch {
   readonly #latencies = createHistogram();
   readonly #startMs = performance.now();
@@ -231,7 +231,7 @@ function watchedKey(prefix: string, index: number): string {
 }
 
 const BYTES_PER_KB = 1_000;
-/** A second collection may free objects that the first one only made unreachable. */
+/** Number of garbage collections, because each may free objects that the previous collection made unreachable. */
 const COLLECTIONS = 3;
 
 /** The memory of this process after garbage collections. Node.js must run with --expose-gc. */

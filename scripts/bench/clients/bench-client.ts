@@ -12,7 +12,7 @@ export interface BenchClient {
   /** Resolves with the length of the value in bytes. */
   get(key: string): Promise<number>;
   put(key: string, value: Buffer): Promise<unknown>;
-  /** Puts the value if the key exists. Resolves with true if it did. */
+  /** Puts the value if the key exists. Resolves with whether the key existed. */
   txn(key: string, value: Buffer): Promise<boolean>;
   /** Reads all keys with the prefix, with their values. Resolves with their number. */
   scan(prefix: string): Promise<number>;
@@ -20,14 +20,14 @@ export interface BenchClient {
   watch(watched: Watched, onEvent: OnEvent, startRevision?: bigint): Promise<() => Promise<unknown>>;
   /** Grants a lease. Resolves with a function that renews it once. */
   lease(): Promise<() => Promise<unknown>>;
-  /** Resolves with a function that takes the lock, for which nobody else waits, and releases it. */
+  /** Resolves with a function that takes and releases a lock for which no other client contends. */
   lock?(name: string): Promise<() => Promise<unknown>>;
 }
 
-/** An option of grpc-js. Its default limit of 4 MB is less than the response of a get of 100,000 keys. */
+/** Options of grpc-js that lift its limit of 4 MB, because the response with 100,000 keys is longer. */
 export const UNLIMITED_RESPONSES = { 'grpc.max_receive_message_length': -1 } as const;
 
-/** Seconds. The lease must not expire during a run, because nothing renews it. */
+/** TTL of leases in seconds. It is longer than a run, because nothing renews the leases. */
 export const LEASE_TTL = 600;
 
 /** The clients, by the names that the report shows. */

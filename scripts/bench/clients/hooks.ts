@@ -23,7 +23,10 @@ export function openHooked(name: HookedName, endpoint: string): BenchClient {
   }
 }
 
-/** A client without interceptors and diagnostics channels: its keyspace uses the channel directly, with the defaults. */
+/**
+ * Opens a client without interceptors and diagnostics channels. Its calls go directly to the channel, with the
+ * defaults.
+ */
 function withoutHooks(endpoint: string): KeyspaceClient {
   const options = { ...TRANSPORT_DEFAULTS, tls: undefined };
   const closed = new AbortController().signal;

@@ -70,10 +70,10 @@ async function compactHistory({ client }: Bench): Promise<void> {
 export const HOOKS_GROUP = 'gets with hooks';
 
 const HOOKED_VALUE_BYTES = 100;
-/** More rounds than for other workloads, because the differences are small. */
+/** How many times more rounds these workloads have than other workloads, because the differences are small. */
 const HOOKED_ROUNDS_FACTOR = 3;
 
-/** The cost of hooks that nobody uses, and the cost of using them. */
+/** Gets with a client without hooks, with unused hooks, with an interceptor and with a subscriber. */
 export function hookWorkloads({ inFlight, rounds, seconds, warmUpSeconds, firstWarmUp }: Settings): Workload[] {
   const work: Work = { kind: 'get', valueBytes: HOOKED_VALUE_BYTES };
   return inFlight[HOOKED_VALUE_BYTES].map(

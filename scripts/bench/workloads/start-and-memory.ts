@@ -30,7 +30,7 @@ export function coldStartWorkloads({ coldStarts }: Settings): Workload[] {
   return [workload];
 }
 
-/** Adds the time that each client adds to the start of Node.js, which is the median of the empty program. */
+/** Adds `netStartMs` to each sample: the start time minus the median start time of the empty program. */
 function addNetStart(outcomes: readonly Outcome[]): Outcome[] {
   const empty = outcomes.find(({ competitor }) => competitor === EMPTY)?.samples ?? [];
   const emptyMs = spreadOf(empty, 'startMs')?.median;
@@ -55,7 +55,7 @@ export const MEMORY_GROUP = 'memory';
 
 const WATCHERS = 1_000;
 const IN_FLIGHT = 128;
-/** Calls before the first measurement, so that code which Node.js loads only once does not count. */
+/** Number of calls before the first measurement, so that code that Node.js loads only once does not count. */
 const FIRST_CALLS = 1_000;
 /** Number of calls in one task, so that no task reaches its time limit. */
 const CALLS_PER_TASK = 20_000;
@@ -63,7 +63,9 @@ const CALLS_PER_TASK = 20_000;
 /** Only these clients make a million calls, because the clients over grpc-js need minutes for them. */
 const CALLERS = ['etcdwire', 'etcd3'] as const;
 
-/** The memory of clients. All run at once, each in a new process, because no time is measured. */
+/**
+ * The memory of clients. All clients run at once, each in a new process. This is possible because no time is measured.
+ */
 export function memoryWorkloads({ memoryCalls }: Settings): Workload[] {
   return [
     memory(`after ${memoryCalls.toLocaleString('en')} gets`, CALLERS, 1, async (process) => {
@@ -94,7 +96,7 @@ function memory(
   };
 }
 
-/** Measures by how much a process grows, divided by `divisor`. */
+/** Measures by how much the memory of a process grows, divided by `divisor`. */
 async function growth(
   bench: Bench,
   client: ClientName,

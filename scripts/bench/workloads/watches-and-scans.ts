@@ -8,10 +8,10 @@ import type { Workload } from '../workload.js';
 export const LIVE_EVENTS_GROUP = 'live watch events';
 export const ONE_WATCHER_VARIANT = '1 watcher';
 
-/** Number of keys that the writer puts. With many watchers each watches one of them. */
+/** Number of keys that the writer puts. In the workload with many watchers, each watcher watches one of these keys. */
 const WATCHED_KEYS = 1_000;
 
-/** Watches while another process, the same one for all clients, puts keys. */
+/** Watches keys while another process puts them. The same process puts the keys for all clients. */
 export function liveEventWorkloads(settings: Settings): Workload[] {
   return [
     liveEvents(ONE_WATCHER_VARIANT, 1, settings),
@@ -48,11 +48,11 @@ function liveEvents(variant: string, watchers: number, { rounds, liveEvents: eve
 const PREFIX = 'bench/many/';
 const VALUE = Buffer.alloc(100, 'v');
 const PUTS_PER_TXN = 100;
-/** Single puts go to the same keys again and again. */
+/** The prefix of the keys of single puts, which go to the same keys again and again. */
 const SINGLE_PREFIX = 'bench/single/';
 const SINGLE_KEYS = 1_000;
 const PUTS_IN_FLIGHT = 512;
-/** A client that reads past events on one watch needs 14 s for 100,000 of them. */
+/** Limits the rounds with events of single puts, because a client with one watch needs 14 s for 100,000 of them. */
 const MAX_SINGLE_ROUNDS = 3;
 
 export const MANY_KEYS_GROUP = 'scans and past events';
@@ -60,7 +60,7 @@ export const SCAN_VARIANT = 'scan, keys';
 export const CATCH_UP_VARIANT = 'watch in the past, events of single puts';
 const BATCH_CATCH_UP_VARIANT = `watch in the past, events of transactions of ${PUTS_PER_TXN} puts`;
 
-/** Reads many keys in one scan, and the events that created them from a watch that starts in the past. */
+/** Reads many keys in one scan, and receives many past events with a watch that starts in the past. */
 export function manyKeysWorkloads(settings: Settings): Workload[] {
   const { manyKeys: keys, singlePuts } = settings;
   const startRevisions = { many: 0n, single: 0n };

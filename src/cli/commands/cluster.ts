@@ -39,7 +39,7 @@ async function listMembers(context: Context): Promise<void> {
 }
 
 function memberRow({ id, name, peerUrls, clientUrls, isLearner }: Member): readonly string[] {
-  // A member reports its name when it starts for the first time.
+  // A member reports its name when it starts for the first time, so a member without a name has not started.
   const status = name === '' ? 'unstarted' : 'started';
   return [hexId(id), status, name, peerUrls.join(','), clientUrls.join(','), String(isLearner)].map(escapeControls);
 }
@@ -126,7 +126,7 @@ async function save(context: Context, file: string): Promise<void> {
   await withClient(context, async (client) => {
     const [endpoint = '', ...more] = client.endpoints;
     if (more.length > 0)
-      throw new CliError(ExitCode.USAGE, `--endpoints: got ${more.length + 1}; allowed: one, whose database is saved`);
+      throw new CliError(ExitCode.USAGE, `--endpoints: got ${more.length + 1}; allowed: one, the member to save`);
     const bytes = await saveSnapshot(client, endpoint, file, { signal: call.signal, timeoutMs: call.timeoutMs });
     if (out.format === 'json') out.json({ file, bytes, endpoint });
     else out.line(`snapshot of ${endpoint} saved to ${file}: ${bytes} bytes`);

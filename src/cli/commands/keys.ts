@@ -29,7 +29,7 @@ import { type Context, contextOf, endpointLogger, type Io, readAll, readText, wi
 import { CliError, ExitCode } from '../exit-code.js';
 import { leaseHex, type Output, readable, textOrBase64 } from '../output.js';
 
-/** The flags of the commands below, each of which has some of them. */
+/** The flags of all commands in this file. Each command has only some of them. */
 interface KeyFlags {
   readonly prefix?: boolean;
   readonly fromKey?: boolean;
@@ -48,7 +48,7 @@ interface KeyFlags {
   readonly text?: boolean;
 }
 
-/** The names of etcdctl. */
+/** The sort targets by the names that etcdctl uses. */
 const SORT_TARGETS: Readonly<Record<string, SortTarget>> = {
   CREATE: SortTarget.CREATE,
   KEY: SortTarget.KEY,
@@ -116,11 +116,11 @@ function addRangeFlags(command: Command): Command {
     .option('--from-key', 'all keys that are equal to or greater than <key>');
 }
 
-/** @throws CliError, EtcdError if the arguments are not a range. */
+/** @throws CliError or EtcdError if the arguments are not a range. */
 function rangeOf(key: string, end: string | undefined, { prefix, fromKey }: KeyFlags): WireRange {
   if ([end !== undefined, prefix, fromKey].filter(Boolean).length > 1)
     throw new CliError(ExitCode.USAGE, 'a range end, --prefix, --from-key: got several; allowed: one of them');
-  // As in etcdctl, an empty key then stands for all keys.
+  // As in etcdctl, an empty key with --prefix or --from-key stands for all keys.
   if (prefix || (key === '' && fromKey)) return keysWithPrefix(key);
   if (fromKey) return keysFrom(key);
   return resolveKeys(end === undefined ? key : keyRange(key, end), 'key');

@@ -30,7 +30,8 @@ interface HoldFlags {
 const STOPPED_HELP = `
 Ctrl-Z stops the command too. If etcdwire is killed, or stopped for longer than --ttl, its command is ended before
 another contender can become the holder. While the whole machine or container is frozen, only the fencing token
-protects: whatever the command writes to should refuse a token that is smaller than the greatest it has seen.`;
+protects the data: the system that the command writes to should refuse a token that is smaller than the greatest it has
+seen.`;
 
 export function addLockCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   addHoldFlags(program.command('lock').argument('<name>').argument('[command...]', 'after --'))
@@ -100,17 +101,17 @@ function checkDashes(command: Command, count: number, problem: string): void {
   const dashes = rawArgs.indexOf('--');
   const after = dashes === -1 ? 0 : rawArgs.length - dashes - 1;
   if (command.args.length - after < count) throw new CliError(ExitCode.USAGE, problem);
-  // An empty "$COMMAND" must not hold the lock for ever.
+  // If a script passes an empty variable as the command, the program must not hold the lock forever.
   if (dashes !== -1 && after === 0)
     throw new CliError(ExitCode.USAGE, 'command: got none after --; allowed: a command, or no --');
 }
 
 interface Hold {
   readonly name: string;
-  /** The command to run. If it is empty, the program holds the lock until it is lost or the program is interrupted. */
+  /** The command to run. If empty, the program holds the lock until the lock is lost or the program is interrupted. */
   readonly command: readonly string[];
   readonly flags: HoldFlags;
-  /** Value of a leader. */
+  /** The value that a leader proclaims. */
   readonly value?: string;
   /** Resolves with undefined if another contender holds the lock and the program should not wait. */
   take(session: Session, options: WaitOptions): Promise<Held | undefined>;
@@ -156,7 +157,7 @@ async function runHolding(
   { ttl, grace = defaultGraceMs(ttl) }: HoldFlags,
 ): Promise<ExitCode> {
   const { key, token, signal } = held;
-  // etcdctl lock uses the names that begin with ETCD_.
+  // `etcdctl lock` sets the variables whose names begin with ETCD_, so existing commands may read them.
   const environment = {
     ETCDWIRE_LOCK_KEY: key,
     ETCDWIRE_LOCK_TOKEN: String(token),
@@ -182,7 +183,10 @@ function printHeld({ out }: Context, { key, token }: Held, value: string | undef
   if (value !== undefined) out.line(value);
 }
 
-/** A hold ends a tenth of the TTL, or 1 s, before its lease. The grace takes at most half of this time. */
+/**
+ * Default of --grace. A hold ends before its lease: by a tenth of the TTL, at most 1 s. The grace takes at most half of
+ * this time.
+ */
 function defaultGraceMs(ttl: number): number {
   return Math.min(ttl * 50, 500);
 }

@@ -19,7 +19,7 @@ export function addRpcCommands(program: Command, io: Io): void {
   program
     .command('call')
     .argument('<method>', 'SERVICE/METHOD, such as KV/Range')
-    .argument('[json]', 'the request; - reads standard input, with one message a line for a stream')
+    .argument('[json]', 'the request; - reads standard input, for a stream one message per line')
     .option('--text', 'bytes are text, not base64')
     .description("call any RPC with protobuf's JSON; streams are JSON lines")
     .action(async (name: string, json: string | undefined, flags: { readonly text?: boolean }, command: Command) => {
@@ -83,7 +83,7 @@ function stubOf(client: Client, { path }: AnyMethod): unknown {
   return undefined;
 }
 
-/** @throws CliError, which suggests RPCs of the same service. */
+/** Finds an RPC. @throws CliError. The message suggests RPCs of the same service. */
 function methodNamed(name: string): AnyMethod {
   const method = findMethod(name);
   if (method !== undefined) return method;
@@ -93,7 +93,7 @@ function methodNamed(name: string): AnyMethod {
   throw new CliError(ExitCode.USAGE, `no RPC ${name}; allowed: ${allowed}`);
 }
 
-/** Finds an RPC by a name in any case: KV/Range, etcdserverpb.KV/Range or /etcdserverpb.KV/Range. */
+/** Finds an RPC by its name, ignoring case: KV/Range, etcdserverpb.KV/Range or /etcdserverpb.KV/Range. */
 export function findMethod(name: string): AnyMethod | undefined {
   return allMethods.find((each) =>
     [each.path, each.path.slice(1), shortPath(each)].some((path) => path.toLowerCase() === name.toLowerCase()),
@@ -190,7 +190,7 @@ function typeDefinition(name: string): Definition | undefined {
   return definitionOf(type, 'enum', members);
 }
 
-/** Whether `name` is the name of the type, with or without its package and in any case. */
+/** Whether `name` is the name of the type, with or without its package, ignoring case. */
 function isNamed(typeName: string, name: string): boolean {
   return `.${typeName}`.toLowerCase().endsWith(`.${name}`.toLowerCase());
 }
@@ -228,7 +228,10 @@ function messageNamed(name: string): string {
 function bytesOf(text: string): Uint8Array {
   const hex = text.replaceAll(/\s|0x/g, '');
   if (!/^(?:[0-9a-f]{2})*$/i.test(hex))
-    throw new CliError(ExitCode.DATA, 'hex: got other characters; allowed: pairs of hexadecimal digits');
+    throw new CliError(
+      ExitCode.DATA,
+      'hex: got text that is not bytes in hexadecimal; allowed: pairs of hexadecimal digits',
+    );
   const bytes = Uint8Array.from(Buffer.from(hex, 'hex'));
   // No message begins with the byte 0, but the prefix of an uncompressed gRPC message does.
   if (bytes[0] === 0 && bytes.length >= MESSAGE_PREFIX_BYTES)

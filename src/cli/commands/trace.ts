@@ -20,7 +20,7 @@ interface TraceFlags {
 export type FlagValues = Readonly<Record<string, unknown>>;
 type Run = (args: readonly string[], io: Io, inherited: FlagValues) => Promise<ExitCode>;
 
-/** Only the owner may read a trace, because it contains keys and values. */
+/** Permissions of the written files. Only the owner may read a trace, because it contains keys and values. */
 const FILE_MODE = 0o600;
 
 export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCode, run: Run): void {
@@ -44,7 +44,7 @@ async function trace(
   { out, html }: TraceFlags,
   run: (io: Io) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  // If a file cannot be written, the command does not run.
+  // Opens both files first, so that the command does not run if a file cannot be written.
   const file = out === undefined ? undefined : openSync(out, 'w', FILE_MODE);
   if (html !== undefined) closeSync(openSync(html, 'a', FILE_MODE));
   const startMs = monotonicMs();
@@ -56,10 +56,10 @@ async function trace(
       if (html === undefined) io.stderr.write(`${frameText(frame, startMs)}\n`);
     } else if (problem === undefined) {
       try {
-        // Each line is written at once, because the command may run for a long time.
+        // Writes each line at once, because the command may run for a long time.
         writeSync(file, `${JSON.stringify(frameJson(frame, startMs))}\n`);
       } catch (error) {
-        // The command must go on.
+        // The command must go on, so the problem is reported at the end.
         problem = error;
       }
     }
@@ -75,7 +75,7 @@ async function trace(
   const endMs = monotonicMs();
   await observer?.stop();
   try {
-    // A command with wrong arguments did not run, so an older page stays.
+    // A command with wrong arguments did not run, so the file keeps the page of a previous run.
     if (html !== undefined && exitCode !== ExitCode.USAGE) {
       const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
       const story = storyOf(frames, observer?.states ?? []);
@@ -92,7 +92,7 @@ async function trace(
   return exitCode;
 }
 
-/** Replaces passwords in the arguments by "…", because users show the page to others. */
+/** Replaces passwords in the arguments with "…", because users may show the page to other people. */
 function withoutSecrets(args: readonly string[]): readonly string[] {
   const holdsSecrets = args.some((arg) => mayHoldSecrets(findMethod(arg)?.request.typeName ?? ''));
   return args.map((arg, index) => {

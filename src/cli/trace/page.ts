@@ -5,7 +5,7 @@ import { escapeControls } from '../output.js';
 import type { QueueState, Step, Story } from './story.js';
 
 const COLUMN_WIDTH = 160;
-/** Width between this client and etcd, where the messages are. */
+/** Width between the columns of this client and etcd. It is greater, because the arrows of messages are there. */
 const FIRST_WIDTH = 500;
 const ROW_HEIGHT = 40;
 
@@ -42,7 +42,7 @@ ${rows}
 `;
 }
 
-/** Escapes text for HTML and its attributes, because a trace may contain text of any client. */
+/** Escapes text for HTML elements and attributes, because a trace may contain text from any client. */
 function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
@@ -108,7 +108,7 @@ function bodyOf({ frame, message }: Step, startMs: number): string {
 <div class="both"><pre>${escapeHtml(fields)}</pre><table>${rows.join('')}</table></div>${problem}`;
 }
 
-/** The indentation shows how many messages are around the bytes. */
+/** A table row for bytes and their meaning. The indentation shows how many messages are around the bytes. */
 function bytesRow(bytes: Uint8Array, { start, end, depth, text }: Row, attributes = ''): string {
   const hex = hexOf(bytes.subarray(start, end), ' ');
   return `<tr${attributes}><td>${start}</td><td style="padding-left:${depth * 1.5 + 0.5}em"><code>${hex}</code></td><td>${escapeHtml(text)}</td></tr>`;
@@ -137,7 +137,7 @@ function shortKey(key: string): string {
 const CHART_WIDTH = 900;
 const CHART_LEFT = 150;
 const BAR_HEIGHT = 26;
-/** The chart is longer than the trace by this part, so that it shows the holder at the end. */
+/** The chart is longer than the trace by this fraction, so that it shows the holder at the end. */
 const CHART_EXTENSION = 0.06;
 
 /**

@@ -2,7 +2,7 @@ import type { WireMessage } from '../../inspect/frames.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
 import { shortType } from '../frames.js';
 
-/** Name of the traced client. */
+/** Name of the traced client in labels. */
 export const THIS_CLIENT = 'this client';
 
 /** Returns the name of the contender that a queue key belongs to; undefined for any other key. */

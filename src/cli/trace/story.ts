@@ -45,12 +45,12 @@ export async function observeQueue(options: ClientOptions, name: string): Promis
     }
   };
   note(header.revision, undefined);
-  // The watch ends with the client. After an earlier failure, the rest of the trace is still useful.
+  // The watch rejects when the client closes. If the watch fails before that, the rest of the trace is still useful.
   follow().catch(() => {});
   return { states, stop: () => client.close() };
 }
 
-/** A column of the diagram: this client, etcd or another contender. */
+/** A column of the diagram: the traced client, etcd or another contender. */
 interface Participant {
   readonly name: string;
   /** The queue key of a contender. */
@@ -66,7 +66,7 @@ export interface Step {
   /** Index of the participant at the end of the arrow. */
   readonly to: number;
   readonly label: string;
-  /** `seen` is a change by another contender, which the observer has seen. */
+  /** `seen` is a change by another contender that the observer has seen. */
   readonly kind: 'message' | 'frame' | 'seen';
   readonly frame: WireFrame | undefined;
   readonly message: WireMessage | undefined;
@@ -88,7 +88,7 @@ interface FrameWithFields {
   readonly messages: readonly { readonly message: WireMessage; readonly fields: JsonObject }[];
 }
 
-/** Combines the frames of this client and the observed states of the queue, in the order of time. */
+/** Combines the frames of the traced client with the observed states of the queue, ordered by time. */
 export function storyOf(wireFrames: readonly WireFrame[], observed: readonly QueueState[]): Story {
   const frames = wireFrames.map(withFields);
   const ownPuts = new Set(
@@ -96,7 +96,7 @@ export function storyOf(wireFrames: readonly WireFrame[], observed: readonly Que
       .filter(({ frame }) => frame.direction === 'sent')
       .flatMap(({ messages }) => messages.flatMap(({ fields }) => putKeys(fields))),
   );
-  // A change has happened when this client learns of it, even if the observer learns of it later.
+  // If the traced client learned of a change before the observer did, the change gets the earlier time.
   const states = observed.map((state) => ({
     ...state,
     atMs: Math.min(state.atMs, learnedAtMs(frames, state.revision)),
@@ -148,7 +148,7 @@ function stepsOf(
   });
 }
 
-/** When this client received a response with this revision or a later one; `Infinity` if it never did. */
+/** When the traced client first received a response with this revision or a later one; `Infinity` if never. */
 function learnedAtMs(frames: readonly FrameWithFields[], revision: bigint): number {
   const found = frames.find(
     ({ frame, messages }) =>
@@ -161,7 +161,7 @@ function revisionIn({ header }: JsonObject): bigint {
   return isJsonObject(header) ? BigInt(String(header.revision ?? 0)) : 0n;
 }
 
-/** The keys that a request puts, at any depth. */
+/** The keys that a request puts, also within nested transactions. */
 function putKeys(json: JsonObject): readonly string[] {
   return Object.entries(json).flatMap(([name, value]) => {
     if (name === 'request_put' || name === 'put') return [String((value as JsonObject).key)];

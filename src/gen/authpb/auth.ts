@@ -77,7 +77,7 @@ export const PermissionType = {
   READ: 0,
   /** Permits put and delete. */
   WRITE: 1,
-  /** Permits both. */
+  /** Permits range, watch, put and delete. */
   READWRITE: 2,
 } as const;
 /** The kinds of access that a permission grants. */

@@ -65,7 +65,7 @@ export const ResponseHeader: Codec<ResponseHeader> = {
 
 /** The order of the result of a range. */
 export const SortOrder = {
-  /** In ascending order of the keys. */
+  /** The default: ascending order of the keys. */
   NONE: 0,
   /** Ascending order. */
   ASCEND: 1,
@@ -106,7 +106,10 @@ export interface RangeRequest {
   revision: bigint;
   /** Order of the result. */
   sortOrder: SortOrder;
-  /** What to sort by. The server returns keys in ascending order anyway, so a request for that order only costs time. */
+  /**
+   * What to sort by. The result is in ascending order of the keys even without sorting, so a request for this order only
+   * costs time.
+   */
   sortTarget: SortTarget;
   /** Whether the member may respond from its own data, which may be stale. Such a read is cheaper, and needs no leader. */
   serializable: boolean;
@@ -211,9 +214,9 @@ export interface RangeResponse {
   header: ResponseHeader | undefined;
   /** The keys. Empty if only the count was requested. */
   kvs: KeyValue[];
-  /** Whether `limit` cut the result. */
+  /** Whether the range has more keys than the result, because `limit` was reached. */
   more: boolean;
-  /** Number of keys in the range. The limit and the revision filters do not affect it. */
+  /** Number of keys in the range, regardless of the limit and the revision filters. */
   count: bigint;
 }
 
@@ -699,8 +702,8 @@ export const Compare: Codec<Compare> = {
 };
 
 /**
- * Request of Txn. If all comparisons hold, the server runs `success`, and else `failure`. By default each list may have
- * 128 entries. A nested transaction may have 128 entries less those of its parent's longest list.
+ * Request of Txn. If all comparisons hold, the server runs `success`, otherwise `failure`. By default each list may
+ * have 128 entries. In a nested transaction, the limit is 128 minus the length of the parent's longest list.
  */
 export interface TxnRequest {
   /** The conditions. An empty list is always true. */
@@ -747,7 +750,7 @@ export interface TxnResponse {
   header: ResponseHeader | undefined;
   /** Whether `success` ran. */
   succeeded: boolean;
-  /** The results of the operations of that list, in order. */
+  /** The results of the operations in the list that ran, in order. */
   responses: ResponseOp[];
 }
 
@@ -782,7 +785,10 @@ export const TxnResponse: Codec<TxnResponse> = {
 export interface CompactionRequest {
   /** Oldest revision to keep. Reads and watches from this revision on still work. */
   revision: bigint;
-  /** Whether to respond only when the space in the database file is free, instead of marked as free. */
+  /**
+   * Whether to respond only after the old entries are removed from the database file. Otherwise the server responds
+   * earlier and removes them later.
+   */
   physical: boolean;
 }
 
@@ -879,7 +885,10 @@ export interface HashKVResponse {
   header: ResponseHeader | undefined;
   /** CRC-32 of the keys from the compacted revision to the requested revision. */
   hash: number;
-  /** The compacted revision from which the hash starts. Compare only hashes with the same one. */
+  /**
+   * The compacted revision from which the hash starts. Two hashes are comparable only if they start from the same
+   * revision.
+   */
   compactRevision: bigint;
   /** The revision at which the hash ends. Since etcd 3.6. */
   hashRevision: bigint;
@@ -1089,22 +1098,25 @@ export interface WatchCreateRequest {
   /** End of the range, exclusive. The rules of RangeRequest.range_end apply. */
   rangeEnd: Uint8Array;
   /**
-   * First revision to deliver. 0 means the events after the creation of the watch. For an earlier revision, the server
-   * first sends the events of the history.
+   * First revision to deliver. 0 delivers only the events after the creation of the watch. For a past revision, the
+   * server first sends the past events.
    */
   startRevision: bigint;
   /**
-   * Whether to send a response without events at an interval, by default every 10 minutes. From it, a watch without
-   * events learns the current revision.
+   * Whether to send a response without events at an interval, by default every 10 minutes, if the watch has no events.
+   * The header of this response contains the current revision.
    */
   progressNotify: boolean;
   /** The kinds of events to leave out. Since etcd 3.1. */
   filters: FilterType[];
-  /** Whether events contain the key as it was before. Since etcd 3.1. */
+  /** Whether events contain the key as it was before the change. Since etcd 3.1. */
   prevKv: boolean;
   /** ID of the watch on the stream. 0 lets the server choose. The server refuses an ID that is in use. Since etcd 3.4. */
   watchId: bigint;
-  /** Whether to split responses that exceed the server's request limit, even within a revision. Since etcd 3.4. */
+  /**
+   * Whether to split a response that is larger than the server's limit for requests, even within a revision. Since etcd
+   * 3.4.
+   */
   fragment: boolean;
 }
 
@@ -1209,8 +1221,8 @@ export const WatchProgressRequest: Codec<WatchProgressRequest> = {
 /** Events of a watch, or a change of its state. */
 export interface WatchResponse {
   /**
-   * Its revision is that of the store. Only in a response without events is it the revision up to which the watch has
-   * received all events.
+   * The cluster and member that responded, and the revision of the store. If a response only reports progress, the
+   * watch has received all events up to that revision.
    */
   header: ResponseHeader | undefined;
   /** ID of the watch. -1 for all watches of the stream, and for a watch that could not be created. */
@@ -1288,12 +1300,12 @@ export const WatchResponse: Codec<WatchResponse> = {
 /** Request of LeaseGrant. */
 export interface LeaseGrantRequest {
   /**
-   * Seconds until the lease ends if it is not renewed. The server raises it to its minimum. The maximum is
-   * 9,000,000,000.
+   * Seconds until the lease expires if it is not renewed. The server replaces a smaller TTL with its minimum. The
+   * maximum is 9,000,000,000.
    */
   ttl: bigint;
   /**
-   * ID of the lease. 0 lets the server choose. With an ID of its own, a client can recognise the lease of a retried
+   * ID of the lease. 0 lets the server choose. A client that chooses the ID can recognise the lease when it retries the
    * request.
    */
   id: bigint;
@@ -1390,7 +1402,7 @@ export const LeaseRevokeRequest: Codec<LeaseRevokeRequest> = {
   },
 };
 
-/** Response of LeaseRevoke. The lease has ended, and its keys are deleted. */
+/** Response of LeaseRevoke. The lease is revoked, and its keys are deleted. */
 export interface LeaseRevokeResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -1449,7 +1461,7 @@ export const LeaseCheckpoint: Codec<LeaseCheckpoint> = {
   },
 };
 
-/** Sent between members. No public service accepts it. Since etcd 3.4. */
+/** Sent between members. No public service accepts this message. Since etcd 3.4. */
 export interface LeaseCheckpointRequest {
   /** The leases and their remaining TTLs. */
   checkpoints: LeaseCheckpoint[];
@@ -1530,7 +1542,7 @@ export interface LeaseKeepAliveResponse {
   header: ResponseHeader | undefined;
   /** ID of the lease. */
   id: bigint;
-  /** TTL in seconds from now on. 0 or less if the lease does not exist. */
+  /** The new remaining TTL in seconds. 0 or less if the lease does not exist. */
   ttl: bigint;
 }
 
@@ -1717,9 +1729,9 @@ export interface Member {
   id: bigint;
   /** Name of the member. Empty until the member has started for the first time. */
   name: string;
-  /** URLs for the other members. */
+  /** URLs at which the other members reach this member. */
   peerUrls: string[];
-  /** URLs for clients. Empty until the member has started for the first time. */
+  /** URLs at which clients reach this member. Empty until the member has started for the first time. */
   clientUrls: string[];
   /** Whether the member is a learner, which does not vote. Since etcd 3.4. */
   isLearner: boolean;
@@ -1762,7 +1774,7 @@ export const Member: Codec<Member> = {
 
 /** Request of MemberAdd. */
 export interface MemberAddRequest {
-  /** URLs for the other members. */
+  /** URLs at which the other members reach the new member. */
   peerUrls: string[];
   /** Whether to add the member as a learner. Since etcd 3.4. */
   isLearner: boolean;
@@ -1888,7 +1900,7 @@ export const MemberRemoveResponse: Codec<MemberRemoveResponse> = {
 export interface MemberUpdateRequest {
   /** ID of the member. */
   id: bigint;
-  /** The new URLs for the other members. They replace the previous ones. */
+  /** The new URLs at which the other members reach this member. They replace the previous URLs. */
   peerUrls: string[];
 }
 
@@ -2122,7 +2134,7 @@ export const MoveLeaderRequest: Codec<MoveLeaderRequest> = {
   },
 };
 
-/** Response of MoveLeader. The member leads. Since etcd 3.3. */
+/** Response of MoveLeader. The target member is the leader. Since etcd 3.3. */
 export interface MoveLeaderResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -2332,7 +2344,7 @@ export const DowngradeResponse: Codec<DowngradeResponse> = {
   },
 };
 
-/** Used by the tests of etcd. No public service accepts it. Since etcd 3.6. */
+/** Used by the tests of etcd. No public service accepts this message. Since etcd 3.6. */
 export interface DowngradeVersionTestRequest {
   /** A version. */
   ver: string;
@@ -2588,13 +2600,16 @@ export const AuthenticateRequest: Codec<AuthenticateRequest> = {
 
 /** Request of UserAdd. */
 export interface AuthUserAddRequest {
-  /** The name. */
+  /** Name of the user. */
   name: string;
   /** The password in plaintext. */
   password: string;
   /** How the user authenticates. Since etcd 3.4. */
   options: UserAddOptions | undefined;
-  /** Set by the server for the other members. The server overwrites the value of a client. Since etcd 3.5. */
+  /**
+   * Hash of the password, which the server sets before it sends the request to the other members. The server overwrites
+   * a value that a client sets. Since etcd 3.5.
+   */
   hashedPassword: string;
 }
 
@@ -2686,8 +2701,8 @@ export interface AuthUserChangePasswordRequest {
   /** The password in plaintext. */
   password: string;
   /**
-   * bcrypt hash of the password in base64, used if `password` is empty. Older servers set the empty password. Since
-   * etcd 3.5.
+   * bcrypt hash of the password in base64, used if `password` is empty. Since etcd 3.5; a server before 3.5 ignores the
+   * hash and sets the empty password.
    */
   hashedPassword: string;
 }
@@ -2783,7 +2798,7 @@ export const AuthUserRevokeRoleRequest: Codec<AuthUserRevokeRoleRequest> = {
 
 /** Request of RoleAdd. */
 export interface AuthRoleAddRequest {
-  /** The name. */
+  /** Name of the role. */
   name: string;
 }
 
@@ -3008,7 +3023,10 @@ export interface AuthStatusResponse {
   header: ResponseHeader | undefined;
   /** Whether authentication is enabled. */
   enabled: boolean;
-  /** Revision of users and roles. The server refuses tokens that are older than its last change. */
+  /**
+   * Revision of the users and roles. Each change of a user or role increases it, and the server refuses tokens from
+   * before the last change.
+   */
   authRevision: bigint;
 }
 
@@ -3099,7 +3117,7 @@ export const AuthUserAddResponse: Codec<AuthUserAddResponse> = {
 export interface AuthUserGetResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The names. */
+  /** Names of the user's roles. */
   roles: string[];
 }
 
@@ -3286,7 +3304,7 @@ export const AuthRoleGetResponse: Codec<AuthRoleGetResponse> = {
 export interface AuthRoleListResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The names. */
+  /** Names of the roles. */
   roles: string[];
 }
 
@@ -3317,7 +3335,7 @@ export const AuthRoleListResponse: Codec<AuthRoleListResponse> = {
 export interface AuthUserListResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The names. */
+  /** Names of the users. */
   users: string[];
 }
 

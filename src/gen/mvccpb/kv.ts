@@ -15,7 +15,7 @@ export interface KeyValue {
   version: bigint;
   /** The value. May be empty. */
   value: Uint8Array;
-  /** ID of the lease that the key is attached to. 0 if there is none. */
+  /** ID of the lease that the key is attached to. 0 if the key has no lease. */
   lease: bigint;
 }
 
@@ -74,7 +74,10 @@ export interface Event {
   type: EventType;
   /** The key after the change. For a deletion, only key and mod_revision are set. */
   kv: KeyValue | undefined;
-  /** The key before the change. Set if the watch requested it, the key existed, and that revision is not compacted. */
+  /**
+   * The key before the change. Set if the watch requested it, the key existed, and its previous revision is not
+   * compacted.
+   */
   prevKv: KeyValue | undefined;
 }
 

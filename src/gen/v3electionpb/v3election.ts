@@ -9,7 +9,7 @@ import { KeyValue } from '../mvccpb/kv.js';
 export interface CampaignRequest {
   /** Name of the election. */
   name: Uint8Array;
-  /** ID of the lease that holds the leadership. The end of the lease ends the leadership. */
+  /** ID of the lease that holds the leadership. When the lease expires or is revoked, the leadership ends. */
   lease: bigint;
   /** Value that the leader proclaims when it is elected. */
   value: Uint8Array;
@@ -42,7 +42,7 @@ export const CampaignRequest: Codec<CampaignRequest> = {
   },
 };
 
-/** Response of Campaign. The caller leads. */
+/** Response of Campaign. The caller is the leader. */
 export interface CampaignResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -77,9 +77,9 @@ export const CampaignResponse: Codec<CampaignResponse> = {
 export interface LeaderKey {
   /** Name of the election. */
   name: Uint8Array;
-  /** The key of the leader. The leader leads as long as this key exists. */
+  /** The key of the leader. The leadership lasts as long as this key exists. */
   key: Uint8Array;
-  /** Create revision of the key. A comparison with it prevents writes of former leaders. */
+  /** Create revision of the key. A transaction that compares it prevents writes of former leaders. */
   rev: bigint;
   /** ID of the lease that holds the leadership. */
   lease: bigint;

@@ -8,7 +8,7 @@ import { ResponseHeader } from '../etcdserverpb/rpc.js';
 export interface LockRequest {
   /** Name of the lock. The key consists of this name, "/", and the ID of the lease in lower-case hexadecimal. */
   name: Uint8Array;
-  /** ID of the lease that holds the lock. The end of the lease releases the lock. */
+  /** ID of the lease that holds the lock. When the lease expires or is revoked, the lock is released. */
   lease: bigint;
 }
 

@@ -20,27 +20,31 @@ export interface HttpOptions {
   readonly maxRequestBytes: number;
   /** Whether to send headers that etcd's CORS support does not allow. */
   readonly allHeaders: boolean;
-  /** Whether the host may resend a request by itself. */
+  /** Whether `fetch` may resend a request by itself. */
   readonly mayRepeat: boolean;
 }
 
-/** What the reader of a response needs to know of its method. */
+/** The parts of a method that are needed to read its response. */
 export type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
 
 /**
- * Most characters of JSON for one byte of a message. Base64 makes keys and values a third longer. Field names and
- * decimal numbers make a small message much longer than its few bytes.
+ * The client accepts at most this many characters of JSON for each byte that a message may have. Base64 makes keys and
+ * values a third longer. Field names and decimal numbers make a small message many times longer.
  */
 const JSON_CHARACTERS_PER_BYTE = 10;
 
-/** A little less than the longest string of V8, 2^29 - 24 characters. */
+/** Longest response text, in characters. A little less than the longest string of V8, 2^29 - 24 characters. */
 const MAX_CHARACTERS = 2 ** 29 - 2 ** 20;
 
-/** The client reads this much of an error response. etcd's are short, but a proxy may send a page of any length. */
+/**
+ * The client reads at most this many characters of an error response. The error responses of etcd are short, but a
+ * proxy may send a page of any length.
+ */
 const MAX_ERROR_CHARACTERS = 65_536;
 
 /**
- * Methods whose responses have no header; Alarm has none before etcd 3.5. All other responses of etcd have a header.
+ * Paths of the methods whose responses may lack the field `header`. The response of Alarm lacks it before etcd 3.5, and
+ * the other three never have it. All other responses of etcd have a header.
  */
 const WITHOUT_HEADER: ReadonlySet<string> = new Set([
   methods.maintenance.alarm.path,
@@ -54,7 +58,8 @@ export class GatewayHttp {
   readonly endpoint: string;
   readonly #options: HttpOptions;
   /**
-   * Whether etcd's gateway has answered here. Afterwards, a response from anything else counts as a passing failure.
+   * Whether etcd's gateway has answered at this endpoint. After that, a response that does not come from the gateway
+   * counts as a temporary failure, for example of a proxy.
    */
   #isKnown = false;
 
@@ -63,7 +68,7 @@ export class GatewayHttp {
     this.#options = options;
   }
 
-  /** The complete message of a request. @throws EtcdError, reason `InvalidInput` or `NotInGateway`. */
+  /** The request as a message with all fields. @throws EtcdError, reason `InvalidInput` or `NotInGateway`. */
   message<Request>(method: Method<Request, unknown>, request: Init<Request>): unknown {
     if (gatewayPath(method) === undefined) throw this.unsupported(method);
     // Encoding first applies the same checks as the other transports, and supports the caller's own codecs.
@@ -71,12 +76,12 @@ export class GatewayHttp {
     return decode(schemaOf(method).request, bytes);
   }
 
-  /** The request body for a message from `message`. */
+  /** The JSON body for a message that the method `message` has returned. */
   body(method: { readonly path: string }, message: unknown): string {
     return JSON.stringify(toJson(schemaOf(method).request, message));
   }
 
-  /** Resolves with the response once its headers are here. @throws EtcdError, if the status is not one of success. */
+  /** Resolves when the response headers have arrived. @throws EtcdError, also if the HTTP status is not 2xx. */
   async post(
     method: ResponseMethod<unknown>,
     body: string,
@@ -87,7 +92,7 @@ export class GatewayHttp {
     const headers = this.#headers(metadata);
     let response: Response;
     try {
-      // etcd never redirects. Following a redirect would repeat a write on a host that the caller has not named.
+      // etcd never redirects. Following a redirect would send a write to a server that the caller has not named.
       response = await this.#options.fetch(url, { method: 'POST', body, headers, signal, redirect: 'manual' });
     } catch (error) {
       throw this.#fetchFailed(method, error);
@@ -123,7 +128,7 @@ export class GatewayHttp {
     return this.#decoded(method, text, json, maxBytes);
   }
 
-  /** Reads the messages of a stream as they arrive, one a line: `{ result }` or `{ error }`. @throws EtcdError */
+  /** Reads the messages of a stream as they arrive. Each line is `{ result }` or `{ error }`. @throws EtcdError */
   async *streamMessages<T>(response: Response, method: ResponseMethod<T>, maxBytes: number): AsyncGenerator<T, void> {
     const lines = new LineSplitter();
     for await (const chunk of this.#text(response, method)) {
@@ -133,7 +138,7 @@ export class GatewayHttp {
     if (lines.rest.trim() !== '') yield this.#streamMessage(lines.rest, method, maxBytes, 'last');
   }
 
-  /** The error of a call whose connection failed, or failed to deliver a response in time. */
+  /** The error of a call whose connection broke or did not deliver a response in time. */
   connectionLost(method: { readonly path: string }, problem: string): EtcdError {
     return connectionLost(problem, this.#call(method));
   }
@@ -148,7 +153,7 @@ export class GatewayHttp {
     try {
       json = JSON.parse(line);
     } catch {
-      // The connection ended within a line and a proxy hides that, or a proxy sent a page of its own.
+      // A proxy ended the response within a line after it lost its connection to etcd, or it sent a page of its own.
       const isCut = place === 'last' && line.startsWith('{');
       if (isCut || (this.#isKnown && !line.startsWith('{')))
         throw this.connectionLost(method, 'a line of the response is not complete JSON');
@@ -171,7 +176,7 @@ export class GatewayHttp {
       throw this.#malformed(method, (error as EtcdError).problem);
     }
     this.#isKnown = true;
-    // A message is shorter than its JSON text, so a short text needs no encoding to prove its length.
+    // A message is shorter than its JSON text, so if the text is within the limit, the message is too.
     if (codec === method.response && text.length <= maxBytes) return message as T;
     const bytes = encode(codec, message);
     if (bytes.length > maxBytes) throw responseTooLarge(bytes.length, maxBytes, this.#call(method));
@@ -222,8 +227,9 @@ export class GatewayHttp {
   }
 
   /**
-   * The error for a failure of `fetch` itself. Most hosts do not tell whether the request had left, so the outcome is
-   * unknown. A host that resends requests reports the failure of its last copy only.
+   * The error for a failure of `fetch` itself. Most runtimes do not report whether they had sent the request, so the
+   * outcome is unknown. A runtime that resends requests reports only the failure of the last copy, so the outcome is
+   * unknown even if that copy could not connect.
    */
   #fetchFailed(method: { readonly path: string }, error: unknown): EtcdError {
     const { code, cause } = error as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } };
@@ -242,8 +248,9 @@ export class GatewayHttp {
 }
 
 /**
- * Error codes of Node.js and Bun for a host that does not exist, or on which no process listens. Browsers give no code.
- * EHOSTUNREACH and ENETUNREACH are missing, because an established connection can end with them.
+ * Error codes of Node.js and Bun for a server that does not exist, or on which no process listens. The errors of
+ * browsers have no code. EHOSTUNREACH and ENETUNREACH are missing, because an established connection can also end with
+ * them.
  */
 const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
@@ -256,7 +263,7 @@ export function responseFor<T>(method: ResponseMethod<T>, message: unknown): T {
   return codec === method.response ? (message as T) : decode(method.response, encode(codec, message as object));
 }
 
-/** etcd's own codecs of a method. A caller may pass other codecs, which make other messages of the same bytes. */
+/** etcd's own codecs for a method. The caller may pass codecs that decode the same bytes to other message objects. */
 function schemaOf({ path }: { readonly path: string }): Pick<AnyMethod, 'request' | 'response'> {
   return methodByPath.get(path) as AnyMethod;
 }
@@ -282,7 +289,7 @@ const UNKNOWN = 2;
 function errorFromJson(json: unknown, call: ErrorContext, httpStatus?: number): EtcdError {
   const { code, grpc_code: oldCode, message, error } = isJsonObject(json) ? json : {};
   if (isJsonObject(error)) return errorFromJson(error, call, httpStatus);
-  // The gateway's own response for a path that it does not know.
+  // The gateway itself responds in this way to a path that it does not offer.
   if (httpStatus === 404 && message === 'Not Found') return unsupported(call, 'rejected');
   // An error never has the code OK (0).
   const number = Number(code ?? oldCode) || UNKNOWN;
@@ -290,24 +297,24 @@ function errorFromJson(json: unknown, call: ErrorContext, httpStatus?: number): 
   return errorFromStatus(statusCode(number), typeof text === 'string' ? text : '', call);
 }
 
-/** Text that etcd's HTTP server and the gateway of etcd 3.4 send for a path that they do not know. */
+/** Response text of etcd's HTTP server, and of the gateway of etcd 3.4, to a path that does not exist. */
 const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
 
 /** Services that every supported version of the gateway offers. */
 const IN_EVERY_GATEWAY = /^\/etcdserverpb\.(?:KV|Watch|Lease)\//;
 
 /**
- * The error of a response whose HTTP status is not one of success. After the gateway has answered once (`isKnown`), a
- * 404 for a path that every gateway has comes from a proxy. It is a passing failure, so the client tries again.
+ * The error of a response whose HTTP status is not 2xx. After the gateway has answered once (`isKnown`), a 404 for a
+ * path that every gateway has comes from a proxy. The client treats such a 404 as a temporary failure and tries again.
  */
 function errorFromResponse(status: number, text: string, call: ErrorContext, isKnown: boolean): EtcdError {
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
-    // The page of a proxy, or of a server without a gateway.
+    // The text is the page of a proxy, or of a server without a gateway.
   }
-  // A browser hides the status of a redirection.
+  // A browser reports a redirection as status 0.
   const response = status === 0 ? 'a redirection' : `HTTP ${status}`;
   const fromProxy = connectionLost(`got ${response}, which does not come from etcd's gateway`, call);
   const isFromGateway = isJsonObject(json) && ('code' in json || 'error' in json);

@@ -1,5 +1,5 @@
 /**
- * A transport over etcd's JSON gateway, for hosts without sockets.
+ * A transport over etcd's JSON gateway, for runtimes without sockets, such as browsers.
  *
  * @module etcdwire/gateway
  */
@@ -20,58 +20,58 @@ const DEFAULT_MAX_TXN_OPS = 128;
 /** Options of the gateway transport. */
 export interface GatewayOptions {
   /**
-   * Function that sends the requests. Default: the host's `fetch`. Pass your own function to add client certificates or
-   * a proxy.
+   * Function that sends the requests. Default: the runtime's `fetch`. Pass your own function to add client certificates
+   * or a proxy.
    */
   readonly fetch?: Fetch | undefined;
   /**
-   * Whether the client sends headers besides `content-type` and `authorization`. etcd's CORS support allows no others,
-   * so a browser cannot send them. One of them is `hasleader`: the server then ends a watch whose member has lost its
-   * leader, and the client opens the watch again on another member. Default: false in browsers, true everywhere else.
+   * Whether the client sends headers besides `content-type` and `authorization`. etcd's CORS support allows only these
+   * two, so a browser cannot send others. With the header `hasleader`, a member that has lost its leader ends its
+   * watches, and the client opens them again on another member. Default: false in browsers, true everywhere else.
    */
   readonly allHeaders?: boolean | undefined;
   /**
-   * Whether writes need a guard because the host may resend a POST by itself. Browsers and Deno resend a POST when a
-   * kept-alive connection is reset before the response headers arrive. Node.js, Bun and workerd never do. Set this
-   * option if you pass your own `fetch`, or if a proxy in front of etcd repeats requests. Default: false on Node.js,
-   * Bun and workerd, true everywhere else.
+   * Whether writes need a guard key because the runtime may resend a POST by itself. Browsers and Deno resend a POST
+   * when a kept-alive connection is reset before the response headers arrive. Node.js, Bun and workerd never do. Set
+   * this option to true if you pass a `fetch` that may resend requests, or if a proxy in front of etcd may. Default:
+   * false on Node.js, Bun and workerd, true everywhere else.
    *
    * The client sends a guarded put, deletion or transaction as one transaction with a guard key that only this client
-   * writes. The transaction compares the guard key's mod revision and changes it. The write is therefore applied once,
-   * however often its request arrives and however late. A guard costs:
+   * writes. The transaction compares the guard key's mod revision and changes it. The write is therefore applied at
+   * most once, no matter how often or how late its request arrives. A guard key costs:
    *
    * - one more key in the history for each write, even if the write itself changes nothing;
    * - one lease and one key when the client starts and every five minutes, and for each further concurrent write;
-   * - two operations of the `maxTxnOps` of each transaction;
+   * - two of the `maxTxnOps` operations that each transaction may have;
    * - time: on a machine with two cores, 520 puts a second instead of 570 with one call in flight, and 830 instead of
    *   900 with 16 calls in flight.
    *
    * While the cluster has no space left (`NoSpace`), the server also refuses guarded deletions.
    *
-   * The response that arrives may be the response to a second copy of the request. A put succeeds in this case, unless
-   * it asked for `prevKv`. Any other write rejects with outcome `unknown`. The client refuses a request that would act
-   * again at each arrival and that no key can guard: see `allowRepeatedWrites`.
+   * The response that arrives may be the response to a second copy of the request. In this case, a put without `prevKv`
+   * succeeds, and any other write rejects with outcome `unknown`. The client refuses a request that would take effect
+   * each time it arrives and that no key can guard: see `allowRepeatedWrites`.
    */
   readonly guardWrites?: boolean | undefined;
   /**
    * Prefix of the guard keys. If the cluster uses authentication, the user needs the permission `readwrite` on this
-   * prefix. Guard keys expire ten minutes after the client created them. A write rejects with outcome `unknown` if
-   * another client deletes its guard key earlier. The client does not add a `namespace` to this prefix. Default
+   * prefix. A guard key expires ten minutes after the client has created it. A write rejects with outcome `unknown` if
+   * another client deletes its guard key before that. The client does not add a `namespace` to this prefix. Default
    * `etcdwire/gateway-guards/`.
    */
   readonly guardPrefix?: BytesLike | undefined;
   /**
-   * Whether the client sends requests that take effect each time the host sends them, however late: changes of users,
+   * Whether the client sends requests that take effect each time they reach the server, however late: changes of users,
    * roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, alarms, downgrades, and calls to the server's own
-   * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo what happened in the meantime,
+   * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo a change made in the meantime,
    * for example restore an old password. This option has no effect without `guardWrites`. Default false: the client
    * refuses such calls with reason `NotInGateway`.
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**
-   * Milliseconds without a message after which the client opens a watch again, at the revision it has reached. `fetch`
-   * has no other sign of a dead connection. The client waits for the creation of a watch for 10,000 ms, or for
-   * `silenceMs` if that is shorter. Default 60,000.
+   * Milliseconds without a message after which the client opens a watch again, at the revision that the watch has
+   * reached, because `fetch` gives no other sign of a dead connection. For the creation of a watch, the client waits
+   * 10,000 ms, or `silenceMs` if that is shorter. Default 60,000.
    */
   readonly silenceMs?: number | undefined;
 }
@@ -86,17 +86,17 @@ const GATEWAY_OPTIONS = {
 } as const;
 
 /**
- * Creates a transport that sends calls to etcd's JSON gateway with `fetch`, for hosts without sockets.
+ * Creates a transport that sends calls to etcd's JSON gateway with `fetch`, for runtimes without sockets.
  *
  * - Unary calls, watches and keepalives work as over the other transports. A call that the gateway does not offer
  *   rejects with reason `NotInGateway`.
- * - Each watch takes a connection of its own. Browsers open at most six connections to one host.
+ * - Each watch uses a connection of its own. Browsers open at most six connections to one server.
  * - In a browser, a watch does not leave a member that has lost its leader, because the browser cannot send `hasleader`
  *   (see `allHeaders`). The watch delivers no events until the member has a leader again, or until the client opens the
  *   watch again after `silenceMs`.
- * - If the host may resend a request by itself, the client guards writes and refuses some calls: see `guardWrites`.
- * - The host handles TLS, so the client refuses the option `tls`.
- * - A browser asks etcd for permission by CORS first: start etcd with `--cors`.
+ * - If the runtime may resend a request by itself, the client guards writes and refuses some calls: see `guardWrites`.
+ * - The runtime handles TLS, so the client refuses the option `tls`.
+ * - A browser sends a request only if etcd permits it by CORS, so start etcd with `--cors`.
  *
  * @throws EtcdError, reason `InvalidInput`, if an option is not valid. The client throws the same error for an endpoint
  * that is a Unix socket, and for the option `tls`.
@@ -119,14 +119,14 @@ export function gateway(options: GatewayOptions = {}): TransportFactory {
   } = options;
   checkPositive(silenceMs, 'silenceMs', 'milliseconds');
   const prefix = toBytes(guardPrefix, 'guardPrefix');
-  /** One for each client, because all its endpoints serve the same keys and a retry may go to another endpoint. */
+  /** The endpoints of a client share its guards, because they have the same keys and a retry may use any endpoint. */
   const guardsByClient = new WeakMap<TransportOptions, WriteGuards>();
   return (endpoint, clientOptions) => {
     const { tls, maxRequestBytes, maxReceiveBytes, maxTxnOps = DEFAULT_MAX_TXN_OPS } = clientOptions;
     if (!('host' in endpoint.address))
       throw invalidInput('endpoints', 'a Unix socket', 'http: and https: URLs over the gateway');
     if (tls !== undefined)
-      throw invalidInput('tls', 'TLS options', 'no tls over the gateway, because the host of fetch handles TLS');
+      throw invalidInput('tls', 'TLS options', 'no TLS options over the gateway, because fetch itself handles TLS');
     const http = new GatewayHttp(endpoint.url, { fetch, maxRequestBytes, allHeaders, mayRepeat: guardWrites });
     const limits = { maxReceiveBytes, silenceMs };
     if (!guardWrites) return new GatewayTransport(http, limits);
@@ -136,7 +136,10 @@ export function gateway(options: GatewayOptions = {}): TransportFactory {
   };
 }
 
-/** Whether `fetch` of this host never resends a request. The hosts are known by name; Node.js 20 has no user agent. */
+/**
+ * Whether the `fetch` of this runtime never resends a request. Recognizes the runtime by its user agent, or Node.js 20,
+ * which has none, by `process.release`.
+ */
 function sendsOnce(): boolean {
   const { navigator, process } = globalThis as {
     readonly navigator?: { readonly userAgent?: string };
@@ -147,7 +150,7 @@ function sendsOnce(): boolean {
   return process?.release?.name === 'node' && !('Deno' in globalThis);
 }
 
-/** Server-side workers have the globals of a browser, but not its user agent. */
+/** Whether the runtime is a browser. Server-side workers have the globals of a browser, but not its user agent. */
 function isBrowser(): boolean {
   const { navigator } = globalThis as { readonly navigator?: { readonly userAgent?: string } };
   return navigator?.userAgent?.startsWith('Mozilla/') ?? false;

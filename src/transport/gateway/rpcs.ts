@@ -26,7 +26,7 @@ export type RepeatEffect = 'harmless' | 'spent' | 'lease-grant' | 'guarded' | 'h
 interface GatewayRpc {
   /** HTTP path; undefined if the gateway does not offer the RPC. */
   readonly path: string | undefined;
-  /** Some requests of the RPC have a milder effect: see `repeatEffectOf`. */
+  /** Effect of a second copy. Some requests of the RPC have a milder effect: see `repeatEffectOf`. */
   readonly repeat: RepeatEffect;
 }
 
@@ -44,12 +44,12 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.KV/Txn': { path: '/v3/kv/txn', repeat: 'guarded' },
   // The server refuses a second compaction at the same revision.
   '/etcdserverpb.KV/Compact': { path: '/v3/kv/compaction', repeat: 'spent' },
-  // Reads the history.
+  // A watch only reads the history.
   '/etcdserverpb.Watch/Watch': { path: '/v3/watch', repeat: 'harmless' },
   '/etcdserverpb.Lease/LeaseGrant': { path: '/v3/lease/grant', repeat: 'lease-grant' },
   // A revoked lease does not exist any more, and the client never draws the same random ID again.
   '/etcdserverpb.Lease/LeaseRevoke': { path: '/v3/lease/revoke', repeat: 'spent' },
-  // Renews a lease for its TTL, but only while the lease exists.
+  // A keepalive renews a lease for its TTL, but only while the lease exists.
   '/etcdserverpb.Lease/LeaseKeepAlive': { path: '/v3/lease/keepalive', repeat: 'harmless' },
   '/etcdserverpb.Lease/LeaseTimeToLive': { path: '/v3/lease/timetolive', repeat: 'harmless' },
   '/etcdserverpb.Lease/LeaseLeases': { path: '/v3/lease/leases', repeat: 'harmless' },
@@ -61,17 +61,17 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   // The copy may restore URLs that were changed in the meantime.
   '/etcdserverpb.Cluster/MemberUpdate': { path: '/v3/cluster/member/update', repeat: 'harmful' },
   '/etcdserverpb.Cluster/MemberList': { path: '/v3/cluster/member/list', repeat: 'harmless' },
-  // The copy may raise an alarm that was cleared in the meantime, or clear one that was raised. GET is a read.
+  // The copy may raise an alarm that was cleared in the meantime, or clear a new one. A request with GET only reads.
   '/etcdserverpb.Maintenance/Alarm': { path: '/v3/maintenance/alarm', repeat: 'harmful' },
   '/etcdserverpb.Maintenance/Status': { path: '/v3/maintenance/status', repeat: 'harmless' },
-  // Takes time on the member, but changes no data.
+  // Defragmentation blocks the member for a while, but changes no data.
   '/etcdserverpb.Maintenance/Defragment': { path: '/v3/maintenance/defragment', repeat: 'harmless' },
   '/etcdserverpb.Maintenance/Hash': { path: '/v3/maintenance/hash', repeat: 'harmless' },
   '/etcdserverpb.Maintenance/HashKV': { path: '/v3/maintenance/hashkv', repeat: 'harmless' },
   '/etcdserverpb.Maintenance/Snapshot': { path: '/v3/maintenance/snapshot', repeat: 'harmless' },
   // The copy may move the leadership back after another move.
   '/etcdserverpb.Maintenance/MoveLeader': { path: '/v3/maintenance/transfer-leadership', repeat: 'harmful' },
-  // The copy may start a downgrade that was canceled in the meantime, or cancel a new one. VALIDATE is a read.
+  // The copy may start a downgrade that was canceled in the meantime, or cancel a new one. VALIDATE only checks.
   '/etcdserverpb.Maintenance/Downgrade': { path: '/v3/maintenance/downgrade', repeat: 'harmful' },
   // The copy may revert a later change of users, roles, passwords or permissions.
   '/etcdserverpb.Auth/AuthEnable': { path: '/v3/auth/enable', repeat: 'harmful' },
@@ -90,7 +90,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.Auth/UserList': { path: '/v3/auth/user/list', repeat: 'harmless' },
   '/etcdserverpb.Auth/RoleGet': { path: '/v3/auth/role/get', repeat: 'harmless' },
   '/etcdserverpb.Auth/RoleList': { path: '/v3/auth/role/list', repeat: 'harmless' },
-  // Issues one more token, which expires.
+  // The copy makes the server issue one more token, which expires.
   '/etcdserverpb.Auth/Authenticate': { path: '/v3/auth/authenticate', repeat: 'harmless' },
   // The copy may take a lock that was released, or release a lock that the same session has taken again.
   '/v3lockpb.Lock/Lock': { path: '/v3/lock/lock', repeat: 'harmful' },

@@ -18,10 +18,10 @@ import { type GatewayHttp, type ResponseMethod, responseFor } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
 import type { GuardedWrite, MakeCall, WriteGuards } from './write-guards.js';
 
-/** How to treat writes on a host that may resend a request by itself. */
+/** How to treat writes on a runtime that may resend a request by itself. */
 export interface RepeatPolicy {
   readonly guards: WriteGuards;
-  /** Whether to send requests whose second copy acts again and that no guard can protect. */
+  /** Whether to send requests whose second copy takes effect again and that no guard key can protect. */
   readonly allowHarmful: boolean;
 }
 
@@ -38,14 +38,14 @@ type SendMessage = <Response>(
   onSent?: () => void,
 ) => Promise<Response>;
 
-/** Milliseconds until the client stops waiting for the creation of a watch. Servers answer a creation at once. */
+/** Milliseconds that the client waits for the creation of a watch. Servers answer a creation at once. */
 const CREATION_MS = 10_000;
 
 /** Sends calls to the JSON gateway of one member. */
 export class GatewayTransport implements Transport {
   readonly #http: GatewayHttp;
   readonly #limits: StreamLimits;
-  /** Undefined if the host sends each request once. */
+  /** Undefined if the runtime sends each request once. */
   readonly #repeatPolicy: RepeatPolicy | undefined;
   /** Functions that end the open calls and streams. */
   readonly #open = new Set<(error: EtcdError) => void>();
@@ -85,7 +85,7 @@ export class GatewayTransport implements Transport {
       const response = this.#http
         .post(asked, body, metadata, ended.signal)
         .then((head) => this.#http.unaryResponse(head, asked, this.#limits.maxReceiveBytes));
-      // The caller's own `fetch` may ignore signals. A response that arrives after the end is dropped.
+      // A `fetch` that the caller passes may ignore signals. A response that arrives after the abort is dropped.
       return orAborted(response, ended.signal);
     };
     try {
@@ -101,7 +101,7 @@ export class GatewayTransport implements Transport {
     }
   }
 
-  /** Makes a call on a host that may resend its requests. */
+  /** Makes a call on a runtime that may resend its requests. */
   async #sendRepeatable<Request, Response>(
     { guards, allowHarmful }: RepeatPolicy,
     { method, request }: UnaryCall<Request, Response>,
@@ -173,26 +173,28 @@ async function grantLease(request: LeaseGrantRequest, call: MakeCall, onSent: ()
   }
 }
 
-/** The server refused the copy of the request that it answered, but may have applied an earlier copy. */
+/**
+ * Changes the outcome `rejected` to `unknown`, because the refusal may answer a second copy of the request, and the
+ * server may have applied the first one.
+ */
 function withUnknownOutcome(error: unknown): unknown {
   return error instanceof EtcdError && error.outcome === 'rejected' ? amended(error, { outcome: 'unknown' }) : error;
 }
 
 function harmfulProblem({ path }: { readonly path: string }): string {
   return (
-    `this host may send ${path.slice(1)} a second time, at any later time, and no guard can prevent the effect; ` +
-    'gateway({ allowRepeatedWrites: true }) sends it nevertheless'
+    `this runtime may send ${path.slice(1)} a second time, even much later, and no guard can prevent the effect; ` +
+    'to send it nevertheless, set gateway({ allowRepeatedWrites: true })'
   );
 }
 
 /**
- * A stream of messages over requests of HTTP. The gateway reads a request to its end before it responds, so each
- * message of the client is a request of its own, whose responses arrive as lines.
+ * A stream of messages over HTTP requests. The gateway reads a request to its end before it responds. Therefore the
+ * client sends each message as a request of its own, and each line of the response is a message of the server.
  *
  * - A keepalive message gets one response.
- * - The creation of a watch gets the events of that watch for as long as the watch lasts. The client sends creations
- *   one after the other, because the caller expects the answers in order. A cancellation ends the request of its
- *   watch.
+ * - The request that creates a watch stays open and receives the events of the watch. The client sends creations one
+ *   after the other, because the caller expects the answers in order. To cancel a watch, the client aborts its request.
  * - When one request fails, the whole stream fails, and its owner opens the next one. The same happens when a watch is
  *   silent for too long, because HTTP has no ping that would detect a dead connection.
  */
@@ -203,11 +205,11 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #limits: StreamLimits;
   readonly #handler: StreamHandler<Response>;
   readonly #onOver: () => void;
-  /** Open requests, including those that wait for an earlier one. */
+  /** Open requests, including creations that wait for the creation before them. */
   readonly #requests = new Set<AbortController>();
   /** The request of each watch. */
   readonly #watches = new Map<bigint, AbortController>();
-  /** Settles when the latest creation of a watch is answered. */
+  /** Settles when the server has answered the latest creation of a watch. */
   #creating: Promise<unknown> = Promise.resolve();
   #resumed: Promise<void> | undefined;
   #resume: () => void = () => {};
@@ -229,7 +231,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     this.#onOver = onOver;
     this.#metadata.catch((error: EtcdError) => this.fail(error));
     if (gatewayPath(method) !== undefined) return;
-    // The entry keeps the stream open until it fails, even if the caller half-closes it before.
+    // This request is never sent. It keeps the stream open until `fail` runs, even if the caller half-closes it first.
     this.#requests.add(new AbortController());
     queueMicrotask(() => this.fail(http.unsupported(method)));
   }
@@ -261,7 +263,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     this.#resumed = undefined;
   }
 
-  /** Ends the stream; without an error if the server ended it. */
+  /** Ends the stream. `error` is undefined if the server ended the stream without an error. */
   fail(error: EtcdError | undefined): void {
     if (this.#over) return;
     this.#stop();
@@ -271,7 +273,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   #sendToWatch({ requestUnion }: Init<WatchRequest>): void {
     switch (requestUnion?.case) {
       case 'createRequest': {
-        // The server numbers the watches of each of its streams on its own, and here each watch has its own stream.
+        // The server gives out watch IDs per request. The client chooses the ID, because each watch is a request here.
         const watchId = requestUnion.value.watchId || this.#freeWatchId();
         const create = { requestUnion: { case: 'createRequest', value: { ...requestUnion.value, watchId } } } as const;
         const body = this.#body(methods.watch.watch, create);
@@ -308,7 +310,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     return id;
   }
 
-  /** Delivers what a server answers to a cancellation. */
+  /** Delivers the message with which a gRPC server answers a cancellation. */
   #deliverCanceled(watchId: bigint): void {
     if (this.#over) return;
     const answer = encode(methods.watch.watch.response, { header: {}, watchId, canceled: true });
@@ -325,7 +327,10 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     return request;
   }
 
-  /** Sends one request and delivers its responses. Calls `onFirst` after the first one. Never rejects. */
+  /**
+   * Sends one request and delivers its responses. Calls `onFirst` after the first response; more calls have no effect.
+   * Never rejects.
+   */
   async #request(body: string, request: AbortController, onFirst: () => void = () => {}): Promise<void> {
     const { maxReceiveBytes, silenceMs } = this.#limits;
     const ofWatch = isWatch(this.#method);
@@ -368,7 +373,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     }
   }
 
-  /** Ends the stream when the caller has half-closed it and all requests are answered. */
+  /** Ends the stream if the caller has half-closed it and all requests have been answered. */
   #endIfDone(): void {
     if (this.#halfClosed && this.#requests.size === 0) this.fail(undefined);
   }
@@ -388,7 +393,7 @@ function isWatch({ path }: { readonly path: string }): boolean {
 function notCreated(creationMs: number): string {
   return (
     `no answer to the creation of a watch within ${creationMs} ms: a proxy in front of etcd may hold back the ` +
-    'streamed response (nginx: proxy_buffering off), or the host may have no connection left (browsers open six to one ' +
-    'host)'
+    'streamed response (nginx: proxy_buffering off), or the browser may have no connection left (browsers open at most ' +
+    'six to one server)'
   );
 }

@@ -52,13 +52,13 @@ interface Guard {
   readonly key: Uint8Array;
   /** Mod revision of the key, as far as this client knows. */
   revision: bigint;
-  /** Number of writes so far. Each write puts its number into the key, so that a read tells which write was applied. */
+  /** Number of writes so far. Each write puts its number as the key's value, so a read shows the last applied write. */
   writes: number;
-  /** When the client stops using the guard: half of the lease's TTL after the request for the lease. */
+  /** When the client stops using the guard: half of the lease's TTL after the client requested the lease. */
   readonly expires: Expiry;
 }
 
-/** A time on two clocks, because on some hosts the monotonic clock stands still while the machine sleeps. */
+/** A time on two clocks, because on some systems the monotonic clock stops while the machine sleeps. */
 interface Expiry {
   readonly monotonicMs: number;
   readonly wallMs: number;
@@ -67,34 +67,35 @@ interface Expiry {
 /** A guard that one attempt of a write uses. */
 interface GuardInUse {
   readonly guard: Guard;
-  /** Whether the revision of the guard is known after the attempt, so that it can guard another write. */
+  /** Whether the guard's revision is known after the attempt. Only then can the guard protect another write. */
   isReusable: boolean;
 }
 
-/** Guard keys expire this long after the client created them. */
+/** TTL of the lease of a guard key. */
 const TTL_SECONDS = 600;
+/** The client uses a guard for half of its TTL, so the key does not expire during a write. */
 const USABLE_MS = (TTL_SECONDS / 2) * 1_000;
-/** Most concurrent guarded writes; further writes wait. Browsers open at most six connections to one host anyway. */
+/** Most concurrent guarded writes; further writes wait. Browsers open at most six connections to one server anyway. */
 const MAX_GUARDS = 32;
 
 /**
- * Sends writes over a host that may resend a request by itself, however late.
+ * Sends writes on a runtime that may resend a request by itself, however late.
  *
  * Each write uses a guard key whose mod revision the client knows. The write is sent as one transaction: if the guard
  * still has this revision, the transaction applies the write and puts the guard, which changes the revision. A second
- * copy of the request finds another revision and does nothing. Revisions only grow, even if another client deletes the
- * key.
+ * copy of the request finds a changed revision and does nothing. The old revision never returns, even if another
+ * client deletes the key, because revisions only grow.
  *
- * If the response to the second copy arrives, it shows the guard's value. The value tells whether the first copy was
- * applied, but the response to the first copy is lost.
+ * If the client receives the response to the second copy, the guard's value in it shows whether the first copy was
+ * applied. The response to the first copy is lost.
  */
 export class WriteGuards {
   readonly #pool: GuardPool;
   readonly #maxTxnOps: number;
   /**
    * The guards of writes that the server refused while the client could not find out whether an earlier copy was
-   * applied. If the caller's call is tried again, for example with a new token, it uses the same guard at the same
-   * revision. Of all its attempts and copies, one is applied at most.
+   * applied. If the client retries the call, for example with a new token, the new attempt uses the same guard at the
+   * same revision. Therefore at most one of all attempts and copies is applied.
    */
   readonly #unsettled = new WeakMap<object, Guard>();
 
@@ -131,16 +132,16 @@ export class WriteGuards {
       return this.#settleRefusal(write, inUse, number, call, error);
     }
     if (!answer.succeeded) return this.#answerToRepeat(write, number, answer);
-    // The second response belongs to the put of the guard. Without one, the write may have deleted the guard keys.
+    // The second response belongs to the put of the guard. If there is none, the write may have deleted guard keys.
     if (answer.responses.length === 2) noteMove(inUse, number, answer);
     else this.#pool.forgetFree();
     return this.#answerTo(write, answer);
   }
 
   /**
-   * The server refused this copy, but may have applied an earlier one, for example before a restart in which it forgot
-   * the token. The client moves the guard, so that no later copy can apply, and sees whether the guard had moved
-   * before.
+   * Settles a write that the server refused. The server may have applied an earlier copy of the request, for example
+   * before a restart in which it forgot the token. The client changes the guard's revision, so that no later copy can
+   * be applied. The response shows whether an earlier copy had changed the revision.
    */
   async #settleRefusal(
     write: GuardedWrite,
@@ -163,7 +164,7 @@ export class WriteGuards {
     throw refusal;
   }
 
-  /** The guard was not at its revision, so this is the response to a second copy, or the guard key was changed. */
+  /** Answers a write whose guard had another revision: an earlier copy or another client has changed the guard key. */
   #answerToRepeat({ method, endpoint, operation }: GuardedWrite, number: number, answer: TxnResponse): PutResponse {
     const kv = guardIn(answer);
     if (kv === undefined) this.#pool.forgetFree();
@@ -171,7 +172,7 @@ export class WriteGuards {
     if (isApplied && answer.header !== undefined && operation.case === 'requestPut' && !operation.value.prevKv)
       return { header: { ...answer.header, revision: kv.modRevision }, prevKv: undefined };
     const problem = isApplied
-      ? 'the host sent the request again after its connection broke: the write was applied once, and its answer is lost'
+      ? 'the runtime resent the request after the connection broke: the write was applied once; its response is lost'
       : 'another client deleted or changed the guard key of the write: the write was applied once, or not at all';
     throw connectionLost(problem, { method, endpoint });
   }
@@ -191,7 +192,7 @@ export class WriteGuards {
     return { header, succeeded, responses: response.value.responses.slice(0, length) };
   }
 
-  /** Counts as the server does: the longest list of a transaction, plus the longest count of a nested transaction. */
+  /** Checks the limit as the server does: the longest list, plus the largest count of a nested transaction. */
   #checkCount(success: Operations, operation: Operation): void {
     const count = countOf({ compare: [{}], success });
     if (count <= this.#maxTxnOps) return;
@@ -235,7 +236,8 @@ export class GuardPool {
   }
 
   /**
-   * Ends the use of a taken guard. `reusable` is the guard itself if its revision is known; otherwise it is dropped.
+   * Ends the use of a taken guard. `reusable` is this guard if its revision is known. Without `reusable`, the pool
+   * drops the guard.
    */
   release(reusable?: Guard): void {
     if (reusable !== undefined) this.#free.push(reusable);
@@ -244,12 +246,12 @@ export class GuardPool {
     else next();
   }
 
-  /** Drops all free guards, because another client has deleted one guard key, and probably the others too. */
+  /** Drops all free guards, because the deletion of one guard key has probably deleted the other guard keys too. */
   forgetFree(): void {
     this.#free = [];
   }
 
-  /** Resolves when another write hands its place over. */
+  /** Resolves when another write releases its guard. */
   #whenReleased(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const enter = (): void => {
@@ -271,9 +273,9 @@ function isUsable(expires: Expiry): boolean {
 }
 
 /**
- * Creates a guard by two requests that are safe to repeat. The ID of the lease is random, so a lease that exists
- * already is this client's own. The transaction puts the key only if the key does not exist. A copy that arrives after
- * another client has deleted the key creates it with a new revision, which no write compares with.
+ * Creates a guard with two requests that are safe to repeat. The ID of the lease is random, so a lease that already
+ * exists is this client's own. The transaction puts the key only if the key does not exist. If a copy arrives after
+ * another client has deleted the key, the copy creates the key with a new revision, which matches no write.
  */
 async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
   const id = randomId();
@@ -304,18 +306,18 @@ async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
 /** The prefix is an option of the client and not a key of the caller, so the error may show it. */
 function permissionProblem(prefix: Uint8Array): string {
   return (
-    `the user may not read and write keys with the prefix ${JSON.stringify(textOf(prefix))}: this host may send a ` +
+    `the user may not read and write keys with the prefix ${JSON.stringify(textOf(prefix))}: this runtime may send a ` +
     'request twice, so each write needs a guard key. Grant the user the permission readwrite on the prefix, or set ' +
     'gateway({ guardPrefix }) to a prefix that the user may read and write'
   );
 }
 
-/** The value of a guard key after so many writes. */
+/** The value of a guard key after this number of writes. */
 function guardValue(writes: number): Uint8Array {
   return toBytes(String(writes), 'writes');
 }
 
-/** The response that belongs to each operation. */
+/** The kind of response that belongs to each kind of operation. */
 const RESPONSE_CASES = {
   requestRange: 'responseRange',
   requestPut: 'responsePut',
@@ -323,7 +325,7 @@ const RESPONSE_CASES = {
   requestTxn: 'responseTxn',
 } as const satisfies Record<Operation['case'], OperationResponse['case']>;
 
-/** A transaction that performs `success` if the guard has not moved, and otherwise reads the guard. */
+/** A transaction that performs `success` if the guard still has its revision, and otherwise reads the guard. */
 function ifUnmoved({ key, revision }: Guard, success: Operations): Init<TxnRequest> {
   const unmoved = { target: CompareTarget.MOD, result: CompareResult.EQUAL, key } as const;
   return {
@@ -346,20 +348,21 @@ function noteMove(inUse: GuardInUse, number: number, { header }: TxnResponse): v
   inUse.isReusable = true;
 }
 
-/** The guard in the response to a transaction that found the guard moved. */
+/** The guard key in the response to a transaction that found another revision; undefined if the key is missing. */
 function guardIn({ responses }: TxnResponse): KeyValue | undefined {
   const response = responses[0]?.response;
   return response?.case === 'responseRange' ? response.value.kvs[0] : undefined;
 }
 
-/** Whether the write of this number was the last to put the guard. */
+/** Whether the write with this number was the last one to put the guard. */
 function isOfWrite(kv: KeyValue | undefined, number: number): kv is KeyValue {
   return kv !== undefined && compareBytes(kv.value, guardValue(number)) === 0;
 }
 
 /**
  * The operation together with a put of the guard. The server refuses a transaction that both puts and deletes a key.
- * Therefore a branch that deletes a range with the guard in it gets no put; the deletion moves the guard instead.
+ * Therefore a branch that deletes a range with the guard in it gets no put; the deletion itself invalidates the
+ * guard's revision.
  *
  * @throws EtcdError, reason `InvalidInput`.
  */
@@ -388,7 +391,7 @@ function mayDelete({ request }: Init<RequestOp>, key: Uint8Array): boolean {
   return [...success, ...failure].some((operation) => mayDelete(operation, key));
 }
 
-/** Whether the range holds the guard key. A range without an end is a single key of the caller, so never the guard. */
+/** Whether the range contains the guard key. A range without an end is one key of the caller, never the guard key. */
 function isIn({ key: start = NO_BYTES, rangeEnd: end = NO_BYTES }: Init<DeleteRangeRequest>, key: Uint8Array): boolean {
   if (end.length === 0 || compareBytes(key, start) < 0) return false;
   return (end.length === 1 && end[0] === 0) || compareBytes(key, end) < 0;

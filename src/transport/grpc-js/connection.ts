@@ -21,8 +21,8 @@ export function asBuffer(bytes: Uint8Array): Buffer {
 }
 
 /**
- * The grpc-js channel of one endpoint. grpc-js would reconnect by itself, with its own backoff. This class drops a failed
- * channel instead, because the channel layer of this package chooses the endpoint and decides when to dial again.
+ * The grpc-js channel of one endpoint. By default, grpc-js reconnects a failed channel with its own backoff. This class
+ * discards a failed channel instead, because the channel layer of this package decides when to dial again, and where.
  */
 export class GrpcJsConnection {
   readonly #endpoint: Endpoint;
@@ -41,7 +41,11 @@ export class GrpcJsConnection {
     return this.#client?.getChannel().getConnectivityState(false) === READY ? this.#client : undefined;
   }
 
-  /** Connects, or joins an attempt that is under way. @throws EtcdError, reason `ConnectFailed`, outcome `not-sent`. */
+  /**
+   * Connects, or waits for a dial that is under way.
+   *
+   * @throws EtcdError with reason `ConnectFailed`, outcome `not-sent`.
+   */
   async connect(): Promise<Client> {
     const { ready } = this;
     if (ready !== undefined) return ready;
@@ -67,8 +71,8 @@ export class GrpcJsConnection {
         this.#drop();
         reject(connectFailed(this.#endpoint, problem, cause));
       };
-      // grpc-js itself waits forever for a peer that accepts the connection and never sends SETTINGS (its issue 2785).
       this.#abandonDial = () => fail('closed while connecting');
+      // grpc-js itself waits forever for a peer that accepts the connection but never sends SETTINGS (grpc-node#2785).
       const stopTimer = after(connectTimeoutMs, () => fail(`no answer within connectTimeoutMs = ${connectTimeoutMs}`));
       const look = (client: Client): void => {
         if (settled) return;
@@ -83,7 +87,7 @@ export class GrpcJsConnection {
       };
       const dial = (known?: TlsOptions): void => {
         if (settled) return;
-        // The old channel has the old certificates. Calls under way on it go on.
+        // A new channel is needed, because the old channel has the old certificates. Calls on the old channel continue.
         this.#drop();
         this.#client = this.#open(known);
         look(this.#client);
@@ -107,7 +111,10 @@ export class GrpcJsConnection {
   }
 }
 
-/** Makes a call to learn why the channel failed. Only the status of a call tells that, and such a call fails at once. */
+/**
+ * Makes a call, which fails at once, to learn why the channel failed. grpc-js gives the reason only as the status of a
+ * call.
+ */
 function lastError(client: Client, report: (problem: string) => void): void {
   const call = client.makeUnaryRequest('/etcdwire/unsent', asBuffer, asBuffer, NO_BYTES, new Metadata(), (error) => {
     report(connectProblem(error?.details ?? 'connection failed'));
@@ -116,8 +123,8 @@ function lastError(client: Client, report: (problem: string) => void): void {
 }
 
 /**
- * The reason in a status text of grpc-js. That of "No connection established. Last error: Error: connect ECONNREFUSED
- * 127.0.0.1:1. Resolution note: " is "connect ECONNREFUSED 127.0.0.1:1".
+ * Extracts the reason from a status text of grpc-js. For example, the reason in "No connection established. Last error:
+ * Error: connect ECONNREFUSED 127.0.0.1:1. Resolution note: " is "connect ECONNREFUSED 127.0.0.1:1".
  */
 function connectProblem(details: string): string {
   return details
@@ -126,9 +133,9 @@ function connectProblem(details: string): string {
 }
 
 /**
- * The options of a channel. A channel has one endpoint, because grpc-js checks the certificates of a list of addresses
- * against the first name only. Proxies from the environment and configuration from DNS are off, because only the options of
- * the client decide where a call goes.
+ * The options of a channel. Each channel has only one endpoint, because for a list of addresses, grpc-js checks every
+ * certificate against the name of the first address. Proxies from the environment and service configuration from DNS
+ * are off, so that only the options of the client decide where a call goes.
  */
 function channelOptions(options: TransportOptions): ChannelOptions {
   return {

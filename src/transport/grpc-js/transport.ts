@@ -25,12 +25,14 @@ import type {
 } from '../transport.js';
 import { asBuffer, GrpcJsConnection } from './connection.js';
 
-/** The status text of grpc-js for a response that is too large. A server words its errors about requests differently. */
+/**
+ * The status text of grpc-js for a response that is too large. A server's error about a large request has another text.
+ */
 const TOO_LARGE = /^Received message larger than max \((\d+) vs (\d+)\)$/;
 
 /**
- * Returns a transport that uses `@grpc/grpc-js` in place of this package's own HTTP/2. Install `@grpc/grpc-js` along with
- * this package.
+ * Returns a transport that uses `@grpc/grpc-js` in place of this package's own HTTP/2. Install `@grpc/grpc-js` along
+ * with this package.
  *
  * @example
  * import { Client } from 'etcdwire';
@@ -45,7 +47,10 @@ export function grpcJs(): TransportFactory {
 class GrpcJsTransport implements Transport {
   readonly url: string;
   readonly options: TransportOptions;
-  /** Functions that end the calls under way. grpc-js lets them run when their channel is closed. */
+  /**
+   * Functions that end the calls under way. `close` calls them, because grpc-js lets calls continue on a closed
+   * channel.
+   */
   readonly live = new Set<(error: EtcdError) => void>();
   readonly #connection: GrpcJsConnection;
   #closed = false;
@@ -64,7 +69,7 @@ class GrpcJsTransport implements Transport {
       let over = false;
       let offAbort = (): void => {};
       const outcome = (): 'not-sent' | 'unknown' => (running === undefined ? 'not-sent' : 'unknown');
-      /** Returns false if the call has ended before. */
+      /** Marks the call as ended. Returns false if it had already ended. */
       const finish = (): boolean => {
         if (over) return false;
         over = true;
@@ -100,7 +105,8 @@ class GrpcJsTransport implements Transport {
         const metadata = grpcMetadata(call.metadata);
         running = client.makeUnaryRequest(method.path, asBuffer, asBytes, request, metadata, onResponse);
       };
-      // Calls that wait for the same connection share its error, but each call adds its own method.
+      // If the connection fails, all calls that wait for it get the same error, so each call adds its own method to a
+      // copy.
       const refuse = (error: unknown): void => fail(asEtcdError(error, method.path));
       const { ready } = this.#connection;
       if (ready === undefined) return void this.#connection.connect().then(send).catch(refuse);
@@ -142,7 +148,7 @@ class GrpcJsTransport implements Transport {
   }
 }
 
-/** One grpc-js stream. Messages wait here until the connection is open. */
+/** A streaming call on grpc-js. Its messages wait in `#unsent` until the connection is open. */
 class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   readonly #call: StreamCall<Request, Response>;
   readonly #transport: GrpcJsTransport;
@@ -151,7 +157,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   #unsent: Uint8Array[] = [];
   #halfClosed = false;
   #paused = false;
-  /** The stream was cancelled, or has ended. */
+  /** Whether the stream was cancelled, or has ended. */
   over = false;
 
   constructor(call: StreamCall<Request, Response>, transport: GrpcJsTransport, handler: StreamHandler<Response>) {
@@ -167,11 +173,11 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.#stream = stream;
     let status: EtcdError | undefined;
     stream.on('data', (bytes: Uint8Array) => this.#receive(bytes));
-    // The listener is never removed, because grpc-js may report several errors, even after a cancel.
+    // The listener is never removed, because grpc-js may emit several errors, even after the stream has been cancelled.
     stream.on('error', (error: ServiceError) => {
       status ??= statusError(error, path, this.#transport.url);
     });
-    // The status may arrive before the last message is read. "end" comes after both.
+    // The status may arrive before the last message has been read. The event "end" follows both.
     stream.on('end', () => this.fail(status));
     stream.on('close', () => this.fail(status));
     if (this.#paused) stream.pause();
@@ -197,7 +203,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.#transport.live.delete(this.fail);
     this.#unsent = [];
     this.#stream?.cancel();
-    // Messages that nobody reads would keep the stream open.
+    // Unread messages would keep a paused stream open, so the stream resumes and its messages are discarded.
     this.#stream?.resume();
   }
 
@@ -211,7 +217,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.#stream?.resume();
   }
 
-  /** Ends the stream, with status OK if `error` is undefined. */
+  /** Ends the stream, and notifies the handler. The status is OK if `error` is undefined. */
   readonly fail = (error: EtcdError | undefined): void => {
     if (this.over) return;
     this.cancel();
@@ -238,11 +244,12 @@ function statusError(error: ServiceError, method: string, endpoint: string): Etc
   const where = { method, endpoint };
   const tooLarge = TOO_LARGE.exec(error.details ?? '');
   if (tooLarge !== null) return responseTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), where);
-  // grpc-js says only in the text that a call was not sent. A server may send the same text, so it proves nothing.
+  // If a call was not sent, only the text of its status says so. The text is no proof, because a server may send it,
+  // too.
   return errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
 }
 
-/** Replaces an error that grpc-js itself throws, because its message may contain the metadata and with them a token. */
+/** Replaces an error that grpc-js throws, because its message may contain the metadata, including a token. */
 function asEtcdError(error: unknown, method: string): EtcdError {
   if (error instanceof EtcdError) return amended(error, { method });
   return new EtcdError('the call could not be sent: grpc-js refused it', {

@@ -13,8 +13,9 @@ import { badResponse } from './response.js';
 import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 
 /**
- * The most attempts of a call on one endpoint. A call makes another attempt only if the connection ended without processing
- * the last one. If that happens again and again, the call fails, and the channel layer chooses another endpoint.
+ * The most attempts of a call on one endpoint. A call makes another attempt only if the connection closed, or began to
+ * close, before the server processed the previous attempt. After this many attempts, the call fails, and the channel
+ * layer chooses another endpoint.
  */
 const MAX_ATTEMPTS = 4;
 
@@ -22,7 +23,7 @@ const MAX_ATTEMPTS = 4;
 export interface ClientCall extends Expiring {
   /** Makes an attempt: opens a stream for the call. Does nothing if the call has ended. */
   openStream(connection: Connection): void;
-  /** The client is closed. */
+  /** Ends the call with reason `ClientClosed`. */
   close(): void;
 }
 
@@ -30,8 +31,9 @@ export interface ClientCall extends Expiring {
 export interface CallOwner {
   readonly endpoint: Endpoint;
   readonly options: TransportOptions;
-  /** Opens a stream for the call on the connection for new calls. Connects if there is none. */
+  /** Opens a stream for the call on the connection for new calls. Dials a connection first if there is none. */
   send(call: ClientCall): void;
+  /** Called once the call has ended. */
   ended(call: ClientCall): void;
 }
 
@@ -105,7 +107,8 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   }
 
   ended(error: EtcdError | undefined): void {
-    // The server knows the deadline, too, and may act on it before this client does.
+    // The server receives the timeout with the call (grpc-timeout), and may end the call just before this client does.
+    // A Canceled or DeadlineExceeded status that arrives after the deadline is therefore reported as a timeout.
     const isLate = error?.code === 'Canceled' || error?.code === 'DeadlineExceeded';
     if (isLate && error.outcome === 'unknown' && monotonicMs() >= this.deadline) return this.expire();
     if (error !== undefined) return this.#fail(error);
@@ -144,7 +147,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     if (this.#finish()) this.#reject(error);
   }
 
-  /** Returns false if the call has ended before. */
+  /** Marks the call as ended. Returns false if it had already ended. */
   #finish(): boolean {
     if (this.#over) return false;
     this.#over = true;
@@ -153,7 +156,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     return true;
   }
 
-  /** The outcome if the client gives up the call now. */
+  /** The outcome to report if the client cancels the call now. */
   get #outcome(): Outcome {
     return this.#stream?.wasOpened ? 'unknown' : 'not-sent';
   }
@@ -166,7 +169,9 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   readonly #method: Method<Request, Response>;
   readonly #owner: CallOwner;
   readonly #handler: StreamHandler<Response>;
-  /** The stream of all attempts. Once it has opened, there is no further attempt, because its messages are gone. */
+  /**
+   * The stream of every attempt. Once it has opened, there is no further attempt, because sent messages are not kept.
+   */
   readonly #stream: Http2Stream;
   #attempts = 0;
   #halfClosed = false;
@@ -260,7 +265,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
     if (!this.#over) this.#handler.leaving?.();
   }
 
-  /** Never called, because the call has no deadline. */
+  /** Does nothing. It is never called, because the call has no deadline. */
   expire(): void {}
 
   close(): void {

@@ -22,11 +22,11 @@ import { StreamTable } from './stream-table.js';
 /** While a connection takes longer than this to open, new calls prefer another endpoint. */
 const SLOW_DIAL_MS = 1_000;
 
-/** What a connection tells its transport. */
+/** The callbacks by which a connection notifies its transport. */
 export interface ConnectionEvents {
-  /** The connection takes no more streams. Its open streams go on. */
+  /** The connection accepts no more streams. Its open streams continue. */
   draining(): void;
-  /** Called once, and last. */
+  /** The connection is closed. Called once, and last. */
   closed(): void;
 }
 
@@ -40,8 +40,8 @@ export interface ConnectionEvents {
  *           └─────────────────────┴─────────────────────────────┴───────────────────────────────┘
  *                       connectTimeoutMs, error, end of the byte stream, close()
  *
- * - connecting: The client dials, and waits for the peer's SETTINGS. Streams wait.
- * - open: Streams can be opened, as many as SETTINGS_MAX_CONCURRENT_STREAMS allows. Others wait.
+ * - connecting: The client dials, and waits for the peer's SETTINGS. Streams wait in a queue.
+ * - open: Streams open, up to SETTINGS_MAX_CONCURRENT_STREAMS of them at a time. Further streams wait in the queue.
  * - draining: The streams up to `lastStreamId` finish. New and waiting streams go to another connection.
  * - closed: The byte stream is closed, and every stream has ended.
  */
@@ -66,13 +66,13 @@ export class Connection implements StreamConnection, FrameTarget {
     this.limits.sent(bytes);
     this.pinger.sent();
   });
-  /** Undefined until the TLS options are known. */
+  /** The byte stream. Undefined until the TLS options are available and the connection dials. */
   #bytes: ByteStream | undefined;
-  /** The byte stream keeps the process alive. It does so until the connection is open. */
+  /** Whether the byte stream keeps the process alive. Always true until the connection is open. */
   #holding = true;
-  /** Open streams that let the process exit. */
+  /** Open streams that do not keep the process alive. */
   readonly #idle = new Set<Http2Stream>();
-  /** A microtask that opens waiting streams is queued. */
+  /** Whether a microtask that opens waiting streams is queued. */
   #opening = false;
   #state: State;
 
@@ -172,8 +172,9 @@ export class Connection implements StreamConnection, FrameTarget {
   }
 
   /**
-   * Opens waiting streams after the current job has run to its end, because the same job may end them too: the client
-   * closes, a signal aborts many calls, or many calls time out together. A call that such a job ends was not sent.
+   * Opens waiting streams in a microtask, after the code that released a stream has finished. The same code may also
+   * end waiting streams: when the client closes, when a signal aborts many calls, or when many calls time out together.
+   * Those calls then end with outcome `not-sent`, because their streams were never opened.
    */
   #openWaitingSoon(): void {
     if (this.#opening || !this.streams.hasWaiting) return;
@@ -258,7 +259,7 @@ export class Connection implements StreamConnection, FrameTarget {
     this.#updateHold();
   }
 
-  /** Handles GOAWAY, or acts as if the peer had sent it. */
+  /** Handles a GOAWAY of the peer. Also called, as if the peer had sent GOAWAY, when no stream identifier is left. */
   goAway(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;
@@ -277,7 +278,10 @@ export class Connection implements StreamConnection, FrameTarget {
     if (this.streams.size === 0) this.#close(problem);
   }
 
-  /** Takes no more streams, neither new nor waiting ones. */
+  /**
+   * Changes the state to draining. The connection opens no more streams, and another connection can open the waiting
+   * streams.
+   */
   #drain(lastStreamId: number, problem: string): void {
     const before = this.#state.name;
     this.#state = { name: 'draining', lastStreamId };
@@ -286,7 +290,10 @@ export class Connection implements StreamConnection, FrameTarget {
     this.#closeIfDrained();
   }
 
-  /** A suspect connection without streams stays until its probe is answered or lost, because it marks the peer as suspect. */
+  /**
+   * Closes a draining connection that has no more streams. Keeps a suspect connection until the peer has answered the
+   * probe or the probe has timed out, because the transport is suspect only as long as that connection exists.
+   */
   #closeIfDrained(): void {
     if (this.#state.name !== 'draining' || this.streams.size > 0) return;
     if (!this.pinger.probing || !this.pinger.suspect) this.#close('the connection takes no more calls');
@@ -312,7 +319,7 @@ export class Connection implements StreamConnection, FrameTarget {
     }
   }
 
-  /** Lets another connection open the streams that wait. */
+  /** Removes the waiting streams, so that another connection can open them. */
   #releaseWaiting(problem: string): void {
     this.#endWaiting((stream) => stream.unprocessed(connectionLost(problem, 'not-sent', stream.head)));
   }

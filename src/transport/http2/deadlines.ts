@@ -4,9 +4,9 @@ import { after, monotonicMs } from '../../runtime/timers.js';
 export interface Expiring {
   /** The index of the item in the heap, or -1. Only `Deadlines` writes it. */
   slot: number;
-  /** On the monotonic clock. */
+  /** When the item expires, on the monotonic clock. */
   readonly deadline: number;
-  /** The deadline has passed. `Deadlines` has removed the item before. */
+  /** Called when the deadline has passed, after `Deadlines` has removed the item. */
   expire(): void;
 }
 
@@ -14,13 +14,14 @@ export interface Expiring {
  * The deadlines of the calls under way, with one timer for all of them. Tens of thousands of calls start and end each
  * second, and few of them expire. A binary heap by deadline keeps the cost of each call logarithmic.
  *
- * The heap is an array, and not a Set or a Map, because V8's hash tables leave behind a chain of their outgrown tables. Once
- * one of those is in the old generation, each garbage collection treats all later ones as alive.
+ * The heap is an array rather than a Set or a Map. When a hash table of V8 grows or shrinks, the old table keeps a
+ * reference to the new table. Once one such discarded table is in the old generation, each minor garbage collection
+ * treats all later tables in this chain as alive.
  */
 export class Deadlines<T extends Expiring> {
   /** The item at `index` expires no later than the items at `2 * index + 1` and `2 * index + 2`. */
   readonly #heap: T[] = [];
-  /** When the timer is due. That may be too early, because the call that it was set for may have ended. */
+  /** When the timer fires. It can fire before any call expires, because the call that it was set for may have ended. */
   #due = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
 
@@ -46,12 +47,12 @@ export class Deadlines<T extends Expiring> {
     else this.#moveDown(last, slot);
   }
 
-  /** Stops the timer, when no call is left. */
+  /** Stops the timer. To be called when no call is left. */
   stop(): void {
     this.#stopTimer();
   }
 
-  /** The timer does not keep the process alive. The connection of a call does. */
+  /** Sets the timer. It does not keep the process alive, because the connection of each call already does. */
   #arm(due: number): void {
     this.#stopTimer();
     this.#due = due;

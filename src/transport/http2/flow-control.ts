@@ -2,21 +2,21 @@ import { UniqueQueue } from '../../runtime/queues.js';
 import { ConnectionError, DEFAULT_WINDOW_BYTES, ErrorCode, MAX_WINDOW_BYTES } from './frame.js';
 import type { PeerSettings } from './settings.js';
 
-// Flow control: RFC 9113, sections 5.2 and 6.9. A DATA frame counts against two windows, that of its stream and that of
-// the connection. The sender sends at most what the smaller window has left. The receiver enlarges a window with
-// WINDOW_UPDATE once it has consumed data. No other frame counts.
+// Flow control: RFC 9113, sections 5.2 and 6.9. A DATA frame counts against two windows, the window of its stream and
+// the window of the connection. The sender sends at most as much data as the smaller window allows. After the receiver
+// has consumed data, it enlarges the window with WINDOW_UPDATE. Only DATA frames count against the windows.
 //
 // Receiving. The window has 100 bytes.
 //   40 bytes arrive and are consumed: 60 are left. No update, because 40 bytes are less than half of the window.
-//   20 bytes arrive and are consumed: 40 are left. WINDOW_UPDATE by 60 makes that 100 again.
+//   20 bytes arrive and are consumed: 40 are left. WINDOW_UPDATE by 60 restores the window to 100.
 //
 // Sending. The connection's window has 65,535 bytes, each stream's window 50,000, and a frame takes at most 16,384.
-//   Stream 1 has 60,000 bytes: it sends 3 frames of 16,384 and one of 848. Its window has 0 left, that of the connection
-//   15,535. The other 10,000 bytes wait for a WINDOW_UPDATE on stream 1.
-//   Stream 3 has 20,000 bytes: it sends 15,535. The window of the connection has 0 left. The other 4,465 bytes wait in the
-//   queue of `SendFlow` for a WINDOW_UPDATE on the connection.
+//   Stream 1 has 60,000 bytes: it sends 3 frames of 16,384 and one of 848. Its window has 0 left, and the window of the
+//   connection has 15,535. The other 10,000 bytes wait for a WINDOW_UPDATE on stream 1.
+//   Stream 3 has 20,000 bytes: it sends 15,535. The window of the connection has 0 left. The other 4,465 bytes wait in
+//   the queue of `SendFlow` for a WINDOW_UPDATE on the connection.
 
-/** Counts what the peer may still send on one stream, or on the connection. */
+/** Counts how many bytes the peer may still send on one stream, or on the connection. */
 export class ReceiveWindow {
   readonly #size: number;
   #left: number;
@@ -35,8 +35,8 @@ export class ReceiveWindow {
   }
 
   /**
-   * Counts bytes as consumed. Returns the increment of the WINDOW_UPDATE to send now, or 0 for none. An update is due once
-   * half of the window is consumed: a fast peer never waits, and the updates stay few.
+   * Counts bytes as consumed. Returns the increment of the WINDOW_UPDATE to send now, or 0 for none. An update is due
+   * once half of the window is consumed: a fast peer never waits, and the updates stay few.
    */
   consume(bytes: number): number {
     this.#consumed += bytes;
@@ -50,7 +50,9 @@ export class ReceiveWindow {
 
 /** A stream that has data to send. */
 interface Sender {
-  /** The stream's own window. Negative after the peer has reduced SETTINGS_INITIAL_WINDOW_SIZE: section 6.9.2. */
+  /**
+   * The stream's own window. Can be negative after the peer has reduced SETTINGS_INITIAL_WINDOW_SIZE: section 6.9.2.
+   */
   sendWindowBytes: number;
   /** Sends one frame of at most `maxBytes`. Returns whether the stream could send another frame. */
   sendFrame(maxBytes: number): boolean;
@@ -66,7 +68,7 @@ export class SendFlow {
   /** The byte stream has a long backlog of unsent bytes. No stream may send until it has drained. */
   congested = false;
 
-  /** `onSent` is called for each DATA frame. */
+  /** Calls `onSent` with the number of payload bytes for each DATA frame sent. */
   constructor(settings: PeerSettings, onSent: (bytes: number) => void) {
     this.#settings = settings;
     this.#onSent = onSent;

@@ -1,6 +1,6 @@
 import { ConnectionError, DEFAULT_MAX_FRAME_BYTES, ErrorCode, FRAME_HEADER_BYTES, readUint31 } from './frame.js';
 
-/** The letters "HTT" of an HTTP/1 response, read as the length field of a frame. */
+/** The letters "HTT", read as the length field of a frame. A peer that sends them first answers in HTTP/1. */
 const HTTP1_LENGTH = 0x485454;
 
 interface FrameSink {
@@ -9,8 +9,8 @@ interface FrameSink {
 }
 
 /**
- * Splits received bytes into frames. A frame that lies whole in a chunk is passed on without a copy. A frame that is split
- * over several chunks is assembled first.
+ * Splits received bytes into frames. The reader passes on a frame that lies entirely in one chunk without copying it.
+ * It first assembles a frame that is split over several chunks.
  */
 export class FrameReader {
   readonly #sink: FrameSink;
@@ -23,7 +23,7 @@ export class FrameReader {
     this.#sink = sink;
   }
 
-  /** Passes on no more frames, not even the rest of the current chunk. */
+  /** Stops the reader: it passes on no more frames, not even from the rest of the current chunk. */
   stop(): void {
     this.#stopped = true;
   }
@@ -41,7 +41,7 @@ export class FrameReader {
     if (!this.#stopped && at < length) this.#keep(chunk, at, length);
   }
 
-  /** Appends to the partial frame. Returns where the next frame begins in the chunk. */
+  /** Appends bytes of the chunk to the partial frame. Returns the position in the chunk after those bytes. */
   #complete(chunk: Uint8Array): number {
     const partial = this.#partial as Uint8Array;
     let at = 0;

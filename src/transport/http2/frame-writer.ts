@@ -12,20 +12,24 @@ import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-framing.js';
 import { callFieldsBytes, writeCallFields } from './request-headers.js';
 import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
 
-/** Room for some hundred requests. A longer frame gets a slab of its own. */
+/**
+ * The size of a slab. A slab is a buffer that collects frames, with room for several hundred requests. A longer frame
+ * gets its own slab.
+ */
 const SLAB_BYTES = 65_536;
 
 /**
- * Writes frames. It collects the frames of one turn of the event loop and sends them in one write. Bytes that were sent
- * are never overwritten, because the host may still be reading them.
+ * Writes frames. The writer collects all frames until the next microtask and sends them in one write. It never
+ * overwrites bytes that were sent, because the byte stream may still be reading them.
  */
 export class FrameWriter {
   readonly #send: (parts: readonly Uint8Array[]) => void;
-  /** Slabs that have no more room, each cut to its unsent part. */
+  /** The unsent parts of slabs, in the order in which they are to be sent. */
   #full: Uint8Array[] = [];
   #slab: Uint8Array = new Uint8Array(SLAB_BYTES);
-  /** The unsent part of the slab. */
+  /** Where the unsent part of the slab begins. */
   #start = 0;
+  /** Where the unsent part of the slab ends. The next frame goes here. */
   #end = 0;
   #flushScheduled = false;
 
@@ -34,8 +38,8 @@ export class FrameWriter {
   }
 
   /**
-   * Writes the connection preface with this client's SETTINGS: RFC 9113, section 3.4. It enlarges the connection's window
-   * by WINDOW_UPDATE, because SETTINGS cannot change that window.
+   * Writes the connection preface with this client's SETTINGS: RFC 9113, section 3.4. Then enlarges the connection's
+   * window by WINDOW_UPDATE, because SETTINGS cannot change that window.
    */
   preface(): void {
     const at = this.#reserve(CONNECTION_PREFACE.length);
@@ -102,12 +106,14 @@ export class FrameWriter {
     this.#words(FrameType.WINDOW_UPDATE, 0, streamId, increment);
   }
 
-  /** The last stream identifier is 0, because a client processes no streams of the peer: push is off. */
+  /**
+   * Writes GOAWAY. Its last stream identifier is 0, because push is off and the client therefore processed no stream.
+   */
   goAway(code: number): void {
     this.#words(FrameType.GOAWAY, 0, 0, 0, code);
   }
 
-  /** Sends the collected frames now, before the turn of the event loop ends. */
+  /** Sends the collected frames now, without waiting for the microtask. */
   flush(): void {
     this.#flushScheduled = false;
     this.#finishSlab();

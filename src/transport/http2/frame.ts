@@ -1,4 +1,4 @@
-/** Bytes of a frame header: length, type, flags, stream identifier. RFC 9113, section 4.1. */
+/** The size of a frame header: length, type, flags and stream identifier. RFC 9113, section 4.1. */
 export const FRAME_HEADER_BYTES = 9;
 /** The initial SETTINGS_MAX_FRAME_SIZE. This client never raises it. RFC 9113, section 6.5.2. */
 export const DEFAULT_MAX_FRAME_BYTES = 16_384;

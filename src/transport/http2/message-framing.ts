@@ -2,15 +2,19 @@ import { copyOf, NO_BYTES } from '../../runtime/bytes.js';
 import { Fifo } from '../../runtime/queues.js';
 import { readUint32, writeUint32 } from './frame.js';
 
-// gRPC sends messages in DATA frames. Each message has a prefix of 5 bytes: a compressed flag and the length. Frames and
-// messages are independent: a frame may contain several messages, or a part of one.
+// gRPC sends messages in DATA frames. Each message has a prefix of 5 bytes: a compressed flag and the length. The
+// boundaries of frames and messages are independent: a frame may contain several messages, or only a part of one
+// message.
 // https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
-/** The compressed flag and the length. */
+/** The size of the prefix of a message: the compressed flag (1 byte) and the length (4 bytes). */
 export const MESSAGE_PREFIX_BYTES = 5;
-/** Memory reserved on the word of a length prefix alone. Beyond that, memory grows with the bytes that arrive. */
+/**
+ * The most memory that the client reserves because a length prefix announces a long message. Beyond that, the buffer
+ * grows only as bytes arrive, so a peer cannot make the client allocate memory with a prefix alone.
+ */
 const TRUSTED_BYTES = 65_536;
-/** A buffer of at most this size is reused for the next message. */
+/** The largest buffer that is kept for the next message. A larger buffer is discarded after its message. */
 const MAX_REUSED_BYTES = 1_048_576;
 
 /** Writes an uncompressed message with its prefix. `bytes` must have room for both. */
@@ -24,12 +28,12 @@ export function writeMessage(bytes: Uint8Array, at: number, message: Uint8Array)
 export class SendQueue {
   /** Messages with their prefixes. Undefined until the first message has to wait, which is rare. */
   #messages: Fifo<Uint8Array> | undefined;
-  /** Bytes of the first message that were sent already. */
+  /** The number of bytes of the first message that were already sent. */
   #sentOfFirst = 0;
-  /** The client sends no more messages: the last frame carries END_STREAM. */
+  /** Whether the client sends no more messages after those in the queue. The last frame then carries END_STREAM. */
   complete = false;
 
-  /** Whether there are bytes to send. */
+  /** Whether the queue contains bytes to send. */
   get waiting(): boolean {
     return this.#messages !== undefined && this.#messages.length > 0;
   }
@@ -58,7 +62,7 @@ export class SendQueue {
   }
 }
 
-/** Why received data contains no message that this client can read. */
+/** Why the client cannot read a received message. */
 export type Refusal = 'too large' | 'compressed' | 'malformed';
 
 export interface MessageReceiver {
@@ -69,8 +73,8 @@ export interface MessageReceiver {
 }
 
 /**
- * Splits the data of a stream into messages. A message that lies whole in a frame is passed on without a copy. While the
- * receiver is paused, the assembler stores the data.
+ * Splits the data of a stream into messages. The assembler passes on a message that lies entirely in one frame without
+ * copying it. While the receiver is paused, the assembler stores the data.
  */
 export class MessageAssembler {
   readonly #maxBytes: number;
@@ -80,10 +84,10 @@ export class MessageAssembler {
   #partialLength = 0;
   /** Data that arrived while the receiver was paused. Most streams never store any. */
   #stored: Fifo<Uint8Array> | undefined;
-  /** Bytes of the first stored piece that were split already. */
+  /** The number of bytes of the first stored piece that were already split into messages. */
   #splitOfFirst = 0;
   #paused = false;
-  /** The receiver is being called. */
+  /** Whether `#split` is running, and so possibly the receiver. A nested call must not split more data. */
   #busy = false;
   #closed = false;
 
@@ -102,7 +106,7 @@ export class MessageAssembler {
     return !this.#closed && (this.#busy || this.#stored !== undefined);
   }
 
-  /** Takes received data. Returns how many bytes of it were consumed; the rest is stored. */
+  /** Takes received data. Returns how many of these bytes were consumed, and stores the rest. */
   receive(bytes: Uint8Array, start: number, end: number): number {
     if (this.#closed || start === end) return end - start;
     const stopped = this.#paused || this.pending ? start : this.#split(bytes, start, end);
@@ -117,7 +121,7 @@ export class MessageAssembler {
     this.#paused = true;
   }
 
-  /** Passes on messages from the stored data. Returns how many bytes of it were consumed. */
+  /** Passes on messages from the stored data. Returns how many of the stored bytes were consumed. */
   resume(): number {
     this.#paused = false;
     let consumed = 0;
@@ -143,7 +147,7 @@ export class MessageAssembler {
     if (this.#stored?.length === 0) this.#stored = undefined;
   }
 
-  /** Passes on the messages. Returns where it stopped: at `end`, or after the message during which it was paused. */
+  /** Passes on messages until `end`, or until the receiver pauses or closes the assembler. Returns where it stopped. */
   #split(bytes: Uint8Array, start: number, end: number): number {
     this.#busy = true;
     let at = start;
@@ -152,7 +156,7 @@ export class MessageAssembler {
     return at;
   }
 
-  /** Reads one message, or the beginning of one. Returns where the next one begins. */
+  /** Reads one message, or the beginning of a message. Returns the position after the bytes that it has read. */
   #next(bytes: Uint8Array, at: number, end: number): number {
     if (this.#partialLength > 0) return this.#complete(bytes, at, end);
     if (end - at < MESSAGE_PREFIX_BYTES) return this.#keep(bytes, at, end, MESSAGE_PREFIX_BYTES);
@@ -164,7 +168,7 @@ export class MessageAssembler {
     return messageEnd;
   }
 
-  /** Appends to the partial message. Returns where the next message begins. */
+  /** Appends bytes to the partial message. Returns the position after those bytes. */
   #complete(bytes: Uint8Array, start: number, end: number): number {
     let at = start;
     if (this.#partialLength < MESSAGE_PREFIX_BYTES) {

@@ -18,15 +18,19 @@ import { badResponse, errorOfReset, ResponseHeaders } from './response.js';
 import { CONNECTION_WINDOW_BYTES, MAX_HEADER_LIST_BYTES, type PeerSettings } from './settings.js';
 import type { StreamTable } from './stream-table.js';
 
-/** The longest header block, in its encoded form and over all its frames. etcd sends some hundred bytes. */
+/**
+ * The longest encoded header block, as the sum over its HEADERS and CONTINUATION frames. etcd sends a few hundred
+ * bytes.
+ */
 const MAX_BLOCK_BYTES = 65_536;
 /** The most frames of one header block. The longest block fits into five frames. */
 const MAX_BLOCK_FRAMES = 16;
-/** The client shows this much of the text in a GOAWAY. */
+/** The most bytes of the debug data of a GOAWAY that an error message shows. */
 const MAX_DEBUG_BYTES = 200;
+/** The size of the priority fields in HEADERS, and of the payload of PRIORITY. */
 const PRIORITY_BYTES = 5;
 
-/** The connection, as far as the peer's frames concern it. */
+/** The state of a connection that the peer's frames change, and the events that they cause. */
 export interface FrameTarget {
   readonly streams: StreamTable;
   readonly settings: PeerSettings;
@@ -50,8 +54,8 @@ interface PartialBlock {
 }
 
 /**
- * Checks the peer's frames and acts on them: RFC 9113, section 6. A protocol violation either ends its stream or throws a
- * ConnectionError.
+ * Checks the peer's frames and acts on them: RFC 9113, section 6. A protocol violation either ends its stream or throws
+ * a ConnectionError.
  */
 export class PeerFrames {
   readonly #target: FrameTarget;
@@ -67,7 +71,7 @@ export class PeerFrames {
   /** @throws ConnectionError on a violation that ends the connection. */
   frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
     if (!this.#hasSettings && (type !== FrameType.SETTINGS || (flags & Flag.ACK) !== 0)) {
-      throw protocolError('the first frame is not SETTINGS: the peer is no HTTP/2 server');
+      throw protocolError('the first frame is not SETTINGS: the peer is not an HTTP/2 server');
     }
     if (this.#block !== undefined && (type !== FrameType.CONTINUATION || streamId !== this.#block.streamId)) {
       throw protocolError('another frame within a header block');
@@ -109,7 +113,7 @@ export class PeerFrames {
       case FrameType.PUSH_PROMISE:
         throw protocolError('PUSH_PROMISE, although push is off');
     }
-    // PRIORITY has no effect, and section 5.5 tells a receiver to ignore frames of unknown types.
+    // The client ignores PRIORITY, and also frames of unknown types, as section 5.5 requires.
     this.#target.limits.useless('ignored');
   }
 
@@ -122,7 +126,7 @@ export class PeerFrames {
     const { streams, pinger, limits, writer } = this.#target;
     const stream = streams.find(streamId, 'DATA');
     pinger.receivedHeadersOrData();
-    // Padding counts against the windows, too.
+    // Padding also counts against the windows.
     const frameBytes = end - start;
     if (!this.#window.receive(frameBytes)) {
       throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the connection allows');
@@ -191,7 +195,8 @@ export class PeerFrames {
     const before = settings.initialWindowBytes;
     settings.apply(bytes, start, end, (tableBytes) => requestHeaders.resizeTable(tableBytes));
     const growth = settings.initialWindowBytes - before;
-    // The ACK precedes any data that the new windows allow, because the peer counts with the old ones until then.
+    // The ACK precedes any data that the new windows allow, because the peer applies the old windows until the ACK
+    // arrives.
     writer.settingsAck();
     // Section 6.9.2: the change also applies to the windows of open streams.
     if (growth !== 0) limits.windowsChanged(streams.size);

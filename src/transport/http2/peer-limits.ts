@@ -1,64 +1,80 @@
 import { monotonicMs } from '../../runtime/timers.js';
 import { ConnectionError, ErrorCode } from './frame.js';
 
-/** Unsent answers to SETTINGS and PING that the client holds for a peer that does not read them. */
+/**
+ * The most bytes that the client writes while the byte stream has a long backlog. Beyond that, another SETTINGS or PING
+ * closes the connection, because the peer requests answers that it does not read.
+ */
 const MAX_BACKLOG_BYTES = 1_048_576;
-/** Empty DATA frames in a row. They cost work and carry nothing. */
+/** The most consecutive empty DATA frames. They cost the client work, but carry nothing. */
 const MAX_EMPTY_FRAMES = 1_000;
-/** A peer that shuts down gracefully sends two GOAWAY frames. The client passes each of them on to every stream. */
+/**
+ * The most GOAWAY frames on a connection. The client notifies every stream of each one. A graceful shutdown sends two.
+ */
 const MAX_GOAWAYS = 10;
 
 /**
- * A useless frame is one that advances no call. The client counts such frames in units of about one small frame, which is
- * a microsecond of work. A connection starts with this many units. When they are used up, it gets back a number of units
- * for the time that has passed, at most this many. A well-behaved peer never comes near the limit: grpc-go, nginx, HAProxy,
- * Envoy and node:http2 send WINDOW_UPDATE at most twice for each DATA frame that they read, and the units that a DATA
- * frame adds cover that. grpc-go changes its initial window some ten times while it estimates the bandwidth, and the others
- * never do. None of them sends PRIORITY or frames of unknown types, or more than a few unsolicited acknowledgements.
+ * The number of units with which a connection starts. A useless frame, that is, a frame that advances no call, costs
+ * units. One unit stands for the work on one small frame, which is about a microsecond. When the units are used up, the
+ * connection gets back units for the time that has passed, but at most this many.
+ *
+ * A well-behaved peer never comes near the limit. grpc-go, nginx, HAProxy, Envoy and node:http2 send at most two
+ * WINDOW_UPDATE frames for each DATA frame that they read, and the units that calls add (see `opened`, `sent` and
+ * `received`) pay for them. grpc-go changes its initial window about ten times while it estimates the bandwidth, and
+ * the others never do. None of them sends PRIORITY, frames of unknown types, or more than a few unsolicited
+ * acknowledgements.
  */
 const MAX_USELESS_UNITS = 50_000;
-/** The units that a connection gets back per second. They cost a thousandth of a processor. */
+/** The units that a connection gets back per second. This much work takes about 0.1 % of a processor's time. */
 const UNITS_PER_SECOND = 1_000;
-/** A change of SETTINGS_INITIAL_WINDOW_SIZE updates every open stream. This many updates cost as much as a small frame. */
+/**
+ * The number of stream updates that cost one unit. A change of SETTINGS_INITIAL_WINDOW_SIZE updates every open stream.
+ */
 const STREAMS_PER_UNIT = 16;
-/** The client decodes a header block even if its stream is closed. This many bytes cost as much as a small frame. */
+/** The bytes of a header block that cost one unit. The client decodes a block even if its stream is closed. */
 const BLOCK_BYTES_PER_UNIT = 256;
-/** The units that a new stream adds. They cover its WINDOW_UPDATE frames, and late frames of its response. */
+/** The units that a new stream adds. They pay for its WINDOW_UPDATE frames, and for late frames of its response. */
 const UNITS_PER_STREAM = 8;
-/** Every time this many bytes of data are sent, the connection gets a unit, because the peer may send WINDOW_UPDATE. */
+/** The bytes of sent data that add one unit, because the peer may answer the data with WINDOW_UPDATE. */
 const SENT_BYTES_PER_UNIT = 256;
-/** The units that a received DATA frame adds, because it carries a message or a part of one. */
+/** The units that a received DATA frame adds, because it carries a message or a part of a message. */
 const UNITS_PER_DATA = 4;
 /**
- * The limit of the units that resets by this client add. It is higher, because the peer may have begun to answer the calls:
- * if many calls time out together, that is not the peer's fault.
+ * The most units that a connection can have after this client has reset streams. It is higher than `MAX_USELESS_UNITS`,
+ * because the peer may already have sent frames for those streams. If many calls time out together, the late frames are
+ * not the peer's fault.
  */
 const MAX_UNITS_AFTER_RESETS = 1_000_000;
 
-/** Limits the memory and the work that a peer can cost this client without advancing a call. */
+/** Limits the memory and the work that a peer can cost this client with frames that advance no call. */
 export class PeerLimits {
   #backlogBytes = 0;
   #emptyFrames = 0;
   #goAways = 0;
   #uselessUnits = MAX_USELESS_UNITS;
-  /** When the connection last got units back for time, on the monotonic clock. */
+  /** When the connection last got back units for the time that had passed, on the monotonic clock. */
   #refilledAt = monotonicMs();
 
-  /** The client wrote to a byte stream that has a long backlog. */
+  /** The client wrote bytes while the byte stream had a long backlog. */
   wroteCongested(bytes: number): void {
     this.#backlogBytes += bytes;
   }
 
+  /** The backlog of the byte stream is gone. */
   drained(): void {
     this.#backlogBytes = 0;
   }
 
-  /** The peer sent a frame that the client must answer. @throws ConnectionError */
+  /**
+   * The peer sent a frame that the client must answer.
+   *
+   * @throws ConnectionError if the peer does not read the answers.
+   */
   mustAnswer(): void {
     if (this.#backlogBytes > MAX_BACKLOG_BYTES) throw tooMuch('the peer requests more answers than it reads');
   }
 
-  /** The peer sent DATA. @throws ConnectionError */
+  /** The peer sent DATA. @throws ConnectionError on too many consecutive empty frames. */
   data(empty: boolean): void {
     this.#emptyFrames = empty ? this.#emptyFrames + 1 : 0;
     if (this.#emptyFrames > MAX_EMPTY_FRAMES) throw tooMuch('too many empty DATA frames');
@@ -85,22 +101,26 @@ export class PeerLimits {
     this.#uselessUnits = Math.min(most, this.#uselessUnits + UNITS_PER_STREAM);
   }
 
-  /** A change of the initial window was applied to open streams. @throws ConnectionError */
+  /**
+   * A change of the initial window was applied to this many open streams.
+   *
+   * @throws ConnectionError if no units are left.
+   */
   windowsChanged(streams: number): void {
     this.#spend(1 + streams / STREAMS_PER_UNIT, 'too many SETTINGS that change the initial window');
   }
 
-  /** The peer sent HEADERS on a closed stream. @throws ConnectionError */
+  /** The peer sent HEADERS on a closed stream. @throws ConnectionError if no units are left. */
   lateHeaders(bytes: number): void {
     this.#spend(1 + bytes / BLOCK_BYTES_PER_UNIT, 'too many HEADERS on closed streams');
   }
 
-  /** The peer sent a frame that by itself advances no call. @throws ConnectionError */
+  /** The peer sent a frame that by itself advances no call. @throws ConnectionError if no units are left. */
   useless(frame: string): void {
     this.#spend(1, `too many ${frame} frames`);
   }
 
-  /** The peer sent GOAWAY. @throws ConnectionError */
+  /** The peer sent GOAWAY. @throws ConnectionError on more than `MAX_GOAWAYS`. */
   goAway(): void {
     this.#goAways += 1;
     if (this.#goAways > MAX_GOAWAYS) throw tooMuch('too many GOAWAY frames');

@@ -1,20 +1,24 @@
 import { after, monotonicMs } from '../../runtime/timers.js';
 
-/** The pinger sends a probe once the peer has left a request without any byte for this long. */
+/** How long the peer may stay silent after a request before the pinger sends a probe. */
 const SILENCE_MS = 1_000;
-/** The pinger suspects the peer once it has left a probe without any byte for this long. */
+/** How long the peer may stay silent after a probe before the pinger suspects the peer. */
 const SUSPECT_MS = 1_000;
-/** Additional time in which an event loop that was blocked reads an answer that has already arrived. */
+/**
+ * Additional time before the pinger concludes that no byte has arrived. During this time, an event loop that was
+ * blocked can read an answer that has already arrived.
+ */
 const GRACE_MS = 50;
 /**
- * The answer to a probe waits behind all data that the peer queued before it, for seconds on a slow link. Arriving bytes
- * therefore extend the wait, up to this multiple of the timeout. The limit exists because those bytes do not prove that
- * the peer still receives anything.
+ * The longest wait for the answer to a probe, as a multiple of the timeout. On a slow link, the answer can wait for
+ * seconds behind data that the peer has already queued. Arriving bytes therefore extend the wait up to this limit. The
+ * limit exists because those bytes do not prove that the peer still receives anything.
  */
 const MAX_TIMEOUTS = 3;
 /**
- * The number of probes in a row that the pinger may send sooner than the server allows. grpc-go closes the connection at
- * the third strike. This leaves one strike for a probe that the network delivers late.
+ * The most consecutive probes that the pinger sends sooner than the server allows. Each of them is a strike, and
+ * grpc-go closes the connection at the third. With a limit of 1, a second strike can still occur without harm: the
+ * network may delay one probe, so that the next probe arrives too soon after it.
  */
 const MAX_STRIKES = 1;
 
@@ -23,7 +27,7 @@ export interface PingerOptions {
   readonly timeoutMs: number;
   /** Sends a PING frame. */
   readonly ping: (opaque: number) => void;
-  /** Returns whether a unary call is open, which waits for its response. Called at most once a second. */
+  /** Returns whether any unary call is waiting for its response. Called at most once a second. */
   readonly awaiting: () => boolean;
   /** The peer is probably gone, and new calls should go elsewhere. Called at most once. */
   readonly suspected: () => void;
@@ -34,26 +38,29 @@ export interface PingerOptions {
 }
 
 /**
- * Detects a peer that no longer answers. The pinger probes a connection with open streams at an interval. It also sends a
- * probe when the peer has left a request without any byte for a second.
+ * Detects a peer that no longer answers. The pinger probes a connection with open streams at an interval. It also sends
+ * a probe when the peer has sent no byte for a second after a request.
  *
- * etcd limits pings by the rule of grpc-go (`handlePing` in internal/transport/http2_server.go; etcd sets MinTime to 5 s
- * and PermitWithoutStream to false): a ping that arrives sooner than MinTime after the one before, or sooner than 2 h
- * after it while no stream is open, is a strike. The third strike ends the connection with GOAWAY, too_many_pings. When
- * the server writes HEADERS or DATA, it resets the strikes to 0 and does not judge the next ping. Therefore:
+ * etcd limits pings by the rule of grpc-go (`handlePing` in internal/transport/http2_server.go; etcd sets MinTime to 5
+ * s and PermitWithoutStream to false): a ping that arrives sooner than MinTime after the previous ping, or sooner than
+ * 2 h after the previous ping while no stream is open, is a strike. The third strike ends the connection with GOAWAY,
+ * too_many_pings. When the server writes HEADERS or DATA, it resets the strikes to 0 and does not judge the next ping.
+ * Therefore:
  *
  * - The pinger probes only while a stream is open.
- * - It measures the interval from the answer to the previous probe, because the server received that probe before.
- * - It probes sooner only if HEADERS or DATA arrived after that answer, or else at most `MAX_STRIKES` times in a row.
+ * - The pinger measures the interval from the answer to the previous probe. The server received that probe before it
+ *   sent the answer, so at least the interval passes between the two probes at the server.
+ * - The pinger probes sooner only if HEADERS or DATA arrived after that answer, or else at most `MAX_STRIKES` times in
+ *   a row.
  *
- * Its timers do not keep the process alive. Open streams do.
+ * The timers of the pinger do not keep the process alive, because open streams already do.
  */
 export class Pinger {
   readonly #options: PingerOptions;
   #busy = false;
-  /** The number of probes so far, which identifies the last one. */
+  /** The number of probes so far. It also identifies the last probe. */
   #count = 0;
-  /** The probe that the peer has not answered yet. */
+  /** The number of the probe that the peer has not answered yet, if any. */
   #awaited: number | undefined;
   /** When the pinger sent the last probe. All times are on the monotonic clock. */
   #probedAt = Number.NEGATIVE_INFINITY;
@@ -61,11 +68,14 @@ export class Pinger {
   #answeredAt = Number.NEGATIVE_INFINITY;
   /** When bytes last arrived. */
   #receivedAt = Number.NEGATIVE_INFINITY;
-  /** When the first request after those bytes was sent. Valid only while `#unanswered` is true. */
+  /**
+   * When the client sent the first HEADERS or DATA after the last received byte. Valid only while `#unanswered` is
+   * true.
+   */
   #sentAt = 0;
-  /** A request was sent, and no byte has arrived since. */
+  /** Whether the client has sent HEADERS or DATA, and no byte has arrived since. */
   #unanswered = false;
-  /** HEADERS or DATA arrived after the answer to the last probe: the server has reset its strikes. */
+  /** Whether HEADERS or DATA arrived after the answer to the last probe. If so, the server has reset its strikes. */
   #strikesReset = false;
   #strikes = 0;
   #suspectedAt: number | undefined;
@@ -81,11 +91,11 @@ export class Pinger {
   /** Tells the pinger whether streams are open. */
   busy(busy: boolean): void {
     this.#busy = busy;
-    // The first probe follows one whole interval after this, so that pauses do not shorten the interval.
+    // The first probe is sent a whole interval from now, so that a time without streams does not shorten the interval.
     if (busy && this.#stopTimer === undefined) this.#armInterval();
   }
 
-  /** The client sent HEADERS or DATA, which the peer has to answer with some byte. */
+  /** The client sent HEADERS or DATA. The peer is expected to send something in response. */
   sent(): void {
     if (this.#unanswered) return;
     this.#unanswered = true;
@@ -105,9 +115,9 @@ export class Pinger {
   }
 
   /**
-   * A call that was opened at `openedAt` times out, and its stream is still open. If no byte has arrived since then, this is
-   * evidence of a dead peer, and the pinger sends a probe. If etcd's limit does not allow a probe, the pinger suspects the
-   * peer as soon as the silence is as long as it would be with a probe.
+   * A call is timing out. Its stream was opened at `openedAt` and is still open. If no byte has arrived since then, the
+   * peer may be dead, and the pinger sends a probe. If etcd's limit does not allow a probe, the pinger suspects the
+   * peer without one, provided that the silence has lasted for `SILENCE_MS` and `SUSPECT_MS` together.
    */
   expired(openedAt: number): void {
     if (this.#receivedAt > openedAt || this.#awaited !== undefined || !this.#isOn) return;
@@ -132,12 +142,12 @@ export class Pinger {
     this.#options.answered();
   }
 
-  /** Whether the peer has left a probe without an answer so far. */
+  /** Whether the peer has not yet answered the last probe. */
   get probing(): boolean {
     return this.#awaited !== undefined;
   }
 
-  /** Whether the peer is probably gone: the pinger suspects it, and no byte has arrived since. */
+  /** Whether the pinger suspects that the peer is gone, and no byte has arrived since the suspicion began. */
   get suspect(): boolean {
     return this.#suspectedAt !== undefined && this.#receivedAt <= this.#suspectedAt;
   }
@@ -148,12 +158,15 @@ export class Pinger {
     this.#stopSilenceTimer?.();
   }
 
-  /** Without a timeout for the answer, a probe would prove nothing. */
+  /**
+   * Whether the pinger probes a silent peer. It does not if the timeout for the answer is infinite, because a probe
+   * would then prove nothing.
+   */
   get #isOn(): boolean {
     return this.#options.timeoutMs < Number.POSITIVE_INFINITY && !this.#stopped;
   }
 
-  /** Whether the server allows a probe before the interval has passed. */
+  /** Whether etcd's limit, as described at `Pinger`, allows a probe now. */
   #mayProbe(now: number): boolean {
     return this.#strikesReset || this.#strikes < MAX_STRIKES || now - this.#answeredAt >= this.#options.intervalMs;
   }
@@ -173,7 +186,7 @@ export class Pinger {
     this.#stopSilenceTimer = after(delayMs, look, 'background');
   }
 
-  /** Sends a probe if the peer is silent. Otherwise it arms the timer again, or leaves that to the next request. */
+  /** Sends a probe if the peer is silent. Otherwise, the silence timer is armed again, here or by the next request. */
   #lookForSilence(): void {
     if (!this.#busy || this.#awaited !== undefined) return;
     if (!this.#unanswered && !this.#options.awaiting()) return;
@@ -199,7 +212,7 @@ export class Pinger {
     const quietSince = Math.max(this.#probedAt, this.#receivedAt);
     const lostAt = Math.min(quietSince + timeoutMs, this.#probedAt + MAX_TIMEOUTS * timeoutMs);
     const due = this.#suspectedAt !== undefined ? lostAt : Math.min(lostAt, quietSince + SUSPECT_MS);
-    // The grace is a second timer, so that a blocked event loop reads the bytes that wait before the pinger judges.
+    // The grace time is a second timer. If the event loop was blocked, it reads waiting bytes before this timer fires.
     this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge()));
   }
 

@@ -4,7 +4,7 @@ import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from './hpack/enco
 import { entryBytes, type HeaderField } from './hpack/tables.js';
 
 const TIMEOUT_HEADER = 'grpc-timeout';
-/** gRPC allows eight digits. */
+/** The largest amount in `grpc-timeout`. gRPC allows at most eight digits. */
 const MAX_TIMEOUT = 99_999_999;
 /** The units of `grpc-timeout`, finest first: milliseconds, seconds, minutes, hours. */
 const TIMEOUT_UNITS: readonly (readonly [unit: string, ms: number])[] = [
@@ -18,7 +18,7 @@ interface Block {
   /** The encoder's version for which the block is valid. */
   readonly version: number;
   readonly bytes: Uint8Array;
-  /** Counts against SETTINGS_MAX_HEADER_LIST_SIZE. */
+  /** The size of the fields, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
   readonly listBytes: number;
 }
 
@@ -37,8 +37,8 @@ export class RequestHeaders {
   }
 
   /**
-   * The encoded fields that are the same for every call of the method. The caller must send the block, because the peer's
-   * dynamic table has to change along with the encoder's.
+   * The encoded fields that are the same for every call of the method. The caller must send the block. Otherwise the
+   * peer's dynamic table would no longer equal the encoder's.
    */
   block(path: string): Uint8Array {
     const cached = this.#blocks.get(path);
@@ -85,7 +85,9 @@ export function writeCallFields(bytes: Uint8Array, at: number, timeout: string, 
   for (const name in metadata) end = writeNeverIndexed(bytes, end, name, metadata[name] as string);
 }
 
-/** The value of `grpc-timeout`, rounded up. Empty for a call without a deadline, which sends no such header. */
+/**
+ * The value of `grpc-timeout`, rounded up. An empty string for a call without a deadline, which sends no such header.
+ */
 export function grpcTimeout(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return '';
   for (const [unit, unitMs] of TIMEOUT_UNITS) {

@@ -5,15 +5,16 @@ import { textOf } from '../../runtime/bytes.js';
 import { ErrorCode, errorCodeName, StreamError } from './frame.js';
 import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
 
-// The headers and trailers of a response, and how each way to end a stream becomes the status of the call:
-// https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
+// Reads the headers and trailers of a response, and derives the status of a call from the way in which its stream
+// ended: https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
-/** Longer header blocks are not cached. */
+/** The longest header block that is cached. */
 const MAX_CACHED_BYTES = 32;
-/** Room for the headers and the trailers of a successful response, and for two more blocks. */
+/** The most header blocks that are cached: the headers and the trailers of a successful response, and two more. */
 const MAX_CACHED_BLOCKS = 4;
 
-// RFC 9113, section 8.2.1, except that a value may have spaces around it: an error message of etcd may end in one.
+// RFC 9113, section 8.2.1, except that a value may begin or end with a space, because an error message of
+// etcd may do so.
 const FIELD_NAME = /^:?[^\0- A-Z:\x7f-\xff]+$/;
 const NOT_IN_VALUE = /[\0\r\n]/;
 /** Fields that HTTP/2 forbids: RFC 9113, section 8.2.2. */
@@ -30,20 +31,20 @@ export interface ResponseFields {
   readonly grpcMessage: string;
   /** The field list exceeds this client's SETTINGS_MAX_HEADER_LIST_SIZE. */
   readonly tooLarge: boolean;
-  /** Why the fields are malformed, if they are: RFC 9113, section 8.1.1. */
+  /** Why the fields are malformed, or undefined if they are well-formed: RFC 9113, section 8.1.1. */
   readonly malformed: string | undefined;
 }
 
 interface CachedBlock {
-  /** The decoder's version for which the block has these fields. */
+  /** The decoder's version at which the block decodes to these fields. */
   readonly version: number;
   readonly bytes: Uint8Array;
   readonly fields: ResponseFields;
 }
 
 /**
- * Reads the header blocks of responses. After the first call, the blocks of successful responses are the same two or three
- * octets. The reader recognizes them by their bytes and does not decode them again.
+ * Reads the header blocks of responses. After the first call, the blocks of successful responses are the same two or
+ * three octets. The reader recognizes them by their bytes and does not decode them again.
  */
 export class ResponseHeaders {
   readonly #decoder: HpackDecoder;
@@ -127,9 +128,7 @@ function percentDecoded(text: string): string {
   return textOf(Uint8Array.from(bytes));
 }
 
-/** The call that an error is about. */
-
-/** https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html */
+/** The gRPC status of an HTTP status: https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html */
 const STATUS_OF_HTTP: Readonly<Record<number, StatusCode>> = {
   400: 'Internal',
   401: 'Unauthenticated',
@@ -141,7 +140,9 @@ const STATUS_OF_HTTP: Readonly<Record<number, StatusCode>> = {
   504: 'Unavailable',
 };
 
-/** Section "Errors" of the gRPC protocol. Any other error code becomes `Internal`. */
+/**
+ * The gRPC status of an RST_STREAM error code, by the section "Errors" of the gRPC protocol. Others become `Internal`.
+ */
 const STATUS_OF_RESET: Readonly<Record<number, StatusCode>> = {
   [ErrorCode.REFUSED_STREAM]: 'Unavailable',
   [ErrorCode.CANCEL]: 'Canceled',
@@ -158,7 +159,7 @@ const LOST_BY_RESET: ReadonlySet<number> = new Set([
   ErrorCode.CONNECT_ERROR,
 ]);
 
-/** The error that trailers report, or headers that end the stream. Returns undefined for status OK. */
+/** The error that trailers report. Headers that end the stream count as trailers. Returns undefined for status OK. */
 export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { grpcStatus, grpcMessage } = fields;
   if (grpcStatus === 0) return undefined;
@@ -166,7 +167,9 @@ export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): Et
   return errorFromStatus(statusCode(grpcStatus), grpcMessage, where);
 }
 
-/** The error if the headers are not those of a gRPC response. Something other than etcd probably sent them. */
+/**
+ * The error for headers that do not begin a gRPC response. Undefined if they do. A proxy may have sent such headers.
+ */
 export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { httpStatus = 0, contentType = 'none' } = fields;
   if (httpStatus !== 200) {
@@ -178,9 +181,9 @@ export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): Etc
 }
 
 /**
- * The error of a stream that the peer ended with RST_STREAM. By RFC 9113, section 8.7, REFUSED_STREAM means that the server
- * did not process the request. It is no proof, because HAProxy also sends it for a request that it has forwarded, when the
- * server behind it goes away.
+ * The error of a stream that the peer ended with RST_STREAM. By RFC 9113, section 8.7, REFUSED_STREAM means that the
+ * server did not process the request. The outcome is `unknown` nevertheless, because HAProxy sends REFUSED_STREAM even
+ * for a request that it has already forwarded, if the server behind HAProxy goes away.
  */
 export function errorOfReset(code: number, where: ErrorContext): EtcdError {
   const problem = `the peer ended the stream with RST_STREAM, ${errorCodeName(code)}`;
@@ -193,7 +196,10 @@ export function errorOfReset(code: number, where: ErrorContext): EtcdError {
   });
 }
 
-/** The error of a stream above the last stream of GOAWAY, which the peer has not processed: RFC 9113, section 6.8. */
+/**
+ * The error of a stream whose identifier is above the last stream identifier of GOAWAY. The peer has not processed such
+ * a stream: RFC 9113, section 6.8.
+ */
 export function notProcessed(problem: string, where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'StreamRefused', outcome: 'rejected', ...where });
 }
@@ -208,7 +214,7 @@ export function connectionLost(
   return new EtcdError(problem, { code: 'Unavailable', reason, outcome, ...where });
 }
 
-/** The headers are too large: those of the request (outcome `not-sent`), or of the response (outcome `unknown`). */
+/** The error for headers that are too large, in a request (outcome `not-sent`) or in a response (outcome `unknown`). */
 export function headersTooLarge(problem: string, outcome: 'not-sent' | 'unknown', where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome, ...where });
 }

@@ -21,11 +21,17 @@ export const Setting = {
 export const SETTING_BYTES = 6;
 const LARGEST_MAX_FRAME_BYTES = 2 ** 24 - 1;
 
-/** The receive window of a stream: room for one page of a scan and the next one, over a link with a long delay. */
+/**
+ * The receive window of a stream. Large enough to receive one page of a scan and the next, even on a link with long
+ * delays.
+ */
 export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
-/** The receive window of the connection. Data is consumed as it arrives, so a slow reader does not block other streams. */
+/**
+ * The receive window of the connection. Data counts as consumed on arrival, so a slow reader of one stream does not
+ * block the other streams.
+ */
 export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
-/** The largest header list of a response. etcd sends some hundred bytes, and error messages are most of them. */
+/** The largest header list of a response. etcd sends a few hundred bytes at most, mainly for error messages. */
 export const MAX_HEADER_LIST_BYTES = 65_536;
 
 /** The payload of this client's SETTINGS. */
@@ -51,8 +57,8 @@ export class PeerSettings {
   maxHeaderListBytes = Number.POSITIVE_INFINITY;
 
   /**
-   * Applies a SETTINGS payload. Ignores unknown settings. Calls `resizeTable` for each SETTINGS_HEADER_TABLE_SIZE, because
-   * the HPACK encoder must also signal a size that a later value in the same frame replaces.
+   * Applies a SETTINGS payload. Ignores unknown settings. Calls `resizeTable` for each SETTINGS_HEADER_TABLE_SIZE,
+   * because the HPACK encoder must also signal a size that a later value in the same frame replaces.
    *
    * @throws ConnectionError on a value that RFC 9113 does not allow.
    */
@@ -68,7 +74,7 @@ export class PeerSettings {
           resizeTable(value);
           break;
         case Setting.ENABLE_PUSH:
-          // Section 6.5.2: a server must not set it to anything but 0.
+          // Section 6.5.2: a server must not send any value but 0.
           if (value !== 0) throw notAllowed('ENABLE_PUSH', value);
           break;
         case Setting.MAX_CONCURRENT_STREAMS:

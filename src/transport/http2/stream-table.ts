@@ -2,14 +2,17 @@ import { UniqueQueue } from '../../runtime/queues.js';
 import { ConnectionError, ErrorCode, MAX_STREAM_ID } from './frame.js';
 import type { Http2Stream } from './stream.js';
 
-/** The length of the array of recent streams. A power of two. */
+/** The length of the array of recent streams. Must be a power of two, because `indexOf` masks with it. */
 const RECENT = 1_024;
 
-/** The streams of a connection: the open ones by identifier, and the idle ones that wait for a free stream. */
+/** The streams of a connection: the open streams by identifier, and the queue of idle streams that cannot open yet. */
 export class StreamTable {
-  /** By the low bits of the identifier. An array instead of a Map, for the reason given at `Deadlines`. */
+  /**
+   * Open streams, indexed by the low bits of their identifiers. An array rather than a Map, for the reason at
+   * `Deadlines`.
+   */
   readonly #recent = new Array<Http2Stream | undefined>(RECENT).fill(undefined);
-  /** Open streams whose place in `#recent` a newer stream has taken. */
+  /** Open streams by identifier whose slot in `#recent` a newer stream has taken. */
   readonly #old = new Map<number, Http2Stream>();
   #size = 0;
   readonly #waiting = new UniqueQueue<Http2Stream>();
@@ -69,8 +72,8 @@ export class StreamTable {
   }
 
   /**
-   * Finds an open stream. Returns undefined for a closed stream, because the peer may have sent the frame before it learned
-   * of the end.
+   * Finds an open stream. Returns undefined for a closed stream rather than throwing, because the peer may have sent
+   * the frame before it learned that the stream was closed.
    *
    * @throws ConnectionError if the stream is idle, that is, if the client has never opened it.
    */

@@ -20,27 +20,33 @@ export interface StreamHead {
   readonly endpoint: string;
   /** Must be complete before the stream opens. */
   metadata: Metadata | undefined;
-  /** On the monotonic clock. Infinity for a call without a deadline. */
+  /** The deadline on the monotonic clock. Infinity for a call without a deadline. */
   readonly deadline: number;
   readonly maxReceiveBytes: number;
-  /** The encoded request of a unary call. The stream sends it when it opens, and half-closes. */
+  /** The encoded request of a unary call. When the stream opens, it sends this request and half-closes. */
   readonly request?: Uint8Array | undefined;
 }
 
-/** The call of a stream. No method may throw. */
+/** The call that a stream carries: it receives the messages and the end of the stream. Its methods must not throw. */
 export interface StreamReceiver extends MessageReceiver {
   /**
-   * Called just before the stream opens; `now` is on the monotonic clock. Returns whether the call still needs the stream. A
-   * call whose deadline has passed or whose signal has aborted ends here with outcome `not-sent`, even if its timer is late.
+   * Called just before the stream opens; `now` is on the monotonic clock. Returns whether the call still needs the
+   * stream. A call whose deadline has passed or whose signal has aborted ends here with outcome `not-sent`, even if its
+   * timer is late.
    */
   mayOpen?(now: number): boolean;
   /** The stream is open, and its HEADERS are written. */
   opened?(): void;
-  /** The stream has ended: with status OK if `error` is undefined. Called once, and last, unless `unprocessed` is called. */
+  /**
+   * The stream has ended, with status OK if `error` is undefined. Called once and last, unless `unprocessed` is called.
+   */
   ended(error: EtcdError | undefined): void;
-  /** The connection takes no more streams, and the peer has not processed this one: another connection may carry the call. */
+  /**
+   * The connection takes no more streams, and the peer has not processed this stream. Another connection may carry the
+   * call.
+   */
   unprocessed(error: EtcdError): void;
-  /** The peer takes no more streams, and still processes this one. May be called more than once. */
+  /** The peer takes no more streams, but still processes this stream. May be called more than once. */
   leaving?(): void;
 }
 
@@ -59,7 +65,7 @@ export interface StreamConnection {
 }
 
 /**
- * One call as an HTTP/2 stream: RFC 9113, section 5.1. The states are those of the RFC:
+ * The HTTP/2 stream of one call. The states are those of RFC 9113, section 5.1:
  *
  *               opened()               END_STREAM sent
  *        idle ────────────► open ───────────────────────► half-closed (local)
@@ -69,13 +75,14 @@ export interface StreamConnection {
  *          ▼                  ▼                                    ▼
  *       closed ◄──────────────┴────────────────────────────────────┘
  *
- * - idle: The stream has no identifier. Its connection opens it when it has a free stream; messages wait in the queue.
+ * - idle: The stream has no identifier, and its messages wait in a queue. The connection opens the stream as soon as
+ *   the peer allows one more.
  * - open: The client may send, and the peer may send.
  * - half-closed (local): The client has sent all its messages, and waits for the response.
  * - closed: No frame is sent any more. Received messages may still wait for a paused receiver.
  *
- * The state half-closed (remote) does not exist here, because the client resets the stream once the server has ended its
- * side. The reserved states do not exist, because push is off.
+ * The state half-closed (remote) does not exist here, because the client resets the stream once the server has ended
+ * its side. The reserved states do not exist, because push is off.
  */
 export class Http2Stream {
   readonly head: StreamHead;
@@ -91,15 +98,15 @@ export class Http2Stream {
   readonly #assembler: MessageAssembler;
   readonly #window = new ReceiveWindow(STREAM_WINDOW_BYTES);
   readonly #queue = new SendQueue();
-  /** The response headers have arrived: the next HEADERS are trailers. */
+  /** Whether the response headers have arrived. If so, the next HEADERS are trailers. */
   #hasHeaders = false;
-  /** Bytes of data that are still missing to `content-length`, if the server sent that field. */
+  /** The bytes of data that have not arrived yet, according to `content-length`. Undefined without that field. */
   #missingBytes: number | undefined;
-  /** How the stream ended, while the receiver has not taken all messages. */
+  /** How the stream ended. Held until the receiver has taken all messages. */
   #heldEnd: { readonly error: EtcdError | undefined } | undefined;
-  /** The stream lets the process exit. */
+  /** Whether the stream lets the process exit. */
   #isIdle = false;
-  /** The receiver was told of the end, or has cancelled. */
+  /** Whether the receiver has been notified of the end, or has cancelled the stream. */
   #over = false;
 
   constructor(head: StreamHead, receiver: StreamReceiver) {
@@ -108,12 +115,12 @@ export class Http2Stream {
     this.#assembler = new MessageAssembler(head.maxReceiveBytes, receiver);
   }
 
-  /** Whether the peer may know of the stream. */
+  /** Whether the stream has been opened, so that the peer may have received its request. */
   get wasOpened(): boolean {
     return this.id !== 0;
   }
 
-  /** Sends a message as soon as the windows allow. With `last`, the client half-closes the stream after it. */
+  /** Sends a message as soon as the windows allow. If `last` is true, half-closes the stream after the message. */
   send(message: Uint8Array, last = false): void {
     if (this.#over || this.#queue.complete) return;
     this.#queue.complete = last;
@@ -136,14 +143,14 @@ export class Http2Stream {
     this.#sendQueued();
   }
 
-  /** Resets the stream. The receiver is not called any more. */
+  /** Resets the stream, and calls the receiver no more. */
   cancel(): void {
     this.#over = true;
     this.#assembler.close();
     this.#reset(ErrorCode.CANCEL);
   }
 
-  /** The call is timing out, and cancels the stream next. */
+  /** The call is timing out, and will cancel the stream next. */
   expired(): void {
     if (this.#state === 'open' || this.#state === 'half-closed (local)') this.connection?.expired(this);
   }
@@ -188,7 +195,7 @@ export class Http2Stream {
     else this.#sendQueued();
   }
 
-  /** The peer takes no more streams, and still processes this one. */
+  /** The peer takes no more streams, but still processes this stream. */
   leaving(): void {
     this.#receiver.leaving?.();
   }
@@ -198,12 +205,12 @@ export class Http2Stream {
     if (this.#state === 'closed') return;
     this.connection?.flow.forget(this);
     this.connection = undefined;
-    // A stream that is still idle has all its messages, so another connection can open it.
+    // A stream that is still idle has sent none of its messages, so another connection can open it.
     if (this.wasOpened) this.#state = 'closed';
     this.#receiver.unprocessed(error);
   }
 
-  /** @throws StreamError */
+  /** The peer sent HEADERS on this stream. @throws StreamError if they violate the protocol. */
   headers(fields: ResponseFields, endStream: boolean): void {
     if (this.#state === 'closed') return;
     checkFields(fields, this.#hasHeaders);
@@ -228,7 +235,11 @@ export class Http2Stream {
     if (error !== undefined) this.fail(error);
   }
 
-  /** `frameBytes` includes padding, which counts against the window. @throws StreamError */
+  /**
+   * The peer sent DATA on this stream. `frameBytes` includes the padding, because padding counts against the window.
+   *
+   * @throws StreamError if the frame violates the protocol.
+   */
   data(bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
     if (this.#state === 'closed') return;
     if (!this.#hasHeaders) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'DATA before HEADERS');
@@ -249,7 +260,7 @@ export class Http2Stream {
   }
 
   /**
-   * Enlarges the send window. A negative increment makes it smaller: section 6.9.2.
+   * Enlarges the send window, or reduces it if `increment` is negative: section 6.9.2.
    *
    * @throws StreamError if the window would exceed 2^31 - 1.
    */
@@ -263,7 +274,7 @@ export class Http2Stream {
     this.connection?.flow.pump();
   }
 
-  /** Sends one DATA frame of at most `maxBytes` from the queue. Returns whether it could send another one. */
+  /** Sends one DATA frame of at most `maxBytes` from the queue. Returns whether another frame could follow. */
   sendFrame(maxBytes: number): boolean {
     const { connection } = this;
     if (this.#state !== 'open' || connection === undefined) return false;
@@ -292,14 +303,17 @@ export class Http2Stream {
     if (increment > 0) this.connection?.writer.windowUpdate(this.id, increment);
   }
 
-  /** The peer has sent END_STREAM, so it reads no more requests: RFC 9113, section 8.1. */
+  /**
+   * The peer has sent END_STREAM. It reads no more messages, so the client resets an open stream: RFC 9113, section
+   * 8.1.
+   */
   #endedByPeer(error: EtcdError | undefined): void {
     if (this.#state === 'open') this.#reset(ErrorCode.CANCEL);
     else this.#close();
     this.#end(error);
   }
 
-  /** Tells the receiver of the end, after all messages that have arrived. */
+  /** Notifies the receiver of the end, after all messages that have arrived. */
   #end(error: EtcdError | undefined): void {
     if (this.#assembler.pending) {
       this.#heldEnd = { error };

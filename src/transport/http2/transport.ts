@@ -17,18 +17,20 @@ import { Connection, type ConnectionEvents } from './connection.js';
 import { Deadlines } from './deadlines.js';
 
 /**
- * The package's own transport: gRPC over HTTP/2. It needs nothing from its host but a function that opens byte streams.
- * That function is internal: the package has no public option for it.
+ * The package's own transport: gRPC over HTTP/2. It depends on the runtime only through `open`, a function that opens
+ * byte streams. The package has no public option for that function.
  *
- * @param firstStreamId The first stream identifier of each connection, which must be odd. Tests use a high one to run out
- *   of identifiers.
+ * @param firstStreamId The first stream identifier of each connection, which must be odd. Tests pass a high number,
+ *   so that the identifiers run out.
  */
 export function http2(open: OpenByteStream, firstStreamId = 1): TransportFactory {
   return (endpoint, options) =>
     new Http2Transport(endpoint, options, (events) => new Connection(endpoint, options, open, events, firstStreamId));
 }
 
-/** The transport of one endpoint. It has one connection for new calls, and any number that finish their open streams. */
+/**
+ * The transport of one endpoint. It has at most one connection for new calls, and any number of draining connections.
+ */
 class Http2Transport implements Transport, CallOwner {
   readonly endpoint: Endpoint;
   readonly options: TransportOptions;
@@ -77,7 +79,7 @@ class Http2Transport implements Transport, CallOwner {
     };
     const fail = (error: EtcdError): void => clientCall.fail(amended(error, { method: path }));
     this.#calls.add(clientCall);
-    // Errors are reported after this returns, because the handler may need the stream first.
+    // The handler is notified of an error only after this method has returned, because the handler may need the stream.
     if (this.#closed) queueMicrotask(() => clientCall.fail(clientClosed('not-sent', path)));
     else if (!(metadata instanceof Promise) && isPrintable(metadata)) start(metadata);
     else Promise.resolve(metadata).then(start).catch(fail);

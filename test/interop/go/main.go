@@ -1,5 +1,5 @@
-// Uses one primitive of Go's client under a name that a test uses too: interop ENDPOINT PRIMITIVE NAME. Prints "in" when
-// it has entered, reads a line, leaves, and prints "out".
+// Program interop ENDPOINT PRIMITIVE NAME uses one primitive of Go's client, such as a mutex, under a name that a test
+// uses too. It takes the primitive, prints "in", waits for a line of input, releases the primitive, and prints "out".
 package main
 
 import (

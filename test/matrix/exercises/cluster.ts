@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EtcdError, type Member } from '../../../src/index.js';
 import { type Context, type ExercisesOf, eventually } from '../exercise.js';
 
-/** No server listens here, so the member never joins. It is a learner, so that the quorum does not need it. */
+/** The URL of a member that never joins, because no server listens there. It is a learner, so the quorum ignores it. */
 const ABSENT = 'http://127.0.0.1:1';
 
 export const cluster: ExercisesOf<'cluster'> = {

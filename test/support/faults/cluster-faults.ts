@@ -9,8 +9,8 @@ import { between, pick } from './rounds.js';
 /** The time between two steps, in which the cluster and its clients recover. */
 const SETTLE_MS = 500;
 /**
- * After this time a resumed leader revokes no more leases of its former term. Its revocations fail after 5 s and two
- * election timeouts of 1 s, and it retries them then.
+ * The time after which a resumed leader revokes no more leases that expired in its former term. Its first revocations
+ * time out after 7 s (5 s and two election timeouts of 1 s), and the leader then retries them.
  */
 const LATE_REVOKES_MS = 8_500;
 
@@ -37,7 +37,10 @@ export async function moveLeader(cluster: EtcdCluster): Promise<number> {
   return targets.length;
 }
 
-/** Adds a member and removes an older one, the leader or a follower. Resolves with the number of changes. */
+/**
+ * Adds a member and removes one of the previous members, either the leader or a follower. Resolves with the number of
+ * changes.
+ */
 export async function replaceMember(cluster: EtcdCluster, removes: 'leader' | 'follower'): Promise<number> {
   const added = await cluster.join();
   const leader = await cluster.leader();
@@ -85,7 +88,7 @@ export interface RandomFault {
   readonly make: (target: FaultTarget, random: Random) => Promise<void>;
 }
 
-/** The duration of a fault. */
+/** The shortest and the longest duration of a fault. */
 const DURATION_MS = [50, 3_000] as const;
 
 const duration = (random: Random): Promise<void> => pause(between(...DURATION_MS, random));
@@ -152,7 +155,7 @@ export const RANDOM_FAULTS: readonly RandomFault[] = [
   {
     name: 'leader killed',
     make: async ({ cluster: { cluster } }) => {
-      // The cluster has no leader while another fault takes its quorum.
+      // The cluster has no leader if another fault has taken its quorum.
       const leader = await cluster.leader({ timeoutMs: 1_000 }).catch(() => undefined);
       await leader?.kill();
     },

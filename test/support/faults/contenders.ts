@@ -11,7 +11,7 @@ import { pick } from './rounds.js';
 const CONTENDERS = 3;
 const PROGRAM = compiled(new URL('./lock-contender.ts', import.meta.url));
 const MIN_CLAIMS = 10;
-/** Ends a test that hangs. */
+/** The longest wait for a message. The limit ends a test that hangs. */
 const NEXT_TIMEOUT_MS = 60_000;
 
 /** A message of one type, with the process that sent it. */
@@ -66,7 +66,7 @@ export class Contenders implements Disposable {
   static async start(cluster: FaultyCluster, options: ContendersOptions): Promise<Contenders> {
     await using etcd = new Client({ endpoints: cluster.endpoints });
     const contenders = new Contenders(cluster, options, (await etcd.range(options.name)).header.revision);
-    // This also covers a test that times out: a stopped process would outlive it.
+    // End the processes of a test that times out, too, because a stopped process would outlive the test.
     onTestFinished(() => contenders[Symbol.dispose]());
     return contenders;
   }
@@ -97,7 +97,7 @@ export class Contenders implements Disposable {
 
   /**
    * Makes each contender block its event loop the next time that it holds the lock. Resolves with the first report of
-   * this very block: a contender may report an earlier block only now.
+   * this block. Reports of earlier blocks, which may still arrive, do not count.
    */
   block(blockMs: number): Promise<MessageOf<'resumed'>> {
     this.#faults += 1;
@@ -115,8 +115,8 @@ export class Contenders implements Disposable {
   }
 
   /**
-   * Ends the contenders. Expects that no two contenders held the lock at one time, that etcd granted the lock in the order
-   * of the queue, and that no stale write was accepted. Resolves with the number of writes.
+   * Ends the contenders. Expects that no two contenders held the lock at the same time, that etcd granted the lock in
+   * the order of the queue, and that no stale write was accepted. Resolves with the number of writes.
    */
   async verify(): Promise<number> {
     while (this.#claims.length < MIN_CLAIMS) await this.next('claim');

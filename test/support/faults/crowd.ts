@@ -29,10 +29,10 @@ const MAX_WRITER_PAUSE_MS = 20;
 /** The interval at which all locks are checked. */
 const CHECK_INTERVAL_MS = 10;
 const CALL_TIMEOUT_MS = 5_000;
-/** Ends a test that hangs. An event that has not arrived by then is lost. */
+/** The longest wait for a condition or an event. An event that has not arrived by then counts as lost. */
 const LAST_TIMEOUT_MS = 30_000;
 
-/** The reasons with which a holder learns that its key or lease is gone before the deadline of the lease. */
+/** The reasons that tell a holder that its key or lease is gone although the deadline of the lease has not passed. */
 const TAKEN: ReadonlySet<Reason> = new Set(['LockLost', 'LeaseExpired', 'LeaseNotFound']);
 
 export interface CrowdOptions {
@@ -45,7 +45,7 @@ export interface CrowdOptions {
   readonly client?: Partial<ClientOptions> | undefined;
 }
 
-/** The violations, and how much was compared. */
+/** The violations that were found, and the amounts of data that were compared. */
 export interface CrowdResult {
   readonly violations: readonly Violation[];
   readonly events: number;
@@ -53,7 +53,7 @@ export interface CrowdResult {
   readonly holds: number;
   /** Number of holders whose queue key etcd deleted while they held the lock. */
   readonly taken: number;
-  /** The longest time, in milliseconds, for which such a holder and the next one both found their lock valid. */
+  /** The longest time, in milliseconds, for which a holder and the next holder both found their lock valid. */
   readonly overlapMs: number;
 }
 
@@ -63,7 +63,7 @@ interface Hold {
   readonly holder: string;
   fromMs: number | undefined;
   untilMs: number;
-  /** The holder unlocked the lock and did not lose it. */
+  /** Whether the holder released the lock rather than lost it. */
   isReleased: boolean;
 }
 
@@ -153,7 +153,8 @@ export class Crowd implements AsyncDisposable {
       const queueEvents = history.filter(({ key }) => key.startsWith(`${this.#lockName(index)}/`));
       taken.push(...holds.filter((hold) => isTaken(hold, queueEvents)));
       const found = checkLock(holds.flatMap(claimOf), queueEvents);
-      // If etcd itself deleted the queue key of a holder, only fencing tokens protect against a second holder.
+      // If etcd itself deleted the queue key of a holder, only fencing tokens protect against a second holder, so two
+      // holders are no violation then.
       violations.push(
         ...found.filter(({ rule }) => rule !== 'two holders' || !holds.some((hold) => taken.includes(hold))),
       );
@@ -252,7 +253,7 @@ export class Crowd implements AsyncDisposable {
   async #until(condition: string, holds: () => boolean): Promise<void> {
     const deadline = performance.now() + LAST_TIMEOUT_MS;
     while (!holds()) {
-      if (performance.now() > deadline) throw new Error(`not true within ${LAST_TIMEOUT_MS} ms: ${condition}`);
+      if (performance.now() > deadline) throw new Error(`condition not met within ${LAST_TIMEOUT_MS} ms: ${condition}`);
       await pause(CHECK_INTERVAL_MS);
     }
   }

@@ -30,12 +30,18 @@ const KEYS = 4;
 const MAX_PUTS_PER_TXN = 20;
 /** The longest pause between two calls of one writer. */
 const MAX_PAUSE_MS = 60;
-/** So small that the client sometimes has to take a watch off its stream because its buffer is full. */
+/**
+ * The buffer size of one watch. It is so small that the client sometimes has to take the watch off its stream because
+ * the buffer is full.
+ */
 const SMALL_BUFFER_BYTES = 4_096;
 const CALL_TIMEOUT_MS = 5_000;
-/** Counts from the end of the faults. An event that has not arrived by then is lost. */
+/** The longest wait for an event after the end of the faults. An event that has not arrived by then counts as lost. */
 const LAST_TIMEOUT_MS = 30_000;
-/** The search for an order of all calls takes time that is exponential in the number of calls with unknown outcome. */
+/**
+ * The greatest number of calls with unknown outcome for which the calls on a key are searched for an order. The search
+ * takes time that is exponential in this number.
+ */
 const MAX_UNKNOWN = 12;
 
 export interface LoadOptions {
@@ -82,7 +88,7 @@ export function staleWrites(writes: readonly SeenEvent[]): Violation[] {
   });
 }
 
-/** The violations, and how much was compared. */
+/** The violations that were found, and the amounts of data that were compared. */
 export interface LoadResult {
   readonly violations: readonly Violation[];
   /** Number of events that watches delivered and that were compared with the history. */
@@ -91,13 +97,16 @@ export interface LoadResult {
   readonly puts: number;
   readonly unknown: number;
   readonly succeeded: number;
-  /** Number of keys for which an order of all calls was searched. These are the keys with few unknown outcomes. */
+  /**
+   * Number of keys whose calls were searched for an order. These are the keys with at most `MAX_UNKNOWN` unknown
+   * outcomes.
+   */
   readonly registers: number;
 }
 
 /**
- * Clients that write, read and watch through the proxies of a cluster during a round of faults. Each client starts with
- * another member. Their results are compared with the history that etcdctl reads without proxies.
+ * Clients that write, read and watch through the proxies of a cluster while a test makes faults. The clients start with
+ * different members. Their results are compared with the history that etcdctl reads without proxies.
  */
 export class Load implements AsyncDisposable {
   readonly #target: Target;
@@ -111,7 +120,7 @@ export class Load implements AsyncDisposable {
   readonly #puts = new History<PutCall, unknown>();
   readonly #ordered = new History<OrderedCall, OrderedResult>();
   readonly #registers = new Map<string, History<RegisterCall, RegisterResult>>();
-  /** The prefix under which the last transaction of each writer put its keys. */
+  /** By writer: the prefix of the keys that its last transaction put. */
   readonly #previous = new Map<string, string>();
   #over = false;
 
@@ -183,7 +192,7 @@ export class Load implements AsyncDisposable {
     return readWatch(watch, this.#last);
   }
 
-  /** Makes one call after the other and ignores errors of etcd. */
+  /** Makes one call after the other and ignores EtcdErrors. */
   async #write(index: number, random: () => number): Promise<void> {
     const process = `w${index}`;
     const writer = { etcd: this.#open(index), process, random };
@@ -246,14 +255,18 @@ export class Load implements AsyncDisposable {
 }
 
 const CONTENDERS = 3;
-/** Seconds. Short, so that some leases expire during the faults. */
+/** The TTL of the leases in seconds. It is short, so that some leases expire during the faults. */
 const TTL = 3;
 const HOLD_MS = 20;
-/** Counts from the end of the faults. Much longer than the rest of a lease, which an election extends. */
+/**
+ * The longest wait, after the end of the faults, for a contender to hold the lock again. It is much longer than the
+ * remaining time of a lease, which an election extends.
+ */
 const HELD_AGAIN_MS = 30_000;
 
 /**
- * Clients that contend for one lock through the proxies of a cluster during a round of faults. The holder writes to a key.
+ * Clients that contend for one lock through the proxies of a cluster while a test makes faults. The holder writes to a
+ * key.
  */
 export class LockLoad implements AsyncDisposable {
   readonly #target: Target;
@@ -289,7 +302,7 @@ export class LockLoad implements AsyncDisposable {
     }
   }
 
-  /** Ends the load and looks for two holders at one time, holders out of order, and stale writes. */
+  /** Ends the load and looks for two holders at the same time, holders out of order, and stale writes. */
   async verify(): Promise<{ readonly violations: readonly Violation[]; readonly holds: number }> {
     this.#over.abort();
     await this.#contending;

@@ -6,7 +6,9 @@ import type { Claim } from '../../../src/testing/index.js';
 /** A message from a contender to its parent. `fault` is the number that the parent gave the fault. */
 export type ContenderMessage =
   | { readonly type: 'held'; readonly token: string; readonly wallMs: number }
-  /** The process stops itself next, after it found the lock valid and before it writes. It waits for SIGCONT. */
+  /**
+   * The process is about to stop itself, after it has found the lock valid and before it writes. It waits for SIGCONT.
+   */
   | { readonly type: 'stopping'; readonly fault: number; readonly token: string }
   /** The holder writes to a resource outside of etcd. */
   | { readonly type: 'write'; readonly token: string }
@@ -30,8 +32,8 @@ export type FaultMessage = { readonly fault: number } & ({ readonly blockMs: num
 /** How long the holder works between its check of the lock and the write that the lock protects. */
 const WORK_MS = 40;
 
-// A contender in a process of its own, which the parent can pause. It takes the lock again and again:
-// lock-contender.ts ENDPOINTS LOCK GUARDED_KEY TTL
+// A contender in a process of its own, which the parent can pause. It takes the lock again and again.
+// Usage: lock-contender.ts ENDPOINTS LOCK GUARDED_KEY TTL
 
 const [endpoints = '', name = '', guarded = '', ttl = ''] = process.argv.slice(2);
 let nextFault: FaultMessage | undefined;

@@ -3,7 +3,7 @@ import { type Client, EtcdError } from '../../../src/index.js';
 
 const PROBE_INTERVAL_MS = 50;
 const PROBE_TIMEOUT_MS = 3_000;
-/** Ends a test that hangs. */
+/** The time after which `recoveryTime` rejects. The limit ends a test that hangs. */
 const PROBES_TIMEOUT_MS = 60_000;
 
 /**
@@ -33,10 +33,13 @@ export async function recoveryTime(etcd: Client): Promise<number> {
   return ms;
 }
 
-/** Counts from the end of the faults. */
+/** The time limit of a put, and the time after which `putUntilSuccess` no longer repeats a put that fails. */
 const PUT_TIMEOUT_MS = 30_000;
 
-/** Repeats a put until it succeeds. The caller must only look at the first event of the key. */
+/**
+ * Repeats a put until it succeeds. A failed attempt may have been applied, too, so the key may have several events: the
+ * caller must only look at the first one.
+ */
 export async function putUntilSuccess(etcd: Client, key: string): Promise<void> {
   const deadline = performance.now() + PUT_TIMEOUT_MS;
   for (;;) {
@@ -48,7 +51,7 @@ export async function putUntilSuccess(etcd: Client, key: string): Promise<void> 
   }
 }
 
-/** Ignores errors of etcd, which a load expects during faults. */
+/** Runs an action and ignores EtcdErrors, which a load expects during faults. */
 export async function ignoringEtcdErrors(act: () => Promise<unknown>): Promise<void> {
   try {
     await act();

@@ -1,13 +1,16 @@
 const BASE_SEED = 20_260;
 
-/** One repetition of a row of faults. The same seed gives the same faults at the same places. */
+/** One repetition of a fault test. The same seed gives the same sequence of faults. */
 export interface Round {
   readonly seed: number;
   /** Returns a number from 0 up to, but not including, 1. */
   readonly random: () => number;
 }
 
-/** FAULT_ROUNDS rounds, or one by default. Their seeds count up from FAULT_SEED. */
+/**
+ * The rounds of this run. The environment variable FAULT_ROUNDS sets their number, which is 1 by default. FAULT_SEED
+ * sets the seed of the first round, and each further seed is greater by 1.
+ */
 export function rounds(): Round[] {
   const { FAULT_ROUNDS = 1, FAULT_SEED = BASE_SEED } = process.env;
   const seeds = Array.from({ length: Number(FAULT_ROUNDS) }, (_, round) => Number(FAULT_SEED) + round);
@@ -26,19 +29,19 @@ export function randomNumbers(seed: number): () => number {
 }
 
 /**
- * A generator that is seeded by this one. Concurrent code needs one for each part, because the order in which the parts
- * draw numbers is not determined.
+ * Creates a generator whose seed comes from `random`. Each of several concurrent tasks needs its own generator, because
+ * the order in which the tasks draw numbers is not deterministic.
  */
 export function branchOf(random: () => number): () => number {
   return randomNumbers(Math.floor(random() * 2 ** 32));
 }
 
-/** A uniformly distributed number between the two. */
+/** A uniformly distributed number between `least` and `most`. */
 export function between(least: number, most: number, random: () => number): number {
   return least + (most - least) * random();
 }
 
-/** Chooses by seed, so that consecutive rounds use the items in turn. */
+/** Chooses an item by the seed of the round, so that consecutive rounds use the items in turn. */
 export function variant<T>(items: readonly T[], { seed }: Pick<Round, 'seed'>): T {
   return items[seed % items.length] as T;
 }

@@ -7,10 +7,13 @@ import type { FaultyCluster } from './cluster.js';
 import { Load, LockLoad } from './load.js';
 import { between, branchOf, type Round, rounds } from './rounds.js';
 
-/** Ends a round that hangs. A round takes seconds. */
+/** The time limit of a round. A round usually takes seconds, so the limit only ends a round that hangs. */
 const ROUND_TIMEOUT_MS = 240_000;
 
-/** The result of one round of a row, for the table of all rows. */
+/**
+ * The result of one round of a row, for the table of all rows. A row is a kind of fault, and a round is one run of its
+ * test with a seed.
+ */
 export interface Figures {
   /** Number of faults that the round made. */
   readonly faults: number;
@@ -35,7 +38,7 @@ declare module 'vitest' {
   }
 }
 
-/** What all rounds of a row share. */
+/** The servers that all rounds of a row share. */
 export interface Fixture extends AsyncDisposable {
   /** Ends every fault. */
   heal(): Promise<void>;
@@ -64,12 +67,14 @@ export function faultRow<Opened extends Fixture>(
         meta.row = name;
         meta.seed = seeded.seed;
         if (fixture === undefined)
-          return context.skip('the members cannot be started as processes, or a program that the row needs is missing');
+          return context.skip(
+            'etcd members cannot be started as processes, or a program that this fault needs is missing',
+          );
         try {
           meta.figures = await round(fixture, seeded, context);
           expect(meta.figures.faults, 'faults made').toBeGreaterThan(0);
         } catch (error) {
-          // A cluster that cannot be healed may be a consequence of this error and must not hide it.
+          // An error in `heal` may be a consequence of this error, so it must not hide this one.
           await fixture.heal().catch(() => {});
           throw error;
         }
@@ -79,13 +84,13 @@ export function faultRow<Opened extends Fixture>(
   });
 }
 
-/** The time before the first fault, and after the last one. */
+/** The shortest and the longest time without faults, both before the first fault and after the last one. */
 const CALM_MS = [100, 500] as const;
 
 /**
- * Makes faults while clients write, read, watch and contend for a lock. Expects that the watches lost, repeated, reordered
- * and tore no event, that etcd applied no put twice, that no read was older than an earlier one, and that no two clients
- * held the lock at one time (S2, S4, S5, S14, S27, S28).
+ * Makes faults while clients write, read, watch and contend for a lock. Expects that no watch lost, repeated or
+ * reordered an event or split a revision, that etcd applied no put twice, that no read returned an older state than a
+ * previous read, and that no two clients held the lock at the same time (S2, S4, S5, S14, S27, S28).
  */
 export async function underLoad(
   fixture: FaultyCluster,
@@ -93,7 +98,8 @@ export async function underLoad(
   makeFaults: () => Promise<Pick<Figures, 'faults' | 'recoveryMs' | 'further'>>,
   client?: Partial<ClientOptions>,
 ): Promise<Figures> {
-  // Only the faults draw from the generator of the round, because the order in which the loads draw is not determined.
+  // Only the faults draw from the generator of the round, because the order in which the loads draw numbers is not
+  // deterministic.
   const [loadRandom, locksRandom] = [branchOf(random), branchOf(random)];
   await using load = await Load.start(fixture, { name: `n-${seed}`, random: loadRandom, client });
   await using locks = await LockLoad.start(fixture, { name: `g-${seed}`, random: locksRandom, client });

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { debianProgram } from '../../../scripts/programs.js';
 
 /**
- * A wall clock for other processes that a test can set. It uses libfaketime. The monotonic clock of the processes is not
- * changed.
+ * A wall clock that a test can set for other processes. It uses libfaketime, which leaves the monotonic clock of the
+ * processes unchanged.
  */
 export class WallClock implements Disposable {
   readonly #folder = mkdtempSync(join(tmpdir(), 'etcdwire-clock-'));

@@ -14,7 +14,7 @@ import { methods } from '../../../src/gen/methods.js';
 import { type Codec, decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 
-/** The gRPC prefix: a compression flag and four bytes of length. */
+/** The length of the gRPC prefix, which is a compression flag and four bytes of length. */
 const PREFIX_BYTES = 5;
 
 /** A `node:http2` server for which a test writes the gRPC layer. */
@@ -87,7 +87,7 @@ export class NodeCall {
   }
 }
 
-/** Starts a server and stops it when the test ends. It uses TLS if the options contain `key` and `cert`. */
+/** Starts a server and stops it when the test ends. The server uses TLS if the options contain `key` and `cert`. */
 export async function nodePeer(
   play: (call: NodeCall) => void | Promise<void>,
   options: ServerOptions | SecureServerOptions = {},

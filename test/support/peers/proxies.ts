@@ -25,14 +25,18 @@ export interface ProxyKind {
   /** Makes the proxy exit after its current requests. */
   readonly gracefulSignal: NodeJS.Signals;
   /**
-   * The configuration file. `settings` go to the server block of nginx, or to the global or defaults section of HAProxy.
+   * The configuration file. `settings` are added to the server block of nginx, and to the global or defaults section of
+   * HAProxy.
    */
   readonly config: (place: ProxyPlace, settings: string) => string;
-  /** The arguments. `settings` are for programs without a configuration file. */
+  /** The command-line arguments. Only a program without a configuration file uses `settings` here. */
   readonly args: (configFile: string, place: ProxyPlace, settings: string) => readonly string[];
 }
 
-/** The proxies with default settings, except for the ones that their manuals recommend for long streams and large requests. */
+/**
+ * The proxies with default settings, except for the settings that their manuals recommend for long streams and large
+ * requests.
+ */
 export const PROXIES = {
   nginx: {
     program: 'nginx',
@@ -164,7 +168,11 @@ export class ProxyProcess {
     });
   }
 
-  /** Resolves once the proxy accepts connections. `backend` is an http URL. @throws Error with the end of its log. */
+  /**
+   * Resolves once the proxy accepts connections. `backend` is an http URL.
+   *
+   * @throws Error with the end of the log if the proxy does not start.
+   */
   static async start(kind: ProxyKind, program: Program, backend: string, settings = ''): Promise<ProxyProcess> {
     const folder = mkdtempSync(join(tmpdir(), `etcdwire-${kind.program}-`));
     const port = await freePort();
@@ -176,7 +184,8 @@ export class ProxyProcess {
       cwd: folder,
       env: program.environment,
       stdio: ['ignore', output, output],
-      // A process group of its own, because the workers of nginx outlive a killed master process.
+      // Gives the proxy its own process group, so that its workers can be killed with it: the workers of nginx outlive
+      // a killed master process.
       detached: true,
     });
     child.once('error', () => {});
@@ -208,7 +217,7 @@ export class ProxyProcess {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** The content of one of its logs. */
+  /** The content of a log of the proxy. Empty if the file does not exist. */
   log(name: 'access' | 'error' | 'output'): string {
     const file = join(this.#folder, `${name}.log`);
     return existsSync(file) ? readFileSync(file, 'utf8') : '';
@@ -255,7 +264,10 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** The first run downloads Debian packages one after the other. */
+/**
+ * The longest wait for the program of a proxy. It is long because the first run downloads Debian packages one after the
+ * other.
+ */
 const FETCH_TIMEOUT_MS = 600_000;
 
 const found = new Map<AnyProxyName, Promise<{ readonly program: Program } | { readonly missing: string }>>();
@@ -263,7 +275,10 @@ const found = new Map<AnyProxyName, Promise<{ readonly program: Program } | { re
 /** Starts the proxy in front of an http URL, by default that of the shared member. It is stopped when the test ends. */
 export type StartProxy = (options?: { backend?: string; settings?: string }) => Promise<ProxyProcess>;
 
-/** Prepares a proxy for the tests of a block. If the proxy is not available, the tests are skipped and the reason is printed. */
+/**
+ * Prepares a proxy for the tests of a file or a `describe` block. If the proxy is not available, the tests are skipped
+ * and the reason is printed.
+ */
 export function useProxy(name: AnyProxyName): StartProxy {
   const kind = ALL_PROXIES[name];
   let missing: string | undefined;
@@ -289,7 +304,7 @@ async function find(name: AnyProxyName): Promise<{ readonly program: Program } |
   try {
     return { program: await ALL_PROXIES[name].find() };
   } catch (error) {
-    const missing = `no ${name}: ${error instanceof Error ? error.message : String(error)}`;
+    const missing = `${name} is not available: ${error instanceof Error ? error.message : String(error)}`;
     process.stderr.write(`skipped: ${missing}\n`);
     return { missing };
   }

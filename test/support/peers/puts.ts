@@ -2,10 +2,13 @@ import { expect } from 'vitest';
 import { type Client, type EtcdError, prefix } from '../../../src/index.js';
 import { errorOf } from '../errors.js';
 
-/** The result of each put of a new key: its error, or undefined if it succeeded. */
+/** By key: the error of the put of this new key, or undefined if the put succeeded. */
 export type Told = ReadonlyMap<string, EtcdError | undefined>;
 
-/** Puts `count` new keys under `name`, with `lanes` concurrent puts. Calls `onPut` after each with the number done so far. */
+/**
+ * Puts `count` new keys under `name`, with `lanes` concurrent puts. Calls `onPut` after each put with the number of
+ * completed puts.
+ */
 export async function putMany(
   etcd: Client,
   name: string,
@@ -30,8 +33,8 @@ export async function putMany(
 }
 
 /**
- * Expects that no put was applied twice and that the results match the store. Resolves with the number of puts whose
- * outcome is unknown.
+ * Expects that no put was applied twice and that the results match the keys in the store. Resolves with the number of
+ * puts whose outcome is unknown.
  */
 export async function expectAsTold(reader: Client, name: string, told: Told): Promise<number> {
   const { kvs } = await reader.range(prefix(`${name}/`));

@@ -28,9 +28,9 @@ export interface CertificateOptions {
    * client.
    */
   readonly names?: readonly string[];
-  /** etcd uses it as the name of a user. Default: `nobody`. */
+  /** The common name, which etcd uses as the name of a user. Default: `nobody`. */
   readonly commonName?: string;
-  /** The start and the end of its validity, in milliseconds from now. Default: from yesterday until tomorrow. */
+  /** The start and the end of the validity, in milliseconds from now. Default: from yesterday until tomorrow. */
   readonly fromMs?: number;
   readonly untilMs?: number;
   /** Restricts the certificate to clients. Default: servers and clients. */
@@ -123,7 +123,7 @@ function described(
   return {
     name,
     subject: name,
-    // RFC 5280 requires a positive number.
+    // The first octet is 01 because RFC 5280 requires a positive number.
     serialNumber: `01${randomBytes(15).toString('hex')}`,
     notBefore: new Date(now + fromMs),
     notAfter: new Date(now + untilMs),

@@ -10,7 +10,7 @@ export const HERE = { names: ['127.0.0.1', 'localhost', '::1'] } as const;
 
 /** A member that uses TLS. A test can replace its certificate at any time. */
 export class SecureEtcd {
-  /** The endpoint with an address. `byName` is the same server with a host name. */
+  /** The endpoint with an IP address. `byName` is the endpoint of the same server with a host name. */
   readonly endpoint: string;
   readonly #etcd: Etcd;
   readonly #files: Files;
@@ -24,7 +24,7 @@ export class SecureEtcd {
   /**
    * Resolves with undefined if members cannot be started as processes.
    *
-   * @param clients The authority of client certificates. Without it, the server requires none.
+   * @param clients The authority of client certificates. Without it, the server requires no client certificate.
    */
   static async start(certificate: Certificate, clients?: Authority): Promise<SecureEtcd | undefined> {
     const files = new Files();
@@ -98,7 +98,7 @@ export function useSecureEtcd(authority: Authority, options: { readonly clients?
     etcd = await SecureEtcd.start(good, options.clients ? authority : undefined);
   });
   beforeEach((context) => {
-    if (etcd === undefined) context.skip('members cannot be started as processes');
+    if (etcd === undefined) context.skip('etcd members cannot be started as processes');
     etcd?.show(good);
   });
   afterAll(() => etcd?.stop());

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest';
 import type { Client, EtcdError } from '../../../src/index.js';
 import { errorOf } from '../errors.js';
 
-/** A TLS server whose test writes the protocol above TLS. */
+/** A TLS server for which a test implements the protocol above TLS. */
 export interface TlsPeer {
   readonly endpoint: string;
   /** Everything that clients have sent over TLS. */
@@ -55,8 +55,8 @@ export interface Relay {
 /**
  * Starts a relay and closes it when the test ends. It forwards the bytes of clients unchanged.
  *
- * @param pass Called for each chunk from the server, with the number of earlier bytes on this connection. The relay forwards
- * the returned bytes, or nothing.
+ * @param pass Called for each chunk from the server, with the number of bytes before it on this connection. The relay
+ * forwards the returned bytes, or nothing.
  */
 export async function relay(
   port: number,
@@ -94,7 +94,10 @@ export function secure(endpoint: string): string {
   return endpoint.replace('http:', 'https:');
 }
 
-/** Resolves with the error of a failed connection. A stream fails at once, whereas the client would retry a call. */
+/**
+ * Resolves with the error of a connection attempt that fails. Opens a stream, which fails at once, because the client
+ * would retry a unary call.
+ */
 export function refusalOf(client: Client): Promise<EtcdError> {
   const stream = client.raw.lease.leaseKeepAlive();
   stream.send({ id: 1n });

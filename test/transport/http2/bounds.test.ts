@@ -33,7 +33,7 @@ test('calls that have ended leave no listener on their signal', async () => {
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('empty DATA frames are tolerated when DATA frames with bytes come in between', async () => {
+test('empty DATA frames are tolerated when DATA frames with content arrive in between', async () => {
   const peer = new Http2Peer();
   const call = range(peer);
   await turn();

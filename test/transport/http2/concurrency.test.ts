@@ -13,10 +13,10 @@ import {
 import { data, rstStream, settings } from '../../support/http2-frames.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// RFC 9113, section 5.1.2: the limit on open streams. The peer of these tests records every stream beyond the limit.
+// The limit on open streams: RFC 9113, section 5.1.2. The peer of these tests records every stream beyond the limit.
 
 describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
-  test('of 1 makes calls run one after the other, in their order', async () => {
+  test('of 1 makes calls run one after another, in the order in which they were made', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const calls = ['a', 'b', 'c'].map((token) => range(peer, { metadata: { token } }));
     for (const [index, token] of ['a', 'b', 'c'].entries()) {
@@ -29,7 +29,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     }
   });
 
-  test('of 0 makes calls wait until it is 1', async () => {
+  test('of 0 makes calls wait until the peer raises it to 1', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 0 } });
     const calls = [range(peer), range(peer)];
     await turn();
@@ -42,7 +42,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(await Promise.all(calls)).toMatchObject([{ count: 1n }, { count: 1n }]);
   });
 
-  test('opens as many waiting streams as it allows when it is raised', async () => {
+  test('lets as many waiting streams open as it allows when it is raised', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     for (let calls = 0; calls < 6; calls += 1) void range(peer);
     await turn();
@@ -51,7 +51,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(peer.connection.streamIds).toEqual([1, 3, 5, 7]);
   });
 
-  test('ends no stream when it is lowered, and opens none until fewer are open', async () => {
+  test('ends no open stream when it is lowered, and lets new streams open only below the new limit', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 3 } });
     for (let calls = 0; calls < 4; calls += 1) void range(peer);
     await turn();
@@ -74,7 +74,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(peer.connection.streamIds).toEqual([1]);
   });
 
-  test('counts a streaming call as long as its stream is open', async () => {
+  test('includes a streaming call as long as its stream is open', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const { stream } = watch(peer);
     stream.send(CREATE_WATCH);
@@ -89,7 +89,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect((await call).count).toBe(3n);
   });
 
-  test('allows another stream when either side resets one', async () => {
+  test('allows another stream after either side has reset one', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const stop = new AbortController();
     const calls = [range(peer), range(peer, { signal: stop.signal }), range(peer)];
@@ -106,7 +106,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
 });
 
 describe('a call that waits for a free stream', () => {
-  test('opens no stream when it is cancelled, and the next call takes its place', async () => {
+  test('opens no stream when it is cancelled, and the next waiting call opens one instead', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const stop = new AbortController();
     const calls = [range(peer), range(peer, { signal: stop.signal }), range(peer)];
@@ -175,7 +175,7 @@ test('a thousand concurrent calls each get their own response', async () => {
     tokens.map(async (token) => (await range(peer, { metadata: { token: `${token}` } })).count),
   );
   await turn();
-  // The windows grow by less than the requests need, so that streams end in another order than they opened in.
+  // The windows grow by less than the requests need, so that the streams end in a different order than they opened in.
   for (let size = 6; size <= 8; size += 1) {
     peer.connection.send(settings({ INITIAL_WINDOW_SIZE: size }));
     await turn();

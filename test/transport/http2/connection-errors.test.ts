@@ -164,7 +164,7 @@ describe.each([
   });
 });
 
-test('an invalid header block closes the connection even if its call was cancelled', async () => {
+test('an invalid header block closes the connection even if it belongs to a cancelled call', async () => {
   const peer = new Http2Peer();
   const stop = new AbortController();
   const [canceled, call] = [range(peer, { signal: stop.signal }), range(peer)];
@@ -198,7 +198,7 @@ describe('a connection that the client closes after a violation', () => {
     expect(peer.connections[0]?.sent('PING')).toEqual([]);
   });
 
-  test('delivers the responses that came before the violation', async () => {
+  test('delivers the responses that arrived before the violation', async () => {
     const peer = new Http2Peer();
     const [first, second] = [range(peer), range(peer)];
     await turn();
@@ -217,7 +217,7 @@ describe('a peer whose first frame is not SETTINGS (3.4)', () => {
     ['a frame of an unknown type', frame(0x42, 0, 0)],
     ['HTTP/1.1', Buffer.from('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')],
     ['TLS', Buffer.of(0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46, 0x00, 0x00)],
-  ])('but %s gets no request, and the call fails with outcome "not-sent"', async (_, bytes) => {
+  ])('but %s receives no request, and the call fails with outcome "not-sent"', async (_, bytes) => {
     const peer = new Http2Peer({ greeting: false });
     const call = range(peer);
     await turn();

@@ -6,7 +6,8 @@ import { goAway, rstStream, settings } from '../../support/http2-frames.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// Calls that wait for a free stream (RFC 9113, section 5.1.2) when many calls end in the same turn of the event loop.
+// What happens to calls that wait for a free stream (RFC 9113, section 5.1.2) when many calls end in one turn of the
+// event loop. The waiting calls must not be sent if they end in the same turn.
 
 const IN_FLIGHT = 10;
 const CALLS = 100;
@@ -49,7 +50,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connection.streamIds.length).toBe(IN_FLIGHT);
   });
 
-  test('are not sent when signals of their own abort one after the other in one turn', async () => {
+  test('are not sent when the signal of each call aborts in the same turn of the event loop', async () => {
     const peer = saturated();
     const stops = Array.from({ length: CALLS }, () => new AbortController());
     const calls = stops.map(({ signal }) => range(peer, { signal }));
@@ -58,7 +59,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when their timer is late and a response frees a stream first', async () => {
+  test('are not sent past their deadline when a response frees a stream before their late timer fires', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer, timeLimit()));
     await turn();
@@ -70,7 +71,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ ok: 1, unknown: IN_FLIGHT - 1, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when SETTINGS allow more streams first', async () => {
+  test('are not sent past their deadline when SETTINGS allow more streams before their timer fires', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer, timeLimit()));
     await turn();
@@ -80,7 +81,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when the congested connection drains first', async () => {
+  test('are not sent past their deadline when the congested connection drains before their timer fires', async () => {
     const peer = new Http2Peer();
     void range(peer);
     await turn();
@@ -95,7 +96,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connection.streamIds).toEqual([1]);
   });
 
-  test('are not sent past their deadline when the connection opens after it', async () => {
+  test('are not sent past their deadline when the connection opens after the deadline', async () => {
     const peer = new Http2Peer({ greeting: false });
     const call = range(peer, timeLimit());
     await turn();
@@ -105,7 +106,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connection.streamIds).toEqual([]);
   });
 
-  test('are not sent when another listener of the signal frees a stream first', async () => {
+  test('are not sent when another listener of their abort signal frees a stream before they end', async () => {
     // A signal made by AbortSignal.any is marked as aborted before any listener runs.
     const peer = saturated();
     const stop = new AbortController();
@@ -148,7 +149,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connections.flatMap(({ streamIds }) => streamIds).length).toBe(IN_FLIGHT);
   });
 
-  test('take over exactly the streams that a reset frees', async () => {
+  test('open exactly as many streams as resets have freed', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer));
     await turn();
@@ -160,7 +161,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT + 3, 'not-sent': WAITING - 3 });
   });
 
-  test('are sent before a call that starts in the turn in which a stream becomes free', async () => {
+  test('are sent before a call that starts in the turn of the event loop in which a stream becomes free', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     void range(peer, { metadata: { token: 'first' } });
     void range(peer, { metadata: { token: 'waiting' } });
@@ -178,7 +179,7 @@ describe('calls that wait for a free stream', () => {
   });
 });
 
-test('a call is sent in the turn in which it starts when a stream is free', async () => {
+test('a call is sent in the turn of the event loop in which it starts when a stream is free', async () => {
   const peer = new Http2Peer({ play: (each) => answerAll(each) });
   await range(peer);
   const sent: string[] = [];

@@ -17,9 +17,9 @@ import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// A peer that sends useless frames, which advance no call, and reads the answers to them.
+// Floods of useless frames, that is, of frames that advance no call. The peer reads the answers to its frames.
 
-// Bounds for hangs. Some floods take seconds on a busy machine.
+// The time after which a test counts as hanging. Some floods take seconds on a busy machine.
 vi.setConfig({ testTimeout: 30_000 });
 
 let clock: VirtualClock;
@@ -142,7 +142,7 @@ describe('a connection', () => {
     expect(frames).toBeLessThanOrEqual(1_000_010);
   });
 
-  test('is closed when the peer allows a long request byte by byte', async () => {
+  test('is closed when the peer enlarges the window for a long request by one byte at a time', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 0 } });
     const call = put(peer, 1_000_000);
     await turn();
@@ -159,7 +159,7 @@ describe('a connection', () => {
   });
 });
 
-/** A connection with a closed stream 1, and a stream 3 that waits for its response. */
+/** Returns a connection whose stream 1 is closed and whose stream 3 waits for its response. */
 async function withClosedStream(): Promise<{ connection: PeerConnection; call: Promise<unknown> }> {
   const peer = new Http2Peer();
   const closed = range(peer);

@@ -15,7 +15,7 @@ import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.j
 // Flow control of received data: RFC 9113, sections 5.2 and 6.9.
 
 const DEFAULT_WINDOW_BYTES = 65_535;
-/** The payload of a full frame. `FULL` is a message of that length. */
+/** The size of the largest DATA payload. `FULL` is a message that fills such a payload. */
 const FRAME_BYTES = 16_384;
 const FULL = watchMessage(1, 'x'.repeat(FRAME_BYTES - 5 - 2 - 3));
 
@@ -50,7 +50,7 @@ describe('a stream that is read without pauses', () => {
     expect(connection.sent('WINDOW_UPDATE').length - before).toBeLessThan(10);
   });
 
-  test('returns the window bytes of padding, too (6.1)', async () => {
+  test('returns the bytes of padding to the window, too (6.1)', async () => {
     const { connection, open } = await watching();
     const frame = data(1, watchMessage(1), { padding: 255 });
     const bytes = frame.length - 9;
@@ -66,7 +66,7 @@ describe('a stream that is read without pauses', () => {
 });
 
 describe('a stream whose reader pauses', () => {
-  test('holds back only its own window, and not that of the connection', async () => {
+  test('holds back only its own window, not the window of the connection', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     const window = streamWindow(connection);
@@ -74,7 +74,7 @@ describe('a stream whose reader pauses', () => {
     for (let sent = 0; sent < window; sent += FRAME_BYTES) connection.send(data(1, FULL));
     await turn();
     expect([open.messages.length, connection.allowed(1)]).toEqual([0, 0]);
-    // The connection's window is enlarged again once half of it is consumed.
+    // The client enlarges the connection's window only once half of it is consumed.
     expect(connection.allowed(0) - before + (DEFAULT_WINDOW_BYTES + before) / 2).toBeGreaterThanOrEqual(window);
     open.stream.resume();
     await turn();
@@ -120,7 +120,7 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages.length, open.end]).toEqual([200_000, { error: undefined }]);
   });
 
-  test('ends after the messages that arrived before the end', async () => {
+  test('ends after its reader has received the messages that arrived before the end', async () => {
     const { connection, open } = await watching((_, { stream }) => stream.pause());
     connection.send(data(1, Buffer.concat([watchMessage(1), watchMessage(2)])), trailers(1));
     expect([open.messages, open.end]).toEqual([[1n], undefined]);
@@ -128,7 +128,7 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages, open.end]).toEqual([[1n, 2n], { error: undefined }]);
   });
 
-  test('ends after the messages that arrived before the connection was lost', async () => {
+  test('ends after its reader has received the messages that arrived before the connection was lost', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     connection.send(data(1, watchMessage(1)));
@@ -138,7 +138,7 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages, open.end?.error?.reason]).toEqual([[1n], 'ConnectionLost']);
   });
 
-  test('ends at once when no message is left', async () => {
+  test('ends at once when its reader has received all messages', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     connection.send(trailers(1));
@@ -184,7 +184,7 @@ describe('data for a stream that is closed', () => {
   });
 });
 
-/** A watch that was answered with headers. */
+/** Opens a watch, and answers it with response headers. */
 async function watching(onMessage?: Parameters<typeof watch>[2]): Promise<{
   readonly peer: Http2Peer;
   readonly connection: PeerConnection;
@@ -198,7 +198,7 @@ async function watching(onMessage?: Parameters<typeof watch>[2]): Promise<{
   return { peer, connection: peer.connection, open };
 }
 
-/** The client's initial window for each stream. */
+/** Returns the client's initial window for each stream, from its SETTINGS. */
 function streamWindow(connection: PeerConnection): number {
   const [first] = connection.sent('SETTINGS');
   const pairs = new Map(settingPairs(first?.payload ?? Buffer.alloc(0)));

@@ -6,13 +6,14 @@ import { CREATE_WATCH, put, putBytes, range, rangeAnswer, watch } from '../../su
 import { FLAG, rstStream, SETTING, settings, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// Flow control of sent data: RFC 9113, sections 5.2 and 6.9. The peer of these tests records every byte beyond a window.
+// Flow control of sent data: RFC 9113, sections 5.2 and 6.9. The peer of these tests records every byte beyond a
+// window.
 
 const PREFIX_BYTES = 5;
 const LARGEST_WINDOW = 2 ** 31 - 1;
 
 describe('a request larger than the window of its stream', () => {
-  test('is sent up to the window, and continues with each WINDOW_UPDATE', async () => {
+  test('is sent up to the size of the window, and continues after each WINDOW_UPDATE', async () => {
     const { connection } = await putting(50, { INITIAL_WINDOW_SIZE: 10 });
     const sizes = [connection.request().body.length];
     for (const increment of [1, 20, 3]) {
@@ -58,7 +59,7 @@ describe('a request larger than the window of its stream', () => {
   test('waits until a window that SETTINGS made negative is positive again (6.9.2)', async () => {
     const { connection } = await putting(200, { INITIAL_WINDOW_SIZE: 100 });
     connection.send(settings({ INITIAL_WINDOW_SIZE: 30 }));
-    // The window is -70 now.
+    // The window is now -70 bytes.
     const sizes = [];
     for (const increment of [50, 20, 1]) {
       connection.send(windowUpdate(1, increment));
@@ -113,7 +114,7 @@ describe('the window of the connection', () => {
     expectPut(connection, 3, 50_000);
   });
 
-  test('is shared equally among large requests', async () => {
+  test('is shared equally among the streams of large requests', async () => {
     const { peer, connection } = await putting(100_000, { INITIAL_WINDOW_SIZE: 1_000_000 });
     for (const _ of [3, 5]) void put(peer, 100_000);
     await turn();
@@ -140,7 +141,7 @@ describe('the window of the connection', () => {
     expect(connection.request(1).body.length).toBe(0);
   });
 
-  test('includes a WINDOW_UPDATE that arrives before the first request', async () => {
+  test('grows by a WINDOW_UPDATE that arrives before the first request', async () => {
     const peer = new Http2Peer({ greeting: false });
     void put(peer, 300_000);
     await turn();
@@ -179,7 +180,7 @@ describe('messages of a streaming call', () => {
     expect(peer.connection.request().ended).toBe(true);
   });
 
-  test('are followed by an empty frame with END_STREAM when the window is used up', async () => {
+  test('are followed by an empty frame with END_STREAM when they have used up the window', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 5 + 5 } });
     const { stream } = watch(peer);
     stream.send(CREATE_WATCH);
@@ -191,7 +192,7 @@ describe('messages of a streaming call', () => {
     expect([last?.payload.length, last?.flags]).toEqual([0, FLAG.END_STREAM]);
   });
 
-  test('can be absent', async () => {
+  test('can be absent: the stream is half-closed without a message', async () => {
     const peer = new Http2Peer();
     watch(peer).stream.end();
     await turn();
@@ -200,7 +201,7 @@ describe('messages of a streaming call', () => {
 });
 
 describe('a request that waits for a window', () => {
-  test('is reset when it is cancelled, and other requests go on', async () => {
+  test('is reset when it is cancelled, and other requests continue', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 4 } });
     const stop = new AbortController();
     const call = range(peer, { signal: stop.signal });
@@ -248,7 +249,7 @@ async function putting(
   return { peer, connection: peer.connection };
 }
 
-/** Expects that the stream has the whole request and END_STREAM. */
+/** Expects that the peer has received the whole request and END_STREAM on the stream. */
 function expectPut(connection: PeerConnection, streamId: number, bytes: number): void {
   const { body, ended } = connection.request(streamId);
   expect(ended).toBe(true);

@@ -4,7 +4,7 @@ import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { FrameReader } from '../../../src/transport/http2/frame-reader.js';
 import { frame } from '../../support/http2-frames.js';
 
-// Frames from chunks of bytes: RFC 9113, section 4.1.
+// How the client splits chunks of bytes into frames: RFC 9113, section 4.1.
 
 const SEED = 9_113;
 
@@ -48,7 +48,7 @@ describe('frames', () => {
     );
   });
 
-  test('are passed on with their last octet when each octet arrives by itself', () => {
+  test('are passed on as soon as their last octet arrives when each octet arrives separately', () => {
     const { read, push } = reading();
     const [first, second] = [frame('PING', 0, 0, new Uint8Array(8)), frame('SETTINGS', 1, 0)];
     for (const octet of first.subarray(0, -1)) push(Uint8Array.of(octet));
@@ -59,7 +59,7 @@ describe('frames', () => {
     expect(read.length).toBe(2);
   });
 
-  test('are read without the reserved bit before the stream identifier', () => {
+  test('are read with the reserved bit before the stream identifier ignored', () => {
     const { read, push } = reading();
     push(frame('DATA', 0, 0x8000_0003));
     expect(read[0]?.streamId).toBe(3);
@@ -95,7 +95,7 @@ test('a stopped reader passes on no more frames, not even the rest of the chunk'
   expect(read.map(({ streamId }) => streamId)).toEqual([1]);
 });
 
-/** A reader that records its frames. */
+/** Returns a reader, and the list of the frames that it has passed on. */
 function reading(onFrame: () => void = () => {}): {
   readonly read: Read[];
   readonly reader: FrameReader;
@@ -111,7 +111,7 @@ function reading(onFrame: () => void = () => {}): {
   const push = (chunk: Uint8Array): void => {
     const copy = Uint8Array.from(chunk);
     reader.push(copy);
-    // A host reuses its buffer for the next read.
+    // Overwrite the chunk, as a runtime does when it reuses its buffer for the next read.
     copy.fill(0xee);
   };
   return { read, reader, push };

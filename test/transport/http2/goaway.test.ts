@@ -14,10 +14,10 @@ import {
 import { data, goAway, settings, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// RFC 9113, section 6.8: the peer announces the end of the connection.
+// GOAWAY, by which the peer announces that it will close the connection: RFC 9113, section 6.8.
 
 describe('GOAWAY', () => {
-  test('lets the streams up to its last stream finish, and then closes the connection', async () => {
+  test('lets the streams up to its last stream finish before the client closes the connection', async () => {
     const peer = new Http2Peer();
     const calls = [range(peer), range(peer)];
     await turn();
@@ -32,7 +32,7 @@ describe('GOAWAY', () => {
     expect([connection.closed, peer.connections.length]).toEqual([true, 1]);
   });
 
-  test('moves the streams above its last stream to a new connection, which sends each once', async () => {
+  test('moves the calls above its last stream to a new connection, where each is sent once', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const [covered, ...moved] = [range(peer), put(peer), range(peer)];
     await turn();
@@ -45,7 +45,7 @@ describe('GOAWAY', () => {
     expect((await covered)?.count).toBe(1n);
   });
 
-  test('moves new calls to a new connection at once, while the old connection finishes', async () => {
+  test('moves new calls to a new connection at once, while the old connection finishes its streams', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const old = range(peer);
     await turn();
@@ -57,7 +57,7 @@ describe('GOAWAY', () => {
     expect((await old).count).toBe(1n);
   });
 
-  test('has no effect when it repeats the last stream, and closes the connection after too many', async () => {
+  test('has no effect when it repeats the last stream, but too many GOAWAY frames close the connection', async () => {
     const peer = new Http2Peer();
     const covered = watch(peer);
     await turn();
@@ -70,7 +70,7 @@ describe('GOAWAY', () => {
     expect([connection.goAwayCode, connection.closed]).toEqual(['ENHANCE_YOUR_CALM', true]);
   });
 
-  test('notifies the streams up to its last stream, which go on', async () => {
+  test('notifies the streams up to its last stream, and these streams continue', async () => {
     const peer = new Http2Peer();
     const [covered, cancelled] = [watch(peer), watch(peer)];
     await turn();
@@ -83,7 +83,7 @@ describe('GOAWAY', () => {
     expect(covered.messages).toEqual([7n]);
   });
 
-  test('closes a connection without streams, and the next call dials', async () => {
+  test('closes a connection without streams, and the next call opens a new connection', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each, 9) });
     await range(peer);
     peer.connection.send(goAway(1));
@@ -93,7 +93,7 @@ describe('GOAWAY', () => {
     expect(peer.connections.length).toBe(2);
   });
 
-  test('lowers the last stream when it comes a second time', async () => {
+  test('lowers the last stream when it arrives a second time', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const calls = [range(peer), range(peer), range(peer)];
     await turn();
@@ -121,7 +121,7 @@ describe('GOAWAY', () => {
     await call;
   });
 
-  test('moves the calls that wait for a free stream', async () => {
+  test('moves the calls that wait for a free stream to a new connection', async () => {
     const peer = new Http2Peer({
       greeting: { MAX_CONCURRENT_STREAMS: 1 },
       play: (each, index) => index > 0 && answerAll(each, 9),
@@ -136,7 +136,7 @@ describe('GOAWAY', () => {
     expect((await calls[0])?.count).toBe(1n);
   });
 
-  test('moves the call to the next connection when it comes together with the first SETTINGS', async () => {
+  test('moves the call to the next connection when it arrives together with the first SETTINGS', async () => {
     const peer = new Http2Peer({ greeting: false, play: (each, index) => index > 0 && answerAll(each, 9) });
     const call = range(peer);
     await turn();
@@ -147,7 +147,7 @@ describe('GOAWAY', () => {
     expect(peer.connections.length).toBe(2);
   });
 
-  test('fails the call with outcome "rejected" when it comes on one connection after another', async () => {
+  test('fails the call with outcome "rejected" when it arrives on one connection after another', async () => {
     const peer = new Http2Peer({
       play: (connection) => {
         connection.onRequest = () => connection.send(goAway(0, 'ENHANCE_YOUR_CALM', 'too_many_pings'));
@@ -182,7 +182,7 @@ describe('GOAWAY followed by the loss of the connection', () => {
 });
 
 describe('a streaming call', () => {
-  test('goes on when its stream is not above the last stream of GOAWAY', async () => {
+  test('continues when its stream is not above the last stream of GOAWAY', async () => {
     const peer = new Http2Peer();
     const { stream, messages } = watch(peer);
     stream.send(CREATE_WATCH);

@@ -7,10 +7,10 @@ import { PeerSettings } from '../../../src/transport/http2/settings.js';
 import { growth, MAX_GROWTH } from '../../support/measure.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// The cost of many calls, streams or messages grows linearly with their number, not quadratically.
+// The cost of many calls, streams or messages must grow linearly with their number, not quadratically.
 
 describe('a queue of waiting streams', () => {
-  test('returns its items in the order of arrival, without the deleted ones', () => {
+  test('returns its items in the order of arrival, without the deleted items', () => {
     const queue = new UniqueQueue<number>();
     expect(queue.take()).toBe(undefined);
     for (const item of [1, 2, 3, 4]) queue.add(item);
@@ -22,7 +22,7 @@ describe('a queue of waiting streams', () => {
     expect([queue.take(), queue.size]).toEqual([1, 0]);
   });
 
-  test('keeps the order over random additions, deletions and takes', () => {
+  test('keeps the order after random additions, deletions and removals', () => {
     const queue = new UniqueQueue<number>();
     let model: number[] = [];
     let random = 1;
@@ -53,7 +53,7 @@ describe('a queue of waiting streams', () => {
   });
 });
 
-test('messages that wait for a window take linear time to send', () => {
+test('the time to send messages that wait for a window grows linearly with their number', () => {
   expect(
     growth(10_000, (count) => {
       const queue = new SendQueue();
@@ -99,7 +99,7 @@ describe('streams that wait for a window', () => {
     expect(asked()).toBe(0);
   });
 
-  /** Streams that have 10 bytes to send each, and no window. */
+  /** Returns streams that each have 10 bytes to send, but a window of 0. */
   function blocked(count: number): { flow: SendFlow; senders: Sender[]; asked: () => number } {
     let asked = 0;
     const flow = new SendFlow(new PeerSettings(), () => {});
@@ -131,7 +131,7 @@ describe('streams that wait for a window', () => {
 describe('the deadlines of many calls', () => {
   let clock: VirtualClock;
   const CALLS = 2_000;
-  /** The comparisons that the heap needs to add and remove one call. */
+  /** The most reads of deadlines that the heap may need to add and remove one call. */
   const MAX_LOOKS = 100;
 
   afterEach(() => clock.restore());
@@ -140,7 +140,7 @@ describe('the deadlines of many calls', () => {
     ['in ascending order', (index: number) => index],
     ['in descending order', (index: number) => CALLS - index],
     ['in random order', (index: number) => (index * 7_919) % CALLS],
-  ] as const)('expire at the right time after a few comparisons for each, when added %s', async ([, delayMs]) => {
+  ] as const)('expire at the right time with few comparisons for each call when added %s', async ([, delayMs]) => {
     clock = new VirtualClock();
     let looks = 0;
     const expired: number[] = [];
@@ -165,7 +165,7 @@ describe('the deadlines of many calls', () => {
     expect(deadlines.all()).toEqual([]);
   });
 
-  test('expire only for the calls that have not ended', async () => {
+  test('expire only those calls that have not ended', async () => {
     clock = new VirtualClock();
     const expired: number[] = [];
     const deadlines = new Deadlines<Expiring>();

@@ -12,7 +12,7 @@ describe('the decoder refuses', () => {
   test.each<[string, Buffer]>([
     ['index 0 (6.1)', Buffer.of(0x80)],
     ['an index beyond both tables (2.3.3)', Buffer.of(0x80 | FIRST_DYNAMIC)],
-    ['a name by an index beyond both tables', Buffer.concat([integer(0x40, 0x3f, FIRST_DYNAMIC), Buffer.of(1, 0x61)])],
+    ['a name index beyond both tables', Buffer.concat([integer(0x40, 0x3f, FIRST_DYNAMIC), Buffer.of(1, 0x61)])],
     ['a literal that ends after its first octet', Buffer.of(0x40)],
     ['a literal that ends before its value', Buffer.of(0x00, 0x01, 0x61)],
     ['a name longer than the block', Buffer.of(0x00, 0x05, 0x61)],
@@ -75,7 +75,7 @@ describe('the dynamic table', () => {
     expect(refusal(() => at(decoder, 1))).toBe('COMPRESSION_ERROR');
   });
 
-  test('keeps the right entries over thousands of additions', () => {
+  test('keeps the right entries after thousands of additions', () => {
     const decoder = new HpackDecoder(LIMIT);
     const all = Array.from({ length: 3_000 }, (_, index): Field => ['n', `${index}`]);
     for (const field of all) {

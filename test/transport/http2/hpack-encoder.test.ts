@@ -20,7 +20,7 @@ describe('repeated fields', () => {
     expect(encoder.encode(FIELDS).length).toBe(FIELDS.length);
   });
 
-  test('keep their meaning after other fields were added', () => {
+  test('decode to the same fields after other fields were added', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     for (const name of ['a', 'b', 'c']) read(reader, encoder.encode([[name, 'x']]));
     expect(fieldsOf(read(reader, encoder.encode([...FIELDS, ['a', 'x']])))).toEqual([...FIELDS, ['a', 'x']]);
@@ -41,7 +41,7 @@ describe('repeated fields', () => {
 });
 
 describe('the peer’s SETTINGS_HEADER_TABLE_SIZE', () => {
-  test('empties the table and prevents additions when it is 0', () => {
+  test('empties the dynamic table and prevents additions when it is 0', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     read(reader, encoder.encode(FIELDS));
     const written = resized(encoder, reader, 0);
@@ -58,13 +58,13 @@ describe('the peer’s SETTINGS_HEADER_TABLE_SIZE', () => {
     expect(read(reader, encoder.encode(FIELDS)).some(({ kind }) => kind === 'table size')).toBe(false);
   });
 
-  test('is neither used nor signaled when it exceeds the default', () => {
+  test('is neither adopted nor signaled when it exceeds the default', () => {
     const encoder = new HpackEncoder();
     encoder.resize(65_536);
     expect(read(new BlockReader(), encoder.encode(FIELDS)).some(({ kind }) => kind === 'table size')).toBe(false);
   });
 
-  test('is signaled with its smallest value, too, when it changes twice between two blocks (4.2)', () => {
+  test('is signaled with its smallest and its last value when it changes twice between two blocks (4.2)', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     read(reader, encoder.encode(FIELDS));
     for (const size of [0, 4_096]) {
@@ -103,7 +103,7 @@ describe('any fields', () => {
     { arbitrary: fc.nat({ max: 10_000 }).map((size) => ({ size })), weight: 1 },
   );
 
-  test('decode to the same fields over changes of the table size', () => {
+  test('decode to the same fields across changes of the table size', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
         const [encoder, reader, decoder] = [new HpackEncoder(), new BlockReader(), new HpackDecoder(1_000_000)];
@@ -127,7 +127,7 @@ function read(reader: BlockReader, bytes: Uint8Array): Written[] {
   return reader.read(Buffer.from(bytes));
 }
 
-/** The first block after the peer has announced a table size. */
+/** Returns the first block that is encoded after the peer has announced a table size. */
 function resized(encoder: HpackEncoder, reader: BlockReader, bytes: number): Written[] {
   encoder.resize(bytes);
   reader.announced(bytes);

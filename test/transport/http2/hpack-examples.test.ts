@@ -158,7 +158,9 @@ function decode(decoder: HpackDecoder, hex: string): ReturnType<HpackDecoder['de
   return decoder.decode(bytes, 0, bytes.length);
 }
 
-/** Reads the dynamic table by the indexes beyond the static table, newest entry first. Does not change it. */
+/**
+ * Reads the dynamic table, newest entry first, through the indices beyond the static table. Does not change the table.
+ */
 function tableOf(decoder: HpackDecoder): Field[] {
   const table: Field[] = [];
   for (let index = STATIC_FIELDS.length + 1; ; index += 1) {
@@ -170,7 +172,9 @@ function tableOf(decoder: HpackDecoder): Field[] {
   }
 }
 
-/** The octets by which the encoder signals this table size, without those that empty the table first. */
+/**
+ * Returns the octets by which the encoder signals this table size, without the preceding octet that empties the table.
+ */
 function encodedTableSize(bytes: number): string {
   const encoder = new HpackEncoder();
   encoder.resize(bytes);
@@ -179,7 +183,7 @@ function encodedTableSize(bytes: number): string {
   return hex.slice(2);
 }
 
-/** Whether a table of the signaled size stores the field `a` with this value. */
+/** Returns whether a dynamic table of the signaled size stores the field `a` with this value. */
 function holds(sizeHex: string, value: string): boolean {
   const decoder = new HpackDecoder(LIMIT);
   const encoded = Buffer.from(new HpackEncoder().encode([['a', value]])).toString('hex');

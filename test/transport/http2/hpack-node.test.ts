@@ -18,7 +18,7 @@ import { continuation, FLAG, type Frame, headers, PREFACE, settings, settingsAck
 import type { Field } from '../../support/http2-hpack.js';
 import { Http2Socket } from '../../support/http2-socket.js';
 
-// Header blocks exchanged with `node:http2`: each side reads what the other writes.
+// Header blocks exchanged with `node:http2`. Each side must read the blocks that the other side writes.
 
 const SEED = 9_113;
 const LIMIT = 1_000_000;
@@ -30,7 +30,7 @@ const REQUEST: readonly Field[] = [
   [':authority', 'peer.test'],
 ];
 
-/** The octets that a field value may contain, as latin1. Those beyond visible ASCII have the longest Huffman codes. */
+/** The octets that a field value may contain. The octets beyond visible ASCII have the longest Huffman codes. */
 const VALUE_OCTETS = Array.from({ length: 256 }, (_, octet) => octet).filter(
   (octet) => octet === 9 || (octet >= 0x20 && octet !== 0x7f),
 );
@@ -38,18 +38,18 @@ const character = fc.constantFrom(...VALUE_OCTETS).map((octet) => String.fromCha
 const value = fc.oneof(
   fc.string({ unit: character, maxLength: 40 }),
   fc.stringMatching(/^[a-z0-9/.-]{0,60}$/),
-  // Some values are larger than the whole table.
+  // Some of these values are larger than the whole table.
   fc
     .tuple(fc.string({ unit: character, minLength: 1, maxLength: 9 }), fc.constantFrom(50, 600))
     .map(([text, n]) => text.repeat(n)),
 );
-/** Values without white space at either end, because that is not part of a value. */
+/** Lists of fields. White space at either end of a value is removed, because it is not part of the value. */
 const fields = fc
   .array(fc.tuple(fc.constantFrom('x-a', 'x-b', 'x-c', 'etag', 'via', 'grpc-message', 'x-'.repeat(70)), value), {
     maxLength: 8,
   })
   .map((list) => Object.fromEntries(list.map(([name, text]) => [name, text.replace(/^[\t ]+|[\t ]+$/g, '')])));
-/** Steps of some fields each, and perhaps a new table size. */
+/** A sequence of requests. Each step has a list of fields, and in some steps the table size changes first. */
 const steps = fc.array(
   fc.record({
     fields,
@@ -60,7 +60,7 @@ const steps = fc.array(
 const RUNS = { seed: SEED, numRuns: 25 };
 
 describe('a client of node:http2', () => {
-  test('sends requests that the decoder reads, over changes of the table size', async () => {
+  test('sends requests that the decoder reads, also after changes of the table size', async () => {
     const accept = await listen();
     await fc.assert(
       fc.asyncProperty(steps, async (sequence) => {
@@ -71,7 +71,8 @@ describe('a client of node:http2', () => {
             socket.send(settings({ HEADER_TABLE_SIZE: tableBytes }));
             await socket.next(isAck);
           }
-          // A sensitive field never gets an index. If the decoder gave it one, all others would be off by one.
+          // A sensitive field is never indexed. If the decoder did index it, the indices of older fields would be off
+          // by one.
           request(session, { ...fields, token: 'secret' });
           expect(decode(decoder, await headerBlock(socket))).toMatchObject({ ...fields, token: 'secret' });
         }
@@ -82,7 +83,7 @@ describe('a client of node:http2', () => {
 
   test('sends every octet that a value may contain in a Huffman code that the decoder reads', async () => {
     const { session, socket } = await (await listen())();
-    // node:http2 uses Huffman coding when that is shorter. The letters make it so.
+    // node:http2 uses Huffman coding only if that is shorter. The letters ensure that it is.
     const values = VALUE_OCTETS.map((octet) => `a${String.fromCharCode(octet)}${'a'.repeat(40)}`);
     const fields = Object.fromEntries(values.map((text, index) => [`x-${index}`, text]));
     request(session, fields);
@@ -92,7 +93,7 @@ describe('a client of node:http2', () => {
   });
 });
 
-test('a server of node:http2 and this client read each other’s blocks over changes of the table size', async () => {
+test('a server of node:http2 and this client read each other’s blocks after changes of the table size', async () => {
   const streams = new AsyncQueue<{ stream: ServerHttp2Stream; headers: IncomingHttpHeaders }>();
   const sessions = new AsyncQueue<ServerHttp2Session>();
   const server = createHttp2Server({ settings: { maxHeaderListSize: LIMIT } });
@@ -166,10 +167,10 @@ function isAck({ name, flags }: Frame): boolean {
   return name === 'SETTINGS' && flags === FLAG.ACK;
 }
 
-/** The next header block, from all its frames. */
+/** Returns the next header block, joined from all its frames. */
 async function headerBlock(socket: Http2Socket): Promise<Buffer> {
   const first = await socket.next(({ name }) => name === 'HEADERS');
-  // With the flag PRIORITY, a priority precedes the block.
+  // If the flag PRIORITY is set, priority fields precede the block.
   const parts = [first.payload.subarray((first.flags & FLAG.PRIORITY) === 0 ? 0 : 5)];
   for (let last = first; (last.flags & FLAG.END_HEADERS) === 0; ) {
     last = await socket.next(() => true);
@@ -179,7 +180,7 @@ async function headerBlock(socket: Http2Socket): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-/** HEADERS that end the stream, with CONTINUATION frames if one frame is too small. */
+/** Returns HEADERS that end the stream, with CONTINUATION frames if the block does not fit into one frame. */
 function requestFrames(streamId: number, ...parts: readonly Uint8Array[]): Buffer[] {
   const whole = Buffer.concat(parts);
   const frames = [

@@ -24,7 +24,7 @@ describe('the examples of RFC 7541, appendix C, decode to', () => {
   });
 });
 
-/** The codes of the octets that no field may contain: appendix B. */
+/** The codes of the control characters, from RFC 7541, appendix B. */
 const CONTROL_CODES: readonly (readonly [octet: number, code: number, bits: number])[] = [
   [0x00, 0x1ff8, 13],
   [0x01, 0x7fffd8, 23],
@@ -39,13 +39,13 @@ const CONTROL_CODES: readonly (readonly [octet: number, code: number, bits: numb
   [0x7f, 0xffffffc, 28],
 ];
 
-test('control characters have the codes of appendix B', () => {
+test('control characters decode from the codes of RFC 7541, appendix B', () => {
   for (const [octet, code, bits] of CONTROL_CODES) {
     expect(decodeBits(code.toString(2).padStart(bits, '0'))).toBe(String.fromCharCode(octet));
   }
 });
 
-describe('the decoder refuses (5.2)', () => {
+describe('the decoder refuses (RFC 7541, 5.2)', () => {
   test.each([
     ['EOS within a string', '1'.repeat(30)],
     ['EOS after a character', `${'00011'}${'1'.repeat(30)}`],
@@ -95,7 +95,7 @@ function decode(hex: string): string {
   return decodeHuffman(bytes, 1, bytes.length - 1);
 }
 
-/** Decodes the bits, padded with ones to whole octets. */
+/** Pads the bits with ones to whole octets, and decodes them. */
 function decodeBits(bits: string): string {
   const whole = bits.padEnd(Math.ceil(bits.length / 8) * 8, '1');
   const bytes = Buffer.from((whole.match(/.{8}/g) ?? []).map((octet) => Number.parseInt(octet, 2)));

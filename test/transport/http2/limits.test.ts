@@ -30,7 +30,7 @@ async function called(): Promise<{ peer: Http2Peer; connection: PeerConnection; 
 describe('an endless header block', () => {
   test.for([
     ['in frames of 16 KB', new Uint8Array(16_384)],
-    ['in frames of a byte', new Uint8Array(1)],
+    ['in frames of one byte', new Uint8Array(1)],
     ['in empty frames', NOTHING],
   ] as const)('%s closes the connection', async ([, payload]) => {
     const { connection, call } = await called();
@@ -47,7 +47,7 @@ describe('an endless header block', () => {
 
 describe('header fields of more than 64 KiB', () => {
   const long: Field = ['x', 'v'.repeat(3_000)];
-  /** A short block that decodes to a long list: a field, and then its index, many times. */
+  /** A short block that decodes to a long list: a long field, followed by its index many times. */
   const MANY = Buffer.concat([block([long], 'with indexing'), Buffer.alloc(40, 0x80 | 62)]);
 
   test.for([
@@ -60,7 +60,7 @@ describe('header fields of more than 64 KiB', () => {
           headers(id, Buffer.concat([block(TRAILER_FIELDS), MANY]), { endStream: true }),
         ]),
     ],
-  ] as const)('%s fail their call, and no other call', async ([, answer]) => {
+  ] as const)('%s fail their own call, but no other call', async ([, answer]) => {
     const { peer, connection, call } = await called();
     connection.send(answer(1));
     expect(await errorOf(call)).toMatchObject({ code: 'ResourceExhausted', outcome: 'unknown' });
@@ -72,7 +72,7 @@ describe('header fields of more than 64 KiB', () => {
   });
 });
 
-test('500 empty DATA frames are tolerated, and an endless series of them closes the connection', async () => {
+test('500 empty DATA frames are tolerated, but an endless series of them closes the connection', async () => {
   const { connection, call } = await called();
   connection.send(answerHeaders(1));
   for (let frames = 0; frames < 500; frames += 1) connection.send(data(1, NOTHING));
@@ -103,7 +103,7 @@ describe.for([
     const { connection, call } = await called();
     for (let rounds = 0; rounds < 80; rounds += 1) {
       connection.roomy = false;
-      // The client learns at the first write that the connection is congested.
+      // The client notices that the connection is congested only when it next writes.
       for (let turns = 0; turns < 2; turns += 1) {
         connection.send(Buffer.concat(Array<Buffer>(2_000).fill(frame)));
         await turn();
@@ -116,7 +116,7 @@ describe.for([
 });
 
 describe('a congested connection', () => {
-  test('opens no new streams, and opens all of them when it has drained', async () => {
+  test('opens no new streams until it has drained, and then opens all waiting streams', async () => {
     const { peer, connection, call } = await called();
     connection.roomy = false;
     const calls = [call, put(peer, 1_000)];
@@ -131,7 +131,7 @@ describe('a congested connection', () => {
     expect(connection.streamIds.length).toBe(52);
   });
 
-  test('sends no messages until it has drained, and still delivers received messages', async () => {
+  test('sends no messages until it has drained, but still delivers received messages', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -153,7 +153,7 @@ describe('a congested connection', () => {
 });
 
 describe('stream identifiers', () => {
-  test('go up to 2^31 - 1, after which a new connection takes the calls, each once', async () => {
+  test('go up to 2^31 - 1, and then a new connection sends each further call once', async () => {
     const peer = new Http2Peer({ firstStreamId: 2 ** 31 - 5, play: (connection) => answerAll(connection, 1) });
     const counts = await Promise.all(Array.from({ length: 8 }, () => range(peer)));
     expect(counts.map(({ count }) => count)).toEqual(Array(8).fill(1n));
@@ -161,7 +161,7 @@ describe('stream identifiers', () => {
     expect(peer.connections.map(({ streamIds }) => streamIds)).toEqual([used, used, used.slice(0, 2)]);
   });
 
-  test('that are used up do not disturb the open streams of the connection', async () => {
+  test('do not affect the open streams of the connection when they are used up', async () => {
     const peer = new Http2Peer({ firstStreamId: 2 ** 31 - 1 });
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);

@@ -14,7 +14,7 @@ import {
 import { data, grpcMessage, words } from '../../support/http2-frames.js';
 import { ENDPOINT, Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// gRPC messages in the DATA frames of a stream.
+// How gRPC messages are read from the DATA frames of a stream.
 
 describe('messages', () => {
   const MESSAGES = [1, 2, 300, 70_000].map((id) => watchMessage(id));
@@ -35,7 +35,7 @@ describe('messages', () => {
     ).toEqual(IDS);
   });
 
-  test('are read when each byte has a frame of its own', async () => {
+  test('are read when each byte arrives in its own frame', async () => {
     expect(
       await watchIds((connection) => {
         for (const at of ALL.keys()) connection.send(data(1, ALL.subarray(at, at + 1)));
@@ -54,7 +54,7 @@ describe('messages', () => {
     expect(opened.map(({ messages }) => messages)).toEqual([IDS, IDS]);
   });
 
-  test('of a megabyte are read, and so is the next message', async () => {
+  test('of 1 MB are read, and so are the short messages after them', async () => {
     const peer = new Http2Peer();
     const texts: string[] = [];
     watch(peer, {}, ({ cancelReason }) => texts.push(cancelReason));
@@ -113,7 +113,7 @@ describe('invalid data', () => {
     expect(await errorOf(call)).toMatchObject({ code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
   });
 
-  test('end a stream after the valid messages before them', async () => {
+  test('end a stream only after the preceding valid messages have been delivered', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -172,7 +172,7 @@ describe('maxReceiveBytes', () => {
     expect(peer.connection.request().reset).toBe('CANCEL');
   });
 
-  test('of a stream can lower the limit of the transport, and cannot raise it', async () => {
+  test('of a stream can lower the limit of the transport, but cannot raise it', async () => {
     const peer = new Http2Peer({ maxReceiveBytes: message.length - 1 });
     const [small, large] = [watch(peer, { maxReceiveBytes: 10 }), watch(peer, { maxReceiveBytes: 10_000 })];
     await turn();
@@ -194,7 +194,7 @@ describe('maxRequestBytes', () => {
     expect(peer.connection.request().body.length).toBe(5 + length);
   });
 
-  test('refuses a longer request, and sends nothing of it', async () => {
+  test('refuses a longer request without sending any part of it', async () => {
     const peer = new Http2Peer({ maxRequestBytes: length - 1 });
     expect(await errorOf(range(peer))).toMatchObject({
       code: 'InvalidArgument',
@@ -210,7 +210,7 @@ describe('maxRequestBytes', () => {
   });
 });
 
-/** The watch ids of the messages that a watch receives from these frames. */
+/** Returns the watch ids of the messages that a watch receives from these frames. */
 async function watchIds(send: (connection: PeerConnection) => void): Promise<readonly bigint[]> {
   const peer = new Http2Peer();
   const open = watch(peer);

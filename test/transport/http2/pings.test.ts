@@ -16,9 +16,9 @@ import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.j
 
 const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 3_000;
-/** The client sends a probe when a request has gone without any byte for this long. */
+/** How long the peer may stay silent after a request before the client sends a probe. */
 const SILENCE_MS = 1_000;
-/** More than the time that the client adds to read an answer that has already arrived. */
+/** More than the extra time in which the client reads an answer that has already arrived. */
 const GRACE_MS = 1_000;
 const PINGING = { pingIntervalMs: INTERVAL_MS, pingTimeoutMs: TIMEOUT_MS };
 
@@ -97,14 +97,14 @@ describe('a connection with streams', () => {
 });
 
 describe('a connection without streams', () => {
-  test('is not probed, because etcd counts that as abuse', async () => {
+  test('is not probed, because etcd treats such pings as abuse', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
     await passes(100 * INTERVAL_MS);
     expect([probes(peer.connection), peer.connection.closed]).toEqual([0, false]);
   });
 
-  test('is probed one interval after a stream opens, and not at once', async () => {
+  test('is probed one interval after a stream opens, rather than at once', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
     await passes(5 * INTERVAL_MS);
@@ -198,7 +198,7 @@ async function busy(): Promise<{ peer: Http2Peer; connection: PeerConnection; op
   return { peer, connection: peer.connection, open };
 }
 
-/** A watch whose request was answered with headers, so that the client waits for no byte. */
+/** Opens a watch and answers it with headers, so that the client does not wait for a byte. */
 async function answeredWatch(peer: Http2Peer): Promise<ReturnType<typeof watch>> {
   const open = watch(peer);
   open.stream.send(CREATE_WATCH);
@@ -212,7 +212,7 @@ async function passes(ms: number): Promise<void> {
   await turn();
 }
 
-/** The number of PING frames that the client has sent. */
+/** Returns the number of PING frames that the client has sent. */
 function probes(connection: PeerConnection): number {
   return connection.sent('PING').filter(({ flags }) => flags === 0).length;
 }
@@ -222,7 +222,7 @@ function answerProbe(connection: PeerConnection): void {
   connection.send(ping(last?.payload ?? new Uint8Array(8), FLAG.ACK));
 }
 
-test('a stream that its caller does not hold lets the process exit, until the caller holds it or a call starts', async () => {
+test('a stream stops keeping the process alive after hold(false), but another call still keeps it alive', async () => {
   const peer = new Http2Peer();
   const { stream } = watch(peer);
   stream.send(CREATE_WATCH);
@@ -243,7 +243,7 @@ test('a stream that its caller does not hold lets the process exit, until the ca
   stream.cancel();
   await turn();
   expect(connection.held).toBe(false);
-  // The count of idle streams no longer includes the cancelled stream.
+  // A new call holds the connection only if the cancelled stream no longer counts as an idle stream.
   void range(peer);
   await turn();
   expect(connection.held).toBe(true);

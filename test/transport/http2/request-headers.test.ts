@@ -6,7 +6,7 @@ import { answerAll, range, rangeAnswer, watch } from '../../support/http2-calls.
 import { FLAG, SETTING, settings } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// The headers of requests, and the peer's settings that concern them.
+// The headers of requests, and the settings of the peer that affect them.
 
 const TOKEN = 'simple-token-that-is-a-secret.1234';
 
@@ -28,7 +28,7 @@ describe('the headers of a request', () => {
     ]);
   });
 
-  test('take one octet each from the second call on when they are the same for every call', async () => {
+  test('take one octet each from the second call on if they are the same for every call', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
     await range(peer);
@@ -36,7 +36,7 @@ describe('the headers of a request', () => {
     expect(peer.connection.sent('HEADERS', 3)[0]?.payload.length).toBe(7);
   });
 
-  test('keep their meaning for one method after calls of other methods', async () => {
+  test('of one method are still encoded correctly after calls of other methods', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     const paths = ['range', 'put', 'txn', 'range', 'compact', 'put', 'range'] as const;
     for (const [index, name] of paths.entries()) {
@@ -80,7 +80,7 @@ describe('the headers of a request', () => {
     expect(peer.connection.request().ended).toBe(true);
   });
 
-  test('are refused without showing the value when it contains invalid characters', async () => {
+  test('are refused when a value contains invalid characters, and the error does not show the value', async () => {
     const peer = new Http2Peer();
     for (const token of ['a\nb', 'a\rb', 'a\0b', 'ä', '\x7f']) {
       const error = await errorOf(range(peer, { metadata: { token } }));
@@ -168,7 +168,7 @@ describe('SETTINGS_HEADER_TABLE_SIZE (RFC 7541, 4.2)', () => {
   test.for(CHANGES.map((sizes) => ({ sizes })))('is obeyed when it changes to $sizes', async ({ sizes }) => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
-    // The peer of these tests records a violation if the client does not signal the new size.
+    // The scripted peer records a breach if the client does not signal the new size.
     for (const size of sizes) peer.connection.send(settings({ HEADER_TABLE_SIZE: size }));
     await range(peer);
     await range(peer);

@@ -43,7 +43,8 @@ describe('a call whose stream the peer resets', () => {
     await turn();
     peer.connection.send(rstStream(1, code));
     const error = await errorOf(call);
-    // Even REFUSED_STREAM proves nothing, because some proxies send it for requests that they have forwarded.
+    // The outcome is unknown even for REFUSED_STREAM, because some proxies send it for requests that they have
+    // forwarded.
     expect(error).toMatchObject({ code: status, reason, outcome: 'unknown' });
     expect(error.problem).toContain(typeof code === 'string' ? code : '0xdeadbeef');
     const next = range(peer);
@@ -53,7 +54,7 @@ describe('a call whose stream the peer resets', () => {
     expect([peer.connections.length, peer.connection.sent('RST_STREAM')]).toEqual([1, []]);
   });
 
-  test('fails when the reset comes after the headers, or after the message', async () => {
+  test('fails when the reset arrives after the headers, or after the message', async () => {
     for (const frames of [[answerHeaders(1)], [answerHeaders(1), data(1, rangeMessage())]]) {
       const peer = new Http2Peer();
       const call = range(peer);
@@ -96,7 +97,7 @@ describe('a call that the client cancels', () => {
     expect((await next).count).toBe(4n);
   });
 
-  test('still decodes its header blocks, because they change the dynamic table (4.3)', async () => {
+  test('still has its header blocks decoded, because they change the dynamic table (4.3)', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();
     const [given, kept] = [range(peer, { signal: stop.signal }), range(peer)];
@@ -112,13 +113,13 @@ describe('a call that the client cancels', () => {
       'with indexing',
     );
     peer.connection.send(headers(1, indexed));
-    // These indexes refer to the fields of the cancelled call's response.
+    // These indices refer to fields of the response to the cancelled call.
     peer.connection.send(headers(3, Buffer.of(0x80 | 62, 0x80 | 63)), data(3, rangeMessage(4)));
     peer.connection.send(headers(3, Buffer.of(0x80 | 64), { endStream: true }));
     expect((await kept).count).toBe(4n);
   });
 
-  test('sends one RST_STREAM and reports no end when it is a watch that is cancelled twice', async () => {
+  test('sends only one RST_STREAM and reports no end when it is a watch that is cancelled twice', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -157,7 +158,7 @@ describe('a call that the client cancels', () => {
     expect(peer.connection.streamIds).toEqual([]);
   });
 
-  test('does not connect when its signal has aborted before', async () => {
+  test('does not connect when its signal was aborted before the call', async () => {
     const peer = new Http2Peer();
     const call = range(peer, { signal: AbortSignal.abort() });
     expect(await errorOf(call)).toMatchObject({ reason: 'Canceled', outcome: 'not-sent' });

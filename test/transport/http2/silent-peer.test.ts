@@ -19,15 +19,16 @@ import { data, FLAG, ping } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// A peer whose packets are dropped: it accepts connections, and then nothing arrives from it. Every scripted peer also
-// checks the pings of the client against etcd's limit.
+// A peer that has gone silent, as if a network dropped its packets: it accepts connections, and then sends nothing.
+// Every scripted peer of these tests also checks the pings of the client against etcd's limit.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
 const PINGING = { pingIntervalMs, pingTimeoutMs };
-/** The client sends a probe after this long without a byte, and suspects the peer after SUSPECT_MS more. */
+/** How long the peer may stay silent after a request before the client sends a probe. */
 const SILENCE_MS = 1_000;
+/** How long the peer may stay silent after a probe before the client suspects the peer. */
 const SUSPECT_MS = 1_000;
-/** More than the time that the client adds to read bytes that have already arrived. */
+/** More than the extra time in which the client reads bytes that have already arrived. */
 const GRACE_MS = 100;
 
 let clock: VirtualClock;
@@ -45,7 +46,7 @@ describe('a client whose only connection is silently dead', () => {
     ['calls of 2 s, one after the other', 2_000, 2_000, 3],
     ['calls of 500 ms, one after the other', 500, 500, 5],
     ['calls of 100 ms, one after the other', 100, 100, 13],
-  ] as const)('connects again after a few calls: %s', async ([, timeoutMs, everyMs, within]) => {
+  ] as const)('connects again after a few failed calls: %s', async ([, timeoutMs, everyMs, within]) => {
     const peer = deadThenAlive();
     let calls = 1;
     for (; calls < 30; calls += 1) {
@@ -105,7 +106,7 @@ describe('a client whose only connection is silently dead', () => {
     expect(await errorOf(call)).toMatchObject({ reason: 'ConnectionLost', outcome: 'unknown' });
   });
 
-  test('closes the connection when watch events still arrive, but no answer to the probe', async () => {
+  test('closes the connection when watch events still arrive, but no answer to the probe does', async () => {
     const { peer, connection } = await answeredWatch();
     const call = range(peer);
     call.catch(() => {});
@@ -130,7 +131,7 @@ describe('a client with several endpoints', () => {
     expect((await get(channel)).count).toBe(9n);
     expect(silent.connections.length).toBe(1);
     await clock.pass(pingTimeoutMs);
-    // The channel repeats the first call at another endpoint, because it is a read.
+    // The channel repeats the first call at another endpoint, because the call is a read.
     expect((await first).count).toBe(9n);
   });
 
@@ -152,7 +153,7 @@ describe('a client with several endpoints', () => {
 });
 
 describe('a peer that answers calls late', () => {
-  test('keeps its connection for any time when it answers the probes', async () => {
+  test('keeps its connection however long a call takes when it answers the probes', async () => {
     const { peer, connection } = alive();
     const call = range(peer);
     await clock.pass(120_000);
@@ -161,7 +162,7 @@ describe('a peer that answers calls late', () => {
     expect((await call).count).toBe(5n);
   });
 
-  test('gets one early probe for a long call, and then one probe in each interval', async () => {
+  test('receives one early probe during a long call, and then one probe in each interval', async () => {
     const { peer, connection } = alive();
     void range(peer);
     await clock.pass(SILENCE_MS + 1);
@@ -170,7 +171,7 @@ describe('a peer that answers calls late', () => {
     expect(probes(connection())).toBeLessThanOrEqual(11);
   });
 
-  test('gets one probe in each interval for a silent watch', async () => {
+  test('receives one probe in each interval during a silent watch', async () => {
     const { connection } = await answeredWatch();
     connection.onPing = (payload) => connection.send(ping(payload, FLAG.ACK));
     await clock.pass(10 * pingIntervalMs);
@@ -185,7 +186,7 @@ describe('a peer that answers calls late', () => {
       expect(await errorOf(call)).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
     }
     expect(peer.breaches).toEqual([]);
-    // The silence alone counts only when etcd's limit does not allow a probe.
+    // Silence without a probe makes a peer suspect only when etcd's limit does not allow a probe.
     expect(peer.connections.length).toBeLessThanOrEqual(1 + (100 * 1_500) / pingIntervalMs);
   });
 
@@ -211,7 +212,7 @@ describe('a peer that answers calls late', () => {
       const call = range(peer, { timeoutMs: 100_000, deadline: clock.now + 100_000 });
       await clock.pass(SILENCE_MS - 1);
       const hold = connection();
-      // From now on, the bytes of the peer stay unread in the socket.
+      // From here on, the answers of the peer stay unread in the socket.
       const unread: Buffer[] = [];
       hold.onPing = (payload) => void unread.push(ping(payload, FLAG.ACK));
       await clock.pass(2);
@@ -246,7 +247,7 @@ describe('a peer that answers calls late', () => {
     expect([connection().closed, peer.connections.length]).toEqual([false, 1]);
   });
 
-  test('gets no new calls on a suspect connection, which finishes its open calls', async () => {
+  test('receives no new calls on a suspect connection, but that connection finishes its open calls', async () => {
     const { peer, connection } = alive();
     const call = range(peer);
     await turn();
@@ -269,7 +270,7 @@ describe('a peer that answers calls late', () => {
     expect(first.closed).toBe(true);
   });
 
-  test('loses a suspect connection without calls when the probe is answered', async () => {
+  test('loses a suspect connection without open calls once it has answered the probe', async () => {
     const { peer, connection } = alive();
     const call = range(peer, { timeoutMs: 500, deadline: clock.now + 500 });
     await turn();
@@ -303,12 +304,12 @@ test('a call that times out on a new connection sends no second probe at once', 
   expect(probes(connection())).toBeLessThanOrEqual(2);
 });
 
-/** A peer whose first connection is dead as soon as it is open. Its later connections answer. */
+/** Returns a peer whose first connection goes silent as soon as it is open. The peer answers on later connections. */
 function deadThenAlive(): Http2Peer {
   return new Http2Peer({ ...PINGING, play: (each, index) => index > 0 && answerAll(each, 9) });
 }
 
-/** A peer that answers no call, and every probe at once. */
+/** Returns a peer that answers no call, but answers every probe at once. */
 function alive(): { peer: Http2Peer; connection: () => PeerConnection } {
   const peer = new Http2Peer({
     ...PINGING,
@@ -319,7 +320,7 @@ function alive(): { peer: Http2Peer; connection: () => PeerConnection } {
   return { peer, connection: () => peer.connection };
 }
 
-/** A watch whose request was answered, so that the client waits for no byte. */
+/** Opens a watch and answers its request, so that the client does not wait for a byte. */
 async function answeredWatch(): Promise<{ peer: Http2Peer; connection: PeerConnection; open: OpenWatch }> {
   const peer = new Http2Peer(PINGING);
   const open = watch(peer);
@@ -351,7 +352,7 @@ async function answered(call: Promise<unknown>): Promise<boolean> {
   return Promise.race([ended, turn().then(() => false)]);
 }
 
-/** The number of PING frames that the client has sent. */
+/** Returns the number of PING frames that the client has sent. */
 function probes(connection: PeerConnection): number {
   return connection.sent('PING').filter(({ flags }) => flags === 0).length;
 }

@@ -15,7 +15,7 @@ import { data } from '../../support/http2-frames.js';
 import type { Field } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// The status of a call, as the headers and trailers of the response give it.
+// How the status of a call follows from the headers and trailers of the response.
 // https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
 const TYPE: Field = ['content-type', 'application/grpc'];
@@ -43,7 +43,7 @@ describe('grpc-status', () => {
     },
   );
 
-  test('that is missing in trailers fails the call with Unknown', async () => {
+  test('fails the call with Unknown when it is missing in the trailers', async () => {
     expect(await errorAfter(trailing(['x', 'y']))).toMatchObject({
       code: 'Unknown',
       reason: 'Other',
@@ -52,11 +52,11 @@ describe('grpc-status', () => {
     });
   });
 
-  test('that is missing in headers that end the stream fails the call with Unknown', async () => {
+  test('fails the call with Unknown when it is missing in headers that end the stream', async () => {
     expect((await errorAfter([last(...ANSWER_FIELDS)])).code).toBe('Unknown');
   });
 
-  test('that is missing because DATA ends the stream fails the call', async () => {
+  test('fails the call when it is missing because DATA ends the stream', async () => {
     const error = await errorAfter([answerHeaders(1), data(1, rangeMessage(), { endStream: true })]);
     expect(error).toMatchObject({ code: 'Internal', outcome: 'unknown' });
     expect(error.problem).toContain('without trailers');
@@ -78,11 +78,11 @@ describe('grpc-status', () => {
     });
   });
 
-  test('fails the call even if a message came before', async () => {
+  test('fails the call even if a message arrived before', async () => {
     expect((await errorAfter(trailing(['grpc-status', '13']))).code).toBe('Internal');
   });
 
-  test('with a message of etcd fails the call with etcd’s reason and outcome "rejected"', async () => {
+  test('with an error message of etcd fails the call with etcd’s reason and outcome "rejected"', async () => {
     const words: Field = ['grpc-message', 'etcdserver: requested lease not found'];
     expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', '5'], words)])).toMatchObject({
       code: 'NotFound',
@@ -219,7 +219,7 @@ describe('content-type', () => {
   });
 });
 
-/** A whole response with these trailers. */
+/** Returns a whole response with these trailers. */
 function trailing(...fields: readonly Field[]): Buffer[] {
   return [answerHeaders(1), data(1, rangeMessage()), last(...fields)];
 }

@@ -16,7 +16,7 @@ import { data, type ErrorName, frame, windowUpdate } from '../../support/http2-f
 import type { Field } from '../../support/http2-hpack.js';
 import { ENDPOINT, Http2Peer, turn } from '../../support/http2-peer.js';
 
-// Violations that end one stream, and not the connection: RFC 9113, sections 5.4.2 and 8.1.1.
+// Violations that end one stream, but not the connection: RFC 9113, sections 5.4.2 and 8.1.1.
 
 const STATUS: Field = [':status', '200'];
 const TYPE: Field = ['content-type', 'application/grpc'];
@@ -115,7 +115,7 @@ describe.for([
     await turn();
     const { connection } = peer;
     connection.send(...frames);
-    // Frames that the peer sent before it received the RST_STREAM change nothing.
+    // Frames that the peer sends before it receives the RST_STREAM must not change the result.
     connection.send(data(1, rangeMessage()), trailers(1));
     expect(await errorOf(call)).toMatchObject({
       reason: 'ProtocolError',
@@ -144,7 +144,7 @@ test('a violation on one stream ends that stream once, and no other stream', asy
   expect(connection.sent('RST_STREAM').map(({ streamId }) => streamId)).toEqual([1]);
 });
 
-/** Expects that the connection carries another call. */
+/** Expects that another call succeeds on the connection. */
 async function expectToGoOn(peer: Http2Peer): Promise<void> {
   const next = range(peer);
   await turn();

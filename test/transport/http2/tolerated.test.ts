@@ -24,7 +24,7 @@ import {
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// Unusual responses that a client must accept by RFC 9113. Every case is a response to a get with the count 4.
+// Unusual responses that RFC 9113 requires a client to accept. Every case is a response to a get, and its count is 4.
 
 const MESSAGE = rangeMessage(4);
 
@@ -164,7 +164,7 @@ describe('a response', () => {
     await expectAnswer((connection) => connection.sendSplit(bytes, [end]));
   });
 
-  test('is read when it arrives in six chunks, each in a turn of its own', async () => {
+  test('is read when it arrives in six chunks, each in its own turn of the event loop', async () => {
     const ends = [1, 2, 3, 4, 5].map((part) => Math.floor((bytes.length * part) / 6));
     const peer = new Http2Peer();
     const call = range(peer);
@@ -179,7 +179,7 @@ describe('a response', () => {
   });
 });
 
-test('responses are read correctly when the host reads into one Buffer and overwrites it', async () => {
+test('responses are read correctly when the runtime overwrites its one read buffer', async () => {
   const peer = new Http2Peer({ play: (connection) => Object.assign(connection, { givesBuffers: true }) });
   for (const streamId of [1, 3, 5]) {
     const call = range(peer);
@@ -228,7 +228,7 @@ describe('on a closed stream (5.1)', () => {
   });
 });
 
-/** The response, with the given frame before and after each of its frames. */
+/** Returns a response with the given frame before and after each of its frames. */
 function mixedWith(bytes: Buffer): Buffer[] {
   return [
     bytes,
@@ -255,7 +255,7 @@ function bytesOf(bytes: Buffer): Buffer[] {
   return [...bytes.keys()].map((index) => bytes.subarray(index, index + 1));
 }
 
-/** Answers a get, and expects its count, and that the connection stays open. */
+/** Answers a get, and expects the count 4 and that the connection stays open. */
 async function expectAnswer(answer: (connection: PeerConnection) => void): Promise<void> {
   const peer = new Http2Peer();
   const call = range(peer);

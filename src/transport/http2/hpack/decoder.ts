@@ -2,19 +2,19 @@ import { ConnectionError, ErrorCode } from '../frame.js';
 import { decodeHuffman } from './huffman.js';
 import { DEFAULT_TABLE_BYTES, DynamicTable, entryBytes, type HeaderField, STATIC_TABLE } from './tables.js';
 
-/** The decoder accepts integers with at most this many octets after the prefix: they stay below 2^28. */
+/** The most octets that the decoder accepts after the prefix of an integer. Each octet carries 7 bits of the value. */
 const MAX_INTEGER_OCTETS = 4;
 
 /** The fields of a decoded header block. */
 export interface HeaderList {
   readonly fields: readonly HeaderField[];
-  /** The list exceeds the limit. `fields` lacks the fields beyond it. */
+  /** Whether the list exceeds the size limit. If it does, `fields` does not contain the fields beyond the limit. */
   readonly tooLarge: boolean;
 }
 
 /**
- * Decodes header blocks: RFC 7541. A connection has one decoder. Every header block must pass through it in order, even
- * one for a closed stream, because each block may change the dynamic table.
+ * Decodes header blocks: RFC 7541. A connection has one decoder. The decoder must read every header block in order,
+ * even a block for a closed stream, because each block may change the dynamic table.
  */
 export class HpackDecoder {
   readonly #table = new DynamicTable();
@@ -28,12 +28,17 @@ export class HpackDecoder {
     this.#maxListBytes = maxListBytes;
   }
 
-  /** A block decodes to the same fields as long as the version stays the same. */
+  /** The version of the dynamic table. As long as it stays the same, equal blocks decode to equal fields. */
   get version(): number {
     return this.#table.version;
   }
 
-  /** @throws ConnectionError, COMPRESSION_ERROR, after which the dynamic table no longer equals the peer's. */
+  /**
+   * Decodes a header block.
+   *
+   * @throws ConnectionError with code COMPRESSION_ERROR. The dynamic table then no longer equals the peer's, so the
+   *   connection must be closed.
+   */
   decode(bytes: Uint8Array, start: number, end: number): HeaderList {
     this.#bytes = bytes;
     this.#at = start;

@@ -9,15 +9,16 @@ const NEVER_INDEXED = { bits: 0x10, prefix: 0x0f };
 const TABLE_SIZE_UPDATE = { bits: 0x20, prefix: 0x1f };
 
 /**
- * Encodes fields that many requests have in common: after its first use, a field takes one octet. The encoder adds entries
- * to the peer's dynamic table as long as there is room. It never evicts one, so an index changes only with an addition.
+ * Encodes fields that many requests have in common. After its first use, a field takes one octet. The encoder adds
+ * entries to the peer's dynamic table as long as there is room. It never evicts an entry, so indices change only when
+ * it adds one.
  */
 export class HpackEncoder {
   #entries: HeaderField[] = [];
   #bytes = 0;
   #capacityBytes = DEFAULT_TABLE_BYTES;
   #sizeUpdate: number[] = [];
-  /** Grows with every change. An encoded block may be sent again as long as the version stays the same. */
+  /** The version of the dynamic table. An encoded block may be sent again as long as the version stays the same. */
   version = 0;
 
   /** Applies the peer's SETTINGS_HEADER_TABLE_SIZE. The next block begins with an empty table of at most that size. */
@@ -28,7 +29,7 @@ export class HpackEncoder {
     this.#entries = [];
     this.#bytes = 0;
     this.#capacityBytes = capacity;
-    // The size 0, sent first, empties the peer's table.
+    // The block first signals size 0, which empties the peer's table.
     this.#sizeUpdate = [TABLE_SIZE_UPDATE.bits, ...integer(TABLE_SIZE_UPDATE, capacity)];
   }
 
@@ -59,7 +60,7 @@ export class HpackEncoder {
     return literal;
   }
 
-  /** Returns 0 if no field matches. */
+  /** Returns the HPACK index of a matching field, or 0 if no field matches. */
   #indexOf(matches: (field: HeaderField) => boolean): number {
     const fixed = STATIC_TABLE.findIndex(matches);
     if (fixed >= 0) return fixed + 1;
@@ -74,8 +75,8 @@ export function neverIndexedBytes(name: string, value: string): number {
 }
 
 /**
- * Writes a literal field that is never indexed: no intermediary may add it to a table. This suits secrets, and values that
- * differ with every call. The name and the value must be ASCII. Returns where the field ends.
+ * Writes a literal field that is never indexed: no intermediary may add it to a table. This suits secrets, and values
+ * that differ with every call. The name and the value must be ASCII. Returns where the field ends.
  */
 export function writeNeverIndexed(bytes: Uint8Array, at: number, name: string, value: string): number {
   bytes[at] = NEVER_INDEXED.bits;

@@ -25,10 +25,10 @@ const CODE_BITS: readonly number[] = [
   26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 const MAX_BITS = 30;
-/** Padding consists of the first bits of EOS, which are all ones, and is shorter than an octet: section 5.2. */
+/** The most bits of padding. Padding consists of the first bits of EOS, which are all ones: RFC 7541, section 5.2. */
 const MAX_PADDING_BITS = 7;
 
-/** The octets that have a code of each length. */
+/** For each code length in bits, the octets whose codes have that length. */
 const octetsByBits: readonly (readonly number[])[] = Array.from({ length: MAX_BITS + 1 }, (_, bits) =>
   CODE_BITS.flatMap((length, octet) => (length === bits ? [octet] : [])),
 );

@@ -1,7 +1,7 @@
-/** A header field: RFC 9110, section 5. Each character stands for one octet, also beyond ASCII. */
+/** A header field: RFC 9110, section 5. Each character stands for one octet, even a character beyond ASCII. */
 export type HeaderField = readonly [name: string, value: string];
 
-/** What an entry counts in addition to its octets. RFC 7541, section 4.1. */
+/** The number of bytes that an entry counts in addition to its octets. RFC 7541, section 4.1. */
 const ENTRY_OVERHEAD_BYTES = 32;
 /** The initial SETTINGS_HEADER_TABLE_SIZE. RFC 9113, section 6.5.2. */
 export const DEFAULT_TABLE_BYTES = 4_096;
@@ -76,26 +76,29 @@ export const STATIC_TABLE: readonly HeaderField[] = [
   ['www-authenticate', ''],
 ];
 
-/** The dynamic table of the decoder: fields that were sent before on this connection. RFC 7541, section 2.3.2. */
+/** The dynamic table of the decoder: fields that the peer sent before on this connection. RFC 7541, section 2.3.2. */
 export class DynamicTable {
-  /** The oldest entry comes first. Entries before `#evicted` were evicted. */
+  /** The entries, oldest first. Those at indices below `#evicted` were evicted. */
   #entries: (HeaderField | undefined)[] = [];
   #evicted = 0;
   #bytes = 0;
   #capacityBytes = DEFAULT_TABLE_BYTES;
-  /** Grows with every change. An index has the same meaning as long as the version stays the same. */
+  /** Increases with every change. An index refers to the same field as long as the version stays the same. */
   version = 0;
 
   get length(): number {
     return this.#entries.length - this.#evicted;
   }
 
-  /** The newest entry has index 0. */
+  /** Returns the entry with the given index, or undefined if there is none. The newest entry has index 0. */
   get(index: number): HeaderField | undefined {
     return index < this.length ? this.#entries[this.#entries.length - 1 - index] : undefined;
   }
 
-  /** Adds an entry, and evicts old ones until it fits. An entry larger than the table empties it: section 4.4. */
+  /**
+   * Adds an entry, after evicting the oldest until it fits. An entry larger than the table empties the table: section
+   * 4.4.
+   */
   add(field: HeaderField): void {
     this.version += 1;
     const bytes = entryBytes(field);
