@@ -161,7 +161,11 @@ describe('a wait that ends early (S21)', () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
     const error = await errorOf(lock(etcd, name, { maxWaitMs: 50 }));
-    expect(error).toMatchObject({ reason: 'DeadlineExceeded', message: 'lock not done within maxWaitMs = 50' });
+    // On a slow machine, the answer to the acquiring call may still be missing, and then the message says so.
+    expect(error).toMatchObject({
+      reason: 'DeadlineExceeded',
+      message: expect.stringMatching(/^lock not done within maxWaitMs = 50(; |$)/),
+    });
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(1);
   });
 
