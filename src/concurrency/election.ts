@@ -5,6 +5,7 @@ import { type WithHeader, withFirstCreate } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { checkInt64, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, toBytes } from '../runtime/bytes.js';
+import type { KeyUse } from './late-puts.js';
 import { acquire, Held, hold, RELEASE_OPTIONS, type ReleaseOptions, sharedContender } from './lock.js';
 import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
@@ -103,13 +104,13 @@ export class Election {
     const wanted = queueKey(this.name, session.leaseId);
     return withinLimit('resume', options, session.signal, async ({ signal }) => {
       const leaveLocalQueue = await session.localQueue(wanted.key).enter(signal);
-      let releaseKey = (): void => {};
+      let use: KeyUse | undefined;
       const leave = (): void => {
-        releaseKey();
+        use?.release();
         leaveLocalQueue();
       };
       try {
-        releaseKey = await latePuts.use(wanted.key, signal);
+        use = await latePuts.use(wanted.key, signal);
         const own = await readIfFirst(client, wanted, signal);
         if (own?.createRevision !== token) throw keyGone();
         return hold(Leadership, session, this.name, own, leave);

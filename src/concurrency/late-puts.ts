@@ -16,14 +16,22 @@ export const LATE_PUT_TIMES = {
  * How many released keys a session remembers, at a few hundred bytes each. Beyond this number it forgets the oldest.
  */
 const MAX_RELEASED = 4_096;
+/** How many replaced uses of a key a session remembers, because callers need not end a use that they replace. */
+const MAX_REPLACED_USES = 8;
 /** Delay before an interrupted watch for late puts is created again. */
 const REWATCH_MS = 1_000;
 
-/**
- * Ends a use of a key. Each put of the key that applies afterwards is a late put. If the outcome of a put of the key is
- * unknown, `watched` is the range to watch for that put. Keys of the same kind share a range, and so share a watch.
- */
-export type ReleaseKey = (watched?: Keys) => void;
+/** A use of a key by a session. A later use of the same key replaces it. */
+export interface KeyUse {
+  /**
+   * Ends the use, and all uses that it has replaced. Each put of the key that applies afterwards is a late put. If the
+   * outcome of a put of the key is unknown, `watched` is the range to watch for that put. Keys of the same kind share a
+   * range, and so share a watch.
+   */
+  release(watched?: Keys): void;
+  /** Same as `release`, except that the use that it has replaced continues, because the replacement failed. */
+  cancel(watched?: Keys): void;
+}
 
 /** A watch for late puts in one range. */
 interface LatePutWatch {
@@ -52,8 +60,8 @@ export class LatePuts {
   readonly #lease: bigint;
   readonly #lifetime: AbortSignal;
   readonly #times: { readonly firstSweepMs: number; readonly expectedMs: number };
-  /** For each key in use, the function that ends its latest use. */
-  readonly #uses = new Map<string, ReleaseKey>();
+  /** For each key in use, its uses that have not ended. The latest use is the last one. */
+  readonly #uses = new Map<string, readonly KeyUse[]>();
   /** When to forget each released key, in milliseconds of the monotonic clock. The oldest release comes first. */
   readonly #released = new Map<string, number>();
   readonly #deletions = new Map<string, Promise<void>>();
@@ -70,25 +78,33 @@ export class LatePuts {
   }
 
   /**
-   * Begins to use the key as soon as no deletion of the key is under way. Returns the function that ends the use. A
-   * second use of the same key replaces the first. @throws the reason of `signal` when it aborts.
+   * Begins to use the key as soon as no deletion of the key is under way. A second use of the same key replaces the
+   * first. @throws the reason of `signal` when it aborts.
    */
-  async use(key: BytesLike, signal: AbortSignal): Promise<ReleaseKey> {
+  async use(key: BytesLike, signal: AbortSignal): Promise<KeyUse> {
     const bytes = toBytes(key, 'key');
     const id = idOf(bytes);
     for (let deletion = this.#deletions.get(id); deletion !== undefined; deletion = this.#deletions.get(id))
       await orAborted(deletion, signal);
-    const release: ReleaseKey = (watched) => this.#release(id, bytes, release, watched);
-    this.#uses.set(id, release);
-    return release;
+    const use: KeyUse = {
+      release: (watched) => {
+        const uses = this.#uses.get(id) ?? [];
+        this.#end(id, bytes, uses.at(-1) === use ? uses : [use], watched);
+      },
+      cancel: (watched) => this.#end(id, bytes, [use], watched),
+    };
+    this.#uses.set(id, [...(this.#uses.get(id) ?? []).slice(-MAX_REPLACED_USES), use]);
+    return use;
   }
 
-  #release(id: string, key: Uint8Array, use: ReleaseKey, watched: Keys | undefined): void {
-    const isLatest = this.#uses.get(id) === use;
-    if (isLatest) this.#uses.delete(id);
+  #end(id: string, key: Uint8Array, ended: readonly KeyUse[], watched: Keys | undefined): void {
+    const before = this.#uses.get(id) ?? [];
+    const left = before.filter((use) => !ended.includes(use));
+    if (left.length > 0) this.#uses.set(id, left);
+    else this.#uses.delete(id);
     if (this.#lifetime.aborted) return;
     if (watched !== undefined) this.#watch(id, key, watched);
-    if (!isLatest) return;
+    if (before.length === 0 || left.length > 0) return;
     this.#remember(id);
     // The watch may have shown a late put while the key was in use.
     if ([...this.#watches.values()].some(({ keys }) => keys.has(id))) void this.#delete(id, key);

@@ -7,7 +7,7 @@ import { checkOptions } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
 import { CheckedSignal, checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { settledWithin } from '../runtime/timers.js';
-import { deleteLatePut, type ReleaseKey } from './late-puts.js';
+import { deleteLatePut, type KeyUse } from './late-puts.js';
 import {
   enqueue,
   enqueueIfEmpty,
@@ -115,7 +115,7 @@ class Attempt {
   own: OwnKey | undefined;
   readonly #contender: Contender;
   readonly #limit: WaitLimit;
-  readonly #releaseKey: ReleaseKey;
+  readonly #use: KeyUse;
   readonly #leaveLocalQueue: (() => void) | undefined;
   /** Whether the outcome of a put of the queue key is unknown. */
   #inDoubt = false;
@@ -123,23 +123,18 @@ class Attempt {
   /** Begins to use the queue key. The attempt calls `leaveLocalQueue` when the use ends, even after a failure. */
   static async begin(contender: Contender, limit: WaitLimit, leaveLocalQueue?: () => void): Promise<Attempt> {
     try {
-      const release = await contender.session.latePuts.use(contender.queueKey.key, limit.signal);
-      return new Attempt(contender, limit, release, leaveLocalQueue);
+      const use = await contender.session.latePuts.use(contender.queueKey.key, limit.signal);
+      return new Attempt(contender, limit, use, leaveLocalQueue);
     } catch (error) {
       leaveLocalQueue?.();
       throw error;
     }
   }
 
-  private constructor(
-    contender: Contender,
-    limit: WaitLimit,
-    releaseKey: ReleaseKey,
-    leaveLocalQueue: (() => void) | undefined,
-  ) {
+  private constructor(contender: Contender, limit: WaitLimit, use: KeyUse, leaveLocalQueue: (() => void) | undefined) {
     this.#contender = contender;
     this.#limit = limit;
-    this.#releaseKey = releaseKey;
+    this.#use = use;
     this.#leaveLocalQueue = leaveLocalQueue;
   }
 
@@ -151,7 +146,7 @@ class Attempt {
    * Ends the use of the queue key. Call it after the key is deleted: the next locker of the session may then use it.
    */
   readonly leave = (): void => {
-    this.#releaseKey(this.#inDoubt ? this.#contender.watched : undefined);
+    this.#use.release(this.#inDoubt ? this.#contender.watched : undefined);
     this.#leaveLocalQueue?.();
   };
 

@@ -7,7 +7,7 @@ import { checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { onAbort, orAborted } from '../runtime/signals.js';
-import type { ReleaseKey } from './late-puts.js';
+import type { KeyUse } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
 import { Session } from './session.js';
 import { untilAnswered, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
@@ -100,7 +100,7 @@ export class SelfHealingSession implements AsyncDisposable {
       try {
         await this.#putUntilWhole(registered, signal);
       } catch (error) {
-        registered.stopUsing();
+        registered.cancel();
         throw error;
       }
       before?.stopUsing();
@@ -251,7 +251,7 @@ export class RegisteredKey {
   /** Mod revision of this client's last put of the key. */
   #modRevision = 0n;
   /** The session whose lease the key is attached to, and the function that ends the use of the key in that session. */
-  #use: { readonly session: Session; readonly release: ReleaseKey } | undefined;
+  #use: { readonly session: Session; readonly use: KeyUse } | undefined;
 
   constructor(key: Uint8Array, value: Uint8Array) {
     this.key = key;
@@ -261,12 +261,18 @@ export class RegisteredKey {
   /** Keeps `session` from deleting the key as a late put. */
   async use(session: Session, signal: AbortSignal): Promise<void> {
     if (this.#use?.session === session) return;
-    this.#use = { session, release: await session.latePuts.use(this.key, signal) };
+    this.#use = { session, use: await session.latePuts.use(this.key, signal) };
   }
 
   /** Ends the use of the key in its session. The session then treats each further put of the key as a late put. */
   stopUsing(): void {
-    this.#use?.release(this.inDoubt ? this.key : undefined);
+    this.#use?.use.release(this.inDoubt ? this.key : undefined);
+    this.#use = undefined;
+  }
+
+  /** Same as `stopUsing`, except that an earlier registration of the key under the session's lease stays. */
+  cancel(): void {
+    this.#use?.use.cancel(this.inDoubt ? this.key : undefined);
     this.#use = undefined;
   }
 

@@ -176,7 +176,7 @@ export class Service {
       await registered.put(this.#client, session.leaseId, () => true, signal);
     });
     await putting.catch((error: unknown) => {
-      registered.stopUsing();
+      registered.cancel();
       throw error;
     });
     return async () => {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
 import { Service } from '../../src/discovery/index.js';
 import { methods } from '../../src/gen/methods.js';
 import { openClient, unique } from '../support/client.js';
@@ -45,7 +45,7 @@ test('a session ends its watch for late puts when the time for late puts is over
   const key = `${unique('lock')}/key`;
   const requests = (kind: string): number =>
     sent.filter(({ request }) => (request as { requestUnion?: { case: string } }).requestUnion?.case === kind).length;
-  (await session.latePuts.use(key, session.signal))(key);
+  (await session.latePuts.use(key, session.signal)).release(key);
   await expect.poll(() => requests('createRequest')).toBe(1);
   await expect.poll(() => requests('cancelRequest')).toBe(1);
 });
@@ -64,3 +64,38 @@ test('an endpoint that is registered twice stays when the caller closes the firs
   await session.client.get('after the sweep');
   expect((await service.list()).get(second.key)).toEqual({ address: 'second:2' });
 });
+
+test.each(['SelfHealingSession', 'Session'] as const)(
+  'a registered key of a %s stays when a second registration of the key fails',
+  async (kind) => {
+    let losesAnswers = false;
+    const { transport, sent } = recordingTransport();
+    const etcd = openClient({
+      transport,
+      interceptors: [
+        {
+          unary: async (call, next) => {
+            const response = await next(call);
+            if (losesAnswers && call.method.path.endsWith('/Range')) throw answerLost();
+            return response;
+          },
+        },
+      ],
+    });
+    const session = await (kind === 'Session' ? Session : SelfHealingSession).open(etcd);
+    const service = new Service(etcd, unique('service'));
+    const { key } = await service.register(session, 'id', { address: 'first:1' });
+    losesAnswers = true;
+    await expect(service.register(session, 'id', { address: 'second:2' }, { timeoutMs: 200 })).rejects.toMatchObject({
+      reason: 'DeadlineExceeded',
+    });
+    losesAnswers = false;
+    const sweeps = (): number => sent.filter(({ path }) => path === methods.lease.leaseTimeToLive.path).length;
+    // A lock of a plain session makes the session sweep. The failed registration must not.
+    if (session instanceof Session) {
+      await (await new Mutex(session, unique('lock')).lock()).release();
+      await expect.poll(sweeps).toBeGreaterThan(0);
+    } else await pause(200);
+    expect((await service.list()).get(key)).toEqual({ address: 'first:1' });
+  },
+);

@@ -139,7 +139,7 @@ test('a session that watches for a late put of one key does not delete its other
   const [etcd, name] = [openClient(), unique('rw')];
   const session = await Session.open(etcd);
   const own = `${name}/read/${session.leaseId.toString(16)}-`;
-  (await session.latePuts.use(`${own}lost`, session.signal))(prefix(own));
+  (await session.latePuts.use(`${own}lost`, session.signal)).release(prefix(own));
   await etcd.put(`${own}lost`, '', { lease: session.leaseId });
   await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
   const held = await new RWMutex(session, name).readLock();
@@ -155,6 +155,6 @@ test('a late put that applied before the watch was created is deleted', async ()
   const session = await Session.open(etcd);
   const own = `${name}/read/${session.leaseId.toString(16)}-`;
   await etcd.put(`${own}lost`, '', { lease: session.leaseId });
-  (await session.latePuts.use(`${own}lost`, session.signal))(prefix(own));
+  (await session.latePuts.use(`${own}lost`, session.signal)).release(prefix(own));
   await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
 });

@@ -80,7 +80,7 @@ describe('a session that watches its queue key for late puts', () => {
     const session = await Session.open(etcd);
     const mutex = new Mutex(session, name);
     const key = `${name}/${session.leaseId.toString(16)}`;
-    (await session.latePuts.use(key, session.signal))(key);
+    (await session.latePuts.use(key, session.signal)).release(key);
     for (let round = 0; round < 20; round += 1) {
       await (await mutex.lock()).release();
       const held = await mutex.tryLock();
