@@ -6,16 +6,56 @@ import { createServer, type Server } from 'node:net';
  */
 const [FIRST, LAST] = [10_000, 32_767];
 
-/** Returns different free ports of 127.0.0.1. Keeps each port open until all are found, so that none is found twice. */
+/** Ports that a process reserves at once. */
+const BLOCK_PORTS = 32;
+const BLOCKS = Math.floor((LAST - FIRST + 1) / BLOCK_PORTS);
+
+/** Reserved ports that `freePorts` has not returned yet. */
+const unused: number[] = [];
+/** Ports that `freePorts` has returned, the oldest first. */
+const used: number[] = [];
+
+/**
+ * Returns different free ports of 127.0.0.1. No other process gets these ports from `freePorts` before this process
+ * exits. A server can therefore stop and listen on its port again later.
+ *
+ * A process reserves ports in blocks. It reserves a block by listening on the first port of the block until it exits.
+ *
+ * @throws Error if too few ports are free.
+ */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = new Map<number, Server>();
-  while (servers.size < count) {
-    const port = FIRST + Math.floor(Math.random() * (LAST - FIRST + 1));
-    const server = await listening(port);
-    if (server !== undefined) servers.set(port, server);
+  const ports: number[] = [];
+  while (ports.length < count) {
+    if (unused.length === 0) unused.push(...((await reserveBlock()) ?? used.splice(0, BLOCK_PORTS)));
+    const port = unused.pop();
+    if (port === undefined) throw new Error(`fewer than ${count} ports from ${FIRST} to ${LAST} are free`);
+    if (await isFree(port)) ports.push(port);
   }
-  await Promise.all([...servers.values()].map((server) => new Promise((resolve) => server.close(resolve))));
-  return [...servers.keys()];
+  used.push(...ports);
+  return ports;
+}
+
+/**
+ * Reserves a block that no process has reserved. Returns all of its ports but the first; undefined if each block is
+ * reserved. Starts at a random block, because processes that start together would all try the same blocks otherwise.
+ */
+async function reserveBlock(): Promise<number[] | undefined> {
+  const start = Math.floor(Math.random() * BLOCKS);
+  for (let tried = 0; tried < BLOCKS; tried += 1) {
+    const first = FIRST + ((start + tried) % BLOCKS) * BLOCK_PORTS;
+    const guard = await listening(first);
+    if (guard === undefined) continue;
+    guard.unref();
+    return Array.from({ length: BLOCK_PORTS - 1 }, (_, index) => first + 1 + index);
+  }
+  return undefined;
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = await listening(port);
+  if (server === undefined) return false;
+  await new Promise((resolve) => server.close(resolve));
+  return true;
 }
 
 /** A server on the port; undefined if the port is taken or needs privileges. */

@@ -1,6 +1,11 @@
+import { execFile } from 'node:child_process';
 import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { freePorts } from '../../src/testing/free-ports.js';
+
+const MODULE = fileURLToPath(new URL('../../src/testing/free-ports.ts', import.meta.url));
 
 test('freePorts returns different free ports below the range of outgoing connections', async () => {
   const ports = await freePorts(300);
@@ -9,4 +14,16 @@ test('freePorts returns different free ports below the range of outgoing connect
   const servers = ports.map((port) => createServer().listen(port, '127.0.0.1'));
   await Promise.all(servers.map((server) => new Promise((resolve) => server.once('listening', resolve))));
   for (const server of servers) server.close();
+});
+
+// A member that was killed could not start again, because another test's server listened on its port by then.
+test('freePorts returns no port that another process got and does not use at the moment', async () => {
+  const own = await freePorts(60);
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    ...['--import', 'tsx', '--input-type=module', '-e'],
+    `const { freePorts } = await import(${JSON.stringify(MODULE)}); console.log((await freePorts(3_000)).join());`,
+  ]);
+  const others = new Set(stdout.trim().split(',').map(Number));
+  expect(others.size).toBe(3_000);
+  expect(own.filter((port) => others.has(port))).toEqual([]);
 });
