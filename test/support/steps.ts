@@ -11,8 +11,12 @@ export const SHORT_TTL = '2';
 /**
  * Runs a program as a shell runs a job: in a process group of its own, with a parent in another group of the same
  * session. Without such a parent, the default action of SIGTSTP would not stop the program.
+ *
+ * `wait -f` rarely returns 148 when SIGTSTP has stopped the program, although `-f` should prevent that. The loop
+ * therefore waits again while the program exists.
  */
-const AS_JOB = ['bash', '-c', 'set -m; "$@" & wait -f $!', 'bash'];
+const WAIT = 'while wait -f $!; code=$?; kill -0 $! 2>/dev/null; do :; done; exit $code';
+const AS_JOB = ['bash', '-c', `set -m; "$@" & ${WAIT}`, 'bash'];
 
 interface Holder {
   readonly running: RunningCli;
