@@ -32,13 +32,11 @@ import {
  * Options of a `Client`. Only `endpoints` is required.
  *
  * @example
- * ```ts
  * const etcd = new Client({
  *   endpoints: ['https://etcd-1:2379', 'https://etcd-2:2379', 'https://etcd-3:2379'],
  *   tls: { ca: await readFile('ca.pem') },
  *   timeoutMs: 5_000,
  * });
- * ```
  */
 export interface ClientOptions {
   /** URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`. The default port is 2379. */
@@ -144,11 +142,9 @@ const COMPACT_OPTIONS = { physical: true, ...CALL_OPTIONS } as const;
  * keepalives keep the process running.
  *
  * @example
- * ```ts
  * await using etcd = new Client({ endpoints: ['http://127.0.0.1:2379'] });
  * await etcd.put('config/color', 'blue');
  * const color = (await etcd.get('config/color'))?.text();
- * ```
  */
 export class Client extends KeyspaceClient {
   /** Users, roles and permissions. */

@@ -26,11 +26,10 @@ type PublicOf<Class, Internal = never> = Pick<Class, Exclude<keyof Class, Intern
  * error with reason `Compacted` has a `compactRevision`.
  *
  * @example
- * ```ts
- * for await (const { type, kv } of etcd.watch(prefix('config/'))) {
- *   console.log(type, kv.keyText(), kv.text());
+ * for await (const event of etcd.watch(prefix('config/'))) {
+ *   if (event.type === 'put') console.log(event.keyText(), '=', event.kv.text());
+ *   else console.log(event.keyText(), 'was deleted');
  * }
- * ```
  */
 export interface Watch extends PublicOf<KeyWatch> {}
 
@@ -39,12 +38,10 @@ export interface Watch extends PublicOf<KeyWatch> {}
  * mirror once. Breaking out of the loop ends the mirror.
  *
  * @example
- * ```ts
  * for await (const message of etcd.mirror(prefix('config/'))) {
  *   if (message.type === 'keys') for (const kv of message.kvs) console.log(kv.keyText(), kv.text());
- *   if (message.type === 'events') for (const { type, kv } of message.events) console.log(type, kv.keyText());
+ *   if (message.type === 'events') for (const event of message.events) console.log(event.type, event.keyText());
  * }
- * ```
  */
 export interface Mirror extends PublicOf<RangeMirror> {}
 
@@ -54,12 +51,10 @@ export interface Mirror extends PublicOf<RangeMirror> {}
  * read.
  *
  * @example
- * ```ts
  * await using config = await etcd.cachedRange(prefix('config/'));
  * const { header } = await etcd.put('config/color', 'blue');
  * await config.waitForRevision(header.revision);
  * console.log(config.get('config/color')?.text());
- * ```
  */
 export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size'> {
   /** The revision of the store that the range shows. */
@@ -73,10 +68,8 @@ export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size
  * client sent the last acknowledged renewal, so the lease never expires on the server before that deadline.
  *
  * @example
- * ```ts
  * await using alive = etcd.lease.keepAlive(await etcd.lease.grant({ ttl: 10 }));
  * alive.signal.addEventListener('abort', () => console.log('lost the lease:', alive.signal.reason));
- * ```
  */
 export interface KeepAlive extends PublicOf<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose'> {
   /**
@@ -93,10 +86,8 @@ export interface KeepAlive extends PublicOf<LeaseKeepAlive, 'signal' | 'ttl' | '
  * attached to it.
  *
  * @example
- * ```ts
  * const lease = await etcd.lease.grant({ ttl: 10 });
  * await etcd.put('workers/1', 'ready', { lease: lease.id });
- * ```
  */
 export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefaultTimeout' | 'close'> {
   /**
@@ -117,12 +108,10 @@ export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefault
  * other reasons, `outcome` says what happened to a write. A method refuses unknown options with reason `InvalidInput`.
  *
  * @example
- * ```ts
  * async function increment(etcd: Keyspace, key: string): Promise<void> {
  *   const count = Number((await etcd.get(key))?.text() ?? 0);
  *   await etcd.put(key, String(count + 1));
  * }
- * ```
  */
 export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
   /** Grants, renews, revokes and lists leases. A namespace shows the leases of the whole cluster. */

@@ -21,9 +21,7 @@ export type Stub<M> =
  * values of enum fields.
  *
  * @example
- * ```ts
  * const { members } = await etcd.raw.cluster.memberList({ linearizable: true });
- * ```
  */
 export type Raw = {
   readonly [Service in keyof typeof methods]: {

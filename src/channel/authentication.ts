@@ -10,10 +10,8 @@ import { forwardStream, type Metadata, type Transport, type UnaryCall } from '..
  * How the client authenticates itself to a cluster that has authentication enabled.
  *
  * @example
- * ```ts
  * const auth: Credentials = { username: 'app', password: 'secret' };
  * const etcd = new Client({ endpoints: ['https://127.0.0.1:2379'], auth });
- * ```
  */
 export type Credentials = (
   | {

@@ -8,14 +8,12 @@ import { forwardStream, type Transport, type UnaryCall } from '../transport/tran
  * call, both channels publish the same object. The object contains no key, value, token or password.
  *
  * @example
- * ```ts
  * import { subscribe } from 'node:diagnostics_channel';
  *
  * subscribe('etcdwire:call:end', (message) => {
  *   const { method, durationMs, error } = message as CallDiagnostics;
  *   console.log(method, durationMs, error?.reason ?? 'OK');
  * });
- * ```
  */
 export interface CallDiagnostics {
   /** gRPC path, such as `/etcdserverpb.KV/Put`. */

@@ -10,7 +10,6 @@ import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } 
  * token, the interceptor sees that as another call.
  *
  * @example
- * ```ts
  * const timing: Interceptor = {
  *   async unary(call, next) {
  *     const startedAt = performance.now();
@@ -22,7 +21,6 @@ import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } 
  *   },
  * };
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], interceptors: [timing] });
- * ```
  */
 export interface Interceptor {
   /** Handles every unary call, including the calls of locks. The caller receives its result or its error. */

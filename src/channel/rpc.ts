@@ -18,9 +18,7 @@ export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
  * `InvalidInput`.
  *
  * @example
- * ```ts
  * await etcd.get('config/color', { timeoutMs: 2_000, signal: controller.signal });
- * ```
  */
 export interface CallOptions {
   /** Cancels the call when it aborts. */

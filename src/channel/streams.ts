@@ -24,14 +24,12 @@ export const STREAM_OPTIONS = { signal: true, endpoint: true } as const;
  * cancels the stream.
  *
  * @example
- * ```ts
  * const stream = etcd.raw.lease.leaseKeepAlive();
  * stream.send({ id: lease.id });
  * for await (const { ttl } of stream) {
  *   console.log(ttl);
  *   break;
  * }
- * ```
  */
 export interface BidiStream<Request, Response> extends AsyncIterableIterator<Response> {
   /** Sends a message. Messages are sent in the order of the calls. Does nothing after the stream has ended. */

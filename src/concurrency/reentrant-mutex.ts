@@ -22,7 +22,16 @@ interface Ownership {
   count: number;
 }
 
-/** One hold of a lock that its owner may hold several times. All holds of one owner have the same token. */
+/**
+ * One hold of a lock that its owner may hold several times. All holds of one owner have the same token.
+ *
+ * @example
+ * const mutex = new ReentrantMutex(session, 'jobs');
+ * const owner = {};
+ * await using outer: ReentrantHeld = await mutex.lock(owner);
+ * await using inner: ReentrantHeld = await mutex.lock(owner);
+ * console.log(outer.token === inner.token); // true
+ */
 export class ReentrantHeld implements AsyncDisposable {
   /** Number of the owner's holds just after it acquired this hold. */
   readonly count: number;

@@ -139,7 +139,18 @@ interface Write {
 
 const PUT_OPTIONS = { lease: true } as const;
 
-/** One run of a transaction. It collects the writes until the run ends. */
+/**
+ * One run of a transaction. It collects the writes until the run ends.
+ *
+ * @example
+ * async function move(tx: StmTransaction, from: string, to: string): Promise<void> {
+ *   const value = await tx.get(from);
+ *   if (value === undefined) return;
+ *   tx.put(to, value);
+ *   tx.delete(from);
+ * }
+ * await stm(etcd, (tx) => move(tx, 'jobs/waiting/1', 'jobs/running/1'));
+ */
 export class StmTransaction {
   readonly #client: Keyspace;
   readonly #isolation: Guarantees;

@@ -95,14 +95,12 @@ export interface EtcdErrorDetails {
  * change. The error contains no key, value, token or password.
  *
  * @example
- * ```ts
  * try {
  *   await etcd.put('config/color', 'blue');
  * } catch (error) {
  *   if (error instanceof EtcdError && error.outcome === 'unknown') console.log('the key may have been written');
  *   else throw error;
  * }
- * ```
  */
 export class EtcdError extends Error {
   override readonly name = 'EtcdError';

@@ -17,6 +17,11 @@ const KEY_RANGE: unique symbol = Symbol.for('etcdwire.KeyRange');
  *
  * `key` is the first key of the range. `rangeEnd` is the first key after the range, or "\0" when the range has no end:
  * etcd's own notation.
+ *
+ * @example
+ * const configuration: KeyRange = prefix('config/');
+ * await etcd.range(configuration);
+ * await etcd.delete(configuration);
  */
 export class KeyRange {
   readonly key: Uint8Array;

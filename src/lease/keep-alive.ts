@@ -17,7 +17,6 @@ const MARGIN_MAX_MS = 1_000;
  *                 ▲                           │
  *                 └──────── acknowledged ─────┘
  *   every state ─▶ lost, revoked or closed
- * ```
  *
  * - granted: The server has created the lease, and its deadline counts from when the grant was sent.
  * - requested: The client knows only the id, so the lease is not valid until the first renewal is acknowledged.
@@ -32,12 +31,10 @@ const MARGIN_MAX_MS = 1_000;
  * the client's deadline.
  *
  * @example
- * ```ts
  * const lease = await etcd.lease.grant({ ttl: 10 });
  * await using alive = etcd.lease.keepAlive(lease);
  * alive.signal.addEventListener('abort', () => console.error('lost:', alive.signal.reason));
  * await etcd.put('workers/1', 'up', { lease });
- * ```
  */
 export class KeepAlive implements AsyncDisposable {
   /** The id of the lease. */

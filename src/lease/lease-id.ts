@@ -6,11 +6,9 @@ import { checkInt64, show } from '../runtime/arguments.js';
  * has ended still has the id; the server then answers that the lease does not exist.
  *
  * @example
- * ```ts
  * const lease = await etcd.lease.grant({ ttl: 60 });
  * await etcd.put('a', 'x', { lease });
  * await etcd.put('b', 'x', { lease: lease.id });
- * ```
  */
 export type LeaseLike = bigint | { readonly id: bigint } | { readonly leaseId: bigint };
 

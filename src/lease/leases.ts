@@ -67,10 +67,8 @@ export class Leases {
    * lease with the given `id` exists.
    *
    * @example
-   * ```ts
    * const lease = await etcd.lease.grant({ ttl: 60 });
    * await etcd.put('services/api', 'http://10.0.0.1', { lease });
-   * ```
    */
   async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
     checkOptions(options, GRANT_OPTIONS, 'lease.grant');
@@ -118,10 +116,8 @@ export class Leases {
    * @throws EtcdError with reason `LeaseNotFound` if the lease does not exist.
    *
    * @example
-   * ```ts
    * const lease = await etcd.lease.grant({ ttl: 60 });
    * await etcd.lease.revoke(lease);
-   * ```
    */
   async revoke(lease: LeaseLike, options: CallOptions = {}): Promise<WithHeader<object>> {
     checkCallOptions(options, 'lease.revoke');
@@ -136,11 +132,9 @@ export class Leases {
    * `remaining` are undefined.
    *
    * @example
-   * ```ts
    * const lease = await etcd.lease.grant({ ttl: 60 });
    * const { ttl, remaining, keys } = await etcd.lease.timeToLive(lease, { keys: true });
    * if (remaining !== undefined) console.log(`${remaining} of ${ttl} s left, ${keys.length} keys`);
-   * ```
    */
   async timeToLive(
     lease: LeaseLike,
@@ -159,10 +153,8 @@ export class Leases {
    * Lists the ids of all leases of the cluster.
    *
    * @example
-   * ```ts
    * const { ids } = await etcd.lease.list();
    * for (const id of ids) console.log(id.toString(16));
-   * ```
    */
   async list(options: CallOptions = {}): Promise<WithHeader<{ readonly ids: readonly bigint[] }>> {
     checkCallOptions(options, 'lease.list');
@@ -179,12 +171,10 @@ export class Leases {
    * returned.
    *
    * @example
-   * ```ts
    * const lease = await etcd.lease.grant({ ttl: 10 });
    * await using alive = etcd.lease.keepAlive(lease);
    * await etcd.put('workers/1', 'up', { lease });
    * console.log(alive.valid(), alive.remainingMs());
-   * ```
    */
   keepAlive(lease: Lease | LeaseLike): KeepAlive {
     const id = leaseIdOf(lease, 'lease');
@@ -198,11 +188,9 @@ export class Leases {
    * @throws EtcdError with reason `LeaseExpired` if the lease does not exist.
    *
    * @example
-   * ```ts
    * const lease = await etcd.lease.grant({ ttl: 60 });
    * const { ttl } = await etcd.lease.keepAliveOnce(lease);
    * console.log(`${ttl} s left`); // 60 s left
-   * ```
    */
   async keepAliveOnce(lease: LeaseLike, options: CallOptions = {}): Promise<WithHeader<Pick<Lease, 'id' | 'ttl'>>> {
     checkCallOptions(options, 'lease.keepAliveOnce');

@@ -46,10 +46,11 @@ export const MIRROR_OPTIONS = { prevKv: true, signal: true } as const;
  *   if (message.type === 'resync') config.clear();
  *   if (message.type === 'keys') for (const kv of message.kvs) config.set(kv.keyText(), kv.text());
  *   if (message.type !== 'events') continue;
- *   for (const { type, kv } of message.events) {
- *     if (type === 'put') config.set(kv.keyText(), kv.text());
- *     else config.delete(kv.keyText());
+ *   for (const event of message.events) {
+ *     if (event.type === 'put') config.set(event.keyText(), event.kv.text());
+ *     else config.delete(event.keyText());
  *   }
+ *   console.log(`${config.size} keys at revision ${message.revision}`);
  * }
  */
 export class Mirror implements AsyncIterable<MirrorMessage> {

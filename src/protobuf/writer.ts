@@ -7,9 +7,9 @@ type Scalar = Uint8Array | string | number | bigint | boolean | undefined;
  * default value. A oneof is given as its case and its value.
  *
  * @example
- * ```ts
- * const request: Init<TxnRequest> = { success: [{ request: { case: 'requestPut', value: { key, value } } }] };
- * ```
+ * const put = { case: 'requestPut', value: { key, value } } as const;
+ * const request: Init<Parameters<Raw['kv']['txn']>[0]> = { success: [{ request: put }] };
+ * await etcd.raw.kv.txn(request);
  */
 export type Init<T> = T extends Scalar
   ? T

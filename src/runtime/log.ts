@@ -11,10 +11,8 @@ export type LogDetails = Readonly<Record<string, string | number | readonly stri
  * method of a level, the client does not log lines at that level.
  *
  * @example
- * ```ts
  * const logger: Logger = { warn: (message, details) => console.error(message, JSON.stringify(details)) };
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], logger });
- * ```
  */
 export interface Logger {
   /** Logs events that help to find the cause of a known problem, such as a retried call. */
@@ -40,9 +38,7 @@ export interface ObjectFirstLogger {
  * the details, because the client passes the message first.
  *
  * @example
- * ```ts
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], logger: objectFirst(pino()) });
- * ```
  */
 export function objectFirst(logger: ObjectFirstLogger): Logger {
   return {

@@ -169,7 +169,7 @@ export class Maintenance {
    * @throws EtcdError, for example with reason `InvalidDowngradeTargetVersion` or `DowngradeInProcess`.
    *
    * @example
-   * await etcd.maintenance.downgrade('validate', '3.6');
+   * await etcd.maintenance.downgrade('validate', '3.5');
    */
   async downgrade(
     action: 'validate' | 'enable' | 'cancel',

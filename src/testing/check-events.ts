@@ -24,7 +24,7 @@ export type WatchRule = 'lost' | 'repeated' | 'reordered' | 'torn' | 'altered' |
  *
  * const event: SeenEvent = { revision: 2n, type: 'put', key: 'k', value: 'v' };
  * console.log(checkWatch([event], [[event]])); // []
- * console.log(checkWatch([event], [])); // [{ rule: 'lost', detail: 'put of "k" at revision 2' }]
+ * console.log(checkWatch([event], [])); // [ { rule: 'lost', detail: 'put of "k" at revision 2' } ]
  */
 export function checkWatch(
   truth: readonly SeenEvent[],

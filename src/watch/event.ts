@@ -23,7 +23,13 @@ abstract class KeyEvent {
   }
 }
 
-/** A key was put. */
+/**
+ * A key was put.
+ *
+ * @example
+ * const apply = (event: PutEvent): void => console.log(`${event.keyText()} = ${event.kv.text()}`);
+ * for await (const event of etcd.watch(prefix('config/'))) if (event.type === 'put') apply(event);
+ */
 export class PutEvent extends KeyEvent {
   readonly type = 'put';
   /** The key with its new value. */
@@ -36,7 +42,13 @@ export class PutEvent extends KeyEvent {
   }
 }
 
-/** A key was deleted, by a request or at the end of its lease. */
+/**
+ * A key was deleted, by a request or at the end of its lease.
+ *
+ * @example
+ * const log = (event: DeleteEvent): void => console.log(`${event.keyText()} deleted at ${event.modRevision}`);
+ * for await (const event of etcd.watch(prefix('config/'))) if (event.type === 'delete') log(event);
+ */
 export class DeleteEvent extends KeyEvent {
   readonly type = 'delete';
 }
@@ -45,7 +57,6 @@ export class DeleteEvent extends KeyEvent {
  * One change of one key. `key`, `modRevision` and `prevKv` exist on both kinds; only a put has `kv`.
  *
  * @example
- * ```ts
  * const watch = etcd.watch('jobs/1');
  * await watch.created();
  * await etcd.put('jobs/1', 'todo');
@@ -55,7 +66,6 @@ export class DeleteEvent extends KeyEvent {
  *   else console.log(event.keyText(), 'was deleted'); // jobs/1 was deleted
  *   if (event.type === 'delete') break;
  * }
- * ```
  */
 export type WatchEvent = PutEvent | DeleteEvent;
 
@@ -64,7 +74,6 @@ export type WatchEvent = PutEvent | DeleteEvent;
  * no more events up to and including `revision`; see the option `progress`.
  *
  * @example
- * ```ts
  * const watch = etcd.watch(prefix('jobs/'));
  * await watch.created();
  * await etcd.txn({ then: [op.put('jobs/1', 'todo'), op.put('jobs/2', 'todo')] });
@@ -72,7 +81,6 @@ export type WatchEvent = PutEvent | DeleteEvent;
  *   console.log(`revision ${revision} changed ${events.length} keys`); // … changed 2 keys
  *   break;
  * }
- * ```
  */
 export interface WatchBatch {
   readonly revision: bigint;

@@ -55,7 +55,6 @@ export const WATCH_OPTIONS = {
  * when `signal` aborts.
  *
  * @example
- * ```ts
  * const watch = etcd.watch(prefix('jobs/'));
  * await watch.created();
  * await etcd.put('jobs/1', 'todo');
@@ -63,7 +62,6 @@ export const WATCH_OPTIONS = {
  *   if (event.type === 'put') console.log(event.keyText(), event.kv.text()); // jobs/1 todo
  *   break; // Closes the watch.
  * }
- * ```
  */
 export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   readonly #parts: WatchParts;
@@ -100,11 +98,10 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * @throws EtcdError with the reason if the watch ends first.
    *
    * @example
-   * ```ts
    * await using watch = etcd.watch('config');
    * await watch.created();
-   * console.log((await etcd.get('config'))?.text()); // The watch delivers every later change.
-   * ```
+   * console.log((await etcd.get('config'))?.text());
+   * // The watch delivers every later change.
    */
   created(): Promise<bigint> {
     return this.#parts.created();
@@ -115,7 +112,6 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * means that there are no more events up to its revision.
    *
    * @example
-   * ```ts
    * const watch = etcd.watch(prefix('jobs/'));
    * await watch.created();
    * await etcd.txn({ then: [op.put('jobs/1', 'todo'), op.put('jobs/2', 'todo')] });
@@ -123,7 +119,6 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    *   console.log(`revision ${revision}: ${events.length} events`); // revision …: 2 events
    *   break;
    * }
-   * ```
    */
   batches(): AsyncIterableIterator<WatchBatch> {
     const batches: AsyncIterableIterator<WatchBatch> = {
@@ -147,7 +142,6 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * the answer as a batch without events. After a break, a watch without events continues from there.
    *
    * @example
-   * ```ts
    * const watch = etcd.watch(prefix('jobs/'), { progress: true });
    * await watch.created();
    * watch.requestProgress();
@@ -156,7 +150,6 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    *   console.log(`the watch is complete up to revision ${revision}`);
    *   break;
    * }
-   * ```
    */
   requestProgress(): void {
     this.#stream.requestProgress();

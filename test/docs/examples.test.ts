@@ -1,0 +1,180 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { format, promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { findEtcd } from '../../scripts/etcd/find.js';
+import { type Etcd, startEtcd } from '../../scripts/etcd.js';
+import { DoubleBarrier, Session } from '../../src/concurrency/index.js';
+import { Client, EtcdError, prefix } from '../../src/index.js';
+import { openScope, SCOPE_NAMES, type Scope } from '../support/example-scope.js';
+import { claimsOf, documented, PUBLIC_NAMES, programOf } from '../support/examples.js';
+import { Authority } from '../support/tls/authority.js';
+
+// Compiles and runs the `@example` blocks of the doc comments, each as a program of its own.
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const FOLDER = `${ROOT}.cache/examples-${process.pid}/`;
+
+const all = documented();
+const examples = all.flatMap(({ file, name, example }, index) =>
+  example === undefined ? [] : [{ title: `${file} ${name}`, example, path: `${FOLDER}${index}.ts` }],
+);
+
+beforeAll(async () => {
+  mkdirSync(FOLDER, { recursive: true });
+  for (const { example, path } of examples) writeFileSync(path, programOf(example, SCOPE_NAMES));
+  // Examples read certificates from the current folder and write snapshots to it.
+  const authority = await Authority.create();
+  const { cert, key } = await authority.issue({ names: [] });
+  const files = { 'ca.pem': authority.cert, 'ca.crt': authority.cert, 'client.crt': cert, 'client.key': key };
+  for (const [file, text] of Object.entries(files)) writeFileSync(FOLDER + file, text);
+  process.chdir(FOLDER);
+});
+afterAll(() => {
+  process.chdir(ROOT);
+  rmSync(FOLDER, { recursive: true, force: true });
+});
+
+it('each exported class and function has an example', () => {
+  const shown = new Set(all.filter(({ example }) => example !== undefined).map(({ name }) => name));
+  const named = all.filter(({ name, kind }) => kind !== 'other' && PUBLIC_NAMES.has(name));
+  expect(named.length).toBeGreaterThan(40);
+  expect(named.filter(({ name }) => !shown.has(name)).map(({ file, name }) => `${file} ${name}`)).toEqual([]);
+});
+
+it('each example compiles with the names that it imports or takes from its surroundings', async () => {
+  const config = {
+    extends: `${ROOT}tsconfig.json`,
+    compilerOptions: {
+      types: ['node'],
+      typeRoots: [`${ROOT}node_modules/@types`],
+      verbatimModuleSyntax: false,
+      noUnusedLocals: false,
+    },
+    include: ['*.ts'],
+  };
+  writeFileSync(`${FOLDER}tsconfig.json`, JSON.stringify(config));
+  const tsc = `${ROOT}node_modules/typescript/bin/tsc`;
+  const { stdout } = await promisify(execFile)(process.execPath, [tsc, '-p', FOLDER]).catch((error) => error);
+  const titles = new Map(examples.map(({ title, path }) => [path.slice(FOLDER.length), title]));
+  expect(stdout.replaceAll(/^.*?(\d+\.ts)/gm, (_all: string, file: string) => titles.get(file))).toBe('');
+});
+
+/** Examples that change the whole server, so each gets a server of its own. */
+const CHANGES_THE_SERVER = /\.auth\.(?:enable|disable|authenticate)\(|\.member(?:Add|Promote|Remove|Update)\(/;
+
+const ROOT_USER = { username: 'root', password: 'secret', allowPlaintext: true };
+
+/** Calls that the server refuses, because the example leaves out a step that the reader has to do. */
+const REFUSED: Readonly<Record<string, string>> = {
+  // The example asks the reader to start the new member first.
+  'services/cluster.ts memberPromote': 'LearnerNotReady',
+};
+
+describe('each example runs against a server:', () => {
+  let shared: Etcd;
+  const { PATH } = process.env;
+
+  beforeAll(async () => {
+    shared = await startEtcd();
+    // EtcdCluster starts the `etcd` on the PATH.
+    const source = await findEtcd({ prefer: 'exact' });
+    if (source.kind === 'binary') process.env.PATH = `${dirname(source.etcd)}${delimiter}${PATH}`;
+  });
+  afterAll(async () => {
+    process.env.PATH = PATH;
+    await shared.stop();
+  });
+
+  it.each(examples)('$title', async ({ title, example, path }) => {
+    const own = CHANGES_THE_SERVER.test(example) ? await startEtcd() : undefined;
+    const endpoint = (own ?? shared).endpoints[0] as string;
+    await using root = new Client({ endpoints: [endpoint] });
+    await prepare(root, example);
+    const scope = await openScope(endpoint, example.includes('authenticate(') ? ROOT_USER : undefined);
+    const log = vi.spyOn(console, 'log').mockImplementation(() => {});
+    const output = (): string[] => log.mock.calls.map((args) => format(...args));
+    try {
+      const run = import(path).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      await accompany(scope, example);
+      if (isEndless(example)) {
+        await expect.poll(() => change(scope, example).then(output)).not.toEqual([]);
+        await scope.etcd.close();
+        expect([undefined, 'ClientClosed']).toContain(((await run) as EtcdError | undefined)?.reason);
+      } else {
+        const error = await run;
+        expect(error instanceof EtcdError ? error.reason : error).toBe(REFUSED[title]);
+      }
+      expect(output()).toEqual(expect.arrayContaining(claimsOf(example).map(withGaps)));
+    } finally {
+      log.mockRestore();
+      await scope.etcd.close();
+      await own?.stop();
+    }
+  });
+});
+
+/** Makes what the example expects to exist. */
+async function prepare(etcd: Client, example: string): Promise<void> {
+  await etcd.delete(prefix(''));
+  await etcd.put('config/color', 'blue');
+  await etcd.put('config/size', '10');
+  await etcd.put('config', 'on');
+  if (example.includes('etcd.auth.')) await prepareUsers(etcd, example);
+}
+
+async function prepareUsers(etcd: Client, example: string): Promise<void> {
+  const { auth } = etcd;
+  for (const user of (await auth.userList()).users) await auth.userDelete(user);
+  for (const role of (await auth.roleList()).roles) await auth.roleDelete(role);
+  if (!example.includes("roleAdd('reader'")) await auth.roleAdd('reader');
+  if (!example.includes("userAdd('ann'")) await auth.userAdd('ann', { password: 'secret' });
+  if (example.includes('userRevokeRole')) await auth.userGrantRole('ann', 'reader');
+  if (example.includes('roleRevokePermission')) await auth.roleGrantPermission('reader', 'read', prefix('config/'));
+  if (example.includes("userAdd('root'") || !CHANGES_THE_SERVER.test(example)) return;
+  await auth.roleAdd('root');
+  await auth.userAdd('root', { password: ROOT_USER.password });
+  await auth.userGrantRole('root', 'root');
+  if (example.includes('authenticate(')) await auth.enable();
+}
+
+/** Does what other clients do while the example runs. */
+async function accompany({ etcd, session, service, election }: Scope, example: string): Promise<void> {
+  if (example.includes('DoubleBarrier')) {
+    const enter = async (): Promise<void> => {
+      const barrier = new DoubleBarrier(await Session.open(etcd), 'phase-1', 3);
+      await barrier.enter();
+      await barrier.leave();
+    };
+    await Promise.all([enter(), enter()]);
+  }
+  if (example.includes('service.watch')) await service.register(session, 'web-0', { address: '10.0.0.9:8080' });
+  if (example.includes('observe(')) await election.campaign('host-1');
+}
+
+/** An iteration without `break` ends when its source ends, which does not happen here. */
+function isEndless(example: string): boolean {
+  return /for await/.test(example) && !/break;|snapshot\(/.test(example);
+}
+
+/** Makes changes that the loop of an endless example observes. */
+async function change({ etcd }: Scope, example: string): Promise<void> {
+  await etcd.put('config/size', '11');
+  await etcd.delete('config/size');
+  if (example.includes('gaps()')) for (const id of (await etcd.lease.list()).ids) await etcd.lease.revoke(id);
+}
+
+function withGaps(claim: string): unknown {
+  if (!claim.includes('…')) return claim;
+  return expect.stringMatching(
+    claim
+      .split('…')
+      .map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+      .join('.*'),
+  );
+}

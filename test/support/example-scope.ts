@@ -1,0 +1,61 @@
+import { Election, type Held, Mutex, Session } from '../../src/concurrency/index.js';
+import { Service } from '../../src/discovery/index.js';
+import { Client, type Credentials, type Lease, type ObjectFirstLogger } from '../../src/index.js';
+
+/** What examples use without declaring it. */
+export interface Scope {
+  /** The endpoint of the server. */
+  readonly server: string;
+  readonly etcd: Client;
+  readonly session: Session;
+  readonly mutex: Mutex;
+  readonly held: Held;
+  readonly election: Election;
+  readonly service: Service;
+  readonly lease: Lease;
+  /** Cancels the calls of an example. */
+  readonly controller: AbortController;
+  /** Tells the work of an example to stop. */
+  readonly stop: AbortController;
+  readonly work: (options?: { readonly signal: AbortSignal }) => Promise<void>;
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+  readonly pino: () => ObjectFirstLogger;
+}
+
+export const SCOPE_NAMES: readonly (keyof Scope)[] = [
+  ...(['server', 'etcd', 'session', 'mutex', 'held', 'election', 'service', 'lease', 'controller', 'stop'] as const),
+  ...(['work', 'key', 'value', 'pino'] as const),
+];
+
+let current: Scope | undefined;
+
+/** Returns the scope of the example that runs. */
+export function scope(): Scope {
+  if (current === undefined) throw new Error('no example runs');
+  return current;
+}
+
+/** Opens a client and what stands on it, for one example. */
+export async function openScope(server: string, auth?: Credentials): Promise<Scope> {
+  const etcd = new Client({ endpoints: [server], auth });
+  const session = await Session.open(etcd, { ttl: 10 });
+  const mutex = new Mutex(session, 'scope-jobs');
+  current = {
+    server,
+    etcd,
+    session,
+    mutex,
+    held: await new Mutex(session, 'scope-held').lock(),
+    election: new Election(session, 'scheduler'),
+    service: new Service(etcd, 'services/web'),
+    lease: await etcd.lease.grant({ ttl: 60 }),
+    controller: new AbortController(),
+    stop: new AbortController(),
+    work: async () => {},
+    key: Buffer.from('key'),
+    value: Buffer.from('value'),
+    pino: () => ({ debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }),
+  };
+  return current;
+}
