@@ -84,17 +84,20 @@ export class JudgedWatch {
 
   #delivered({ revision, events }: WatchBatch): void {
     if (this.#next === undefined) throw new Error(`the watch delivered revision ${revision} before it was created`);
+    const delivered = events.map((event) => `${event.keyText()} ${event.modRevision}`).join();
+    const textOfChange = ({ keys }: { readonly keys: readonly string[] }): string =>
+      keys.map((key) => `${key} ${revision}`).join();
+    // A watch may deliver an event that it received before a restore removed the change. It must then end with
+    // ClusterChanged, because it is ahead of the store.
+    const isRemoved = this.#store.removed(revision, this.#isWatched).some((each) => textOfChange(each) === delivered);
     const [expected] = this.#store.changes(this.#next, this.#isWatched);
     const isNext = expected !== undefined && expected.revision === revision;
     // A batch without events means that there are no events up to its revision.
-    if (events.length === 0 ? expected !== undefined && expected.revision <= revision : !isNext)
+    if (events.length === 0 ? expected !== undefined && expected.revision <= revision : !isNext && !isRemoved)
       throw new Error(
         `the watch delivered revision ${revision} with ${events.length} events instead of ${expected?.revision}`,
       );
-    if (isNext) {
-      const delivered = events.map((event) => `${event.keyText()} ${event.modRevision}`).join();
-      equal(delivered, expected.keys.map((key) => `${key} ${revision}`).join());
-    }
+    if (isNext && !isRemoved) equal(delivered, textOfChange(expected));
     if (revision >= this.#next) this.#next = revision + 1n;
     this.#isDelivered = true;
     this.batches += 1;
@@ -105,9 +108,10 @@ export class JudgedWatch {
     // A watch may end with ClusterChanged, which reports that the store was restored from an older copy.
     if (error instanceof EtcdError && error.reason === 'ClusterChanged') return;
     const isCompacted = error instanceof EtcdError && error.reason === 'Compacted';
-    // A watch may end with Compacted only if revisions that it needs are compacted.
-    if (!isCompacted || (this.#next ?? 0n) >= this.#store.oldest) this.problems.push(error);
-    else if ((error.compactRevision ?? 0n) <= 0n || (error.compactRevision ?? 0n) > this.#store.oldest)
+    // A watch may end with Compacted only if revisions that it needs are compacted, or were when the server canceled it.
+    const { highestOldest } = this.#store;
+    if (!isCompacted || (this.#next ?? 0n) >= highestOldest) this.problems.push(error);
+    else if ((error.compactRevision ?? 0n) <= 0n || (error.compactRevision ?? 0n) > highestOldest)
       this.problems.push(error);
   }
 }

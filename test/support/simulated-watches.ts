@@ -24,8 +24,12 @@ interface Change {
 /** The history of all keys. It keeps compacted changes, too, so that a test can compare delivered events with them. */
 export class SimulatedStore {
   readonly #changes: Change[] = [];
+  /** The changes that `restore` has removed. */
+  readonly #removed: Change[] = [];
   /** The oldest revision that is not compacted. 0 before the first compaction. */
   oldest = 0n;
+  /** The highest value that `oldest` has had, before or after a restore. */
+  highestOldest = 0n;
 
   /** The revision of an empty store is 1. */
   get revision(): bigint {
@@ -39,12 +43,24 @@ export class SimulatedStore {
   /** Restores the cluster from a backup at this revision. Later changes are lost. */
   restore(revision: bigint): void {
     if (revision < 1n) return;
-    this.#changes.splice(Number(revision) - 1);
+    this.#removed.push(...this.#changes.splice(Number(revision) - 1));
     if (this.oldest > this.revision) this.oldest = 0n;
   }
 
   compact(oldest: bigint): void {
     if (oldest > this.oldest && oldest <= this.revision) this.oldest = oldest;
+    if (this.oldest > this.highestOldest) this.highestOldest = this.oldest;
+  }
+
+  /**
+   * The changes of the watched keys at a revision that the store had before a restore. A client that received their
+   * events before the restore may deliver them afterwards.
+   */
+  removed(revision: bigint, isWatched: (key: string) => boolean): readonly Change[] {
+    return this.#removed
+      .filter((change) => change.revision === revision)
+      .map(({ keys }) => ({ revision, keys: keys.filter(isWatched) }))
+      .filter(({ keys }) => keys.length > 0);
   }
 
   /** The changes of the watched keys from a revision on. */
