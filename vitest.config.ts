@@ -8,8 +8,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 // etcd.
 
 /**
- * Tests that make calls over the default transport, so they also run in the project `grpc-js`, which replaces that
- * transport. All other tests use no transport or always the same transport.
+ * The files of tests that make calls over the default transport. They also run in the project `grpc-js`, which replaces
+ * that transport. All other tests use no transport, or choose their transport themselves.
  */
 const OVER_ANY_TRANSPORT = [
   ...['auth', 'canary', 'channel', 'cluster', 'concurrency', 'discovery', 'faults', 'kv', 'lease', 'maintenance'],
@@ -17,7 +17,8 @@ const OVER_ANY_TRANSPORT = [
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 
 /**
- * Tests that also run over the JSON gateway, because they need neither HTTP/2 frames nor a proxy that understands them.
+ * The paths of tests that also run over the JSON gateway, because they need neither HTTP/2 frames nor a proxy that
+ * understands HTTP/2.
  */
 const OVER_THE_GATEWAY = [
   ...['discovery/*', 'kv/{kv,scan}', 'mirror/*', 'txn/*'],
@@ -47,10 +48,10 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-/** The only project to run: http2, grpc-js or gateway. Default: all projects. */
+/** The name of the only project to run: http2, grpc-js or gateway. If undefined, Vitest can run all projects. */
 const only = process.env.ETCDWIRE_TRANSPORT;
 
-/** Replaces the default transport with the transport of the project. */
+/** Module resolution that replaces the default transport with the transport of the project. */
 const withOtherTransport = {
   alias: [
     {

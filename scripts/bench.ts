@@ -10,10 +10,10 @@ import { coldStartWorkloads, memoryWorkloads } from './bench/workloads/start-and
 import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches-and-scans.js';
 import { startEtcd } from './etcd.js';
 
-// Measures etcdwire, the npm package etcd3 and bare grpc-js in turn on one etcd member. Servers in ETCD_ENDPOINTS must
-// have no other users, because the benchmark compacts their history.
+// Measures etcdwire, the npm package etcd3 and bare grpc-js in turn on one etcd member. If ETCD_ENDPOINTS names a
+// server, nobody else may use that server, because the benchmark compacts its history.
 
-/** The quota of the server's database: more than a run writes between two compactions. */
+/** The quota of the server's database in bytes. It is larger than what a run writes between two compactions. */
 const QUOTA_BYTES = 8 * 2 ** 30;
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
@@ -58,7 +58,8 @@ async function main(): Promise<number> {
 }
 
 /**
- * All workloads in the order of the run. Workloads that need a small store come before workloads that fill the store.
+ * Returns all workloads in the order in which they run. Workloads that need a small store come before workloads that
+ * fill the store.
  */
 function allWorkloads(settings: Settings): Workload[] {
   return [
@@ -73,7 +74,10 @@ function allWorkloads(settings: Settings): Workload[] {
   ];
 }
 
-/** Starts etcd and runs the workloads. @throws Interrupted if the process receives SIGINT or SIGTERM. */
+/**
+ * Starts etcd, runs the workloads and resolves with their results. @throws Interrupted if the process receives SIGINT
+ * or SIGTERM.
+ */
 async function measure({ settings }: Arguments, workloads: readonly Workload[]): Promise<Results> {
   const cleanups: (() => void | Promise<void>)[] = [];
   const work = async (): Promise<Results> => {

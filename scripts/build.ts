@@ -86,7 +86,8 @@ await build({
 });
 
 /**
- * Returns a name for each chunk that esbuild names by a hash. The name contains the folder in src/ of its largest file.
+ * Returns a readable name for each chunk that esbuild names by a hash. The readable name contains the folder in src/ of
+ * the chunk's largest file.
  */
 function namesOfChunks({ outputs }: Metafile): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
@@ -109,11 +110,11 @@ function withChunkNames(text: string, names: ReadonlyMap<string, string>): strin
 }
 
 /**
- * Gives classes the names that they have in the sources. esbuild writes `var Session = class _Session` for a class that
- * refers to itself, and `var KeyValue2 = class` for the second declaration of a name. Stack traces and `util.inspect`
- * show those names. The option `keepNames` of esbuild would prevent this, but it makes the bundles of users 7 % larger.
- * Inside a class expression, the name of the class shadows a variable of that name, so the body must not refer to such
- * a variable.
+ * Returns the code with the class names that the sources have. esbuild writes `var Session = class _Session` for a
+ * class that refers to itself, and `var KeyValue2 = class` for the second declaration of a name. Stack traces and
+ * `util.inspect` would show the names that esbuild chose. esbuild's option `keepNames` would prevent this, but it makes
+ * users' bundles 7 % larger. Inside a class expression, the name of the class shadows a variable of that name, so the
+ * body must not refer to such a variable.
  */
 function withClassNames(text: string, path: string): string {
   return text.replace(

@@ -4,12 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
-// Measures the sizes of bundles that import different parts of the package. The bundles are made and minified by
-// esbuild and compressed with gzip. Fails if a bundle exceeds its limit, or if the table in docs/runtimes.md is wrong.
+// Measures the sizes of bundles that import different parts of the package. esbuild makes and minifies the bundles, and
+// gzip compresses them. Fails if a bundle exceeds its limit, or if the table in docs/runtimes.md is wrong.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
-/** The bundles to measure. Each limit is in bytes after gzip: the present size plus a small margin. */
+/** The bundles to measure. Each limit is in bytes after gzip. It is the current size plus a small margin. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
   { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 52_500 },
   {

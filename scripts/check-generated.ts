@@ -2,9 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// Checks that generated files are what their generators write: src/gen/ from proto/, docs/errors.md from the tables of
-// reasons, and docs/reference/ from the doc comments. The check compares them with git's index, so that work in progress
-// passes once it is staged. If files differ, the new versions stay in the working tree, so that they can be committed.
+// Checks that the generated files equal the output of their generators: src/gen/ from proto/, docs/errors.md from the
+// tables of reasons, and docs/reference/ from the doc comments. The check compares the generated files with git's
+// index, so that work in progress passes once it is staged. If files differ, the new versions stay in the working tree,
+// so that they can be committed.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' });
@@ -21,6 +22,6 @@ for (const [path, script] of [
   const changed = git('diff', '--', path);
   const added = git('ls-files', '--others', '--exclude-standard', '--', path);
   if (changed === '' && added === '') continue;
-  console.log(`${changed}${added}${path} differs from the output of npm run ${script}: run it, and stage the files`);
+  console.log(`${changed}${added}${path} is outdated: run npm run ${script}, and stage the files`);
   process.exitCode = 1;
 }

@@ -16,7 +16,7 @@ const LAYERS: readonly (readonly string[])[] = [
   .reverse();
 if (LAYERS.length === 0) throw new Error('docs/architecture.md has no table of layers');
 
-/** Only these files may use APIs of Node.js, because browsers and other runtimes load all the other files. */
+/** The files and folders of src/ that may use APIs of Node.js. Browsers and other runtimes load all other files. */
 const NODE_ONLY = ['transport/grpc-js/', 'host/node.ts', 'node.ts', 'testing/', 'cli/'];
 
 const src = join(root, 'src');
@@ -53,7 +53,7 @@ for (const [file, targets] of imports) {
   if (layer === -1) violations.push(`src/${file} has no layer; add it to the table in docs/architecture.md`);
   for (const target of layer === -1 ? [] : targets) {
     if (layerOf(target) > layer) {
-      violations.push(`src/${file} (layer ${layer}) imports src/${target} (layer ${layerOf(target)})`);
+      violations.push(`src/${file} (layer ${layer}) imports src/${target} from a higher layer (${layerOf(target)})`);
     }
   }
 }
@@ -72,7 +72,7 @@ function layerOf(file: string): number {
 function findCircles(file: string, path: readonly string[]): void {
   if (path.includes(file)) {
     const circle = [...path.slice(path.indexOf(file)), file];
-    violations.push(`circle: ${circle.map((step) => `src/${step}`).join(' imports ')}`);
+    violations.push(`circular imports: ${circle.map((step) => `src/${step}`).join(' imports ')}`);
     return;
   }
   if (visited.has(file)) return;

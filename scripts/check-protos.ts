@@ -8,9 +8,10 @@ buf(['lint']);
 buf(['format', '--diff', '--exit-code']);
 const base = ['origin/main', 'main'].find((ref) => hasProtos(ref));
 if (base === undefined) {
-  console.log('skipped: buf breaking, because there is no branch main with proto/');
+  console.log('skipped: buf breaking, because no branch main contains proto/');
 } else {
-  // With `.git#ref=…` buf would clone the repository, which git refuses for a checkout that another user owns.
+  // The .proto files are passed as an archive, because with `.git#ref=…` buf would clone the repository. Git refuses to
+  // clone a checkout that another user owns.
   const protos = execFileSync('git', ['archive', base, 'buf.yaml', 'proto'], { cwd: root });
   buf(['breaking', '--against', '-#format=tar'], protos);
 }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 // Runs every `check:*` script of package.json, in the order of that file. The scripts run one after another, because
-// check:generated rewrites files that the others read.
+// check:generated rewrites files that the other scripts read.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const { scripts }: { scripts: Record<string, string> } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -20,7 +20,7 @@ const failed = checks.filter((name) => {
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${name.padEnd(16)} ${seconds.padStart(5)} s`);
   if (status !== 0) console.log(`${stdout}${stderr}`);
-  // Print skipped parts, so that nobody mistakes them for successful parts.
+  // Print which parts a check skipped, so that nobody mistakes a skipped part for a successful one.
   else for (const line of stdout.split('\n')) if (line.startsWith('skipped')) console.log(`       ${line}`);
   return status !== 0;
 });

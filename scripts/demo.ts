@@ -4,8 +4,9 @@ import { Timeline } from './demo/timeline.js';
 import { WorkerProcess } from './demo/worker-process.js';
 import { startEtcd } from './etcd.js';
 
-// Three processes queue for a lock on a real etcd. The script pauses the first one and kills the second one while they
-// hold the lock. The third one does its work. Then the first one resumes, and etcd refuses its write.
+// Three worker processes queue for a lock on a real etcd. The script suspends the first worker and kills the second
+// worker, each while it holds the lock. The third worker does its work. Then the script resumes the first worker, and
+// etcd refuses the write that this worker tries.
 
 const USAGE = `npm run demo
 
@@ -15,7 +16,7 @@ Shows that a lock stays safe while its holders are paused and killed. ETCDWIRE_T
 /** TTL of the workers' leases in seconds: the shortest TTL that etcd grants with its default election timeout. */
 const TTL = 2;
 
-/** The workers by their queue keys, in the order in which they queued. */
+/** The names of the workers by their queue keys, in the order in which the workers queued. */
 const queue = new Map<string, string>();
 const timeline = new Timeline();
 
@@ -42,7 +43,7 @@ async function play(client: Client, endpoints: readonly string[]): Promise<Worke
   const c = await enter(client, endpoints, 'C', 4);
   await a.event('wrote', ({ entry }) => entry === 3);
   a.signal('SIGSTOP');
-  timeline.line('script', `pauses A while it holds the lock (SIGSTOP); the lease of A expires after ${TTL} s`);
+  timeline.line('script', `pauses A while it holds the lock (SIGSTOP); A's lease expires after ${TTL} s`);
   await b.event('wrote', ({ entry }) => entry === 3);
   b.signal('SIGKILL');
   timeline.line('script', 'kills B while it holds the lock (SIGKILL)');
@@ -128,7 +129,7 @@ async function verdict(client: Client, attempt: WorkerEvent): Promise<number> {
   return problems.length === 0 ? 0 : 1;
 }
 
-/** Returns the problems of the ledger, given the order in which the workers queued. */
+/** Returns the problems in the ledger. `queue` contains the workers in the order in which they queued. */
 function checkLedger(
   entries: readonly (LedgerEntry & { readonly revision: bigint })[],
   queue: readonly string[],
@@ -142,7 +143,7 @@ function checkLedger(
     const before = written[index - 1];
     if (before !== undefined && BigInt(entry.token) < BigInt(before.token)) {
       problems.push(
-        `stale write: ${entry.worker} with token ${entry.token} after ${before.worker} with ${before.token}`,
+        `stale write: ${entry.worker} with token ${entry.token} after ${before.worker} with token ${before.token}`,
       );
     }
     const expected = before?.worker === entry.worker ? before.entry + 1 : 1;

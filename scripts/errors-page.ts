@@ -25,7 +25,7 @@ Every method of \`etcdwire\` throws one class, \`EtcdError\`. Match on \`reason\
 | \`cause\` | the error or abort reason that led to this error |
 
 The outcome matters for writes. A failed read can always be repeated, and the client does so within the time limit. A
-write whose outcome is \`unknown\` may be repeated only if a second application does no harm. [Rule
+write whose outcome is \`unknown\` may be repeated only if it does no harm to apply it twice. [Rule
 S27](semantics.md#s27-a-write-is-repeated-only-if-it-provably-was-not-processed) says when the client itself repeats a write.
 No error contains a key, value, token or password.
 `;
@@ -42,7 +42,7 @@ const CLIENT_PART = `
 const SERVER_PART = `
 ## Reasons of the server
 
-The names are those of Go's \`rpctypes\` without the prefix \`Err\`. Only \`ProposalDropped\` has no name there. The second
+The names come from Go's \`rpctypes\`, without the prefix \`Err\`. Only \`ProposalDropped\` has no name there. The second
 column is the message that the server sends, without \`etcdserver: \`, followed by the gRPC status.
 
 | reason | message (status) | cause | outcome | remedy |
@@ -59,7 +59,8 @@ function name(reason: string): string {
 }
 
 /**
- * The outcomes of server reasons that the client also sets itself. In that case, the client knows more about a write.
+ * The outcome texts for server reasons that the client also sets itself. When the client sets such a reason, it knows
+ * more about the write than a server error says.
  */
 const ALSO_OF_THE_CLIENT: Partial<Record<ServerReason, string>> = {
   Canceled: '`not-sent` if the request had not left, otherwise `unknown`',

@@ -6,22 +6,22 @@ import { type EtcdSource, type FindOptions, findEtcd } from './etcd/find.js';
 import { MINORS } from './etcd/versions.js';
 import { withProgress } from './programs.js';
 
-// Finds an etcd server and starts and stops members, for all scripts and tests. As a program it runs a server or a cluster
-// until Ctrl-C.
+// Finds an etcd server and starts and stops members, for all scripts and tests. Run as a program, this file starts a
+// server or a cluster and keeps it running until Ctrl-C.
 
 export interface StartOptions
   extends Partial<FindOptions>,
     Pick<EtcdClusterOptions, 'members' | 'args' | 'peerProxies' | 'tls'> {}
 
-/** One server, or a cluster of three. */
+/** A running etcd server, or a running cluster. */
 export interface Etcd {
   readonly endpoints: readonly string[];
-  /** "major.minor.patch". Undefined for the servers in ETCD_ENDPOINTS. */
+  /** The version as "major.minor.patch". Undefined for the servers in ETCD_ENDPOINTS. */
   readonly version: string | undefined;
   readonly etcdctl: string | undefined;
   /** The members as processes that a test can kill and pause. Empty if this script did not start them as processes. */
   readonly processes: readonly EtcdMember[];
-  /** Undefined if this script did not start the members as processes. */
+  /** The cluster that the processes form. Undefined if this script did not start the members as processes. */
   readonly cluster: EtcdCluster | undefined;
   readonly stop: () => Promise<void>;
 }
@@ -61,7 +61,7 @@ export async function startEtcd(options: StartOptions = {}): Promise<Etcd> {
   }
 }
 
-/** Describes in one line which etcd is used and where it comes from. */
+/** Returns one line that says which etcd is used and where it comes from. */
 export function describeSource(source: EtcdSource): string {
   if (source.kind === 'endpoints') return `etcd at ${source.endpoints.join(', ')}`;
   if (source.kind === 'docker') return `etcd ${source.version} in Docker`;

@@ -11,16 +11,16 @@ import type { EtcdMember } from '../src/testing/index.js';
 import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 
-// Measures which locks etcd takes from their holders after a leader was paused for longer than the TTL and resumed. Each
-// run holds the locks with this client and then with Go's clientv3, each time on new servers.
+// Measures which locks their holders lose when a leader is paused for longer than the TTL and then resumed. Each run
+// holds the locks with this client and then with Go's clientv3, each time on new servers.
 
 const USAGE =
   'npx tsx scripts/faults-resumed-leader.ts [--runs N] [--locks N] [--ttl S] [--pause S] [--first leader|follower]\n' +
   '--first is the member to which the clients connect first. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the version of etcd.\n';
 const GO_SOURCE = fileURLToPath(new URL('../test/support/faults/go', import.meta.url));
 /**
- * How long a run observes the locks after the leader was resumed. Within this time the leader revokes leases: its first
- * requests to revoke them fail after 7 s, and then it sends them again.
+ * How long a run observes the locks after the leader was resumed. This is long enough for the leader to revoke leases:
+ * the leader's first requests to revoke them fail after 7 s, and then the leader repeats the requests.
  */
 const AFTERWARDS_MS = 12_000;
 /** The time from the last lock to the pause. The client renews each lease at least once in this time. */
@@ -35,7 +35,8 @@ interface Settings {
 }
 
 /**
- * An event that a holder reports: a keepalive response, the loss of a session, or that the holder now has all locks.
+ * An event that a holder reports: a keepalive response (`ack`), the loss of a session and its lock (`lost`), or that
+ * the holder now has all locks (`held`).
  */
 interface Observation {
   readonly type: 'ack' | 'lost' | 'held';
@@ -118,7 +119,8 @@ async function measure(client: string, open: OpenHolder, { locks, pauseMs, ...re
 }
 
 /**
- * Watches all queue keys. Resolves with a map that receives the time of each deletion, by the lease in the deleted key.
+ * Watches all queue keys. Resolves with a map from lease IDs to times. Whenever a queue key is deleted, the map
+ * receives the lease ID in that key and the time of the deletion.
  */
 async function deletionsOf(client: Client, name: string): Promise<ReadonlyMap<string, number>> {
   const deletions = new Map<string, number>();

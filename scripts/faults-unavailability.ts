@@ -14,7 +14,7 @@ import { startEtcd } from './etcd.js';
 
 // Measures how long changes and failures in a cluster of three members interrupt puts, gets and locks, with this client
 // and with Go's clientv3 at the same time. Each kind of call is made again and again, with a time limit of 5 s for each
-// call. The result is the longest time between two successful calls of a kind.
+// call. The result for each kind is the maximum time between two successful calls.
 
 const USAGE =
   'npx tsx scripts/faults-unavailability.ts [--rounds N]\n' +
@@ -25,19 +25,20 @@ const CALL_TIMEOUT_MS = 5_000;
 const PAUSE_MS = 5;
 /** TTL of the sessions that hold the locks, in seconds. */
 const TTL = 3;
-/** How long a leader is paused: longer than the TTL. */
+/** How long a leader is paused. This is longer than the TTL, so leases could expire in this time. */
 const LEADER_PAUSED_MS = 5_000;
 const SYNC_INTERVAL_MS = 500;
-/** The time before each fault. */
+/** The time between the start of the calls and the fault. */
 const CALM_MS = 2_000;
 /**
- * The time after each fault: long enough for a call without a response to time out and for the next call to succeed.
+ * The time after each fault. It is long enough for a call without a response to time out and for the next call to
+ * succeed.
  */
 const AFTERWARDS_MS = CALL_TIMEOUT_MS + 2_000;
 const KINDS = ['put', 'get', 'lock'] as const;
 
 type Kind = (typeof KINDS)[number];
-/** The longest time between two successes of each kind, in milliseconds. */
+/** For each kind of call, the maximum time between two successful calls, in milliseconds. */
 type Gaps = Readonly<Record<Kind, number>>;
 
 interface Load extends AsyncDisposable {
@@ -57,7 +58,7 @@ const rounds = readRounds();
 const go = await goProgram(GO_SOURCE);
 let servers = '';
 
-/** Makes one fault on new servers while both clients make calls. Resolves with the gaps of both clients. */
+/** Starts new servers and causes one fault while both clients make calls. Resolves with the gaps of both clients. */
 async function measure(
   makeFault: (cluster: EtcdCluster) => Promise<unknown>,
 ): Promise<{ readonly ours: Gaps; readonly theirs: Gaps | undefined }> {

@@ -6,7 +6,7 @@ import { describeSource } from './etcd.js';
 import { FaultsReporter, type FaultsRun, faultsTable, type RoundResult, serversTable } from './faults/report.js';
 
 // Runs the fault tests in test/faults/ and prints a table with one row for each kind of fault. Given files that earlier
-// runs have written with --json, it prints one table with the results of all those runs instead.
+// runs have written with --json, the script prints one table with the results of all those runs instead.
 const USAGE =
   'npm run test:faults -- [--rounds N] [--seed S] [--only REGEX] [--transport http2|grpc-js] [--workers N]\n' +
   '                        [--json FILE]\n' +

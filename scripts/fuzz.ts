@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 // Runs the fuzz targets in test/fuzz/ one after the other, with new seeds until the time is up. If an input makes a
-// target fail, the target minimizes the input and writes it to its corpus.
+// target fail, the target minimizes the input and writes it to the target's corpus.
 
 const USAGE = `npm run test:fuzz -- [--minutes N] [--target REGEX]
 

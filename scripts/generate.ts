@@ -22,7 +22,7 @@ const PROTO_FILES = [
 interface ScalarKind {
   readonly ts: string;
   readonly zero: string;
-  /** Name of the method of `Reader` and `Writer` for this type. */
+  /** Name of the methods of `Reader` and `Writer` that read and write this type. */
   readonly io: string;
   readonly wireType: 0 | 2;
 }
@@ -154,7 +154,7 @@ export const ${name}: Codec<${name}> = {
 type Member = protobuf.Field | protobuf.OneOf;
 type Use = (other: protobuf.ReflectionObject) => string;
 
-/** The fields of a message in the order of their numbers. A oneof appears once, at the place of its first field. */
+/** The fields of a message in the order of their numbers. A oneof appears once, at the position of its first field. */
 function membersOf(type: protobuf.Type): Member[] {
   const fields = [...type.fieldsArray].sort((a, b) => a.id - b.id);
   return [...new Set(fields.map((field) => field.partOf ?? field))];

@@ -6,8 +6,8 @@ import { Client } from '../src/index.js';
 import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 
-// Measures how often per second contenders hand a lock on, with this client and with Go's concurrency.Mutex in turn, on
-// one etcd member:
+// Measures how many times per second contenders hand a lock on, in each round first with this client and then
+// with Go's concurrency.Mutex, on one etcd member:
 //   npx tsx scripts/go-mutex.ts [--rounds 5] [--seconds 2]
 // Each contender has a client and a session of its own. The script needs a Go toolchain.
 

@@ -5,8 +5,8 @@ import { openMatrix } from '../test/matrix/open-matrix.js';
 import { findEtcd } from './etcd/find.js';
 import { MINORS, type Minor, wantedVersion } from './etcd/versions.js';
 
-// Calls every RPC on every supported version of etcd that is available, or on the servers in ETCD_ENDPOINTS. These
-// servers must have no other users, because the calls turn authentication on and off and compact the history.
+// Calls every RPC on every supported version of etcd that is available, or on the servers in ETCD_ENDPOINTS. Nobody
+// else may use those servers, because the calls turn authentication on and off and compact the history.
 
 const USAGE = `npm run test:matrix -- [--json]\n\nETCD_VERSION=${MINORS.join('|')} tests only this version.\n`;
 
@@ -28,7 +28,7 @@ interface Column {
   readonly version: string;
   /** Why the version is not available. */
   readonly missing?: string;
-  /** Results by "service.rpc". */
+  /** The result of each RPC, by its name in the form "service.rpc". */
   readonly results: Readonly<Record<string, Result>>;
 }
 

@@ -5,8 +5,8 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MUTATIONS, type Mutation } from './mutate/mutations.js';
 
-// Makes known mistakes one by one in a copy of the tree, and prints the test that detects each mistake. Fails if no
-// test detects one of them.
+// Makes known mistakes one by one in a copy of the tree, and prints the test that detects each mistake. Fails if there
+// is a mistake that no test detects.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const USAGE = 'npm run test:mutations -- [REGEX]\n\nREGEX selects mistakes by their descriptions.\n';
@@ -48,7 +48,7 @@ function main(): void {
   }
 }
 
-/** Copies all files that git does not ignore, with their uncommitted changes. */
+/** Copies all files that git does not ignore into the folder, including uncommitted changes. */
 function copyTree(folder: string): void {
   const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root });
   spawnSync('tar', ['-cf', join(folder, 'tree.tar'), '--null', '-T', '-'], { cwd: root, input: files });

@@ -27,8 +27,9 @@ interface Manifest {
 }
 
 /**
- * Builds and packs the package into a folder, and returns the path of the tarball. Works in a copy, because dist/ may be in
- * use. In a GitHub workflow, adds the repository to package.json, because `npm publish --provenance` requires it.
+ * Builds and packs the package into a folder, and returns the path of the tarball. Works in a copy of the sources,
+ * because dist/ may be in use. In a GitHub workflow, adds the repository to package.json, because `npm publish
+ * --provenance` requires it.
  */
 export function pack(into: string): string {
   const copy = mkdtempSync(join(tmpdir(), 'etcdwire-pack-'));
@@ -54,7 +55,10 @@ export function pack(into: string): string {
   return join(into, tarball);
 }
 
-/** Unpacks the package into a folder's node_modules, as npm would install it, and returns the path of the tarball. */
+/**
+ * Packs the package, unpacks it into the node_modules of a folder as npm would install it, and returns the path of the
+ * tarball.
+ */
 export function installInto(folder: string): string {
   const installed = join(folder, 'node_modules/etcdwire');
   mkdirSync(installed, { recursive: true });

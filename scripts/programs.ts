@@ -5,7 +5,7 @@ import { delimiter, dirname, join } from 'node:path';
 
 // Finds, fetches and runs the programs that scripts and tests need.
 
-/** The path of a program on the PATH, or undefined. */
+/** Returns the path of a program on the PATH, or undefined if the PATH does not contain the program. */
 export function onPath(program: string): string | undefined {
   const folders = (process.env.PATH ?? '').split(delimiter);
   return folders.map((folder) => join(folder, program)).find((file) => existsSync(file));
@@ -36,7 +36,10 @@ export async function moveIntoCache(made: string, folder: string, isComplete: ()
   }
 }
 
-/** Runs a program until it exits. Resolves with its output. Rejects with the last lines of its output if it fails. */
+/**
+ * Runs a program until it exits. Resolves with its output. If the program fails, rejects with the last lines of its
+ * output.
+ */
 export function run(program: string, args: readonly string[], cwd?: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -57,12 +60,12 @@ export function run(program: string, args: readonly string[], cwd?: string): Pro
   });
 }
 
-/** The time before the first report. */
+/** The time before the first progress report, in milliseconds. */
 const QUIET_MS = 2_000;
-/** The time between two reports. */
+/** The time between two progress reports, in milliseconds. */
 const REPEAT_MS = 10_000;
 
-/** Reports on stderr how long the work has taken so far, if it takes longer than 2 s. */
+/** Reports on stderr how long the work has taken so far, if the work takes longer than 2 s. */
 export async function withProgress<T>(what: string, work: Promise<T>): Promise<T> {
   const start = performance.now();
   const report = (): void => {
@@ -84,11 +87,11 @@ export async function withProgress<T>(what: string, work: Promise<T>): Promise<T
 /** A program that runs on this machine. */
 export interface Program {
   readonly path: string;
-  /** Contains the variables with which the program finds its shared libraries. */
+  /** The environment for the program. It contains the variable with which the program finds its shared libraries. */
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** Time limit of one call of apt-get, so that an unreachable mirror does not block the caller for long. */
+/** Time limit for one call of apt-get in seconds, so that an unreachable mirror does not block the caller for long. */
 const APT_TIMEOUT_S = 40;
 
 /**
@@ -136,8 +139,8 @@ async function unpackInto(folder: string, packageName: string, name: string): Pr
 let updated: Promise<string> | undefined;
 
 /**
- * Performs the action. If it fails, updates the package lists and performs it again, because a new system has no lists
- * and old lists name removed packages. Only root can update the lists.
+ * Performs the action. If the action fails, updates the package lists and performs the action again, because a new
+ * system has no lists and old lists name removed packages. Only root can update the lists.
  */
 async function withPackageLists<T>(action: () => Promise<T>): Promise<T> {
   try {

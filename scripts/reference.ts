@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 //   npm run docs:reference
 // Fails if an exported item refers to an item that is not exported, or if the target of a link does not exist.
 //
-// Each entry point has one page, except the main entry point, which would have a page that is too long. Its exports are
+// Each entry point has one page, except the main entry point, because its page would be too long. Its exports are
 // divided into several pages by the folder of src/ that they come from. For each of these pages, the script writes a
 // temporary module that TypeDoc reads as an entry point.
 
@@ -20,7 +20,7 @@ interface Page {
   readonly title: string;
 }
 
-/** Pages by the folder or file of src/ that an export of src/index.ts comes from. */
+/** The page for each export of src/index.ts, by the folder or file of src/ that the export comes from. */
 const PAGES: Readonly<Record<string, Page>> = {
   client: { name: 'client', title: 'The client, its options, and what calls have in common.' },
   channel: { name: 'client', title: '' },

@@ -17,7 +17,7 @@ an empty folder. Prints a table, and fails if a check fails. NAME selects the ru
 
 /** Number of Node.js processes that contend for the lock during the checks. */
 const NODE_CONTENDERS = 2;
-/** Time limit of a program or a request, so that a program that hangs is ended. */
+/** Time limit for a program or a request in milliseconds. A program that hangs is killed after this time. */
 const TIMEOUT_MS = 120_000;
 
 if (process.argv.includes('--help')) {
@@ -36,7 +36,7 @@ interface Row {
 const wanted = process.argv.slice(2).map((name) => name.toLowerCase());
 const isWanted = ({ name }: { readonly name: string }): boolean =>
   wanted.length === 0 || wanted.some((each) => name.toLowerCase().startsWith(each));
-// The page in the browser has another origin than etcd, so etcd must allow its requests.
+// The page in the browser has a different origin from etcd, so etcd must allow the page's requests.
 const etcd = await startEtcd({ args: ['--cors=*'] });
 const rows: Row[] = [];
 try {
@@ -100,7 +100,7 @@ process.stdout.write(tableText());
 if (rows.length === 0 || rows.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
 
 /**
- * Runs the checks while other processes contend for the lock. Also checks that the holders held the lock one by one.
+ * Runs the checks while other processes contend for the lock. Also checks that only one holder held the lock at a time.
  */
 async function attempt(
   program: string,
@@ -134,7 +134,8 @@ async function attempt(
 }
 
 /**
- * Waits until the program exits by itself, because a closed client must not keep it running. Resolves with its output.
+ * Runs a program and resolves with its output. Waits until the program exits on its own, because a closed client must
+ * not keep the program running.
  */
 function printed(program: string, args: readonly string[], cwd: string): Promise<string> {
   return new Promise((resolve, reject) => {

@@ -9,31 +9,31 @@ import { judgeHeap, type SoakSample } from './soak/heap.js';
 import { writeSoakPlot } from './soak/plot.js';
 import type { WorkerAnswer, WorkerRequest } from './soak/worker.js';
 
-// A soak test: clients read, write, watch and lock while all kinds of faults happen at random. The test runs in episodes.
-// After each episode, it compares what the clients saw with the history of etcd, measures the memory and counts the
-// open handles.
+// A soak test: clients read, write, watch and lock while all kinds of faults happen at random. The test runs in
+// episodes. After each episode, it compares what the clients saw with the history of etcd, measures the memory and
+// counts the open handles.
 const USAGE = 'npm run test:soak -- [--minutes N] [--seed S] [--svg FILE] [--json]\n';
 
-/** Number of faults in each episode. More faults would make the verification of an episode too slow. */
+/** Number of faults in each episode. With more faults, the verification of an episode would take too long. */
 const FAULTS_PER_EPISODE = 6;
-/** The longest time between two faults. */
+/** Maximum time between two faults, in milliseconds. */
 const MAX_CALM_MS = 500;
-/** The share of faults that are healed before the next fault starts. All other faults overlap with the next one. */
+/** The share of faults that are healed before the next fault starts. All other faults overlap with the next fault. */
 const HEALED_SHARE = 0.7;
 /**
- * Options that turn off V8's compilers, because these allocate memory for optimized code for an hour and longer. With
- * these options, the heap grows only if the clients need more memory.
+ * Options that turn off V8's compilers, because the compilers keep allocating memory for an hour or longer. With these
+ * options, the heap grows only if the clients need more memory.
  */
 const INTERPRETED = ['--no-opt', '--no-sparkplug'];
 
 const { minutes, seed, svg, json } = readArguments();
 const random = randomNumbers(seed);
 const cluster = await FaultyCluster.start({ peerProxies: true });
-if (cluster === undefined) throw new Error('a soak test needs members that it can start as processes, and etcdctl');
+if (cluster === undefined) throw new Error('the soak test needs etcdctl, and must start the etcd members itself');
 const worker = fork(new URL('./soak/worker.ts', import.meta.url), { execArgv: [...INTERPRETED, '--import', 'tsx'] });
-// Rejects when the process of the clients exits. This can also happen between two requests.
+// Rejects when the worker process, in which the clients run, exits. The worker can also exit between two requests.
 const died = new Promise<never>((_, reject) => {
-  worker.once('exit', (code, signal) => reject(new Error(`the process of the clients ended: ${code ?? signal}`)));
+  worker.once('exit', (code, signal) => reject(new Error(`the worker process ended: ${code ?? signal}`)));
 });
 died.catch(() => {});
 worker.on('error', () => {});
@@ -50,7 +50,7 @@ if (svg !== undefined) await writeSoakPlot(svg, samples);
 const events = samples.at(-1)?.events ?? 0;
 const heap = judgeHeap(samples, minutes);
 problems.push(...violations.map(({ rule, detail }) => `${rule}: ${detail}`), ...heap.problems);
-if (events === 0) problems.push('no event was compared');
+if (events === 0) problems.push('no events were compared');
 if (holds === 0) problems.push('the lock was never held');
 const { slopeMiBPerMinute, standardError } = heap;
 const result = { seed, minutes, faults, events, puts, holds, slopeMiBPerMinute, standardError, problems };
@@ -58,7 +58,8 @@ process.stdout.write(json ? `${JSON.stringify({ ...result, samples })}\n` : text
 if (problems.length > 0) process.exitCode = 1;
 
 /**
- * Runs episodes until the time is up. Resolves with the unhandled rejections and open handles of the clients' process.
+ * Runs episodes until the time is up, and then closes the clients. Resolves with the unhandled rejections of the worker
+ * process and the handles that it has left open.
  */
 async function soak(through: FaultyCluster): Promise<string[]> {
   while (minute() < minutes) {
@@ -109,7 +110,7 @@ function ask<Type extends WorkerAnswer['type']>(
   const answered = new Promise<Extract<WorkerAnswer, { readonly type: Type }>>((resolve, reject) => {
     worker.once('message', (answer: WorkerAnswer) => {
       if (answer.type === type) resolve(answer as Extract<WorkerAnswer, { readonly type: Type }>);
-      else if (answer.type === 'failed') reject(new Error(`the process of the clients failed: ${answer.problem}`));
+      else if (answer.type === 'failed') reject(new Error(`the worker process failed: ${answer.problem}`));
       else reject(new Error(`expected the answer "${type}", got "${answer.type}"`));
     });
     send(request);

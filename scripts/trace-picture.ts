@@ -9,13 +9,13 @@ import { Client, prefix } from '../src/index.js';
 import { findChromium, launchChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
 
-// Writes docs/trace.png, a screenshot of the page that `etcdwire trace --html` writes for a contender for a lock. Of
-// two other contenders, one is ahead of it in the queue and one is behind it:
+// Writes docs/trace.png, a screenshot of the page that `etcdwire trace --html` generates. The traced command waits for
+// a lock: one contender is ahead of the command in the queue, and another is behind the command. Run this script with:
 //   npm run docs:picture
 
 const PICTURE = fileURLToPath(new URL('../docs/trace.png', import.meta.url));
 const LOCK = 'jobs/nightly';
-/** How long each contender holds the lock: long enough for visible bars in the chart of the queue. */
+/** Milliseconds for which a contender holds the lock: long enough for visible bars in the chart of the queue. */
 const HOLD_MS = 300;
 const VIEWPORT = { width: 1_400, height: 1_060 };
 

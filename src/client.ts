@@ -56,7 +56,7 @@ export interface ClientOptions {
   /**
    * Milliseconds between PINGs on a connection with open calls or streams. Default 6,000. At least 5,000, because etcd
    * closes connections that send PINGs more often. If a request gets no byte of its response for 1 s, the client sends
-   * a PING before the interval is over, unless etcd would count it as too frequent.
+   * a PING before the interval is over, unless etcd would count the PING as too frequent.
    */
   readonly pingIntervalMs?: number | undefined;
   /**
@@ -74,9 +74,9 @@ export interface ClientOptions {
   /** Credentials for a cluster that has authentication enabled. */
   readonly auth?: Credentials | undefined;
   /**
-   * Whether to prevent serializable reads from going back in time. If a response shows an older revision of the store
-   * than a previous response to this client did, the client repeats the read at all endpoints until one of them has
-   * caught up. Revisions that only watches have delivered do not count. Default false.
+   * Whether to prevent serializable reads from returning older data than earlier calls did. If a response has an older
+   * store revision than a previous response to this client, the client repeats the read at all endpoints until one
+   * endpoint has caught up. Revisions that the client knows only from watches do not count. Default false.
    */
   readonly orderedReads?: boolean | undefined;
   /**
@@ -86,8 +86,8 @@ export interface ClientOptions {
   readonly autoSyncIntervalMs?: number | undefined;
   /**
    * Decides whether the client may use an endpoint that a member advertises. The argument is the URL of the endpoint,
-   * such as `https://10.0.0.3:2379`. The client never connects to a refused endpoint, so that endpoint never receives
-   * the token. `sync` fails if the result is not a boolean. Default: all endpoints are allowed.
+   * such as `https://10.0.0.3:2379`. If the function returns false, the client never connects to the endpoint, so the
+   * endpoint never receives the token. `sync` fails if the result is not a boolean. Default: all endpoints are allowed.
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
   /**
@@ -104,7 +104,10 @@ export interface ClientOptions {
   readonly callSites?: boolean | undefined;
   /** Interceptors around every call. The first interceptor is the outermost. Default: none. */
   readonly interceptors?: readonly Interceptor[] | undefined;
-  /** Creates the transport of each endpoint. Default: HTTP/2. Others: `etcdwire/grpc-js` and `etcdwire/gateway`. */
+  /**
+   * Creates the transport of each endpoint. Default: HTTP/2. `etcdwire/grpc-js` and `etcdwire/gateway` export other
+   * transports.
+   */
   readonly transport?: TransportFactory | undefined;
 }
 
@@ -130,7 +133,7 @@ const CLIENT_OPTIONS = {
 /** Hints for option names of the npm package etcd3. */
 const CLIENT_HINTS = { hosts: 'did you mean endpoints?' } as const;
 
-/** Minimum interval between PINGs. The server answers more frequent PINGs with GOAWAY. */
+/** Minimum interval between PINGs, in milliseconds. The server answers more frequent PINGs with GOAWAY. */
 const MIN_PING_INTERVAL_MS = 5_000;
 
 const COMPACT_OPTIONS = { physical: true, ...CALL_OPTIONS } as const;
@@ -157,7 +160,7 @@ export class Client extends KeyspaceClient {
   readonly lockService: LockService;
   /** The election service of the server. `Election` of `etcdwire/concurrency` is safer; see `ElectionService`. */
   readonly electionService: ElectionService;
-  /** One function for every RPC of etcd, which takes and returns protocol messages. */
+  /** One function for every RPC of etcd. Each function accepts and returns protocol messages. */
   readonly raw: Raw;
   readonly #rpc: Rpc;
   readonly #channel: Channel;
@@ -179,7 +182,8 @@ export class Client extends KeyspaceClient {
     const interceptors = checkInterceptors(options.interceptors);
     const transportOf = options.transport ?? defaultTransport;
 
-    // The channel chooses the endpoint of each call and retries the call. Everything else is a layer on top of it.
+    // The channel chooses the endpoint of each call and retries the call. Every other feature is a layer on top of the
+    // channel.
     const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), logger);
     // The layers, innermost first. Each layer calls the layer before it, so a call enters the last layer first.
     const layers: readonly (false | undefined | ((inner: Transport) => Transport))[] = [
@@ -187,9 +191,9 @@ export class Client extends KeyspaceClient {
       withDiagnostics,
       // Above the retries of the channel, so that an interceptor sees each call once.
       (inner) => withInterceptors(inner, interceptors),
-      // Above the interceptors, so that they see the tokens and the `Authenticate` calls.
+      // Above the interceptors, so that the interceptors see the tokens and the `Authenticate` calls.
       credentials && ((inner) => new AuthenticatedTransport(inner, credentials)),
-      // Above authentication, so that the reads that it repeats carry tokens too.
+      // Above authentication, so that reads repeated by this layer carry tokens too.
       orderedReads && ((inner) => new OrderedReads(inner, () => channel.endpoints, channel.cluster)),
     ];
     const direct = layers.reduce<Transport>((inner, layer) => (layer ? layer(inner) : inner), channel);
@@ -228,7 +232,7 @@ export class Client extends KeyspaceClient {
     this.raw = rawStubs(rpc);
   }
 
-  /** URLs of the endpoints in use. The option `endpoint` of a call takes one of them. */
+  /** URLs of the endpoints in use. The option `endpoint` of a call accepts one of these URLs. */
   get endpoints(): readonly string[] {
     return this.#channel.endpoints;
   }

@@ -15,7 +15,10 @@ import type { Transport } from './transport/transport.js';
 import { Watch as KeyWatch, WATCH_OPTIONS, type WatchOptions } from './watch/watch.js';
 import { WatchStream } from './watch/watch-stream.js';
 
-/** The public members of a class. A test double can implement them, because they leave out the private fields. */
+/**
+ * The public members of a class, without the members that `Internal` names. A test double can implement this type,
+ * because it does not contain the private fields of the class.
+ */
 type PublicOf<Class, Internal = never> = Pick<Class, Exclude<keyof Class, Internal>>;
 
 /**
@@ -34,8 +37,8 @@ type PublicOf<Class, Internal = never> = Pick<Class, Exclude<keyof Class, Intern
 export interface Watch extends PublicOf<KeyWatch> {}
 
 /**
- * The keys of a range at one revision, and then every change in the range from the next revision on. Iterate over the
- * mirror once. Breaking out of the loop ends the mirror.
+ * An iterable of messages: first the keys of a range at one revision, and then every change in the range from the next
+ * revision on. Iterate over the mirror only once. Breaking out of the loop ends the mirror.
  *
  * @example
  * for await (const message of etcd.mirror(prefix('config/'))) {
@@ -59,13 +62,18 @@ export interface Mirror extends PublicOf<RangeMirror> {}
 export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size'> {
   /** The revision of the store that the range shows. */
   readonly revision: bigint;
-  /** Number of keys. @throws EtcdError if the range was closed, or if the client can no longer keep it up to date. */
+  /**
+   * Number of keys in the range.
+   *
+   * @throws EtcdError if the range was closed, or if the client can no longer keep it up to date.
+   */
   readonly size: number;
 }
 
 /**
- * Keeps a lease alive until the keepalive is closed. The local deadline of the lease counts from the time at which the
- * client sent the last acknowledged renewal, so the lease never expires on the server before that deadline.
+ * Keeps a lease alive until the keepalive is closed or the lease is lost. The local deadline of the lease counts from
+ * the time at which the client sent the last acknowledged renewal, so the lease never expires on the server before that
+ * deadline.
  *
  * @example
  * await using alive = etcd.lease.keepAlive(await etcd.lease.grant({ ttl: 10 }));
@@ -73,11 +81,11 @@ export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size
  */
 export interface KeepAlive extends PublicOf<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose'> {
   /**
-   * Aborts when the lease is lost; its reason is an `EtcdError`. Each read of `aborted` compares the local deadline of
-   * the lease with the monotonic clock, so the result is right even if timers run late.
+   * Aborts when the lease is lost. The abort reason is an `EtcdError`. Each read of `aborted` compares the local
+   * deadline of the lease with the monotonic clock, so the result is right even if timers run late.
    */
   readonly signal: AbortSignal;
-  /** TTL in seconds that the server granted at the last renewal. Undefined before the first renewal. */
+  /** TTL in seconds that the latest grant or renewal returned. Undefined before the client knows the TTL. */
   readonly ttl: number | undefined;
 }
 
@@ -91,9 +99,9 @@ export interface KeepAlive extends PublicOf<LeaseKeepAlive, 'signal' | 'ttl' | '
  */
 export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefaultTimeout' | 'close'> {
   /**
-   * Renews a lease each time a third of its TTL has passed, until the keepalive is closed. If you pass the `Lease` that
-   * `grant` returned, the keepalive is valid at once. If you pass a lease ID, the keepalive is valid from the first
-   * renewal on.
+   * Renews a lease each time a third of its TTL has passed, until the keepalive is closed or the lease is lost. If you
+   * pass the `Lease` that `grant` returned, the keepalive is valid at once. If you pass a lease ID, the keepalive is
+   * valid from the first renewal on.
    */
   keepAlive(lease: Lease | LeaseLike): KeepAlive;
 }
@@ -104,8 +112,9 @@ export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefault
  * Functions that only read and write keys accept any implementation, so a test can pass a test double. Sessions need a
  * real client or namespace, and so do locks, because they need a session.
  *
- * A method that fails rejects or throws with an `EtcdError`. Reason `InvalidInput` means that nothing was sent. For
- * other reasons, `outcome` says what happened to a write. A method refuses unknown options with reason `InvalidInput`.
+ * A method that fails throws an `EtcdError`, or returns a promise that rejects with one. Reason `InvalidInput` means
+ * that nothing was sent; unknown options have this reason too. For other reasons, `outcome` says what happened to a
+ * write.
  *
  * @example
  * async function increment(etcd: Keyspace, key: string): Promise<void> {
@@ -120,14 +129,17 @@ export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
   /** Watches a key or a range of keys. Delivers each event once, in revision order. */
   watch(keys: Keys, options?: WatchOptions): Watch;
 
-  /** Reads a range at one revision, and then delivers every change in the range. */
+  /** Reads a range at one revision, and then delivers every later change in the range. */
   mirror(keys: Keys, options?: MirrorOptions): Mirror;
 
-  /** Holds a range in memory and keeps it up to date. Resolves when the range has been read. Close it after use. */
+  /**
+   * Holds a range in memory and keeps it up to date. Resolves when the client has read the range for the first time.
+   * Close the cached range after use.
+   */
   cachedRange(keys: Keys, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<CachedRange>;
 
   /**
-   * Returns a keyspace of the keys that begin with `prefix`. Its methods take and return keys without the prefix. The
+   * Returns a keyspace of the keys that begin with `prefix`. Its methods accept and return keys without the prefix. The
    * namespace shares the connections of the client, and is closed when the client is closed.
    */
   namespace(prefix: BytesLike): Keyspace;
@@ -140,18 +152,19 @@ export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** The parts that a keyspace is built from. A client and its namespaces share all of them except the transport. */
+/** What a keyspace is built from. A client and its namespaces share every field except `transport`. */
 export interface KeyspaceCore {
   readonly transport: Transport;
   readonly settings: RpcSettings;
   readonly kv: KVOptions;
-  /** Functions that run before the client closes. Includes the closers of all its namespaces. */
+  /** Functions that run before the client closes, for the client itself and for all its namespaces. */
   readonly closers: Set<Closer>;
 }
 
+/** A function that runs before a keyspace closes, for example to revoke the lease of a session. */
 type Closer = () => Promise<void>;
 
-/** Maximum time that `close` gives sessions to revoke their leases. An available server answers much sooner. */
+/** Maximum time that `close` waits for sessions to revoke their leases. An available server answers much sooner. */
 const CLOSERS_TIMEOUT_MS = 2_000;
 
 /** The implementation of `Keyspace` that clients and namespaces share. */
@@ -209,7 +222,10 @@ export class KeyspaceClient extends KV implements Keyspace {
     return this.#close();
   }
 
-  /** @internal Runs `closer` before the keyspace or its client closes. Returns a function that removes `closer`. */
+  /**
+   * @internal Registers `closer` to run before the keyspace or its client closes. Returns a function that removes
+   * `closer`.
+   */
   beforeClose(closer: Closer): () => void {
     const all = [this.#closers, this.#core.closers];
     for (const closers of all) closers.add(closer);
@@ -218,7 +234,7 @@ export class KeyspaceClient extends KV implements Keyspace {
     };
   }
 
-  /** @internal */
+  /** @internal Runs the closers, ends the watches and keepalives, and waits at most 2 s for the closers to finish. */
   protected async closeAfter(closers: Iterable<Closer>): Promise<void> {
     const done = closeAll(closers);
     this.leaseClient.close();
@@ -232,7 +248,7 @@ export class KeyspaceClient extends KV implements Keyspace {
   }
 }
 
-/** Runs all closers, including closers that are added meanwhile, because a session may open while the client closes. */
+/** Runs all closers. Includes closers that are added meanwhile, because a session may open while the client closes. */
 async function closeAll(closers: Iterable<Closer>): Promise<void> {
   const called = new Set<Closer>();
   for (;;) {
@@ -245,15 +261,20 @@ async function closeAll(closers: Iterable<Closer>): Promise<void> {
 
 const ALLOWED = 'a Client, or a namespace of one';
 
-/** @throws EtcdError, reason `InvalidInput`, unless `client` has the methods of a `Keyspace`. */
+/**
+ * Returns `client`.
+ *
+ * @throws EtcdError with reason `InvalidInput` if `client` does not have the methods of a `Keyspace`.
+ */
 export function checkClient(client: Keyspace): Keyspace {
   return checkCan(client, 'cachedRange', 'client', ALLOWED);
 }
 
 /**
- * Returns `client` with the internal methods that sessions need. A test double does not have them.
+ * Returns `client` as the class that has the internal methods that sessions need. A test double does not have these
+ * methods.
  *
- * @throws EtcdError, reason `InvalidInput`, unless `client` is a `Client` or a namespace of one.
+ * @throws EtcdError with reason `InvalidInput` if `client` is neither a `Client` nor a namespace of one.
  */
 export function keyspaceClientOf(client: Keyspace): KeyspaceClient {
   return checkCan(client as KeyspaceClient, 'beforeClose', 'client', ALLOWED);

@@ -6,16 +6,16 @@ import type { Init } from './protobuf/codec.js';
 import { concatBytes, NO_BYTES } from './runtime/bytes.js';
 import { forwardStream, type Transport } from './transport/transport.js';
 
-/** How a namespace translates the messages of one method. */
+/** The functions that translate the requests and the responses of one RPC between a namespace and the whole store. */
 interface Translation {
   readonly request: (message: never) => unknown;
   readonly response: (message: never) => unknown;
 }
 
 /**
- * A transport for the keys that begin with a prefix. It adds the prefix to the keys of each request, and removes the
- * prefix from the keys of each response. Everything on top of this transport works inside the namespace: keys,
- * transactions, watches and locks.
+ * Returns a transport for a namespace: the keys that begin with `prefix`. The transport adds the prefix to the keys of
+ * each request, and removes the prefix from the keys of each response. Everything that uses this transport works inside
+ * the namespace: reads and writes of keys, transactions, watches and locks.
  *
  * Closing this transport does nothing, because the connections belong to the client.
  */
@@ -46,8 +46,8 @@ export function namespaceTransport(inner: Transport, prefix: Uint8Array): Transp
 }
 
 /**
- * Translates a range of the namespace into a range of the whole store. An open-ended range becomes a range that ends at
- * the last key of the namespace. Otherwise the range would contain the keys after the namespace.
+ * Translates a range of the namespace to a range of the whole store. A range without an end becomes a range that ends
+ * with the namespace. Otherwise, the range would also contain the keys after the namespace.
  */
 export function prefixInterval(prefix: Uint8Array, { key, rangeEnd }: Init<WireRange>): WireRange {
   const end = rangeEnd ?? NO_BYTES;
@@ -58,7 +58,9 @@ export function prefixInterval(prefix: Uint8Array, { key, rangeEnd }: Init<WireR
   };
 }
 
-/** The translations by gRPC path. Methods that are not in the table pass unchanged, because they have no keys. */
+/**
+ * Returns the translations by gRPC path. The messages of other RPCs are not translated, because they contain no keys.
+ */
 function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation>> {
   const withPrefix = <T extends Init<WireRange>>(message: T): T => ({ ...message, ...prefixInterval(prefix, message) });
   const put = (message: Init<rpc.PutRequest>): Init<rpc.PutRequest> => {
@@ -123,7 +125,7 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
     });
     return { ...message, events };
   };
-  // Filters the keys, because keys outside of the namespace may be attached to the same lease.
+  // Leaves out the keys outside the namespace, which may be attached to the same lease.
   const leaseKeys = (message: rpc.LeaseTimeToLiveResponse): rpc.LeaseTimeToLiveResponse => {
     const isInside = (key: Uint8Array): boolean =>
       key.length > prefix.length && prefix.every((byte, index) => byte === key[index]);

@@ -1,5 +1,5 @@
 /**
- * Functions that need a file system, so they run on Node.js, Bun and Deno only.
+ * Functions that need a file system. They run only on Node.js, Bun and Deno.
  *
  * @module etcdwire/node
  */
@@ -12,20 +12,22 @@ import { concatBytes } from './runtime/bytes.js';
 import { checkMemberCall, type MemberCallOptions } from './services/maintenance.js';
 
 /**
- * Number of bytes that are gathered before a write. etcd sends chunks of 32 or 64 kB, and a separate write for each
- * chunk would take most of the time of `saveSnapshot`.
+ * Number of bytes that `saveSnapshot` collects before it writes to the file. etcd sends chunks of 32 or 64 kB, and
+ * writing each chunk separately would take most of the time of `saveSnapshot`.
  */
 const WRITE_BYTES = 1_048_576;
 
 /**
- * Saves the database of a member to a file, for `etcdutl snapshot restore`. Resolves with its size in bytes.
+ * Saves the database of a member to a file from which `etcdutl snapshot restore` can restore it. Resolves with the size
+ * of the file in bytes.
  *
- * The function first writes to a file with a unique name, `PATH.….part`. The function renames the file to `path` when
- * the snapshot is complete, verified and on the disk. Only the owner may read the file, because it contains all keys
- * and values. If `path` is a symbolic link, the function replaces the target of the link.
+ * The function first writes to a file with a unique name, `PATH.….part`. It renames the file to `path` when the
+ * snapshot is complete, verified and on the disk. Only the owner may read the file, because it contains all keys and
+ * values. If `path` is a symbolic link, the function replaces the target of the link.
  *
  * @throws EtcdError with reason `InvalidInput` if `path` is not a regular file; with reason `SnapshotCorrupt` if the
- * snapshot is incomplete or damaged; or with the reason of a failed call. Rejects with file system errors as they are.
+ * snapshot is incomplete or damaged; or with another reason if the call fails. Errors of the file system are passed on
+ * unchanged.
  * @example
  * import { Client } from 'etcdwire';
  * import { saveSnapshot } from 'etcdwire/node';
@@ -73,8 +75,10 @@ export async function saveSnapshot(
 }
 
 /**
- * Returns `path`, or the target if `path` is a link. @throws EtcdError, reason `InvalidInput`, if that path exists and
- * is not a regular file.
+ * Returns `path`, or its target if `path` is a symbolic link.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the returned path would name something other than a regular file, or
+ * if the target of the link does not exist.
  */
 async function targetOf(path: string): Promise<string> {
   const allowed = 'the path of a regular file, or a path that does not exist yet';

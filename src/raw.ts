@@ -6,7 +6,7 @@ import type { Init } from './protobuf/codec.js';
 import type { Method } from './protobuf/schema.js';
 import { checkOptions } from './runtime/arguments.js';
 
-/** The type of the function that calls an RPC. It depends on which side of the RPC sends a stream. */
+/** The type of the function that calls an RPC. It depends on which sides of the RPC send a stream of messages. */
 export type Stub<M> =
   M extends Method<infer Request, infer Response, infer Kind>
     ? Kind extends 'unary'
@@ -17,8 +17,8 @@ export type Stub<M> =
     : never;
 
 /**
- * One function for each RPC of each service. Each function takes and returns protocol messages. `rawEnums` contains the
- * values of enum fields.
+ * One function for each RPC of each service. Each function accepts and returns the messages of etcd's API unchanged.
+ * `rawEnums` contains the values of enum fields.
  *
  * @example
  * const { members } = await etcd.raw.cluster.memberList({ linearizable: true });

@@ -14,7 +14,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   ['an empty key to delete', (etcd) => etcd.delete(''), /^keys: got an empty key/],
   ['a range to get', (etcd) => etcd.get(prefix('a') as never), /^key: got an object/],
   [
-    'a number as a value',
+    'a number as the value of a put',
     (etcd) => etcd.put('a', 5 as never),
     /^value: got a number; allowed: a string or a Uint8Array/,
   ],
@@ -31,9 +31,9 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
     /^revision: got the number 5; allowed: a bigint/,
   ],
   ['a revision beyond int64', (etcd) => etcd.get('a', { revision: 2n ** 63n }), /^revision: got 9223372036854775808n/],
-  ['a negative filter', (etcd) => etcd.range('a', { maxCreateRevision: -5n }), /^maxCreateRevision: got -5n/],
+  ['a negative revision filter', (etcd) => etcd.range('a', { maxCreateRevision: -5n }), /^maxCreateRevision: got -5n/],
   [
-    'an unknown sort',
+    'an unknown sort target',
     (etcd) => etcd.range('a', { sort: { target: 'age' as never, order: 'asc' } }),
     /^sort\.target: got a string; allowed: key, version/,
   ],
@@ -78,7 +78,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
     /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
   ],
   [
-    'a session whose lease ID is text',
+    'a session lease whose leaseId is text',
     (etcd) => Session.open(etcd, { lease: { leaseId: '5' } as never }),
     /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
   ],
@@ -111,18 +111,18 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   ],
   ['stm without a function', (etcd) => stm(etcd, 5 as never), /^apply: got the number 5; allowed: a function/],
   [
-    'a condition that is not in an array',
+    'a transaction condition that is not in an array',
     (etcd) => etcd.txn({ if: compare.exists('a') as never }),
     /^if: got an object \(Object\); allowed: a list/,
   ],
   ['null as an operation', (etcd) => etcd.txn({ then: [null as never] }), /^operation: got null; allowed: op\.get/],
   [
-    'null as a condition',
+    'null as a transaction condition',
     (etcd) => etcd.txn({ if: [null as never] }),
     /^if\[0\]: got null; allowed: a condition made by compare/,
   ],
   [
-    'a watch with filters',
+    'an unknown option of a watch',
     (etcd) => etcd.watch('a', { filters: ['noPut'] } as never),
     /^options: got the unknown option filters for watch; allowed: startRevision, prevKv, only/,
   ],
@@ -143,7 +143,7 @@ test.each(calls)('the client refuses %s, and sends nothing', async (_what, call,
   if (!error.message.includes('PutRequest')) expect(sent).toEqual([]);
 });
 
-test('errors contain neither keys nor values', async () => {
+test('errors of rejected calls contain neither keys nor values', async () => {
   const etcd = openClient();
   const errors = [
     await errorOf(etcd.put('SECRET', 'SECRET', { ignoreValue: true })),

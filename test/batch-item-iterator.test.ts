@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { BatchItemIterator } from '../src/runtime/async.js';
 
-/** Returns an iterator over batches of numbers. `closed` returns whether the iterator was closed. */
+/** Returns an async iterator over the given batches, and a function that tells whether the iterator was closed. */
 function batches(...given: readonly Iterable<number>[]): {
   source: AsyncGenerator<Iterable<number>>;
   closed: () => boolean;
@@ -17,14 +17,14 @@ function batches(...given: readonly Iterable<number>[]): {
   return { source: generate(), closed: () => closed };
 }
 
-test('an iterator over batches returns the items of all batches in order, and skips empty batches', async () => {
+test('BatchItemIterator returns the items of all batches in order, and skips empty batches', async () => {
   const { source } = batches([], [1, 2], [], [3], []);
   const seen: number[] = [];
   for await (const item of new BatchItemIterator(source, (batch) => batch)) seen.push(item);
   expect(seen).toEqual([1, 2, 3]);
 });
 
-test('concurrent calls to next return one item of the batches each, in order, and then the end', async () => {
+test('concurrent calls of `next()` each receive one item, in order, and receive the end after the last item', async () => {
   const { source } = batches([1], [2, 3], [4]);
   const items = new BatchItemIterator(source, (batch) => batch);
   const results = await Promise.all(Array.from({ length: 6 }, () => items.next()));
@@ -32,7 +32,7 @@ test('concurrent calls to next return one item of the batches each, in order, an
   expect(results.map(({ done }) => done)).toEqual([false, false, false, false, true, true]);
 });
 
-test('a call to next of an iterator over batches does not overtake earlier calls that still wait', async () => {
+test('a call of `next()` does not overtake earlier calls of `next()` that are still waiting', async () => {
   const { source } = batches([1], [2], [3], [4], [5], [6]);
   const items = new BatchItemIterator(source, (batch) => batch);
   const first = items.next();
@@ -42,13 +42,13 @@ test('a call to next of an iterator over batches does not overtake earlier calls
   expect(results.map(({ value }) => value)).toEqual([1, 2, 3, 4, 5]);
 });
 
-test('breaking out of a loop over the items closes the iterator of the batches', async () => {
+test('a `break` in a loop over the items closes the iterator that delivers the batches', async () => {
   const { source, closed } = batches([1, 2], [3]);
   for await (const item of new BatchItemIterator(source, (batch) => batch)) if (item === 1) break;
   expect(closed()).toBe(true);
 });
 
-test('a batch that arrives after the iterator over batches was closed is dropped', async () => {
+test('BatchItemIterator drops a batch that arrives after the iterator was closed', async () => {
   const end = { done: true, value: undefined } as const;
   let give: ((batch: IteratorResult<number[]>) => void) | undefined;
   const next = (): Promise<IteratorResult<number[]>> =>
@@ -63,7 +63,7 @@ test('a batch that arrives after the iterator over batches was closed is dropped
   expect([await first, await items.next()]).toEqual([end, end]);
 });
 
-test('next rejects when an item of a batch cannot be read, and the iteration ends', async () => {
+test('`next()` rejects and the iteration ends when reading an item of a batch throws', async () => {
   function* unreadable(): Generator<number> {
     yield 1;
     throw new Error('unreadable');
@@ -76,7 +76,7 @@ test('next rejects when an item of a batch cannot be read, and the iteration end
   expect(await items.next()).toEqual({ done: true, value: undefined });
 });
 
-test('next rejects when a batch fails, and the iteration ends', async () => {
+test('`next()` rejects and the iteration ends when the iterator that delivers the batches throws', async () => {
   async function* failing(): AsyncGenerator<readonly number[]> {
     yield [1];
     throw new Error('lost');

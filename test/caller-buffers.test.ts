@@ -6,7 +6,7 @@ import { openClient, unique } from './support/client.js';
 
 // A caller may overwrite its buffer once a method has returned. Calls and watches must still send the original bytes.
 
-/** A client that sends each call in a later turn of the event loop, like a client that first has to fetch a token. */
+/** Opens a client that sends each call in a later turn of the event loop, as if it first had to fetch a token. */
 function lateClient() {
   return openClient({
     interceptors: [
@@ -20,7 +20,7 @@ function lateClient() {
   });
 }
 
-/** Passes a buffer with this text to `action`, and overwrites the buffer as soon as `action` has returned. */
+/** Passes a buffer that contains `text` to `action`, and overwrites the buffer as soon as `action` has returned. */
 function withBuffer<T>(text: string, action: (buffer: Uint8Array) => T): T {
   const buffer = new Uint8Array(Buffer.from(text));
   const result = action(buffer);
@@ -65,7 +65,7 @@ test.each(['key', 'prefix', 'start and end'] as const)(
   },
 );
 
-test('an election proclaims the original value when the caller overwrites its buffer', async () => {
+test('an election campaign proclaims the original value when the caller overwrites its buffer', async () => {
   const etcd = lateClient();
   const election = new Election(await Session.open(etcd), unique('election'));
   await using _leadership = await withBuffer('me', (value) => election.campaign(value));

@@ -6,7 +6,7 @@ import { blockEventLoop } from './support/block.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 
-test('a checked signal aborts once when the runtime reads aborted while it aborts the signal, as Deno does', () => {
+test('a checked signal aborts only once when the runtime reads `aborted` while it aborts the signal, as Deno does', () => {
   const { abort } = AbortController.prototype;
   const spy = vi.spyOn(AbortController.prototype, 'abort').mockImplementation(function (this: AbortController, reason) {
     if (!this.signal.aborted) abort.call(this, reason);
@@ -25,20 +25,21 @@ test('a checked signal aborts once when the runtime reads aborted while it abort
 });
 
 describe('signalWith', () => {
-  test('is aborted at once after a blocked event loop if the lease has expired, unlike AbortSignal.any', async () => {
+  test('returns a signal that is aborted when the lease expired while the event loop was blocked, unlike AbortSignal.any', async () => {
     const session = await Session.open(openClient(), { ttl: 1 });
     const held = await new Mutex(session, unique('lock')).lock();
     const stop = new AbortController();
     const [checked, unchecked] = [held.signalWith(stop.signal), AbortSignal.any([held.signal, stop.signal])];
     expect([checked.aborted, unchecked.aborted]).toEqual([false, false]);
     blockEventLoop(session.remainingMs() + 100);
-    // Reads the unchecked signal first, because reading the checked signal aborts the signal of the lock, and so both.
+    // Reads `unchecked.aborted` first, because a read of `checked.aborted` aborts the lock's signal, and so both
+    // signals here.
     expect([unchecked.aborted, checked.aborted]).toEqual([false, true]);
     expect(checked.reason).toBe(held.signal.reason);
     expect(() => checked.throwIfAborted()).toThrow(expect.objectContaining({ reason: 'LeaseUnreachable' }));
   });
 
-  test('returns a signal that aborts and calls its listeners when the other signal aborts', async () => {
+  test('returns a signal that aborts and calls its listeners when the given signal aborts', async () => {
     const session = await Session.open(openClient());
     const stop = new AbortController();
     const combined = session.signalWith(stop.signal);
@@ -50,7 +51,7 @@ describe('signalWith', () => {
     expect(session.signal.aborted).toBe(false);
   });
 
-  test('leaves no listener on the other signal once the lock is released', async () => {
+  test('removes its listener from the given signal when the lock is released', async () => {
     const session = await Session.open(openClient());
     const stop = new AbortController();
     for (let round = 0; round < 3; round += 1) {

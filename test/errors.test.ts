@@ -23,13 +23,13 @@ describe('the table of server errors', () => {
     expect(reason && statusOfReason(reason)).toBe(code);
   });
 
-  it('contains every named error of the server, and no others', () => {
+  it('contains every error in the list of etcd errors (facts/etcd-v3-errors.json), and no other error', () => {
     const source = readFileSync(new URL('../src/errors/status.ts', import.meta.url), 'utf8');
     const messages = [...source.matchAll(/'(etcdserver: [^']*)'/g)].map(([, message]) => message);
     expect(messages.sort()).toStrictEqual(errors.map(({ message }) => message).sort());
   });
 
-  it('does not map a message that differs slightly', () => {
+  it('does not map a message that differs slightly from an error of etcd', () => {
     for (const { message } of errors) {
       expect(serverReason(`${message} `)).toBeUndefined();
       expect(serverReason(message.replace('etcdserver: ', ''))).toBeUndefined();
@@ -41,17 +41,18 @@ describe('the table of server errors', () => {
 
 describe('errorFromStatus', () => {
   it.each(errors)(
-    'returns reason $name for its message, with the outcome that its status proves',
+    'returns reason $name for the message of that error, with the outcome that follows from its status',
     ({ name, code, message }) => {
       const error = errorFromStatus(code, message, where);
       expect(error).toMatchObject({ code, reason: name, problem: message, ...where });
-      // The server may apply a write that exceeds the quota, and still refuse it; see test/kv/no-space.test.ts.
+      // The server may apply a write that exceeds the quota, although it refuses the write: see
+      // test/kv/no-space.test.ts.
       expect(error.outcome).toBe(OPEN.includes(code) || name === 'NoSpace' ? 'unknown' : 'rejected');
     },
   );
 
   it.each(STATUS_CODES.slice(1))(
-    'returns outcome unknown when %s comes with a text that is not an error of etcd',
+    'returns outcome unknown when status %s comes with a text that is not an error of etcd',
     (code) => {
       const error = errorFromStatus(code, 'no healthy upstream', where);
       expect(error).toMatchObject({
@@ -62,7 +63,7 @@ describe('errorFromStatus', () => {
     },
   );
 
-  it('returns outcome rejected for the refusal of a learner, whatever its status', () => {
+  it('returns outcome rejected for the error with which a learner refuses a call, whatever the status', () => {
     for (const code of ['FailedPrecondition', 'Unavailable'] as const)
       expect(errorFromStatus(code, 'etcdserver: rpc not supported for learner')).toMatchObject({
         reason: 'NotSupportedForLearner',
@@ -70,7 +71,7 @@ describe('errorFromStatus', () => {
       });
   });
 
-  it('returns outcome unknown for ResourceExhausted, unless etcd names a resource other than database space', () => {
+  it('returns outcome rejected for ResourceExhausted only if etcd names a resource other than database space', () => {
     const tooLong = 'grpc: received message larger than max (2097200 vs. 2097152)';
     expect(errorFromStatus('ResourceExhausted', tooLong)).toMatchObject({ reason: 'Other', outcome: 'unknown' });
     expect(errorFromStatus('ResourceExhausted', 'etcdserver: too many requests')).toMatchObject({
@@ -93,14 +94,14 @@ describe('errorFromStatus', () => {
     expect(outcomes).toStrictEqual<Outcome[]>(['rejected', 'rejected', 'unknown', 'unknown']);
   });
 
-  it('names the status when the message is empty', () => {
+  it('returns an error that names the status when the message is empty', () => {
     expect(errorFromStatus('Internal', '')).toMatchObject({ message: 'gRPC status Internal', outcome: 'unknown' });
   });
 });
 
 describe('errorFromText', () => {
   it.each(errors)(
-    'returns reason $name for the error as Go prints it, and for its message alone',
+    'returns reason $name for the error in the form that Go prints, and for its message alone',
     ({ name, code, message }) => {
       for (const text of [
         `rpc error: code = ${code} desc = ${message}`,
@@ -123,15 +124,16 @@ describe('errorFromText', () => {
     });
   });
 
-  it('keeps a text that is not in the table of server errors, even if the text has several lines', () => {
+  it('keeps a text that is not in the table of server errors as the problem, even if the text has several lines', () => {
     const error = errorFromText('rpc error: code = Internal desc = one\ntwo');
     expect(error).toMatchObject({ reason: 'Other', code: 'Internal', problem: 'one\ntwo' });
     expect(errorFromText('who knows')).toMatchObject({ reason: 'Other', code: 'Unknown', problem: 'who knows' });
   });
 });
 
-describe('errorFromStatus for a named error with an unusual status', () => {
-  it('returns outcome unknown if either status is inconclusive, because the lock service forwards errors with status Unknown', () => {
+// etcd's lock service, for example, forwards the errors of other services with status Unknown.
+describe('errorFromStatus for an error of etcd with an unusual status', () => {
+  it('returns outcome unknown if the usual status or the given status leaves the outcome open', () => {
     expect(errorFromStatus('Unknown', 'etcdserver: request timed out')).toMatchObject({
       reason: 'Timeout',
       outcome: 'unknown',
@@ -164,7 +166,7 @@ describe('the message of an EtcdError', () => {
 });
 
 describe('an EtcdError', () => {
-  it('is an Error with a name, and has a cause only if one was given', () => {
+  it('is an Error with the name EtcdError, and has a `cause` only if the caller gave a cause', () => {
     const cause = new Error('below');
     const details = { code: 'Internal', reason: 'Other', outcome: 'unknown' } as const;
     expect(new EtcdError('above', { ...details, cause })).toMatchObject({ name: 'EtcdError', cause });
@@ -172,7 +174,7 @@ describe('an EtcdError', () => {
     expect('cause' in new EtcdError('above', details)).toBe(false);
   });
 
-  it('converts to JSON with its cause and with compactRevision as a string', () => {
+  it('converts to JSON with its cause, and with `compactRevision` as a string', () => {
     const cause = new EtcdError('below', {
       code: 'Internal',
       reason: 'Other',
@@ -200,13 +202,13 @@ describe('an EtcdError', () => {
     expect(JSON.stringify(error)).not.toContain('s3cret');
   });
 
-  it('names the refused argument, the given value and what is allowed', () => {
+  it('has a message with the argument, the given value and the allowed values when the input is invalid', () => {
     const error = invalidInput('ttl', '0', 'at least 1');
     expect(error).toMatchObject({ reason: 'InvalidInput', code: 'InvalidArgument', outcome: 'not-sent' });
     expect(error.message).toBe('ttl: got 0; allowed: at least 1');
   });
 
-  it('has reason Canceled if the signal of the caller aborted, and DeadlineExceeded if its time limit passed', () => {
+  it("has reason Canceled if the caller's signal aborted, and reason DeadlineExceeded if the time limit passed", () => {
     const byCaller = canceled(AbortSignal.abort('enough'), 'unknown', where.method);
     expect(byCaller).toMatchObject({ reason: 'Canceled', code: 'Canceled', outcome: 'unknown', cause: 'enough' });
     const late = timedOut('put', 5, 'not-sent', where.method);

@@ -5,8 +5,8 @@ import { startChild } from './support/child.js';
 import { unique } from './support/client.js';
 import { ownEtcd } from './support/own-etcd.js';
 
-// Runs the etcd3 example and the etcdwire example of each section of docs/from-etcd3.md. All examples of one package
-// run in one process with its own server.
+// Runs the etcd3 example and the etcdwire example of each section of docs/from-etcd3.md. One process with its own
+// server runs all etcd3 examples, and another one runs all etcdwire examples.
 
 const ROOT = new URL('..', import.meta.url).pathname;
 const PAGE = readFileSync(join(ROOT, 'docs/from-etcd3.md'), 'utf8');
@@ -31,7 +31,7 @@ test('the etcdwire example in each section of docs/from-etcd3.md prints the same
   }
 });
 
-/** The lines that the examples of one package print, by section. Side 0 is etcd3, and side 1 is etcdwire. */
+/** Runs the examples of one package and returns the lines that each prints. Side 0 is etcd3, and side 1 is etcdwire. */
 async function printed(side: 0 | 1): Promise<string[][]> {
   const { endpoints } = await ownEtcd();
   const folder = join(ROOT, '.cache', unique('from-etcd3'));
@@ -51,7 +51,10 @@ async function printed(side: 0 | 1): Promise<string[][]> {
   }
 }
 
-/** A program with the examples of one package. Each example has its own scope. All use the client of the first. */
+/**
+ * Returns a program with the examples of one package. Each example has its own scope, and all examples use the client
+ * that the first example creates.
+ */
 function program(side: 0 | 1, endpoint: string): string {
   const imports = new Set(['import { inspect } from "node:util";']);
   const bodies = SECTIONS.map(({ blocks }) => {
@@ -63,7 +66,7 @@ function program(side: 0 | 1, endpoint: string): string {
     return lines.filter((each) => !each.startsWith('import ')).join('\n');
   });
   const [first = '', ...others] = bodies;
-  // The first block creates the client. The other blocks use it.
+  // The first example creates a client. The other examples use a client that is created with the same line.
   const open = first.split('\n').find((line) => line.includes('= new '));
   const close = side === 0 ? 'client.close();' : 'await etcd.close();';
   const scopes = [first, ...others].map((body) => `await (async () => {\n${body}\n})();\nconsole.log('${END}');`);

@@ -42,29 +42,26 @@ describe('a namespace', () => {
   });
 
   test.each([
-    ['no byte 0xff', [0x61], [0x62]],
+    ['a byte other than 0xff', [0x61], [0x62]],
     ['one byte 0xff', [0x61, 0xff], [0x62]],
     ['two bytes 0xff', [0x61, 0xff, 0xff], [0x62]],
-  ])(
-    'ends open-ended ranges at its last key, and does not touch neighbouring keys, when %s ends its prefix (S34)',
-    async (_what, own, next) => {
-      const etcd = openClient();
-      const root = new TextEncoder().encode(unique());
-      const at = (...tail: number[]): Uint8Array => new Uint8Array([...root, ...tail]);
-      const inside = etcd.namespace(at(...own));
-      const neighbours = [[0x60, 0xff], own.slice(0, -1), next, [...next, 0], [...next, 0xff], [...next, 0xff, 0]];
-      const foreign = neighbours.filter((tail) => tail.length > 0).map((tail) => at(...tail));
-      for (const key of foreign) await etcd.put(key, 'foreign');
-      for (const key of ['a', 'b', '\xff']) await inside.put(key, 'own');
-      const values = async (keys: ReturnType<typeof fromKey> | ReturnType<typeof prefix>): Promise<string[]> =>
-        (await inside.range(keys)).kvs.map((kv) => kv.text());
-      expect(await values(prefix(''))).toEqual(['own', 'own', 'own']);
-      expect(await values(fromKey('b'))).toEqual(['own', 'own']);
-      expect(await values(prefix(new Uint8Array([0xff])))).toEqual([]);
-      expect((await inside.delete(fromKey('\0'))).deleted).toBe(3);
-      expect((await etcd.range(prefix(root))).count).toBe(foreign.length);
-    },
-  );
+  ])('limits open-ended ranges to its own keys when its prefix ends with %s (S34)', async (_what, own, next) => {
+    const etcd = openClient();
+    const root = new TextEncoder().encode(unique());
+    const at = (...tail: number[]): Uint8Array => new Uint8Array([...root, ...tail]);
+    const inside = etcd.namespace(at(...own));
+    const neighbors = [[0x60, 0xff], own.slice(0, -1), next, [...next, 0], [...next, 0xff], [...next, 0xff, 0]];
+    const foreign = neighbors.filter((tail) => tail.length > 0).map((tail) => at(...tail));
+    for (const key of foreign) await etcd.put(key, 'foreign');
+    for (const key of ['a', 'b', '\xff']) await inside.put(key, 'own');
+    const values = async (keys: ReturnType<typeof fromKey> | ReturnType<typeof prefix>): Promise<string[]> =>
+      (await inside.range(keys)).kvs.map((kv) => kv.text());
+    expect(await values(prefix(''))).toEqual(['own', 'own', 'own']);
+    expect(await values(fromKey('b'))).toEqual(['own', 'own']);
+    expect(await values(prefix(new Uint8Array([0xff])))).toEqual([]);
+    expect((await inside.delete(fromKey('\0'))).deleted).toBe(3);
+    expect((await etcd.range(prefix(root))).count).toBe(foreign.length);
+  });
 
   test('translates the keys of conditions, operations and nested transactions', async () => {
     const { etcd, inside, name } = namespaceOf();
@@ -84,13 +81,13 @@ describe('a namespace', () => {
         }),
       ],
     });
-    if (!result.succeeded) throw new Error('expected the then list');
+    if (!result.succeeded) throw new Error('the conditions did not hold, so the then list did not run');
     const [put, got, ranged, deleted, nested] = result.responses;
     expect([put.prevKv?.keyText(), put.prevKv?.text()]).toEqual(['a', 'mine']);
     expect([got?.keyText(), got?.text()]).toEqual(['a', 'new']);
     expect(ranged.kvs.map((kv) => kv.keyText())).toEqual(['b', 'c']);
     expect(deleted.prevKvs.map((kv) => kv.keyText())).toEqual(['c']);
-    if (nested.succeeded) throw new Error('expected the nested else list');
+    if (nested.succeeded) throw new Error('the nested condition held, so the nested else list did not run');
     const [, inner, innermost] = nested.responses;
     expect(inner.kvs.map((kv) => kv.keyText())).toEqual(['a', 'b', 'e']);
     if (!innermost.succeeded) throw new Error('a transaction without conditions must succeed');
@@ -108,7 +105,7 @@ describe('a namespace', () => {
     expect(seen).toEqual(keys);
   });
 
-  test('delivers watch events without the prefix, without neighbouring keys, and with the previous value', async () => {
+  test('delivers watch events for its own keys only, without the prefix and with previous values', async () => {
     const { etcd, inside, name } = namespaceOf();
     const watch = inside.watch(fromKey('a'), { prevKv: true });
     await watch.created();
@@ -139,7 +136,7 @@ describe('a namespace', () => {
     expect(cached.get('b')?.text()).toBe('two');
   });
 
-  test('lists only its own keys of a lease', async () => {
+  test('lists only those keys of a lease that are in the namespace', async () => {
     const { etcd, inside, name } = namespaceOf();
     const { id } = await inside.lease.grant({ ttl: 60 });
     await inside.put('a', 'x', { lease: id });
@@ -153,7 +150,7 @@ describe('a namespace', () => {
     expect(await inside.get('a')).toBeUndefined();
   });
 
-  test('holds locks under its prefix, and these locks exclude locks of the client with the full name', async () => {
+  test('keeps locks under its prefix, and these locks exclude locks that the client acquires by the full name', async () => {
     const { etcd, inside, name } = namespaceOf();
     const [own, outer] = [await Session.open(inside), await Session.open(etcd)];
     const held = await new Mutex(own, 'job').lock();
@@ -174,7 +171,7 @@ describe('a namespace', () => {
     expect(await withLock(inside, 'job', () => texts(etcd, `${name}job/`))).toHaveLength(1);
   });
 
-  test('inside another namespace appends its prefix to the outer one, and ends at its own last key (S34)', async () => {
+  test('inside another namespace appends its prefix to the outer prefix, and ends at its own last key (S34)', async () => {
     const { etcd, inside, name } = namespaceOf();
     const nested = inside.namespace(new Uint8Array([0x6e, 0xff]));
     await inside.put('o', 'only in the outer namespace');
@@ -232,7 +229,7 @@ describe('close', () => {
     expect(await errorOf(inside.get('a'))).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
   });
 
-  test('of the client ends its keepalives and those of its namespaces with reason ClientClosed', async () => {
+  test('of the client ends its keepalives and the keepalives of its namespaces with reason ClientClosed', async () => {
     const { etcd, inside } = namespaceOf();
     const sessions = [await Session.open(etcd), await Session.open(inside), await Session.open(inside.namespace('n/'))];
     await etcd.close();
@@ -244,7 +241,10 @@ describe('close', () => {
 interface Namespaced {
   readonly etcd: Client;
   readonly inside: Keyspace;
-  /** The prefix. It ends in "/"; the first key after the namespace ends in "0" instead. */
+  /**
+   * The prefix of the namespace. The prefix ends in "/". The first key after the namespace is the prefix with "0" in
+   * place of this "/".
+   */
   readonly name: string;
 }
 

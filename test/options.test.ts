@@ -28,7 +28,7 @@ import { errorOf } from './support/errors.js';
 
 // Plain JavaScript has no compiler that refuses an unknown option, so the functions refuse it at run time.
 
-/** Holds the list of RPCs of the call under test. RPCs that sessions send at the same time are not in the list. */
+/** Stores the list of the RPCs that the call under test sends, without RPCs that sessions send at the same time. */
 const underTest = new AsyncLocalStorage<string[]>();
 const counting: Interceptor = {
   unary: (call, next) => {
@@ -50,7 +50,7 @@ type Call = (options: never, subjects: Subjects) => unknown;
 const ENDPOINT = inject('endpoints')[0] as string;
 const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 1n };
 
-/** Every public function, method and constructor that takes options. */
+/** A call of every public function, method and constructor that accepts options. */
 const CALLS: Readonly<Record<string, Call>> = {
   'new Client': (options) => new Client({ endpoints: [ENDPOINT], ...(options as object) }),
   'Client.sync': (options, { etcd }) => etcd.sync(options),
@@ -207,7 +207,7 @@ async function healing<T>({ etcd }: Subjects, use: (session: SelfHealingSession)
   return use(session).finally(() => underTest.exit(() => session.close()));
 }
 
-/** The error of a call, and the RPCs that the call sent. */
+/** Makes the call. Returns the error with which the call fails, and the RPCs that the call sent. */
 async function refusalOf(call: Call, options: unknown): Promise<{ error: EtcdError; sent: readonly string[] }> {
   const etcd = openClient({ interceptors: [counting] });
   await using session = await Session.open(etcd);
@@ -266,7 +266,7 @@ test('raw functions refuse an unknown option, and send nothing', async () => {
   for (const [service, stubs] of Object.entries(raw)) {
     for (const [name, stub] of Object.entries(stubs) as [string, (...given: unknown[]) => unknown][]) {
       for (const given of [[{ frobnicate: true }], [{}, { frobnicate: true }]]) {
-        // A bidirectional stream takes only options. The other functions take a message first.
+        // A function for a bidirectional stream accepts only options. Other functions accept a message first.
         if (given.length !== (/watch\.watch$|leaseKeepAlive$/.test(`${service}.${name}`) ? 1 : 2)) continue;
         const sent: string[] = [];
         const error = await errorOf(() => underTest.run(sent, async () => stub(...given)));
@@ -280,7 +280,7 @@ test('raw functions refuse an unknown option, and send nothing', async () => {
   expect(called).toBe(Object.values(raw).flatMap((stubs) => Object.values(stubs)).length);
 });
 
-test('the table of calls contains every public function that takes options', async () => {
+test('the table CALLS contains every public function that accepts options', async () => {
   const found = [...(await publicFunctions())].filter(([, code]) => takesOptions(code)).map(([name]) => name);
   expect(found.filter((name) => !INTERNAL.has(name)).sort()).toEqual(Object.keys(CALLS).sort());
   expect([...INTERNAL].filter((name) => !found.includes(name))).toEqual([]);
@@ -291,7 +291,7 @@ function takesOptions(code: string): boolean {
   return /^[^(]*\((?:[^{)]*\boptions\b|[^)]*\{)/.test(code);
 }
 
-/** The source text of each exported function, and of each method of each exported class. */
+/** Returns the source text of each exported function, and of each method of each exported class. */
 async function publicFunctions(): Promise<Map<string, string>> {
   const functions = new Map<string, string>();
   const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { exports: Record<string, unknown> };
@@ -311,7 +311,7 @@ async function publicFunctions(): Promise<Map<string, string>> {
     }
     for (const [name, value] of Object.entries(await exportsOf(entry))) addFunctions(functions, name, value);
   }
-  // The package exports interfaces for these classes.
+  // The package exports only interfaces for these classes, not the classes.
   for (const [name, file, className] of INTERNAL_CLASSES)
     addFunctions(functions, name, (await exportsOf(join('src', file)))[className]);
   return functions;
@@ -350,27 +350,27 @@ function addFunctions(functions: Map<string, string>, name: string, value: unkno
 
 test.each<[string, (etcd: Client) => unknown, string]>([
   [
-    'the option ttl of put',
+    'the option ttl for put',
     (etcd) => etcd.put('k', 'x', { ttl: 5 } as never),
     'options: got the unknown option ttl for put; allowed: lease, prevKv, ignoreValue, ignoreLease, signal, timeoutMs, ' +
       'endpoint; to attach a lease: lease: await etcd.lease.grant({ ttl: 5 })',
   ],
   [
-    'the option ttl of op.put',
+    'the option ttl for op.put',
     (etcd) => etcd.txn({ then: [op.put('k', 'x', { ttl: 5 } as never)] }),
     'lease: await etcd.lease.grant({ ttl: 5 })',
   ],
   ...(['watch', 'range', 'scan', 'delete', 'mirror', 'cachedRange'] as const).map(
     (call): [string, (etcd: Client) => unknown, string] => [
-      `the option prefix of ${call}`,
+      `the option prefix for ${call}`,
       (etcd) => etcd[call]('k', { prefix: true } as never),
       '; to name all keys with a prefix, pass prefix(key) as the key',
     ],
   ),
-  ['the option prefix of get', (etcd) => etcd.get('k', { prefix: true } as never), 'call range(prefix(key))'],
-  ['the option timeout of get', (etcd) => etcd.get('k', { timeout: 5 } as never), '; did you mean timeoutMs?'],
+  ['the option prefix for get', (etcd) => etcd.get('k', { prefix: true } as never), 'call range(prefix(key))'],
+  ['the option timeout for get', (etcd) => etcd.get('k', { timeout: 5 } as never), '; did you mean timeoutMs?'],
   [
-    'the option timeoutMs of watch',
+    'the option timeoutMs for watch',
     (etcd) => etcd.watch('k', { timeoutMs: 5 } as never),
     '; to set a time limit: signal: AbortSignal.timeout(ms)',
   ],
@@ -380,15 +380,15 @@ test.each<[string, (etcd: Client) => unknown, string]>([
     (etcd) => etcd.get('k', { singal: undefined, sginal: 1 } as never),
     'did you mean signal?',
   ],
-  ['the option TTL of withLock', (etcd) => withLock(etcd, 'm', () => {}, { TTL: 5 } as never), '; did you mean ttl?'],
+  ['the option TTL for withLock', (etcd) => withLock(etcd, 'm', () => {}, { TTL: 5 } as never), '; did you mean ttl?'],
   [
     'a signal in place of the options',
     (etcd) => etcd.get('k', AbortSignal.timeout(5_000) as never),
     'the unknown option aborted for get; allowed: revision',
   ],
-  ['the option limit of get', (etcd) => etcd.get('k', { limit: 1 } as never), '; range has this option'],
+  ['the option limit for get', (etcd) => etcd.get('k', { limit: 1 } as never), '; range has this option'],
   [
-    'a misspelt list of txn',
+    'a misspelled property of txn',
     (etcd) => etcd.txn({ than: [] } as never),
     'txn: got the unknown option than; allowed: if, then',
   ],
@@ -444,7 +444,7 @@ test.each<[string, object, RegExp]>([
     { tls: { rejectUnauthorized: false } },
     /^tls: got the unknown option rejectUnauthorized; allowed: ca, cert, key, serverName$/,
   ],
-  ['a lower-case option of tls', { tls: { servername: 'a' } }, /^tls: .*; did you mean serverName\?$/],
+  ['an option of tls in lower case', { tls: { servername: 'a' } }, /^tls: .*; did you mean serverName\?$/],
   ['an array as tls', { tls: [] }, /^tls: got an object \(Array\)/],
   [
     'null as auth',
@@ -452,7 +452,7 @@ test.each<[string, object, RegExp]>([
     /^auth: got null; allowed: an object with username, password, token, allowPlaintext$/,
   ],
   [
-    'the option user of auth',
+    'the option user in auth',
     { auth: { user: 'a', password: 'b' } },
     /^auth: got the unknown option user; .* mean username\?$/,
   ],
@@ -462,7 +462,7 @@ test.each<[string, object, RegExp]>([
   expect(error.message).toMatch(message);
 });
 
-test('a call fails when the option tls is a function that returns an unknown property', async () => {
+test('a call fails when the option tls is a function that returns an object with an unknown property', async () => {
   const etcd = openClient({
     endpoints: [ENDPOINT.replace('http:', 'https:')],
     tls: () => ({ caFile: 'ca.pem' }) as never,
@@ -476,7 +476,7 @@ test('EtcdCluster.start refuses an unknown property of tls', async () => {
   expect(error.message).toMatch(/^tls: got the unknown option cert; allowed: certFile, keyFile, clientCaFile;/);
 });
 
-test('a function accepts unknown options that are undefined, and inherited known options', async () => {
+test('a function accepts unknown options whose value is undefined, and known options that are inherited', async () => {
   const etcd = openClient();
   const key = unique();
   await etcd.put(key, 'x', { ttl: undefined, lease: undefined } as never);

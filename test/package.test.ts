@@ -96,7 +96,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('');
   });
 
-  test('shows TypeScript files of the package and the line of the caller in the stack of an EtcdError', () => {
+  test('shows its TypeScript files and the line of the caller in the stack of an EtcdError with source maps', () => {
     const caller = join(folder, 'caller.mjs');
     writeFileSync(
       caller,
@@ -170,7 +170,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('ERR_PACKAGE_PATH_NOT_EXPORTED\n');
   });
 
-  test('can be required as the same module when Node.js can require ES modules', (context) => {
+  test('can be required as the same module that `import` returns when Node.js can require ES modules', (context) => {
     if (!canRequireModules) return context.skip('this Node.js cannot require ES modules');
     const code = `
       const { Client } = require('etcdwire');
@@ -178,7 +178,7 @@ describe('the packed package', () => {
     expect(output('commonjs', code)).toBe('function true\n');
   });
 
-  test('has a client that does not keep the process alive while it is unused', () => {
+  test('has a client that does not keep the process alive before its first call', () => {
     const code = `
       import { Client } from 'etcdwire';
       new Client({ endpoints: ['http://127.0.0.1:1'] });
@@ -186,7 +186,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('made\n');
   });
 
-  test('has a client that does not keep the process alive while it is idle, unless a watch is open', () => {
+  test('has a client that keeps the process alive while a watch is open, but not while the client is idle', () => {
     const endpoints = JSON.stringify(inject('endpoints'));
     const code = `
       import { Client } from 'etcdwire';

@@ -13,7 +13,10 @@ import { valueText } from './support/watch-events.js';
 const SEED = 34;
 const EVERY_KEY = prefix('');
 
-/** Prefixes of namespaces. Those that end in 0xff are the hard cases: their range end is shorter than the prefix. */
+/**
+ * Generates prefixes of namespaces. Prefixes that end in 0xff are the hard cases, because their range end is shorter
+ * than the prefix.
+ */
 const namespacePrefix = fc.oneof(
   fc.constantFrom('ff', 'ffff', '61ff', '61ffff', 'feff', '00ff', '00', '61', 'ff61').map(fromHex),
   bytesOf(1, 3),
@@ -21,7 +24,7 @@ const namespacePrefix = fc.oneof(
 
 describe('a range of keys', () => {
   // S33
-  test('selects the same keys in range, scan, delete, watch and compare as in a model', async () => {
+  test('selects the same keys in range, scan, delete, watch and compare as in the model', async () => {
     // The test uses its own server, because open-ended ranges would contain the keys of other tests.
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const keys = fc.array(someKey, { minLength: 1, maxLength: 12 });
@@ -32,7 +35,7 @@ describe('a range of keys', () => {
   });
 
   // S34
-  test('in a namespace selects the same keys as in a model, and never a key outside the namespace', async () => {
+  test('in a namespace selects the same keys as in the model, and never a key outside the namespace', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const setting = namespacePrefix.chain((start) =>
       fc.record({
@@ -41,7 +44,7 @@ describe('a range of keys', () => {
           someKey.map((key) => concatBytes(start, key)),
           { minLength: 1, maxLength: 8 },
         ),
-        foreign: fc.array(neighbourOf(start), { minLength: 1, maxLength: 8 }),
+        foreign: fc.array(neighborOf(start), { minLength: 1, maxLength: 8 }),
       }),
     );
     const property = fc.asyncProperty(setting, selection, fc.nat(), ({ start, own, foreign }, selected, odd) =>
@@ -60,7 +63,7 @@ describe('a range of keys', () => {
 
 // S34
 test('the interval of a range in a namespace contains all keys of the range and no key outside the namespace', () => {
-  const candidate = namespacePrefix.chain((start) => fc.tuple(fc.constant(start), neighbourOf(start)));
+  const candidate = namespacePrefix.chain((start) => fc.tuple(fc.constant(start), neighborOf(start)));
   fc.assert(
     fc.property(candidate, selection, someKey, ([start, foreign], { keys, contains, member }, key) => {
       const interval = prefixInterval(start, resolveKeys(keys, 'keys'));
@@ -74,17 +77,18 @@ test('the interval of a range in a namespace contains all keys of the range and 
 });
 
 interface Setting {
-  /** A client of the whole store. */
+  /** A client that reads and writes the whole store. */
   readonly etcd: Client;
   /** The namespace of the keys that start with `start`. */
   readonly inside: Keyspace;
   readonly start: Uint8Array;
   readonly stored: readonly Uint8Array[];
   readonly selected: Selection;
-  /** Selects the key whose value the test changes. */
+  /** A random number that selects the key whose value the test changes. */
   readonly odd: number;
 }
 
+/** Checks that each operation on the selected range concerns exactly the keys that the model `selected` contains. */
 async function agrees({ etcd, inside, start, stored, selected, odd }: Setting): Promise<void> {
   const { keys, member, contains } = selected;
   const isOwn = (key: Uint8Array): boolean =>
@@ -107,7 +111,8 @@ async function agrees({ etcd, inside, start, stored, selected, odd }: Setting): 
   for await (const { key } of inside.scan(keys)) scanned.push(key);
   expect(hex(scanned)).toEqual(hex(expected));
 
-  // A comparison concerns every key in the range and no other key. A comparison of values is false without keys.
+  // A comparison of a range checks every key in the range and no other key. A comparison of values does not hold when
+  // the range contains no key.
   expect(await allAre('own')).toBe(expected.length > 0);
   const different = expected[odd % Math.max(1, expected.length)];
   if (different !== undefined) {
@@ -130,8 +135,11 @@ async function agrees({ etcd, inside, start, stored, selected, odd }: Setting): 
   expect(events.map((batch) => hex(sorted(batch)))).toEqual([...changed, [member]].map(hex));
 }
 
-/** Keys without the prefix. Most of them are directly before or after the keys with the prefix. */
-function neighbourOf(start: Uint8Array): fc.Arbitrary<Uint8Array> {
+/**
+ * Generates keys that do not start with the prefix `start`. Most of these keys are directly before or after the keys
+ * with the prefix.
+ */
+function neighborOf(start: Uint8Array): fc.Arbitrary<Uint8Array> {
   const end = prefixEnd(start);
   const uncut = start.map((byte, index) => (index === end.length - 1 ? byte + 1 : byte));
   const lowered = start.map((byte, index) => (index === start.length - 1 ? byte - 1 : byte));

@@ -23,7 +23,7 @@ describe('Client.raw', () => {
     expect((await raw.cluster.memberList({})).members).toHaveLength(1);
   });
 
-  test('takes values of rawEnums in its messages', async () => {
+  test('accepts values of `rawEnums` in messages', async () => {
     const { raw } = openClient();
     const key = unique();
     for (const name of ['a', 'b']) await raw.kv.put({ key: utf8(`${key}/${name}`) });
@@ -42,7 +42,7 @@ describe('Client.raw', () => {
     expect([bytes % 512, remaining]).toEqual([32, 0n]);
   });
 
-  test('opens a bidirectional stream, and cancels it when the caller breaks out of the loop', async () => {
+  test('opens a bidirectional stream, and cancels the stream when the caller breaks out of the loop', async () => {
     const { raw, lease } = openClient();
     const { id } = await lease.grant({ ttl: 60 });
     const stream = raw.lease.leaseKeepAlive();
@@ -54,7 +54,7 @@ describe('Client.raw', () => {
     expect(await stream.next()).toMatchObject({ done: true });
   });
 
-  test('rejects with reason Canceled when the signal aborts, and with the reason that the server sends', async () => {
+  test('rejects with Canceled when the signal aborts, and with EmptyKey when the server finds no key', async () => {
     const { raw } = openClient();
     const stop = new AbortController();
     const reading = errorOf(raw.watch.watch({ signal: stop.signal }).next());
@@ -78,7 +78,7 @@ describe('Client.raw', () => {
     expect(await stream.next()).toMatchObject({ done: true });
   });
 
-  test('refuses a value that its field cannot hold', async () => {
+  test('refuses a value that is out of range for its field', async () => {
     expect(await errorOf(openClient().raw.kv.range({ key: utf8('a'), revision: 2n ** 63n }))).toMatchObject({
       reason: 'InvalidInput',
       outcome: 'not-sent',

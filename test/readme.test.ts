@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { ownEtcd } from './support/own-etcd.js';
 import { runProgram } from './support/program.js';
 
-// Runs the programs of README.md, docs/guide.md and docs/runtimes.md, each against a new server. Replaces the endpoint.
+// These tests run the programs of README.md, docs/guide.md and docs/runtimes.md. Each program runs against a new
+// server, whose endpoint replaces the endpoint in the program.
 
 const ROOT = new URL('..', import.meta.url);
 
@@ -44,7 +45,7 @@ describe('README.md', () => {
 describe('docs/guide.md', () => {
   const [usage = '', coordination = '', overGrpcJs = '', logging = '', ...others] = programsOf('docs/guide.md');
 
-  it('has four programs, which the other tests run', () => {
+  it('has exactly the four programs that the other tests run', () => {
     expect(others).toEqual([]);
   });
 

@@ -17,16 +17,16 @@ describe('a timer', () => {
     expect(early).not.toContain(true);
   });
 
-  test('can be infinite, or longer than setTimeout allows, and can be cancelled', () => {
+  test('can be infinite or longer than setTimeout allows, and can be canceled', () => {
     for (const delay of [2 ** 40, Number.POSITIVE_INFINITY]) runAfter(delay, () => expect.unreachable())();
   });
 
-  test('of a backoff takes at most 50 ms, a limit that doubles with each attempt up to 2 s', () => {
+  test('of a backoff lasts at most 50 ms, and this limit doubles with each attempt up to 2 s', () => {
     for (let attempt = 0; attempt < 2_000; attempt += 1)
       expect(backoffMs(attempt)).toBeLessThanOrEqual(Math.min(2_000, 50 * 2 ** attempt));
   });
 
-  test('of pause ends early when a signal aborts', async () => {
+  test('of `pause()` ends early when a signal aborts', async () => {
     const stop = new AbortController();
     const paused = pause(2 ** 30, undefined, stop.signal);
     stop.abort();
@@ -43,7 +43,7 @@ test('settledWithin leaves no timer behind when the promise settles in time', as
 });
 
 describe('onAbort', () => {
-  test('adds one listener for any number of callbacks, and removes it with the last callback', () => {
+  test('adds one listener for any number of callbacks, and removes the listener with the last callback', () => {
     const { signal } = new AbortController();
     const undos = Array.from({ length: 20 }, () => onAbort(signal, () => {}));
     expect(getEventListeners(signal, 'abort')).toHaveLength(1);
@@ -51,7 +51,7 @@ describe('onAbort', () => {
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
 
-  test('calls a callback twice that was added twice, and does not call a removed callback', () => {
+  test('calls a callback twice if it was added twice, and does not call a removed callback', () => {
     const controller = new AbortController();
     const calls: string[] = [];
     const twice = (): void => void calls.push('twice');
@@ -72,7 +72,7 @@ describe('AsyncQueue', () => {
     expect(taken.map(({ value }) => value)).toEqual([1, 2, 3]);
   });
 
-  test('delivers the remaining items after it was ended, and then the error once', async () => {
+  test('delivers the remaining items after it has ended, and then the error once', async () => {
     const queue = new AsyncQueue<number>();
     queue.push(1);
     queue.end(new Error('ended'));
@@ -82,7 +82,7 @@ describe('AsyncQueue', () => {
     expect(await queue.next()).toEqual({ done: true, value: undefined });
   });
 
-  test('counts the size of its items, and calls onTake when an item is taken', async () => {
+  test('adds up the sizes of its items, and calls `onTake` when an item is taken', async () => {
     let taken = 0;
     const queue = new AsyncQueue<string>(() => {
       taken += 1;
@@ -96,7 +96,7 @@ describe('AsyncQueue', () => {
     expect([queue.size, queue.ended]).toEqual([0, true]);
   });
 
-  test('does not keep taken items in memory while it is never empty', async () => {
+  test('does not keep taken items in memory, even if the queue never becomes empty', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     const queue = new AsyncQueue<object>();

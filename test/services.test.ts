@@ -6,7 +6,7 @@ import { errorOf } from './support/errors.js';
 import { recordingTransport } from './support/recording-transport.js';
 
 describe('the lock service', () => {
-  test('shares one queue with Mutex, in the order of arrival', async () => {
+  test('shares one queue with Mutex, and grants the lock in the order of arrival', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const mutex = new Mutex(await Session.open(etcd), name);
     const first = await mutex.lock();
@@ -39,7 +39,7 @@ describe('the lock service', () => {
     expect((await etcd.get(key))?.lease).toBe(second.id);
   });
 
-  test('removes a waiter from the queue when its call is cancelled', async () => {
+  test('removes a waiter from the queue when its call is canceled', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [first, second] = [await etcd.lease.grant({ ttl: 60 }), await etcd.lease.grant({ ttl: 60 })];
     await etcd.lockService.lock(name, first.id);
@@ -67,7 +67,7 @@ describe('the election service', () => {
     expect(await etcd.electionService.leader(name)).toBeUndefined();
   });
 
-  test('elects contenders in the order of arrival, and the key of the leader guards writes', async () => {
+  test('elects contenders in the order of arrival, so a write that checks the key of a former leader fails', async () => {
     const [etcd, name, key] = [openClient(), unique('election'), unique()];
     const first = await elected(etcd, name, 'first');
     const waiting = elected(etcd, name, 'second');
@@ -99,7 +99,7 @@ describe('the election service', () => {
     expect(seen).toEqual(['first', 'second', 'next']);
   });
 
-  test('ends an observation when the signal aborts', async () => {
+  test('rejects an observation with Canceled when its signal aborts', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     await elected(etcd, name, 'first');
     const stop = new AbortController();
@@ -120,7 +120,7 @@ describe('the election service', () => {
   });
 });
 
-test('the lock service and the election service refuse bad input before they send anything', async () => {
+test('the lock service and the election service refuse invalid input before they send anything', async () => {
   const { transport, sent } = recordingTransport();
   const { lockService, electionService } = openClient({ transport });
   const calls = [
@@ -138,7 +138,7 @@ test('the lock service and the election service refuse bad input before they sen
   expect(sent).toEqual([]);
 });
 
-/** Campaigns with a new lease. */
+/** Campaigns with a new lease. Resolves with the leader key when the campaign is won. */
 async function elected({ lease, electionService }: Client, name: string, value: string): Promise<LeaderKey> {
   const { id } = await lease.grant({ ttl: 60 });
   return (await electionService.campaign(name, id, value)).leader;

@@ -9,7 +9,7 @@ import { errorOf } from './support/errors.js';
 
 const DEAD = ['http://127.0.0.1:1'];
 
-/** Functions whose calls fail. The stack must contain the name of the function. */
+/** Functions that make a call that fails. The stack of the error must contain the name of the function. */
 const CALLERS = {
   async putsUnderNoLease(etcd: Client) {
     await etcd.put(unique(), 'x', { lease: 1n });
@@ -45,7 +45,7 @@ describe('the stack of an error', () => {
     expect(stack).toMatch(new RegExp(`at (?:async )?(?:\\w+\\.)?${name} .*stacks\\.test\\.ts`));
   });
 
-  test('contains the line of a call that is not awaited when callSites is set', async () => {
+  test('contains the line of a call that is not awaited when `callSites` is set', async () => {
     const etcd = openClient({ callSites: true });
     const rejections: unknown[] = [];
     function forgetsToAwait(): void {

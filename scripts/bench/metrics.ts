@@ -1,4 +1,7 @@
-/** What a run can measure: the heading of each metric, and how many decimal places the report shows. */
+/**
+ * The metrics that a run can measure. `heading` is the heading in the report, and `digits` the number of decimal
+ * places.
+ */
 export const METRICS = {
   /** Operations per second. */
   rate: { heading: 'rate /s', digits: 0 },
@@ -18,17 +21,17 @@ export const METRICS = {
 } as const;
 export type Metric = keyof typeof METRICS;
 
-/** The result of one competitor in one round of one workload. */
+/** The measured metrics of one competitor (a client, or a variant of a client) in one round of one workload. */
 export type Sample = Readonly<Partial<Record<Metric, number>>>;
 
-/** The summary of one metric over several rounds. */
+/** The summary of the values that one metric has in several rounds. */
 interface Spread {
   readonly median: number;
   readonly min: number;
   readonly max: number;
 }
 
-/** Returns undefined if no sample has the metric. */
+/** Returns the median, minimum and maximum of a metric, or undefined if no sample has the metric. */
 export function spreadOf(samples: readonly Sample[], metric: Metric): Spread | undefined {
   const values = samples
     .map((sample) => sample[metric])

@@ -50,8 +50,8 @@ const PLOTS: readonly Plot[] = [
 ];
 
 /**
- * Color of texts and grid lines. It is readable on white and on black, because the plots have no background of their
- * own.
+ * Color of the text and the grid lines. It is readable on white and on black, because the plots have no background of
+ * their own.
  */
 const INK = '#768390';
 const WHISKER = '#59636e';
@@ -72,7 +72,7 @@ interface Bar {
   readonly label: string;
 }
 
-/** Writes the plots of the workloads that the run measured. */
+/** Writes an SVG file for each plot of which the run measured a workload. */
 export async function writePlots(folder: string, outcomes: readonly Outcome[]): Promise<void> {
   mkdirSync(folder, { recursive: true });
   for (const plot of PLOTS) {

@@ -12,10 +12,13 @@ import type { Sample } from './metrics.js';
 import type { Settings } from './settings.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** The folder for the compiled programs. It is under node_modules, so that they find the packages that they import. */
+/**
+ * The folder for the compiled programs. The folder is under node_modules, so that the programs find the packages that
+ * they import.
+ */
 const CACHE = join(ROOT, 'node_modules/.cache');
 
-/** Programs that each load only one client, get one key and exit. */
+/** Programs that load one client, get one key and exit, and an empty program for comparison. */
 const COLD_STARTS = {
   'empty Node.js': 'process.exit();',
   etcdwire: `
@@ -42,7 +45,7 @@ export const COLD_START_NAMES = Object.keys(COLD_STARTS) as readonly ColdStart[]
 
 /** The compiled programs, in a folder in which the package is installed from its tarball, as on a user's machine. */
 export interface Installation {
-  /** The path of the program that runs one client and performs tasks. */
+  /** The path of the program that runs one client and performs the tasks that this process sends. */
   readonly clientProgram: string;
   coldStart(name: ColdStart): string;
   remove(): void;
@@ -79,18 +82,18 @@ export async function install(): Promise<Installation> {
   return { clientProgram: join(folder, 'client.mjs'), coldStart, remove };
 }
 
-/** Time limit of a task, so that a task that hangs is ended. */
+/** Time limit for a task in milliseconds. A task that hangs fails after this time. */
 const TASK_TIMEOUT_MS = 60_000;
 
 /** A process that runs one client and performs one task at a time. */
 export class ClientProcess {
   readonly #child: ChildProcess;
   #waiting: { resolve(sample: Sample): void; reject(error: Error): void } | undefined;
-  /** Why the process performs no more tasks. Undefined while it runs. */
+  /** Why the process performs no more tasks. Undefined while the process runs. */
   #ended: Error | undefined;
 
   constructor(program: string, name: ClientName, endpoint: string) {
-    // 'advanced' serialization, because tasks contain bigints.
+    // The serialization is 'advanced', because tasks contain bigints, which the default serialization rejects.
     this.#child = spawn(process.execPath, ['--expose-gc', program, name, endpoint], {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
       serialization: 'advanced',
@@ -103,7 +106,7 @@ export class ClientProcess {
     this.#child.once('exit', (code, signal) => this.#end(new Error(`the process ended: ${signal ?? code}`)));
   }
 
-  /** Performs a task in the process. @throws Error with the message of the error if the task fails there. */
+  /** Performs a task in the process. @throws Error with the task's error message if the task fails. */
   perform(task: Task): Promise<Sample> {
     return new Promise<Sample>((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
@@ -134,7 +137,7 @@ export class ClientProcess {
   }
 }
 
-/** What every workload uses: a server, and one process for each client. */
+/** The server, the package installation and the client processes that all workloads use. */
 export class Bench {
   readonly settings: Settings;
   readonly endpoint: string;
@@ -153,7 +156,7 @@ export class Bench {
     this.client = new Client({ endpoints: [endpoint], timeoutMs: 60_000 });
   }
 
-  /** Performs the task in the process of this client. A process in which a task failed is replaced. */
+  /** Performs the task in this client's process. If the task fails, the client gets a new process for its next task. */
   async perform(name: ClientName | 'writer', task: Task): Promise<Sample> {
     const process = this.#processes.get(name) ?? this.startProcess(name === 'writer' ? 'etcdwire' : name);
     this.#processes.set(name, process);

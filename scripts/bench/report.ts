@@ -10,37 +10,41 @@ import {
   SCAN_VARIANT,
 } from './workloads/watches-and-scans.js';
 
-/** The text below the table of each group: what a reader needs to know about it. */
+/** The text below each group's table. It explains how the numbers in the table were measured. */
 const NOTES: Readonly<Record<string, string>> = {
   [COLD_START_GROUP]:
-    'The time from the start of a process that imports the client and makes one get until the process exits right after ' +
-    'the response. Each round starts every program once.',
+    'Each program is a new process that imports the client, makes one get, and exits right after the response. ' +
+    'The time is from the start of the process until its exit. Each round starts every program once.',
   [LEASES_AND_LOCKS_GROUP]:
-    'A keepalive is one renewal with `keepAliveOnce` (etcd3: `keepaliveOnce`), on a stream of its own with every client. ' +
-    'A lock cycle takes a lock and releases it. etcdwire uses an open session. etcd3 grants a lease for each lock, because ' +
-    'it has no other way. Bare grpc-js has no locks.',
+    'A keepalive is one renewal with `keepAliveOnce` (etcd3: `keepaliveOnce`). With every client, each renewal ' +
+    'uses a stream of its own. A lock cycle takes a lock and releases it. etcdwire uses an open session. etcd3 ' +
+    'grants a lease for each lock, because it has no other way. Bare grpc-js has no locks.',
   [HAND_OFFS_GROUP]:
-    'All contenders run in one process, each with a client and a session of its own. The percentiles are of the time that ' +
-    'a contender waits for the lock. etcd3 is missing because its lock does not wait.',
+    'All contenders run in one process, each with a client and a session of its own. The percentiles are those of ' +
+    'the time that a contender waits for the lock. etcd3 is missing because its lock does not wait.',
   [HOOKS_GROUP]:
-    'etcdwire only, in three times as many rounds. "Without hooks" is a client built from the same sources without ' +
-    'interceptors and diagnostics channels. "Hooks unused" is the client as published. The interceptor passes each call ' +
-    'on. The subscriber listens to `etcdwire:call:start` and `etcdwire:call:end` and does nothing.',
+    'This table is about etcdwire only, and has three times as many rounds as the others. "Without hooks" is a ' +
+    'client built from the same sources, but without the code for interceptors and diagnostics channels. "Hooks ' +
+    'unused" is the client as published. The interceptor only passes each call on. The subscriber listens to ' +
+    '`etcdwire:call:start` and `etcdwire:call:end` and does nothing.',
   [LIVE_EVENTS_GROUP]:
-    'Each event is one put of 100 bytes. etcdwire makes the puts in another process, 64 at a time. CPU is that of the ' +
-    'watching process. The percentiles are of the time from before the put until after its event. The rate is that of ' +
-    'the puts, as long as the client keeps up.',
+    'Each event is one put of 100 bytes. For every client, etcdwire makes the puts in another process, 64 at a ' +
+    'time. The column CPU shows the CPU time of the watching process. The percentiles are those of the time from ' +
+    'the start of a put until the watcher has received its event. As long as the client keeps up with the puts, ' +
+    'the rate is the rate of the puts.',
   [MANY_KEYS_GROUP]:
-    'An operation is a key or an event of 100 bytes. The percentiles are of the whole scan or watch. etcd3 and bare ' +
-    'grpc-js read all keys with one response, for which the limit of 4 MB of grpc-js is lifted. The server starts to ' +
-    'send past events up to 100 ms after a watch is created, and then sends 1,000 revisions of a watch every 100 ms.',
+    'An operation is a key or an event of 100 bytes. The percentiles are those of the time for the whole scan or ' +
+    "watch. etcd3 and bare grpc-js read all keys with one response, for which the benchmark lifts grpc-js's limit " +
+    'of 4 MB. The server starts to send past events within 100 ms after a watch is created, and then sends 1,000 ' +
+    'revisions of each watch every 100 ms.',
   [MEMORY_GROUP]:
-    'Measured after garbage collection. "heap" includes buffers outside of the JavaScript heap. Each client runs in a new ' +
-    'process, and growth is counted after its first 1,000 gets. For the rows per watcher, growth is divided by the number ' +
-    'of watchers; the other columns are of the whole process.',
+    'Memory is measured after a garbage collection. The column "heap" includes buffers outside the JavaScript ' +
+    'heap. Each client runs in a new process, and growth is counted after the first 1,000 gets of the client. In ' +
+    'the rows "per watcher", growth is divided by the number of watchers. The other columns show the memory of ' +
+    'the whole process.',
 };
 
-/** By what factor etcdwire should be better than the npm package etcd3 in one metric. */
+/** A target: the factor by which etcdwire should be better than the npm package etcd3 in one metric. */
 interface Target {
   readonly what: string;
   readonly workload: Pick<Workload, 'group' | 'variant'>;
@@ -115,7 +119,7 @@ export function verdictsOn(outcomes: readonly Outcome[]): Verdict[] {
   });
 }
 
-/** The whole report in Markdown. */
+/** Returns the whole report in Markdown. */
 export function reportOn(
   results: Results,
   verdicts: readonly Verdict[],
@@ -170,7 +174,7 @@ function cell(samples: readonly Sample[], metric: Metric): string {
   return samples.length === 1 ? `${median}` : `${median} (${min}–${max})`;
 }
 
-/** The table of targets and measured ratios. */
+/** Returns the table of targets and measured ratios. */
 function targetTable(verdicts: readonly Verdict[], colors: boolean): string {
   const rows = verdicts.map(({ what, metric, factor, ratio, met }) => [
     what,
@@ -189,7 +193,7 @@ function text(value: number, digits: number): string {
   return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-/** Formats a table. The first two columns are text, and all other columns are numbers. */
+/** Returns the lines of a Markdown table. The first two columns are text, and all other columns are numbers. */
 function markdown(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
   return [line(headings), `|---|---|${'---:|'.repeat(headings.length - 2)}`, ...rows.map(line)];

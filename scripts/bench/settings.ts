@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 
-/** How much a run measures. */
+/** The settings that determine how much a run measures. */
 export interface Settings {
   /** Whether the run measures too little for reliable numbers. */
   readonly quick: boolean;
@@ -13,15 +13,20 @@ export interface Settings {
    * The warm-up before the first calls of a run. It is long, because Node.js compiles frequently called functions late.
    */
   readonly firstWarmUp: { readonly inFlight: number; readonly seconds: number };
-  /** Numbers of concurrent calls, by length of the values in bytes. */
+  /** The numbers of concurrent calls to measure, by the length of the values in bytes. */
   readonly inFlight: Readonly<Record<100 | 100_000, readonly number[]>>;
-  /** How long contenders hand a lock on in one round. With the slower way of waiting, each hand-off takes 100 ms. */
+  /**
+   * How long contenders hand a lock on in one round. With the slower of the two methods of waiting, each hand-off takes
+   * 100 ms.
+   */
   readonly handOffSeconds: number;
   /** Whether to also measure hand-offs while another client writes. */
   readonly otherWrites: boolean;
   /** Number of keys to scan and of events to catch up on. */
   readonly manyKeys: number;
-  /** Number of events to catch up on that come from single puts, so that each event has a revision of its own. */
+  /**
+   * Number of events to catch up on in the workload with single puts, in which each event has a revision of its own.
+   */
   readonly singlePuts: number;
   /** Number of events that watchers receive live in one round. */
   readonly liveEvents: number;
@@ -47,7 +52,7 @@ const FULL: Settings = {
   memoryCalls: 1_000_000,
 };
 
-/** Runs every workload in less than a minute and gives rough numbers. */
+/** Settings for a run that includes every workload, takes less than a minute and gives rough numbers. */
 const QUICK: Settings = {
   quick: true,
   rounds: 2,
@@ -69,7 +74,7 @@ export interface Arguments {
   readonly settings: Settings;
   /** Selects workloads by name. */
   readonly only: RegExp;
-  /** The file for the numbers. '-' writes them to stdout instead of the tables. */
+  /** The path of the JSON file for the numbers. '-' writes the numbers to stdout instead of the tables. */
   readonly json: string | undefined;
   /** The folder for plots. */
   readonly svg: string | undefined;
@@ -80,7 +85,7 @@ export interface Arguments {
 export const USAGE =
   'npm run bench -- [--quick] [--rounds N] [--seconds S] [--only REGEX] [--json [FILE]] [--svg DIR] [--assert]';
 
-/** @throws Error whose message names the wrong argument in one line. */
+/** Parses the command-line arguments. @throws Error with a one-line message that names the invalid argument. */
 export function readArguments(argv: readonly string[]): Arguments {
   const { values } = parseArgs({
     args: argv.flatMap((argument, index) =>

@@ -5,23 +5,22 @@ import type { Settings } from './settings.js';
 
 /** One measurement and its competitors. A competitor is a client or a variant of a client. */
 export interface Workload<Competitor extends string = string> {
-  /** The table of the report that shows the workload. */
+  /** The heading of the table that shows the workload in the report. */
   readonly group: string;
   /** The name of the workload within its group. */
   readonly variant: string;
   readonly competitors: readonly Competitor[];
   readonly rounds: number;
   /**
-   * Whether all competitors run at once in each round. This requires that they do not disturb each other. Default:
-   * false.
+   * Whether all competitors run at once in each round. Only possible if they do not disturb each other. Default: false.
    */
   readonly concurrent?: boolean;
-  /** Writes the data and warms all competitors up. */
+  /** Writes the data that the workload needs, and warms all competitors up. */
   prepare?(bench: Bench): Promise<unknown>;
   measure(bench: Bench, competitor: Competitor): Promise<Sample>;
   afterRound?(bench: Bench): Promise<unknown>;
   finish?(bench: Bench): Promise<unknown>;
-  /** Adds metrics that follow from the samples of all rounds together. */
+  /** Adds metrics that are calculated from the samples of all rounds and competitors. */
   conclude?(outcomes: readonly Outcome[]): Outcome[];
 }
 
@@ -30,7 +29,7 @@ export interface Outcome extends Pick<Workload, 'group' | 'variant'> {
   readonly competitor: string;
   /** One sample for each round, in order. */
   readonly samples: readonly Sample[];
-  /** Why samples are missing. */
+  /** The message of the error that ended the measurement, if samples are missing. */
   readonly failure?: string;
 }
 
@@ -111,7 +110,7 @@ function messageOf(error: unknown): string {
 
 /** Shows the progress of a run on stderr. */
 export interface Progress {
-  /** Round 0 is the preparation. */
+  /** Shows what the run is doing now. Round 0 is the preparation. */
   at(workload: string, round: number, rounds: number, competitor: string | undefined): void;
   step(): void;
   stop(): void;

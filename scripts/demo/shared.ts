@@ -6,7 +6,7 @@ import { Client } from '../../src/index.js';
 export const LOCK = 'jobs/nightly';
 export const LEDGER = 'etcdwire-demo/ledger/';
 
-/** An entry that a worker writes while it holds the lock. */
+/** An entry of the ledger, which a worker writes while it holds the lock. */
 export interface LedgerEntry {
   readonly worker: string;
   /** The fencing token, a bigint as text. */
@@ -14,7 +14,7 @@ export interface LedgerEntry {
   readonly entry: number;
 }
 
-/** A report of a worker. The worker writes each report to stdout as a line of JSON. */
+/** An event that a worker reports. The worker writes each event to stdout as a line of JSON. */
 export type WorkerEvent =
   | { readonly type: 'holds'; readonly token: string }
   | { readonly type: 'wrote'; readonly entry: number }

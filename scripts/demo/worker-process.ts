@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { WorkerEvent } from './shared.js';
 
-/** The process of a worker, and the events that it reported. */
+/** A worker's process, and the events that the worker has reported. */
 export class WorkerProcess {
   readonly name: string;
   readonly #child: ChildProcess;
@@ -35,7 +35,7 @@ export class WorkerProcess {
   }
 
   /**
-   * Resolves with the first matching event of this type, even if the worker reported it before this call.
+   * Resolves with the first matching event of this type, even if the worker reported the event before this call.
    *
    * @throws Error if the worker exits without such an event.
    */

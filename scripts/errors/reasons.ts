@@ -35,7 +35,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   ConnectionLost: {
     cause: 'The connection or the stream broke during the call.',
     outcome: '`not-sent` if no byte of the request had left, otherwise `unknown`',
-    remedy: 'If `unknown`, read what the write should have changed, or repeat it only if it is idempotent.',
+    remedy: 'If `unknown`, read what the write should have changed, or repeat the write only if it is idempotent.',
   },
   StreamRefused: {
     cause: 'HTTP/2 refused the call: by GOAWAY, or by RST_STREAM with REFUSED_STREAM.',
@@ -84,7 +84,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   },
   LockLost: {
     cause:
-      "The lock is no longer held: its queue key does not exist, because the lease ended or another client deleted the key. Or the holder's `txn` found that the key has another create revision.",
+      "The caller no longer holds the lock. Either its queue key does not exist, because the lease ended or another client deleted the key, or the holder's `txn` found that the key has another create revision.",
     outcome: 'rejected',
     remedy: 'Stop the work, and acquire the lock again.',
   },
@@ -137,7 +137,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   },
 };
 
-const REPEAT_READ = 'The client repeats reads by itself.';
+const REPEAT_READ = 'The client repeats reads on its own.';
 const CHECK_WRITE = 'Before you repeat a write, read what it should have changed.';
 
 export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
@@ -161,10 +161,10 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   Compacted: {
     cause:
       'The requested revision was compacted. `compactRevision` is the oldest one available, if the server names it.',
-    remedy: 'Read the current state, and watch from its revision. `mirror` and `cachedRange` do so by themselves.',
+    remedy: 'Read the current state, and watch from its revision. `mirror` and `cachedRange` do so on their own.',
   },
   FutureRev: {
-    cause: 'The requested revision is greater than that of the store.',
+    cause: 'The requested revision is greater than the current revision of the store.',
     remedy: 'Use a revision from a response of the same cluster.',
   },
   NoSpace: {
@@ -178,7 +178,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   LeaseExist: { cause: 'A lease with this id exists.', remedy: 'Choose another id, or let the client choose it.' },
   LeaseTTLTooLarge: { cause: 'The TTL is greater than 9,000,000,000 s.', remedy: 'Use a smaller TTL.' },
-  WatchCanceled: { cause: 'The server cancelled the watch.', remedy: 'Open a new watch.' },
+  WatchCanceled: { cause: 'The server canceled the watch.', remedy: 'Open a new watch.' },
   MemberExist: { cause: 'A member with this id exists.', remedy: 'Read `cluster.memberList` first.' },
   PeerURLExist: { cause: 'Another member has this peer URL.', remedy: 'Remove that member, or use another URL.' },
   MemberNotEnoughStarted: {
@@ -190,14 +190,14 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   MemberNotLearner: { cause: 'The member is not a learner.', remedy: 'None needed: the member already votes.' },
   LearnerNotReady: {
     cause: 'The learner has not caught up with the leader.',
-    remedy: 'Wait and promote it again.',
+    remedy: 'Wait, then promote the learner again.',
   },
   TooManyLearners: {
     cause: 'The cluster has as many learners as it allows.',
     remedy: 'Promote or remove a learner first.',
   },
   ClusterIDMismatch: {
-    cause: 'The member belongs to a different cluster than the one that the request names.',
+    cause: 'The member does not belong to the cluster that the request names.',
     remedy: "Check the member's configuration.",
   },
   RequestTooLarge: {
@@ -239,7 +239,8 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   InvalidAuthMgmt: { cause: 'The authentication request is invalid.', remedy: 'Check its arguments.' },
   AuthOldRevision: {
-    cause: 'Users or roles changed after the token was issued. The client has already renewed it as often as it may.',
+    cause:
+      'Users or roles changed after the token was issued. The client has already renewed the token as often as it may.',
     remedy: 'Repeat the call.',
   },
   NoLeader: { cause: 'The member knows no leader.', remedy: `Wait for an election. ${REPEAT_READ} ${CHECK_WRITE}` },
@@ -278,17 +279,17 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     cause: 'The target is not one minor version below the cluster.',
     remedy: 'Give the version that is one minor version below.',
   },
-  ClusterVersionUnavailable: { cause: 'The cluster version is not known yet.', remedy: 'Repeat it later.' },
-  DowngradeInProcess: { cause: 'A downgrade is in progress.', remedy: 'Cancel it or wait for its end.' },
+  ClusterVersionUnavailable: { cause: 'The cluster version is not known yet.', remedy: 'Repeat the call later.' },
+  DowngradeInProcess: { cause: 'A downgrade is in progress.', remedy: 'Cancel the downgrade, or wait until it ends.' },
   NoInflightDowngrade: { cause: 'No downgrade is in progress.', remedy: 'None needed.' },
   Canceled: {
     cause:
-      "The caller aborted the `signal`, or the server cancelled the request. In the first case `cause` is the signal's reason.",
+      "The caller aborted the `signal`, or the server canceled the request. In the first case `cause` is the signal's reason.",
     remedy: CHECK_WRITE,
   },
   DeadlineExceeded: {
     cause:
-      'The time limit passed: `timeoutMs` of a call, or `maxWaitMs` of a wait. The `cause` is the last failure; without a `cause` the servers answered, for example while another contender held a lock.',
+      'The time limit passed: `timeoutMs` of a call, or `maxWaitMs` of a wait. The `cause` is the last failure; without a `cause`, the servers answered but the wait was not over, for example because another contender held a lock.',
     remedy: `Allow more time, or check the \`cause\`. ${CHECK_WRITE}`,
   },
   ProposalDropped: {

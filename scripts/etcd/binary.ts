@@ -5,20 +5,24 @@ import { dirname, join } from 'node:path';
 import { cacheFolder, moveIntoCache, onPath, run } from '../programs.js';
 import { ARCHIVE_SHA256 } from './versions.js';
 
-// etcd as a program on this machine, and the ways to get one: a release archive, a build with Go, or Debian's packages.
+// etcd as a program on this machine, and the ways to get that program: a release archive, a build with Go, or Debian's
+// packages.
 
 export interface EtcdBinary {
   readonly kind: 'binary';
   readonly etcd: string;
   /** The path of etcdctl, which is next to etcd or on the PATH. */
   readonly etcdctl: string | undefined;
-  /** "major.minor.patch". */
+  /** The version as "major.minor.patch". */
   readonly version: string;
   /** Where the program comes from, for messages. */
   readonly from: string;
 }
 
-/** Asks the program for its version. @throws Error if the file is not an etcd that runs on this machine. */
+/**
+ * Runs the program to learn its version, and looks for etcdctl. @throws Error if the file is not an etcd that runs on
+ * this machine.
+ */
 export async function inspect(etcd: string, from: string): Promise<EtcdBinary> {
   const version = /etcd Version: (\d+\.\d+\.\d+)/.exec(await run(etcd, ['--version']))?.[1];
   if (version === undefined) throw new Error(`${etcd} --version does not print a version of etcd`);
@@ -29,7 +33,10 @@ export async function inspect(etcd: string, from: string): Promise<EtcdBinary> {
 const RELEASES_URL = 'https://github.com/etcd-io/etcd/releases/download';
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Downloads a release from the releases of etcd, or from a mirror of the same layout, and verifies its SHA-256. */
+/**
+ * Downloads a release archive of etcd, or takes it from a mirror with the same layout. Verifies the SHA-256 of the
+ * archive and unpacks it into the cache.
+ */
 export async function fetchArchive(
   release: string,
   { mirror = process.env.ETCD_MIRROR || RELEASES_URL, checksums = ARCHIVE_SHA256 } = {},
@@ -83,7 +90,8 @@ func main() { ctlv3.MustStart() }
 `;
 
 /**
- * Builds a release from etcd's Go modules, with main packages of its own, because `go install` accepts none of etcd's.
+ * Builds a release from etcd's Go modules. The main packages are written here, because `go install` accepts none of
+ * etcd's main packages.
  */
 export async function buildWithGo(release: string): Promise<EtcdBinary> {
   if (onPath('go') === undefined) throw new Error('go is not on the PATH');
@@ -124,8 +132,9 @@ export async function fromDebian(): Promise<EtcdBinary> {
 }
 
 /**
- * Fills the cache folder of a version. `make` works in a temporary folder and returns the folder that contains the
- * programs. Two processes may fill the same folder at once. The folder of the process that finishes first is used.
+ * Fills the cache folder of a version and resolves with the program in that folder. `make` works in a temporary folder
+ * and returns the folder that contains the programs. Two processes may fill the same folder at once. The folder of the
+ * process that finishes first is used.
  */
 async function intoCache(version: string, from: string, make: (work: string) => Promise<string>): Promise<EtcdBinary> {
   const folder = cacheFolder('etcd', version);

@@ -9,7 +9,7 @@ export interface EtcdImage {
 
 const CLIENT_PORT = 2379;
 
-/** @throws Error if no container engine responds. */
+/** Resolves with the image of a release. @throws Error if no container engine responds. */
 export async function dockerImage(release: string): Promise<EtcdImage> {
   const { getContainerRuntimeClient } = await import('testcontainers');
   await getContainerRuntimeClient();

@@ -5,7 +5,7 @@ import { buildWithGo, type EtcdBinary, fetchArchive, fromDebian, inspect } from 
 import { dockerImage, type EtcdImage } from './docker.js';
 import { MINORS, type Minor, releaseFor, suits, type Wanted, wantedVersion } from './versions.js';
 
-/** Servers that already run. */
+/** Servers that are already running. */
 interface EtcdEndpoints {
   readonly kind: 'endpoints';
   readonly endpoints: readonly string[];
@@ -15,17 +15,20 @@ export type EtcdSource = EtcdEndpoints | EtcdBinary | EtcdImage;
 
 export interface FindOptions {
   /**
-   * `exact` prefers a version that neither loses nor repeats watch events, even if it takes minutes to get one. `quick`
-   * takes the version that is available soonest.
+   * `exact` prefers a version that neither loses nor repeats watch events, even if getting that version takes minutes.
+   * `quick` chooses the version that is available soonest.
    */
   readonly prefer: 'exact' | 'quick';
-  /** Default: ETCD_VERSION. It does not apply to running servers. */
+  /** The minor version to find. Default: the version in ETCD_VERSION. Running servers may have any version. */
   readonly version?: Minor | undefined;
 }
 
 interface Place {
   readonly name: string;
-  /** Resolves with undefined if the place has no server. Rejects with the reason if it cannot provide one. */
+  /**
+   * Looks for etcd in this place. Resolves with undefined if the place has none. Rejects with the reason if the place
+   * cannot provide one.
+   */
   readonly look: (wanted: Wanted) => Promise<EtcdBinary | EtcdImage | undefined>;
 }
 
@@ -37,7 +40,7 @@ const GO: Place = { name: 'a build with Go', look: async (wanted) => buildWithGo
 const DEBIAN: Place = { name: 'the Debian packages', look: () => fromDebian() };
 
 /**
- * The places in the order in which to look. `quick` takes a Debian package before a build, because a build takes
+ * The places in the order in which to look. `quick` tries a Debian package before a build, because a build takes
  * minutes and a package takes seconds.
  */
 const PLACES = {
@@ -46,7 +49,7 @@ const PLACES = {
 } as const;
 
 /**
- * Finds an etcd: the servers in ETCD_ENDPOINTS, a program on this machine, or one that it downloads or builds. If
+ * Finds an etcd: the servers in ETCD_ENDPOINTS, a program on this machine, or a program that it downloads or builds. If
  * ETCD_VERSION names a minor version, only that version is used.
  *
  * @throws Error that lists the places that were tried and the programs to install.
@@ -83,8 +86,8 @@ export async function findEtcd({ prefer, version }: FindOptions): Promise<EtcdSo
 }
 
 /**
- * Resolves with the minor versions that need neither a download nor a build, oldest first. If ETCD_VERSION is set,
- * looks only for that version.
+ * Resolves with the minor versions that are available without a download or a build, oldest first. If ETCD_VERSION is
+ * set, looks only for that version.
  */
 export async function localVersions(): Promise<Minor[]> {
   const { minor: asked } = wantedVersion(false);

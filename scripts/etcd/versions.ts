@@ -5,8 +5,8 @@ const RELEASES = { '3.5': '3.5.33', '3.6': '3.6.14', '3.7': '3.7.1' } as const;
 const DEFAULT_MINOR = '3.6';
 
 /**
- * For each minor version, the first patch release that neither loses nor repeats watch events. Later minor versions
- * never do. Tests that compare every event need such a server.
+ * For each minor version, the first patch release that neither loses nor repeats watch events. Minor versions after the
+ * last one listed never do. Tests that compare every event need such a server.
  */
 const EXACT_SINCE: Readonly<Record<string, number>> = { '3.4': 42, '3.5': 28, '3.6': 9, '3.7': 0 };
 
@@ -25,13 +25,13 @@ export type Minor = '3.4' | keyof typeof RELEASES;
 export const MINORS: readonly Minor[] = ['3.4', ...(Object.keys(RELEASES) as (keyof typeof RELEASES)[])];
 
 export interface Wanted {
-  /** The minor version that the caller or else ETCD_VERSION names. Undefined allows any version. */
+  /** The minor version that the caller names, or else the one in ETCD_VERSION. Undefined allows any version. */
   readonly minor: Minor | undefined;
   /** Whether to prefer a server that neither loses nor repeats watch events. */
   readonly exact: boolean;
 }
 
-/** @throws Error if ETCD_VERSION is not a supported minor version. */
+/** Returns which version to find. @throws Error if ETCD_VERSION is not a supported minor version. */
 export function wantedVersion(exact: boolean, minor?: Minor): Wanted {
   const asked = minor ?? process.env.ETCD_VERSION;
   if (asked === undefined || asked === '') return { minor: undefined, exact };
@@ -40,7 +40,7 @@ export function wantedVersion(exact: boolean, minor?: Minor): Wanted {
   return { minor: asked as Minor, exact };
 }
 
-/** The release to download or build. Undefined for 3.4, for which no archive is known. */
+/** Returns the release to download or build, or undefined for 3.4, for which no archive is known. */
 export function releaseFor({ minor }: Wanted): string | undefined {
   return minor === '3.4' ? undefined : RELEASES[minor ?? DEFAULT_MINOR];
 }

@@ -8,10 +8,10 @@ import type { Figures } from '../../test/support/faults/row.js';
 export interface RoundResult {
   readonly row: string;
   readonly transport: string;
-  /** "seed N". */
+  /** The name of the round, in the form "seed N". */
   readonly round: string;
   readonly state: 'passed' | 'failed' | 'skipped';
-  /** Duration of the round, with the servers and processes that it started. */
+  /** Duration of the round in milliseconds, including the time that its servers and processes took to start. */
   readonly ms: number;
   readonly figures: Figures | undefined;
 }
@@ -66,7 +66,7 @@ export class FaultsReporter implements Reporter {
   }
 }
 
-/** The table of all rows and their results, in Markdown. */
+/** Returns a Markdown table with the results of each kind of fault. */
 export function faultsTable(results: readonly RoundResult[]): string {
   const rows = [...new Set(results.map(({ row }) => row))];
   const groups = rows.map((name): Group => ({ name, results: results.filter(({ row }) => row === name) }));
@@ -77,7 +77,7 @@ export function faultsTable(results: readonly RoundResult[]): string {
   });
 }
 
-/** The table of the versions of etcd and the results of all rows on each, in Markdown. */
+/** Returns a Markdown table with the results on each version of etcd. */
 export function serversTable(runs: readonly FaultsRun[]): string {
   const servers = [...new Set(runs.map(({ etcd }) => etcd))].sort();
   const resultsOn = (name: string): RoundResult[] =>
@@ -135,7 +135,7 @@ function recoveryText(results: readonly RoundResult[]): string {
   return values.length === 0 ? '' : `${seconds(median(values))} (${seconds(Math.max(...values))})`;
 }
 
-/** The medians of the other figures, with their names. */
+/** Returns the medians of the figures that have no column of their own, with their names. */
 function furtherText(results: readonly RoundResult[]): string {
   const names = new Set(results.flatMap(({ figures }) => Object.keys(figures?.further ?? {})));
   const text = (name: string): string => {

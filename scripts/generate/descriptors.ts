@@ -1,7 +1,10 @@
 import protobuf from 'protobufjs';
 import { camelCase } from './names.js';
 
-/** The module with the fields of all messages and the values of all enums, for code that works with any message. */
+/**
+ * Returns the source of the module with the fields of all messages and the values of all enums, for code that works
+ * with any message.
+ */
 export function descriptorsModule(namespaces: readonly protobuf.Namespace[]): string {
   const all = namespaces.flatMap(descendants);
   const messages = all.filter((each) => each instanceof protobuf.Type).map(messageRow);
@@ -20,7 +23,7 @@ ${enums.join('\n')}
 `;
 }
 
-/** The module with the comments of each message, field, enum, value, service and RPC. */
+/** Returns the source of the module with the comments of each message, field, enum, value, service and RPC. */
 export function commentsModule(namespaces: readonly protobuf.Namespace[]): string {
   const rows = namespaces
     .flatMap(descendants)

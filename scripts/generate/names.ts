@@ -1,7 +1,8 @@
 import type protobuf from 'protobufjs';
 
 /**
- * The TypeScript name of a type: its own name. If this is "Type", the name of the enclosing message comes before it.
+ * Returns the TypeScript name of a type, which is the name in the .proto file. If that name is "Type", the name of the
+ * enclosing message comes before it.
  */
 export function localName(type: protobuf.ReflectionObject): string {
   return type.name === 'Type' ? `${type.parent?.name}Type` : type.name;
@@ -14,7 +15,7 @@ export function camelCase(name: string): string {
   return joined[0]?.toLowerCase() + joined.slice(1);
 }
 
-/** The doc comment with this text, or an empty string. */
+/** Returns a doc comment with this text, or an empty string if there is no text. */
 export function doc(comment: string | null | undefined): string {
   if (!comment) return '';
   const lines = comment.split('\n');

@@ -1,8 +1,11 @@
-/** A mistake that other clients have made. At least one of the tests in `tests` must detect it. */
+/**
+ * A mistake that other clients have made, as a change to the code. At least one of the tests in `tests` must detect the
+ * mistake. In the descriptions, a late put is a put whose response was lost and that the server applies later.
+ */
 export interface Mutation {
   readonly mistake: string;
   readonly file: string;
-  /** The file contains this text exactly once. */
+  /** The code to replace. The file contains this text exactly once. */
   readonly find: string;
   readonly replace: string;
   /** Paths of test files, or prefixes of such paths. */
@@ -25,7 +28,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/watch', 'test/faults/connections'],
   },
   {
-    mistake: 'a watch resumes at its last event instead of after it',
+    mistake: 'a watch resumes at the revision of its last event instead of the next revision',
     file: 'src/watch/server-watch.ts',
     find: 'const next = revision + 1n;',
     replace: 'const next = revision;',
@@ -53,7 +56,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/transport/tls'],
   },
   {
-    mistake: 'each call that waits for a connection opens its own',
+    mistake: 'each call that waits for a connection opens a connection of its own',
     file: 'src/channel/endpoint-pool.ts',
     find: 'return leftMs > 0 ? leftMs : backoffMs(attempt);',
     replace: 'return backoffMs(attempt);',
@@ -74,7 +77,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/lease', 'test/concurrency/holder-lost', 'test/faults/holders'],
   },
   {
-    mistake: 'unlock deletes the queue key without comparing its create revision',
+    mistake: 'unlock deletes the queue key without checking its create revision',
     file: 'src/concurrency/lock-queue.ts',
     find: "client.txn({ if: [compare.createRevision(key, '==', createRevision)], then: [op.delete(key)] }, options),",
     replace: "client.txn({ if: [compare.createRevision(key, '>', 0n)], then: [op.delete(key)] }, options),",
@@ -102,7 +105,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/concurrency/lost-answers'],
   },
   {
-    mistake: 'a transaction of the holder does not compare the fencing token',
+    mistake: 'a transaction of the holder does not check the fencing token',
     file: 'src/concurrency/lock.ts',
     find: "compare.createRevision(this.key, '==', this.token)",
     replace: "compare.createRevision(this.key, '>=', 0n)",
@@ -158,7 +161,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/transport/http2/silent-peer'],
   },
   {
-    mistake: 'each WINDOW_UPDATE visits every stream that has data to send',
+    mistake: 'for each WINDOW_UPDATE the client visits every stream that has data to send',
     file: 'src/transport/http2/flow-control.ts',
     find: 'if (stream.sendWindowBytes > 0) this.#waiting.add(stream);',
     replace: 'this.#waiting.add(stream);',
@@ -194,7 +197,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/faults/silence'],
   },
   {
-    mistake: 'the client waits for a peer that accepts a connection and sends nothing',
+    mistake: 'the client waits forever for a peer that accepts a connection and sends nothing',
     file: 'src/transport/http2/connection.ts',
     find: 'after(connectTimeoutMs, onTimeout)',
     replace: 'after(connectTimeoutMs + 3_600_000, onTimeout)',
@@ -236,7 +239,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/channel/learner'],
   },
   {
-    mistake: 'the client sends several create requests of watches at once to a server that chooses the ids',
+    mistake: 'the client sends several requests to create watches at once to a server that chooses the ids',
     file: 'src/watch/watch-ids.ts',
     find: 'if (this.#requested.size > 0 && (this.#keepsIds !== true || this.#oneByOne)) return;',
     replace: '',
@@ -279,14 +282,14 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/concurrency/late-duplicates'],
   },
   {
-    mistake: 'a late put of an acquire leaves a key that blocks the queue',
+    mistake: 'a late put of an attempt to acquire a lock leaves a key that blocks the queue',
     file: 'src/concurrency/late-puts.ts',
     find: 'await Promise.all(keys.map((key) => this.#delete(idOf(key), key)));',
     replace: '',
     tests: ['test/concurrency/late-duplicates'],
   },
   {
-    mistake: 'a late put of an enqueue restores an item that was taken',
+    mistake: 'a late put of an enqueue call restores an item that was taken',
     file: 'src/concurrency/queue.ts',
     find: ', this.#generation.isUnchanged]',
     replace: ']',
@@ -300,14 +303,14 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/fuzz/watch.test.ts'],
   },
   {
-    mistake: 'a write over the gateway does not compare its guard key',
+    mistake: 'a write over the gateway does not check the revision of its guard key',
     file: 'src/transport/gateway/write-guards.ts',
     find: "compare: [{ ...unmoved, targetUnion: { case: 'modRevision', value: revision } }],",
     replace: 'compare: revision < 0n ? [unmoved] : [],',
     tests: ['test/gateway/resending-generated'],
   },
   {
-    mistake: 'each response to a create request of a watch searches all pending requests',
+    mistake: 'for each created watch the client searches all pending requests to create watches',
     file: 'src/watch/watch-ids.ts',
     find: 'if (this.#keepsIds === true) return this.#requested.has(watchId) ? watchId : undefined;',
     replace: 'if (this.#keepsIds === true) return [...this.#requested.keys()].find((id) => id === watchId);',

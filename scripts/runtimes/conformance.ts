@@ -10,15 +10,16 @@ export interface CheckResult {
   readonly problem: string | undefined;
 }
 
-/** The servers and keys for the checks, and what the runtime supports. */
+/** The servers and keys for one run of the checks, and what the runtime supports. */
 export interface Conformance {
   readonly endpoint: string;
-  /** The prefix of all keys. */
+  /** The prefix of all keys that the checks write, except the keys of the lock. */
   readonly name: string;
   /** The name of a lock for which other processes contend as well. */
   readonly lock: string;
   /**
-   * Servers whose certificates name only 127.0.0.1. `tls` is missing if the runtime cannot negotiate HTTP/2 with ALPN.
+   * Servers with TLS whose certificates name only 127.0.0.1. `tls` is missing if the runtime cannot negotiate HTTP/2
+   * with ALPN.
    */
   readonly secure: readonly { readonly endpoint: string; readonly tls?: TlsOptions }[];
   /** Whether the runtime has sockets. Without them, only the gateway works. */
@@ -27,7 +28,7 @@ export interface Conformance {
 
 const CONTENDERS = 2;
 const HOLDS = 20;
-/** How often the checks hold the lock for which other processes contend. */
+/** How often the checks themselves hold the lock for which other processes contend. */
 export const OWN_HOLDS = CONTENDERS * HOLDS;
 
 type Check = (etcd: Client, name: string) => Promise<void>;
@@ -137,7 +138,7 @@ export async function conformance({ endpoint, name, lock, secure, sockets }: Con
   checks.push({ check: 'no server', problem: await problemOf(tryWithoutServer(name, sockets)) });
   const among = sockets ? undefined : gateway();
   const contenders = Array.from({ length: CONTENDERS }, () => contend(endpoint, lock, (count) => count < HOLDS, among));
-  checks.push({ check: 'lock among others', problem: await problemOf(Promise.all(contenders)) });
+  checks.push({ check: 'lock with other contenders', problem: await problemOf(Promise.all(contenders)) });
   return checks;
 }
 
@@ -184,7 +185,8 @@ async function tryWithoutServer(name: string, sockets: boolean): Promise<void> {
 }
 
 /**
- * Takes a lock again and again. At the start and at the end of each hold, the holder writes to the lock's guard key.
+ * Takes a lock again and again. At the start and at the end of each hold, the holder writes to the lock's guard key
+ * (see `guardOf`).
  */
 export async function contend(
   endpoint: string,

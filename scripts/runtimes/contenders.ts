@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Client } from '../../src/index.js';
 import { guardOf } from './conformance.js';
 
-/** A Node.js process that takes the lock again and again. */
+/** A Node.js process that takes the lock, releases it and takes it again until `end()`. */
 export class Contender {
   readonly #child: ChildProcess;
   readonly #exited: Promise<number | null>;
@@ -21,7 +21,9 @@ export class Contender {
   }
 }
 
-/** Reads the writes of a lock's holders to its guard key (see `guardOf`), and checks their order. */
+/**
+ * Reads what the holders of a lock wrote to the lock's guard key (see `guardOf`), and checks the order of these writes.
+ */
 export class GuardCheck implements AsyncDisposable {
   readonly #etcd: Client;
   readonly #key: string;
@@ -40,8 +42,8 @@ export class GuardCheck implements AsyncDisposable {
   }
 
   /**
-   * Resolves with the number of holds. Each holder must write two values with its fencing token, one right after the
-   * other. The token must be greater than all earlier tokens.
+   * Resolves with the number of times that a contender held the lock. Each holder must write two values with its
+   * fencing token, without a write by another holder in between. The token must be greater than all earlier tokens.
    *
    * @throws Error if two contenders held the lock at the same time, or if a token is not greater than the one before.
    */
@@ -56,8 +58,8 @@ export class GuardCheck implements AsyncDisposable {
     for (let index = 0; index < written.length; index += 2) {
       const [enter = '', leave = ''] = written.slice(index, index + 2);
       const token = BigInt(enter.replace('enter ', ''));
-      if (leave !== `leave ${token}`) throw new Error(`two holders: ${enter}, ${leave}`);
-      if (token <= last) throw new Error(`out of order: token ${token} after ${last}`);
+      if (leave !== `leave ${token}`) throw new Error(`two contenders held the lock at once: ${enter}, ${leave}`);
+      if (token <= last) throw new Error(`the tokens are out of order: ${token} after ${last}`);
       last = token;
     }
     return written.length / 2;

@@ -10,7 +10,7 @@ import type { CheckResult, Conformance } from './conformance.js';
 
 // Runtimes that do not run programs: a page in a browser, and a worker in workerd.
 
-/** A page in headless Chromium that loads a bundle from an origin of its own. */
+/** A page in headless Chromium that loads a bundle. The page has a different origin from etcd. */
 export class BrowserPage implements AsyncDisposable {
   readonly version: string;
   readonly #browser: Browser;

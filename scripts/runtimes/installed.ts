@@ -26,7 +26,10 @@ export class InstalledPackage implements Disposable {
     return new InstalledPackage(folder);
   }
 
-  /** Compiles a program in scripts/runtimes/ to JavaScript that imports the package. Resolves with its path. */
+  /**
+   * Compiles a program in scripts/runtimes/ to JavaScript that imports the package. Resolves with the path of the
+   * JavaScript file.
+   */
   async program(name: string): Promise<string> {
     const outfile = join(this.folder, `${name}.mjs`);
     const entryPoints = [fileURLToPath(new URL(`${name}.ts`, import.meta.url))];
@@ -34,7 +37,7 @@ export class InstalledPackage implements Disposable {
     return outfile;
   }
 
-  /** Bundles a program and the package into one file in an empty folder. Resolves with its path. */
+  /** Bundles a program and the package into one file in an empty folder. Resolves with the path of that file. */
   async bundle(name: string, conditions: readonly string[], format: 'esm' | 'cjs' = 'esm'): Promise<string> {
     const folder = join(this.folder, `${name}-${conditions.join('-')}-${format}`);
     const outfile = join(folder, `bundle.${format === 'esm' ? 'mjs' : 'cjs'}`);
@@ -56,7 +59,7 @@ export class InstalledPackage implements Disposable {
 
   /**
    * Builds a single executable from a program, the package and this Node.js, in an empty folder. See
-   * https://nodejs.org/api/single-executable-applications.html. Resolves with its path.
+   * https://nodejs.org/api/single-executable-applications.html. Resolves with the path of the executable.
    */
   async executable(name: string): Promise<string> {
     const bundle = await this.bundle(name, ['node'], 'cjs');

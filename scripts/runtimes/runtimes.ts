@@ -4,7 +4,7 @@ import { arch, platform } from 'node:os';
 import { join } from 'node:path';
 import { cacheFolder, run, withProgress } from '../programs.js';
 
-/** A runtime that is published as an npm package with its binary. */
+/** A runtime whose binary is published in an npm package. */
 export interface Runtime {
   readonly name: string;
   /** The package with the binary for this machine. */
@@ -22,7 +22,10 @@ export interface Runtime {
 
 const DENO_ARGS = ['run', '--no-prompt', '--allow-net', '--allow-env', '--allow-read'];
 
-/** The runtimes for Linux on x86-64. On other machines, only the Node.js that runs this script is tested. */
+/**
+ * The runtimes for Linux on x86-64. On other machines, only the Node.js that runs this script and an installed Chromium
+ * are tested.
+ */
 export const RUNTIMES: readonly Runtime[] =
   platform() === 'linux' && arch() === 'x64'
     ? [

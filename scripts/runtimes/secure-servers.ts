@@ -41,7 +41,7 @@ export class SecureServers implements AsyncDisposable {
     return new SecureServers(servers, ca, [open, closed], folder);
   }
 
-  /** The server without client certificates, for runtimes that accept no TLS options. */
+  /** The server that requires no client certificate, for runtimes that accept no TLS options. */
   get withoutOptions(): Conformance['secure'] {
     return this.servers.slice(0, 1).map(({ endpoint }) => ({ endpoint }));
   }

@@ -1,19 +1,21 @@
 import { bytesInUse } from '../../test/support/measure.js';
 
-/** The state of a process between two episodes. */
+/** The state of a process between two episodes of a soak test. */
 export interface ProcessSample {
-  /** The JavaScript heap and the external memory of its objects, such as buffers, after garbage collections. */
+  /** Size of the JavaScript heap and of external memory, such as buffers, in MiB after garbage collection. */
   readonly heapMiB: number;
+  /** Number of open handles, such as sockets and timers. */
   readonly handles: number;
 }
 
 export interface SoakSample extends ProcessSample {
+  /** Minutes since the start of the soak test. */
   readonly minute: number;
-  /** Number of events compared so far. */
+  /** Number of watch events that have been compared with etcd's history so far. */
   readonly events: number;
 }
 
-/** The time before a measurement, because Node.js frees handles a moment after they are closed. */
+/** Milliseconds to wait before a measurement, because Node.js frees handles a moment after they are closed. */
 const SETTLE_MS = 200;
 const MEBIBYTE = 1024 * 1024;
 
@@ -22,21 +24,22 @@ export async function takeSample(): Promise<ProcessSample> {
   return { heapMiB: bytesInUse() / MEBIBYTE, handles: openHandles().length };
 }
 
-/** The kinds of the sockets, timers and other resources that keep the process alive. */
+/** Returns the kinds of the sockets, timers and other resources that keep the process alive. */
 export function openHandles(): readonly string[] {
   // Pipes and terminals belong to the process itself rather than to the clients.
   return process.getActiveResourcesInfo().filter((kind) => kind !== 'PipeWrap' && kind !== 'TTYWrap');
 }
 
 /**
- * Number of samples to ignore at the start, because the first episodes also allocate memory that is allocated only once,
- * such as bytecode.
+ * Number of samples to ignore at the start, because the first episodes also allocate memory that is allocated only
+ * once, such as bytecode.
  */
 const WARM_UP_SAMPLES = 5;
-/** The smallest number of samples that gives a reliable slope. A run of five minutes takes more samples. */
+/** Minimum number of samples for a reliable slope. A run of five minutes takes more samples than this. */
 const MIN_SAMPLES = 10;
 /**
- * The duration of a run from which too few samples are a problem. A shorter run may end before it has enough samples.
+ * Too few samples are a problem only if the run lasts at least this many minutes. A shorter run may end before it has
+ * enough samples.
  */
 const MIN_JUDGED_MINUTES = 5;
 
@@ -48,7 +51,10 @@ interface HeapJudgement {
   readonly standardError?: number;
 }
 
-/** Reports a problem if the heap grows by more than twice the standard error of the slope. */
+/**
+ * Computes how fast the heap grows. Reports a problem if the slope exceeds twice its standard error, or if a run of at
+ * least `MIN_JUDGED_MINUTES` has too few samples.
+ */
 export function judgeHeap(samples: readonly SoakSample[], minutes: number): HeapJudgement {
   const judged = samples.slice(WARM_UP_SAMPLES);
   if (judged.length < MIN_SAMPLES) {
@@ -65,7 +71,7 @@ export function judgeHeap(samples: readonly SoakSample[], minutes: number): Heap
   return { problems, text, slopeMiBPerMinute: perUnit, standardError };
 }
 
-/** The slope of the second coordinate over the first one, by least squares. */
+/** Fits a line through the points by least squares. Returns its slope and the standard error of the slope. */
 function slopeOf(points: readonly (readonly [number, number])[]): {
   readonly perUnit: number;
   readonly standardError: number;

@@ -4,7 +4,8 @@ import { compile, type TopLevelSpec } from 'vega-lite';
 import type { SoakSample } from './heap.js';
 
 /**
- * Color of texts and grid lines. It is readable on white and on black, because the plot has no background of its own.
+ * Color of texts and grid lines. The plot has a transparent background, so this color must be readable on white and on
+ * black.
  */
 const INK = '#768390';
 const LINE = '#2f81f7';
@@ -15,7 +16,7 @@ const PANELS = [
   { field: 'events', title: 'Events compared' },
 ] as const satisfies readonly { readonly field: keyof SoakSample; readonly title: string }[];
 
-/** Plots heap, handles and events over time, one above the other. */
+/** Writes an SVG file with three plots, one above the other: the heap, the open handles and the events over time. */
 export async function writeSoakPlot(file: string, samples: readonly SoakSample[]): Promise<void> {
   const view = new View(parse(compile(specOf(samples)).spec), { renderer: 'none' });
   writeFileSync(file, `${await view.toSVG()}\n`);

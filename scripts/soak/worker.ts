@@ -7,11 +7,11 @@ import { branchOf, randomNumbers } from '../../test/support/faults/rounds.js';
 import { openHandles, type ProcessSample, takeSample } from './heap.js';
 
 export type WorkerRequest =
-  /** Starts an episode. */
+  /** Starts an episode: a period in which clients read, write, watch and lock under faults. */
   | { readonly type: 'load'; readonly target: Target; readonly name: string; readonly seed: number }
-  /** Blocks the event loop. This request has no answer. */
+  /** Blocks the event loop. The worker does not answer this request. */
   | { readonly type: 'block'; readonly ms: number }
-  /** Ends the episode and compares its results with the history of etcd. */
+  /** Ends the episode and compares its results with etcd's history. */
   | { readonly type: 'verify' }
   /** Measures the process between two episodes. */
   | { readonly type: 'sample' }
@@ -29,10 +29,10 @@ export type WorkerAnswer =
     }
   | { readonly type: 'sampled'; readonly sample: ProcessSample }
   | { readonly type: 'closed'; readonly handlesLeft: readonly string[]; readonly unhandled: readonly string[] }
-  /** The request failed. This is the answer to any request that fails. */
+  /** The answer to any request that fails. */
   | { readonly type: 'failed'; readonly problem: string };
 
-// Runs the clients of a soak test in a process of their own, so that all its memory and handles belong to the clients.
+// This process runs only the clients of a soak test, so that all memory and handles of the process belong to them.
 
 const unhandled: string[] = [];
 process.on('unhandledRejection', (reason) => unhandled.push(String(reason)));
@@ -48,8 +48,8 @@ process.on('message', async (request: WorkerRequest) => {
 });
 
 /**
- * Turns an error into an answer. Otherwise the error would count as an unhandled rejection of a client, and the parent
- * process would wait for an answer forever.
+ * Turns an error into an answer. Without the answer, the error would count as an unhandled rejection of a client, and
+ * the parent process would wait forever.
  */
 function failed(error: unknown): WorkerAnswer {
   return { type: 'failed', problem: error instanceof Error ? (error.stack ?? error.message) : String(error) };

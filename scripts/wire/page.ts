@@ -4,10 +4,10 @@ import { sceneText } from './text.js';
 const BLOCK = /^```text ([^\n]+)\n.*?^```$/gms;
 
 /**
- * Returns the page with the frames of this run in its text blocks. The first line of each block names the scene to
- * show.
+ * Returns the page after replacing the content of each `text` block with a frame. The first line of a block contains
+ * the name of the frame in `scenes`.
  *
- * @throws Error if no scene has this name.
+ * @throws Error if `scenes` contains no frame with this name.
  */
 export function withScenes(page: string, scenes: Scenes): string {
   return page.replace(BLOCK, (_, name: string) => {

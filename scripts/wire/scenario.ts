@@ -9,18 +9,19 @@ import { tapped, type WireFrame, type WireMessage } from '../../src/inspect/fram
 import { http2 } from '../../src/transport/http2/transport.js';
 import { startEtcd } from '../etcd.js';
 
-// Two clients contend for one lock. Everything that could differ in the next run is fixed: the leases, the ids of
-// cluster and member, and the address. The bytes are therefore the same in every run.
+// Two clients, Anne and Ben, contend for one lock. The lease IDs, the cluster ID, the member ID and the address are
+// fixed, so the clients send and receive the same bytes in every run.
 
 const ENDPOINT = 'http://127.0.0.1:2379';
-/** etcd derives the ids of cluster and member from this address. */
+/** The peer URL of the member. etcd derives the cluster ID and the member ID from it. */
 const PEER = 'http://127.0.0.1:2380';
 const LOCK = 'jobs';
 /** TTL of the leases in seconds: longer than a run takes, so that no lease expires. */
 const TTL = 600;
+/** The lease IDs of the two clients. */
 const [ANNE, BEN] = [0xan, 0xbn];
 
-/** The frames that docs/wire.md shows, by the names of their scenes. */
+/** The frames that docs/wire.md shows. Each key is the name that docs/wire.md gives to the frame. */
 export type Scenes = ReadonlyMap<string, WireFrame>;
 
 export interface Run {
@@ -30,8 +31,8 @@ export interface Run {
 }
 
 /**
- * Runs the scenario on a new member. Resolves with undefined if this script did not start it, because its ids then
- * differ.
+ * Runs the scenario on a new etcd member. Resolves with undefined if `startEtcd` returned a server that was already
+ * running, because such a server has other IDs.
  */
 export async function play(): Promise<Run | undefined> {
   const args = [`--initial-advertise-peer-urls=${PEER}`, `--initial-cluster=m0=${PEER}`];
@@ -55,13 +56,14 @@ async function scenesOf(port: number): Promise<Scenes> {
   const annesSession = await Session.open(anne.etcd, { lease: ANNE });
   const annes = await new Mutex(annesSession, LOCK).lock();
 
-  // The holder now watches its key. Wait for the response, so that the next call always has the same stream id.
+  // Anne, the holder, now watches her key. Wait for the watch response, so that her next call has the same stream ID in
+  // every run.
   await anne.message('WatchResponse', 1);
 
   await ben.etcd.lease.grant({ ttl: TTL, id: BEN });
   const bensSession = await Session.open(ben.etcd, { lease: BEN });
   const waiting = new Mutex(bensSession, LOCK).lock();
-  // Wait until the waiter has read the queue again. From then on it waits for an event of its watch.
+  // Wait until Ben has read the queue again. From then on, Ben waits for an event of his watch.
   await ben.message('TxnResponse', 2);
 
   await annes.release();
@@ -139,7 +141,7 @@ class Player implements AsyncDisposable {
     this.etcd = new Client({ endpoints: [ENDPOINT], timeoutMs: Number.POSITIVE_INFINITY, transport });
   }
 
-  /** The nth frame of that type, counted from 1. */
+  /** Returns the nth frame of this type, counted from 1. */
   frame(direction: WireFrame['direction'], type: string, nth = 1): WireFrame {
     return nthOf(
       nth,
@@ -148,7 +150,7 @@ class Player implements AsyncDisposable {
     );
   }
 
-  /** The nth call of that method, counted from 1. */
+  /** Returns the nth call of this method, counted from 1. */
   call({ path }: { readonly path: string }, nth = 1): Call {
     const opened = this.#frames.filter(
       ({ direction, detail }) =>
@@ -160,7 +162,7 @@ class Player implements AsyncDisposable {
     return new Call(this.#frames.filter((frame) => frame.streamId === streamId));
   }
 
-  /** Waits until the nth message of that type has arrived. */
+  /** Waits until the nth message of this type has arrived. */
   async message(type: string, nth: number): Promise<void> {
     const arrived = (): readonly WireMessage[] =>
       this.#frames
@@ -191,8 +193,8 @@ class Call {
   }
 
   /**
-   * The first response with an event of that type. Other responses on the stream belong to the watch on the waiter's
-   * key.
+   * Returns the first response with an event of this type. The responses on the stream that contain no such event
+   * belong to the watch on the waiter's own key.
    */
   withEvent(event: string): WireFrame {
     const frames = this.#frames.filter(

@@ -2,11 +2,11 @@ import { frameRows } from '../../src/cli/frames.js';
 import type { WireFrame } from '../../src/inspect/frames.js';
 import { hexOf } from '../../src/runtime/bytes.js';
 
-/** Number of bytes in a line: few enough that their meaning fits beside them. */
+/** Maximum number of bytes in a line, so that there is room for their meaning beside them. */
 const LINE_BYTES = 16;
 const HEX_COLUMNS = LINE_BYTES * 3;
 
-/** A frame as the documentation shows it: each line has an offset, the bytes there, and their meaning. */
+/** Formats a frame for the documentation. Each line contains an offset, the bytes at that offset, and their meaning. */
 export function sceneText(frame: WireFrame): string {
   const lines = frameRows(frame).flatMap(({ start, end, depth, text }) => {
     const parts = Array.from({ length: Math.ceil((end - start) / LINE_BYTES) }, (_, index) => {

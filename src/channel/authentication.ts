@@ -16,7 +16,7 @@ import { forwardStream, type Metadata, type Transport, type UnaryCall } from '..
 export type Credentials = (
   | {
       readonly username: string;
-      /** The client exchanges the password for a token, and does so again when the server refuses the token. */
+      /** The client exchanges the password for a token, and requests a new token when the server refuses the token. */
       readonly password: string;
     }
   | {
@@ -24,17 +24,21 @@ export type Credentials = (
       readonly token: string;
     }
 ) & {
-  /** Whether to send the password and tokens over `http:`, where anyone on the path can read them. Default false. */
+  /** Whether to send the password and tokens over `http:`, where others on the network can read them. Default false. */
   readonly allowPlaintext?: boolean | undefined;
 };
 
 const CREDENTIALS = { username: true, password: true, token: true, allowPlaintext: true } as const;
 
-/** Visible ASCII, because a token is sent in a header. A token that was read from a file often ends in a line break. */
+/**
+ * Matches visible ASCII only, because a token is sent in a header. Rejects, for example, the line break at the end of a
+ * token that was read from a file.
+ */
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /**
- * Returns a copy of the credentials without other properties.
+ * Checks the credentials, and returns a copy of the user name and password, or of the token. Credentials for an
+ * endpoint without TLS require `allowPlaintext`.
  *
  * @throws EtcdError, reason `InvalidInput`. The error never contains the given secrets.
  */
@@ -61,8 +65,8 @@ function secret(name: string, value: unknown): string {
 }
 
 /**
- * Maximum number of new tokens that one call requests. A call may need several while users and roles change. The limit
- * ends a call to a server that refuses every token.
+ * Maximum number of new tokens that one call requests. A call may need several tokens while users and roles change. If
+ * a server refuses every token, this limit ends the call.
  */
 export const MAX_TOKEN_RENEWALS = 3;
 
@@ -72,19 +76,22 @@ export const MAX_TOKEN_RENEWALS = 3;
  */
 const TOKEN_REFUSALS: ReadonlySet<Reason> = new Set(['InvalidAuthToken', 'AuthOldRevision', 'UserEmpty']);
 
-/** Whether the server refused the token. A server checks the token first, so the request was not processed. */
+/** Whether the server refused the token. A server checks the token first, so it did not process the request. */
 export function isTokenRefused({ reason }: { readonly reason: Reason }): boolean {
   return TOKEN_REFUSALS.has(reason);
 }
 
-/** Whether the error means that `token` is no longer valid. `UserEmpty` means so only if the request had no token. */
+/**
+ * Whether the error means that the client needs a token other than `token`. `UserEmpty` means this only if the request
+ * had no token.
+ */
 function refuses(error: EtcdError, token: string | undefined): boolean {
   return isTokenRefused(error) && (error.reason !== 'UserEmpty' || token === undefined);
 }
 
 /**
- * Holds the current token. Makes one `Authenticate` call at a time, however many calls wait for the token. The token is
- * undefined while the cluster has authentication disabled.
+ * Holds the current token. Makes only one `Authenticate` call at a time, no matter how many calls wait for the token.
+ * The token is undefined while the cluster has authentication disabled.
  */
 export class TokenSource {
   readonly #credentials: Credentials;
@@ -128,15 +135,20 @@ export class TokenSource {
   }
 }
 
-/** Time limit of an `Authenticate` call. It is generous, because the server hashes the password, which is slow. */
+/**
+ * Time limit of an `Authenticate` call, in milliseconds. The limit is high because the server's password hash is slow.
+ */
 const AUTHENTICATE_TIMEOUT_MS = 15_000;
 
-/** Calls that put a key and then wait. The server may refuse their token after the put, so the key may exist. */
+/**
+ * Methods for which the server puts a key and then waits. The server may refuse the token after the put, so the key may
+ * exist although the call failed.
+ */
 const PUT_THEN_WAIT: ReadonlySet<string> = new Set([methods.lock.lock.path, methods.election.campaign.path]);
 
 /**
- * Adds a token to each call. Repeats a unary call with a new token if the server refused the token. A stream whose
- * token was refused ends; its owner opens the next stream, which gets a new token.
+ * Adds a token to each call. Repeats a unary call with a new token if the server refused the token. A stream ends if
+ * the server refuses its token. The code that opened the stream may open another stream, which gets a new token.
  */
 export class AuthenticatedTransport implements Transport {
   readonly #inner: Transport;
@@ -235,7 +247,10 @@ export class AuthenticatedTransport implements Transport {
   }
 }
 
-/** Waits for the token. If the client cannot obtain a token, throws an error that says that `method` was not sent. */
+/**
+ * Waits for the token. If the client cannot obtain a token, throws an error that names `method` and has the outcome
+ * `not-sent`.
+ */
 async function explainedToken(
   token: string | undefined | Promise<string | undefined>,
   method: string,

@@ -16,16 +16,25 @@ import { isEndpointFailure, isMomentaryRefusal, mayRetry, traceOf } from './atte
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
-/** A call that times out counts as a failure of its endpoint if the endpoint was silent for longer than this. */
+/**
+ * Milliseconds. A call that times out counts as a failure of its endpoint if the endpoint has not answered the call for
+ * longer than this.
+ */
 const SILENCE_MS = 1_000;
 
-/** Momentary refusals that one call tolerates. After them, a refusal parks the endpoint, so that another is tried. */
+/**
+ * Maximum number of momentary refusals (see `isMomentaryRefusal`) before an endpoint counts as failed for a call. The
+ * call then tries another endpoint.
+ */
 const MAX_MOMENTARY_REFUSALS = 5;
 
-/** Maximum number of retries of a call that names its endpoint and has no deadline. The backoff takes up to 3 s. */
+/**
+ * Maximum number of retries of a call that has no deadline and may use only one given endpoint. All waits between these
+ * retries together take up to 3 s.
+ */
 const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
 
-/** The failed attempts of one call. */
+/** A summary of the failed attempts of one call. */
 interface FailedAttempts {
   readonly count: number;
   readonly last: EtcdError;
@@ -36,7 +45,8 @@ interface FailedAttempts {
 
 /**
  * A transport over several endpoints. If the endpoint of a unary call fails, the channel retries the call at another
- * endpoint, provided that its method allows that. A stream is opened once; its owner opens the next stream.
+ * endpoint, unless the server may already have processed a request that is unsafe to resend. The channel opens each
+ * stream once and never reopens a stream that ends.
  */
 export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
@@ -55,7 +65,7 @@ export class Channel implements Transport {
     return this.#endpoints.urls;
   }
 
-  /** Replaces the endpoints. Calls use the configured endpoints only while none of the new endpoints is available. */
+  /** Replaces the endpoints. Calls use the configured endpoints only while none of the new endpoints are available. */
   follow(endpoints: readonly Endpoint[]): void {
     if (!this.#closed.signal.aborted) this.#endpoints.replace(endpoints);
   }
@@ -126,7 +136,7 @@ export class Channel implements Transport {
         if (error !== undefined && isEndpointFailure(error) && !isMomentaryRefusal(error))
           this.#endpoints.failed(endpoint, error.reason, error.problem);
         release();
-        // etcd versions use different codes for this refusal. The code set here tells the owner of the stream whether
+        // etcd versions use different status codes for this refusal. The status code set here tells the caller whether
         // another endpoint may accept the stream.
         if (error?.reason === 'NotSupportedForLearner')
           handler.end(amended(error, { code: this.#isOnlyEndpoint(call) ? 'FailedPrecondition' : 'Unavailable' }));
@@ -152,7 +162,7 @@ export class Channel implements Transport {
     await this.#endpoints.close();
   }
 
-  /** Waits if the last failure was a momentary refusal, or if all endpoints are parked. */
+  /** Waits if the last failure was a momentary refusal, or if the pool has parked the endpoint because of a failure. */
   async #waitBeforeRetry(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,
@@ -165,7 +175,9 @@ export class Channel implements Transport {
     if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
   }
 
-  /** Records a failed attempt. Returns the failures so far if the call may be retried. Otherwise throws an error. */
+  /**
+   * Records a failed attempt. If the call may be retried, returns a summary of its failures. Otherwise throws an error.
+   */
   #judge(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,
@@ -195,7 +207,10 @@ export class Channel implements Transport {
     return { count: attempt + 1, last: error, outcome, momentaryRefusals };
   }
 
-  /** Whether no retry can help: the only endpoint is a learner, or the call would retry forever at a dead endpoint. */
+  /**
+   * Whether the channel should give up, because the only endpoint is a learner, or because the call has no deadline and
+   * has already been retried `MAX_REPETITIONS_WITHOUT_DEADLINE` times at its only endpoint.
+   */
   #isHopeless(call: UnaryCall<unknown, unknown>, { reason }: EtcdError, attempt: number): boolean {
     if (reason === 'NotSupportedForLearner' && this.#isOnlyEndpoint(call)) return true;
     const waitsForever = call.endpoint !== undefined && call.deadline === Number.POSITIVE_INFINITY;
@@ -211,7 +226,7 @@ function noteFailure({ signal }: UnaryCall<unknown, unknown>, error: EtcdError):
   const trace = traceOf(signal);
   if (trace === undefined) return;
   trace.reached ||= error.outcome !== 'not-sent';
-  // If the wait was aborted, the endpoint did not fail: its answer is still outstanding.
+  // If the caller aborted the call, the endpoint did not fail: its answer is still outstanding.
   if (!signal?.aborted) Object.assign(trace, { endpoint: undefined, failure: error });
 }
 

@@ -34,12 +34,17 @@ export class ClusterIdentity {
   #revision = 0n;
   readonly #listeners = new Set<(error: EtcdError) => void>();
 
-  /** The greatest revision of the store in any header so far. 0n before the first header. */
+  /**
+   * The maximum store revision in any header so far, or 0n before the first header. If the store goes back to an older
+   * revision, this value goes back too.
+   */
   get revision(): bigint {
     return this.#revision;
   }
 
-  /** Calls `listener` each time the store has gone back to an older revision. Returns a function that unsubscribes. */
+  /**
+   * Calls `listener` each time the store goes back to an older revision. Returns a function that removes the listener.
+   */
   onChange(listener: (error: EtcdError) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
@@ -52,7 +57,7 @@ export class ClusterIdentity {
    */
   answered(call: SentCall, header: ResponseHeader, seenBefore: bigint, endpoint: string): void {
     const { clusterId, revision } = header;
-    // The header comes from a proxy that generates headers. It leaves out the IDs, and may generate the revision too.
+    // A proxy has generated this header. Such a header contains no IDs, and its revision may also be made up.
     if (clusterId === 0n) return;
     if (clusterId !== this.#clusterId) this.#checkClusterId(clusterId, call.method.path, endpoint);
     if (revision < seenBefore && isLinearizable(call)) this.#wentBack(seenBefore, revision, call.method.path, endpoint);
@@ -83,7 +88,7 @@ export class ClusterIdentity {
     }
     const [before, now] = [this.#clusterId, clusterId].map((id) => id.toString(16));
     throw clusterChanged(
-      `the endpoint belongs to cluster ${now}, and this client has worked with cluster ${before}; ` +
+      `the endpoint belongs to cluster ${now}, but this client has worked with cluster ${before}; ` +
         'remove the endpoint, or create a new Client for the new cluster',
       method,
       endpoint,
@@ -104,7 +109,7 @@ export class ClusterIdentity {
   }
 }
 
-/** The header of a response or of a message of a stream, if it has one. */
+/** Returns the header of a unary response or of a stream message, or undefined if there is no header. */
 export function headerOf(message: unknown): ResponseHeader | undefined {
   return (message as { readonly header?: ResponseHeader | undefined }).header;
 }
@@ -125,7 +130,7 @@ function isLinearizable({ method, request }: SentCall): boolean {
   return method.path === methods.kv.txn.path && !isSerializable(request as Init<TxnRequest>);
 }
 
-/** Whether the transaction has only serializable reads, so that a member answers it from its own data. */
+/** Whether the transaction has only serializable reads. A member answers such a transaction from its own data. */
 function isSerializable({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   return [...success, ...failure].every(
     ({ request }) => request?.case === 'requestRange' && request.value.serializable === true,

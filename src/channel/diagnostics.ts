@@ -4,8 +4,8 @@ import { monotonicMs } from '../runtime/timers.js';
 import { forwardStream, type Transport, type UnaryCall } from '../transport/transport.js';
 
 /**
- * One call or stream, as the diagnostics channels `etcdwire:call:start` and `etcdwire:call:end` publish it. For each
- * call, both channels publish the same object. The object contains no key, value, token or password.
+ * Describes one unary call or stream on the diagnostics channels `etcdwire:call:start` and `etcdwire:call:end`. For
+ * each call, both channels publish the same object. The object contains no key, value, token or password.
  *
  * @example
  * import { subscribe } from 'node:diagnostics_channel';
@@ -41,8 +41,8 @@ function hasSubscribers(): boolean {
 }
 
 /**
- * Publishes every call on `node:diagnostics_channel`, if the runtime has that module. Without a subscriber, the extra
- * cost of a call is two property reads.
+ * Returns a transport that publishes every call on `node:diagnostics_channel`, if the runtime has that module. Without
+ * a subscriber, the extra cost of a call is two property reads.
  */
 export function withDiagnostics(inner: Transport): Transport {
   return {
@@ -109,7 +109,7 @@ function publishStart({ method }: AnyCall, kind: CallDiagnostics['kind']): CallD
   return record;
 }
 
-/** Returns an `onAttempt` that records the endpoint, and then calls the call's own `onAttempt`. */
+/** Returns an `onAttempt` function that records the endpoint, and then calls the `onAttempt` of the given call. */
 function recordingAttempts(record: CallDiagnostics, { onAttempt }: AnyCall) {
   return (endpoint: string): void => {
     record.endpoints.push(endpoint);
@@ -117,7 +117,9 @@ function recordingAttempts(record: CallDiagnostics, { onAttempt }: AnyCall) {
   };
 }
 
-/** Publishes the end once, because a stream that has ended may still be cancelled. */
+/**
+ * Publishes the end of a call. Ignores a second end of the same call, because a stream may be canceled after its end.
+ */
 function publishEnd(record: CallDiagnostics, error: EtcdError | undefined): void {
   if (record.durationMs !== undefined) return;
   record.durationMs = monotonicMs() - record.startMs;

@@ -8,12 +8,12 @@ import type { Transport } from '../transport/transport.js';
 import type { Channel } from './channel.js';
 import type { CallOptions, Rpc } from './rpc.js';
 
-/** Returns whether the client may use the endpoint with this URL, which a member advertises. */
+/** A function that decides whether the client may use the endpoint URL that a member advertises. */
 export type AllowEndpoint = (url: string) => boolean;
 
 /**
  * Reads the member list, and makes the channel use the endpoints that the members advertise. If the client may use none
- * of these, the channel keeps its endpoints. Returns the endpoints in use.
+ * of the advertised endpoints, the channel keeps its endpoints. Returns the endpoints in use.
  */
 export async function syncEndpoints(
   rpc: Rpc,
@@ -30,9 +30,9 @@ export async function syncEndpoints(
 }
 
 /**
- * Returns the endpoints that the started voting members advertise. Includes endpoints without TLS only if an endpoint
- * without TLS was configured, so that no member list can downgrade the client from `https:` to `http:`. An error that
- * `allow` throws reaches the caller.
+ * Returns the endpoints that the started voting members advertise, if `allow` accepts them. Includes endpoints without
+ * TLS only if an endpoint without TLS was configured, so that no member list can downgrade the client from `https:` to
+ * `http:`. An error that `allow` throws reaches the caller.
  */
 export function memberEndpoints(
   members: readonly Pick<Member, 'clientUrls' | 'isLearner'>[],
@@ -50,14 +50,19 @@ export function memberEndpoints(
   return [...byUrl.values()];
 }
 
-/** Throws if `allow` does not return a boolean: an `async` function returns a promise, which would count as true. */
+/**
+ * Calls `allow` and returns its result. Throws unless the result is a boolean, because an `async` function would return
+ * a promise, which counts as true.
+ */
 function isAllowed(url: string, allow: AllowEndpoint): boolean {
   const allowed: unknown = allow(url);
   if (typeof allowed === 'boolean') return allowed;
   throw invalidInput('allowEndpoint', `${describeType(allowed)} for ${url}`, 'a boolean');
 }
 
-/** Returns undefined for a malformed URL, and for a Unix socket, because the socket is on the member's machine. */
+/**
+ * Parses a URL. Returns undefined if it is malformed, or if it names a Unix socket, which is on the member's machine.
+ */
 function parseAdvertised(url: string): Endpoint | undefined {
   try {
     const endpoint = parseEndpoint(url, 'clientUrls');
@@ -67,7 +72,10 @@ function parseAdvertised(url: string): Endpoint | undefined {
   }
 }
 
-/** Calls `sync` at the first call, and then at an interval. Ignores failures, because the next `sync` may succeed. */
+/**
+ * Returns a transport that starts `sync` at its first call or stream, and then repeats it every `intervalMs`
+ * milliseconds. Ignores failures of `sync`, because the next one may succeed.
+ */
 export function withAutoSync(inner: Transport, sync: () => Promise<unknown>, intervalMs: number): Transport {
   let isStarted = false;
   let isClosed = false;

@@ -4,7 +4,10 @@ import { type Logger, log } from '../runtime/log.js';
 import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
 
-/** Minimum time that an endpoint stays parked, so that a stream that left the endpoint does not return at once. */
+/**
+ * Minimum number of milliseconds for which a failed endpoint is parked, which means that calls avoid it. A stream that
+ * has left the endpoint thus does not return to it at once.
+ */
 const PARK_MS = 1_000;
 
 /** One endpoint with its transport and its recent failures. All times are on the monotonic clock. */
@@ -19,25 +22,26 @@ export interface PooledEndpoint {
   parkedUntil: number;
   /** Failed connection attempts since the last success. */
   connectFailures: number;
-  /** Time at which calls that could not connect to the endpoint try again. */
+  /** Time until which calls wait before they try to connect to the endpoint again. */
   connectAt: number;
   /** Number of calls and streams that use the endpoint or are about to use it. */
   users: number;
 }
 
 /**
- * Chooses the endpoint of each call. The pool chooses the same endpoint while that endpoint works. It parks an endpoint
- * that fails, for longer with each consecutive failure.
+ * Chooses the endpoint of each call. The pool chooses the same endpoint as long as that endpoint works. The pool parks
+ * an endpoint that fails, and parks the endpoint for longer after each consecutive failure.
  */
 export class EndpointPool {
   readonly #configured: readonly Endpoint[];
   readonly #transportOf: (endpoint: Endpoint) => Transport;
   readonly #logger: Logger | undefined;
-  /** Endpoints in use by URL, and former endpoints that still carry calls. */
+  /** The preferred and spare endpoints, and former endpoints that calls still use. Each key is the endpoint's URL. */
   readonly #known = new Map<string, PooledEndpoint>();
   #preferred: readonly PooledEndpoint[];
-  /** Used only while all preferred endpoints are parked. */
+  /** Configured endpoints that are not preferred. Used only while no preferred endpoint is available. */
   #spare: readonly PooledEndpoint[] = [];
+  /** Index of the current endpoint in `#preferred`. */
   #current = 0;
 
   /** Calls try the endpoints in the given order. */
@@ -75,8 +79,8 @@ export class EndpointPool {
   }
 
   /**
-   * Returns the endpoint for the next attempt, and counts the attempt as a user until `release`. If all endpoints are
-   * parked, returns the endpoint whose parking ends first.
+   * Returns the endpoint for the next attempt, and counts the attempt as a user of the endpoint until `release` is
+   * called. If no endpoint is available, returns the endpoint whose parking ends first.
    *
    * @throws EtcdError, reason `InvalidInput`, if `url` is given and no endpoint has this URL.
    */
@@ -86,13 +90,18 @@ export class EndpointPool {
     return endpoint;
   }
 
-  /** Ends one use of the endpoint. If this was the last use and `replace` has removed it, closes its transport. */
+  /**
+   * Removes one user of the endpoint. Closes its transport if no user remains and `replace` has removed the endpoint.
+   */
   release(endpoint: PooledEndpoint): void {
     endpoint.users -= 1;
     this.#forgetUnused(endpoint);
   }
 
-  /** Records that an attempt succeeded. Ignores an attempt that started before the last failure: it proves nothing. */
+  /**
+   * Records that an attempt succeeded. Ignores an attempt that started before the last failure, because its success
+   * does not prove that the endpoint is available now.
+   */
   succeeded(endpoint: PooledEndpoint, startedAt: number): void {
     if (startedAt < endpoint.failedAt) return;
     const { failures } = endpoint;
@@ -105,7 +114,7 @@ export class EndpointPool {
 
   /**
    * Records that an attempt failed, and parks the endpoint. Does not count failures of an endpoint that is already
-   * parked, because all calls of a connection fail together when the connection breaks.
+   * parked, because one broken connection makes all its calls fail at the same time.
    */
   failed(endpoint: PooledEndpoint, reason: Reason, problem: string): void {
     const now = monotonicMs();
@@ -122,8 +131,8 @@ export class EndpointPool {
   }
 
   /**
-   * Milliseconds that a call waits before its next attempt. While an endpoint refuses connections, all calls to it wait
-   * for the same moment, so that they make one connection together.
+   * Returns the milliseconds that a call waits before its next attempt. While an endpoint refuses connections, all
+   * calls to the endpoint wait until the same time, so that they share one connection attempt.
    */
   pauseMs(endpoint: PooledEndpoint, attempt: number): number {
     const leftMs = endpoint.connectAt - monotonicMs();

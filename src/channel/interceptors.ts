@@ -4,10 +4,10 @@ import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } 
 
 /**
  * Wraps the calls of a client. An interceptor may inspect, change, repeat or answer a call, and may inspect or change
- * the result. It sees secrets: the token in the metadata, and the password in an `Authenticate` call.
+ * the result. An interceptor sees secrets: the token in the metadata, and the password in an `Authenticate` call.
  *
- * An interceptor sees each call once, however many attempts the client makes. If the client repeats a call with a new
- * token, the interceptor sees that as another call.
+ * An interceptor sees each call once, no matter how many attempts the client makes. If the client repeats a call with a
+ * new token, however, the interceptor sees another call.
  *
  * @example
  * const timing: Interceptor = {
@@ -23,12 +23,14 @@ import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } 
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], interceptors: [timing] });
  */
 export interface Interceptor {
-  /** Handles every unary call, including the calls of locks. The caller receives its result or its error. */
+  /**
+   * Handles every unary call, including the calls that locks make. The caller receives this method's result or error.
+   */
   unary?<Request, Response>(
     call: UnaryCall<Request, Response>,
     next: (call: UnaryCall<Request, Response>) => Promise<Response>,
   ): Promise<Response>;
-  /** Handles every stream when it is opened. `handler` receives the messages and the end, and must not throw. */
+  /** Called for every stream that is opened. `handler` receives the messages and the end, and must not throw. */
   stream?<Request, Response>(
     call: StreamCall<Request, Response>,
     handler: StreamHandler<Response>,
@@ -55,7 +57,7 @@ function withInterceptor(inner: Transport, interceptor: Interceptor): Transport 
   };
 }
 
-/** Returns a copy of the list. @throws EtcdError, reason `InvalidInput`. */
+/** Checks the interceptors and returns a copy of the list. @throws EtcdError, reason `InvalidInput`. */
 export function checkInterceptors(interceptors: readonly Interceptor[] = []): readonly Interceptor[] {
   if (!Array.isArray(interceptors)) throw invalidInput('interceptors', describeType(interceptors), 'a list');
   for (const [index, each] of interceptors.entries()) {

@@ -11,18 +11,19 @@ import { type ClusterIdentity, headerOf } from './cluster-identity.js';
 const KV_PATHS: ReadonlySet<string> = new Set(Object.values(methods.kv).map(({ path }) => path));
 
 /**
- * Prevents a read from returning an older revision of the store than a previous call returned. Only serializable reads
- * can do so: a member answers them from its own data, which may be behind. If a response is too old, this class repeats
- * the read at all endpoints until one of them has caught up or the call times out.
+ * Prevents a read from returning data from an older revision of the store than a previous call returned. Only
+ * serializable reads can return older data, because a member answers them from its own data, which may be behind. If a
+ * response is too old, this class repeats the read at all endpoints until one of them has caught up or the call times
+ * out.
  *
- * If the whole cluster was restored from an older copy, no member may ever catch up. An additional linearizable read
- * detects that. The repeated read then rejects with reason `ClusterChanged`, and later reads are compared only with the
- * revisions of the restored store.
+ * If the whole cluster was restored from an older copy, it may be that no member ever catches up. An additional
+ * linearizable read detects such a restore. The repeated read then rejects with reason `ClusterChanged`, and later
+ * reads are compared only with the revisions of the restored store.
  */
 export class OrderedReads implements Transport {
   readonly #inner: Transport;
   readonly #endpoints: () => readonly string[];
-  /** Greatest revision of the store in any response so far. */
+  /** Maximum store revision in any response since the client was created or the cluster was last restored. */
   #seen = 0n;
   /** The error of the latest `ClusterChanged` event. Revisions seen before that event no longer count. */
   #changed: EtcdError | undefined;
@@ -42,18 +43,20 @@ export class OrderedReads implements Transport {
       this.#isFresh(response, 0n);
       return response;
     }
-    // Taken before the call, because a concurrent call may see a newer revision without making this response too old.
+    // Read these values before the call: a newer revision that a concurrent call receives does not make this response
+    // too old.
     const floor = this.#seen;
     const changedBefore = this.#changed;
     const response = await this.#inner.unary(call);
-    // A write is never repeated. Its revision is below the floor if the cluster was restored from a backup.
+    // A write is never repeated. The revision of a write is below `floor` if the cluster was restored from a backup.
     if (this.#isFresh(response, floor) || !readsOnly(call)) return response;
     const endpoints = call.endpoint === undefined ? this.#endpoints() : [call.endpoint];
     const done = new AbortController();
     const offAbort = call.signal === undefined ? () => {} : onAbort(call.signal, () => done.abort());
     if (call.signal?.aborted) done.abort();
     try {
-      // Asks all endpoints at once and takes the first fresh response, so an unavailable endpoint causes no delay.
+      // Send the read to all endpoints at once and use the first fresh response, so that an unavailable endpoint causes
+      // no delay.
       const reads = endpoints.map((endpoint) =>
         this.#readUntilFresh({ ...call, endpoint, signal: done.signal }, floor),
       );
@@ -74,8 +77,9 @@ export class OrderedReads implements Transport {
   readonly close: Transport['close'] = () => this.#inner.close();
 
   /**
-   * Reads one of the call's keys linearizably. The channel compares the revision of the response with the revisions
-   * seen before, and so detects that the store went back. Rejects in that case. Otherwise the promise never settles.
+   * Sends a linearizable read of one of the call's keys. `ClusterIdentity` compares the revision of the response with
+   * the revisions seen before, and thus detects whether the store went back to an older revision. If so, the returned
+   * promise rejects. Otherwise the promise never settles.
    */
   #rejectIfChanged<Request, Response>(
     { request, ...call }: UnaryCall<Request, Response>,
@@ -106,7 +110,7 @@ export class OrderedReads implements Transport {
     }
   }
 
-  /** Remembers the revision of the response, and compares it with `floor`. */
+  /** Records the revision of the response. Returns whether this revision is at least `floor`. */
   #isFresh(response: unknown, floor: bigint): boolean {
     const header = headerOf(response);
     if (header === undefined) return true;
@@ -115,7 +119,7 @@ export class OrderedReads implements Transport {
   }
 }
 
-/** One of the keys that the call reads. */
+/** Returns one of the keys that the call reads. */
 function keyOf({ key, success = [], failure = [] }: Init<RangeRequest> & Init<TxnRequest>): Uint8Array | undefined {
   if (key !== undefined) return key;
   for (const { request } of [...success, ...failure]) {
@@ -137,7 +141,7 @@ function isReadOnly({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   );
 }
 
-/** Whether the endpoint may still catch up: it is unavailable, or it did not answer in time, or it is behind. */
+/** Whether the endpoint may still catch up, because it was unavailable, did not answer in time or is behind. */
 function mayCatchUp(error: unknown): boolean {
   if (!(error instanceof EtcdError)) return false;
   return isEndpointFailure(error) || error.reason === 'DeadlineExceeded' || error.reason === 'StaleRead';

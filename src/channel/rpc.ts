@@ -14,8 +14,8 @@ import type { ClusterIdentity } from './cluster-identity.js';
 export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
 
 /**
- * Options of every asynchronous method, given as its last argument. A method refuses an unknown option with reason
- * `InvalidInput`.
+ * The options that every asynchronous method accepts as its last argument. A method rejects an unknown option with
+ * reason `InvalidInput`.
  *
  * @example
  * await etcd.get('config/color', { timeoutMs: 2_000, signal: controller.signal });
@@ -28,13 +28,15 @@ export interface CallOptions {
    * the limit.
    */
   readonly timeoutMs?: number | undefined;
-  /** URL of the endpoint to use: one of the client's endpoints. Default: any endpoint that is available. */
+  /** URL of the endpoint to use. It must be one of the client's endpoints. Default: any available endpoint. */
   readonly endpoint?: string | undefined;
 }
 
 export const CALL_OPTIONS = { signal: true, timeoutMs: true, endpoint: true } as const;
 
-/** Checks the `CallOptions` of the method `what`. @throws EtcdError, reason `InvalidInput`, for an unknown option. */
+/**
+ * Checks the options of the method that `what` names. @throws EtcdError, reason `InvalidInput`, for an unknown option.
+ */
 export function checkCallOptions(options: CallOptions | undefined, what: string): void {
   checkOptions(options, CALL_OPTIONS, what);
 }
@@ -48,7 +50,7 @@ export interface RpcSettings {
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
   readonly logger?: Logger | undefined;
-  /** Whether the stack of an error shows where its call was made. */
+  /** Whether the stack of an error includes the place where the application made the call. */
   readonly callSites?: boolean | undefined;
   /** Reports that another cluster answers, or that the store has gone back to an older revision. */
   readonly cluster?: ClusterIdentity | undefined;
@@ -64,7 +66,10 @@ export class Rpc {
     this.settings = settings;
   }
 
-  /** Makes a call whose options the caller has checked. Calls `onSent` each time a connection accepts the request. */
+  /**
+   * Makes a unary call. The caller has already checked the option names. Calls `onSent` each time a connection accepts
+   * the request.
+   */
   call<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
@@ -80,7 +85,7 @@ export class Rpc {
   }
 
   /**
-   * Checks the options of the method `what`, and makes the call.
+   * Checks the options of the method that `what` names, and makes the call.
    *
    * @throws EtcdError, reason `InvalidInput`, for an unknown option. Throws before it returns a promise.
    */
@@ -94,7 +99,7 @@ export class Rpc {
     return this.call(method, request, options);
   }
 
-  /** Adds the time limit of the client to options that have none. */
+  /** Returns the options with the client's time limit, unless the options already have a time limit. */
   withDefaultTimeout(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
     return { ...options, timeoutMs: options.timeoutMs ?? this.settings.timeoutMs };
   }
@@ -114,12 +119,15 @@ export class Rpc {
   }
 }
 
-/** Removes the default time limit, for calls that wait by design. A `timeoutMs` in the options still applies. */
+/**
+ * Returns the options without a time limit, unless `timeoutMs` is given. For calls that wait by design, such as a call
+ * that waits for a lock.
+ */
 export function withoutDefaultTimeout(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
   return { ...options, timeoutMs: options.timeoutMs ?? Number.POSITIVE_INFINITY };
 }
 
-/** @throws EtcdError, reason `InvalidInput`, unless `timeoutMs` is a number above 0. */
+/** Returns `timeoutMs`. @throws EtcdError, reason `InvalidInput`, unless `timeoutMs` is a number above 0. */
 export function checkTimeout(timeoutMs: number, argument: string): number {
   if (typeof timeoutMs === 'number' && timeoutMs > 0) return timeoutMs;
   throw invalidInput(argument, show(timeoutMs), 'a number of milliseconds above 0, or Infinity');

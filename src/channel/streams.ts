@@ -9,10 +9,10 @@ import { mayRetry } from './attempts.js';
 import { isTokenRefused, MAX_TOKEN_RENEWALS } from './authentication.js';
 import { type CallOptions, checkTimeout, type Rpc } from './rpc.js';
 
-/** Number of unread messages at which the client stops the server by flow control. */
+/** Number of unread messages at which the client makes the server pause, by means of flow control. */
 const READ_AHEAD = 16;
 
-/** Maximum number of attempts to open a stream that fails before its first message. */
+/** Maximum number of times that the client opens a stream that keeps failing before its first message. */
 const MAX_ATTEMPTS = 5;
 
 /** Options of a stream: a signal that cancels the stream, and the endpoint at which the client opens it. */
@@ -20,8 +20,7 @@ export type StreamOptions = Pick<CallOptions, 'signal' | 'endpoint'>;
 export const STREAM_OPTIONS = { signal: true, endpoint: true } as const;
 
 /**
- * Both directions of a bidirectional stream. Iterate over the stream to read the responses. Breaking out of the loop
- * cancels the stream.
+ * A bidirectional stream. Iterate over the stream to read the responses. Breaking out of the loop cancels the stream.
  *
  * @example
  * const stream = etcd.raw.lease.leaseKeepAlive();
@@ -36,11 +35,11 @@ export interface BidiStream<Request, Response> extends AsyncIterableIterator<Res
   send(message: Init<Request>): void;
   /** Half-closes the stream: the client sends no more messages, and still receives responses. */
   end(): void;
-  /** Cancels the stream at once, in both directions. Responses that were not read yet are dropped. */
+  /** Cancels the stream at once, in both directions. Discards the responses that the caller has not read yet. */
   cancel(): void;
 }
 
-/** Opens a stream and returns it as an iterator. Flow control stops the server while the caller does not read. */
+/** Opens a stream and returns it as an iterator. Flow control makes the server pause while the caller does not read. */
 export function openStream<Request, Response>(
   rpc: Rpc,
   method: Method<Request, Response>,
@@ -109,9 +108,9 @@ export function openServerStream<Request, Response>(
 }
 
 /**
- * Reads a server stream. Retries failures before the first message, like those of a unary call. A failure after the
- * first message ends the stream, because only the caller knows where to continue. `timeoutMs` limits the wait for each
- * message.
+ * Opens and reads a server stream. If the stream fails before its first message, opens it again under the same
+ * conditions under which a unary call is retried. A failure after the first message ends the iteration, because only
+ * the caller knows where to continue. `timeoutMs` limits the wait for each message.
  */
 export async function* readStream<Request, Response>(
   rpc: Rpc,

@@ -6,7 +6,7 @@ import { toBase64, toBytes } from '../runtime/bytes.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { BASE64_PREFIX, textOrBase64 } from './output.js';
 
-/** Parses a count or a revision, which is at least 0. @throws InvalidArgumentError */
+/** Parses a count or a revision, which is a whole number from 0 to 2^63 - 1. @throws InvalidArgumentError */
 export function int64(text: string): bigint {
   const value = /^\d{1,19}$/.test(text) ? BigInt(text) : -1n;
   if (value < 0n || value >= 2n ** 63n) throw new InvalidArgumentError('Allowed: a whole number from 0 to 2^63 - 1.');
@@ -21,7 +21,7 @@ export function leaseId(text: string): bigint {
   return value;
 }
 
-/** Parses the TTL of a lease. @throws InvalidArgumentError */
+/** Parses the TTL of a lease, in seconds. @throws InvalidArgumentError */
 export function seconds(text: string): number {
   const value = /^\d{1,10}$/.test(text) ? Number(text) : 0;
   if (value === 0) throw new InvalidArgumentError('Allowed: a whole number of seconds, 1 or more.');
@@ -45,7 +45,10 @@ export function timeLimitMs(text: string): number {
   throw new InvalidArgumentError('Allowed: a duration longer than 0, such as 500ms.');
 }
 
-/** How bytes appear in JSON: as text with the flag --text, otherwise in base64 as in etcd's gateway. */
+/**
+ * Returns the functions that convert between bytes and JSON strings. With the flag --text, the strings contain text.
+ * Otherwise they contain base64, as in etcd's gateway.
+ */
 export function bytesAs(text: boolean): { readonly bytesFromJson: BytesFromJson; readonly bytesToJson: BytesToJson } {
   if (!text) return { bytesFromJson: fromBase64, bytesToJson: toBase64 };
   const bytesFromJson = (value: string, argument: string): Uint8Array =>
@@ -61,7 +64,7 @@ const STRING_OR_LONG_INTEGER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\b\d{16,20}\b(?![.eE\
 /**
  * Parses a message in JSON. A 64-bit integer may be a string or a number.
  *
- * @param source Where the text comes from, for errors.
+ * @param source The origin of the text, for error messages.
  * @throws CliError. The message says which part of the text is wrong.
  */
 export function messageFrom<T>(codec: Codec<T>, text: string, source: string, options: FromJsonOptions): T {

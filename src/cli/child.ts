@@ -22,15 +22,15 @@ export interface ChildOptions {
   readonly signal: AbortSignal;
   /** Milliseconds between SIGTERM and SIGKILL. */
   readonly graceMs: number;
-  /** Milliseconds until this program loses the lock or the leadership, unless it renews the lease in time. */
+  /** Returns the milliseconds until this program loses the lock or the leadership if it does not renew the lease. */
   remainingMs(): number;
   /** Reports a problem that does not end the command. */
   warn(problem: string): void;
 }
 
-/** Signals that this program passes on to a command. Without a command, they end this program. */
+/** Signals that this program passes on to a command. If no command is running, these signals end this program. */
 export const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
-/** Signals whose default action stops a process. */
+/** Signals whose default action suspends a process. */
 export const STOPPING = ['SIGTSTP', 'SIGTTIN', 'SIGTTOU'] as const;
 /** Signals that a terminal sends to its whole foreground process group. */
 const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
@@ -48,10 +48,11 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
   const ownGroup = !hasTerminal();
   const marks = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
   let command: CommandProcesses = { pid: undefined, ownGroup, session: ownGroup ? undefined : ownSession(), marks };
-  // The guard process and the listeners start first, because a signal may stop this process once the command runs.
+  // The guard process ends the command if this process cannot; see `startGuard`. Start the guard process and add the
+  // listeners before the command starts, because from then on a signal may suspend this process.
   using guard = startGuard(command, options, () => {
     if (!signal.aborted)
-      warn('the guard process has ended: if etcdwire is stopped or killed now, the command does not end');
+      warn('the guard process has ended: if etcdwire is now suspended or killed, the command keeps running');
   });
   let ended: Promise<void> | undefined;
   const offLost = onAbort(signal, () => {
@@ -74,8 +75,8 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
       else if (!OF_TERMINAL.has(name) || !mayBeInForeground()) child.kill(name);
     });
     const code = await exited;
-    // Reading `aborted` compares the clocks, so a process that was stopped learns here that the lock is lost. The
-    // command has exited, but processes that it has started may still run.
+    // Reading `aborted` compares the lease's deadline with the clock, so a process that was suspended learns here that
+    // the lock is lost. The command has exited, but processes that it has started may still run.
     if (signal.aborted) await ended;
     return code;
   } finally {
@@ -94,8 +95,9 @@ function onSignals(names: readonly NodeJS.Signals[], listener: (name: NodeJS.Sig
 }
 
 /**
- * Before this process stops, stops the command. After this process continues, checks the clocks before the command
- * continues. Returns a function that removes the listeners.
+ * Adds listeners for the signals that suspend and resume this process. The listeners suspend the command before this
+ * process is suspended. After this process has resumed, they resume the command, or kill it if the lock is lost.
+ * Returns a function that removes the listeners.
  */
 function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () => void {
   // If this process handled SIGTTOU, a write to a terminal that refuses background output would raise the signal again
@@ -108,18 +110,19 @@ function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () =>
     const command = commandNow();
     await stopCommand(command);
     process.off(name, onStop);
-    // The default action stops this process, so `kill` returns when the process continues. The call returns at once if
-    // the system ignores the signal, because no shell watches this process group.
+    // The default action suspends this process, so `kill` returns when the process resumes. If no shell controls this
+    // process group, the system ignores the signal and `kill` returns at once.
     process.kill(process.pid, name);
     process.on(name, onStop);
     stopping = false;
-    // SIGKILL, because the command must not even run a handler of SIGTERM: another contender may hold the lock by now.
+    // Send SIGKILL, because the command must not even run a SIGTERM handler. Another contender may hold the lock by
+    // now.
     if (signal.aborted) await killCommand(command);
     else signalCommand(command, 'SIGCONT');
   };
   const onStop = (name: NodeJS.Signals): void => void stop(name);
-  // SIGCONT also follows a SIGSTOP, which cannot be handled. Reading `aborted` compares the clocks, so the signal
-  // aborts and the command ends if the lock is lost.
+  // This process also receives SIGCONT after SIGSTOP, which a process cannot handle. Reading `aborted` compares the
+  // lease's deadline with the clock, so `signal` aborts and the command ends if the lock is lost.
   const offContinue = onSignals(['SIGCONT'], () => signal.aborted);
   const offStops = onSignals(names, onStop);
   return () => {
@@ -154,15 +157,18 @@ function exitOf(child: ChildProcess, program: string): Promise<ExitCode> {
   });
 }
 
-/** The argument with which this program starts itself as a guard process. */
+/** The argument with which this program starts itself as a guard process; see `startGuard`. */
 export const GUARD_ARGUMENT = '--guard-of-a-command';
 
 /**
- * Milliseconds that the guard process waits after the end of the hold, so that this process can end the command itself.
- * The guard process waits at most half of the grace.
+ * Milliseconds that the guard process waits after this program no longer holds the lock or the leadership, so that this
+ * process can end the command itself. The guard process waits at most half of `graceMs`.
  */
 const LAG_MS = 25;
-/** Limits of the interval between reports to the guard process, which is a quarter of the remaining time. */
+/**
+ * Limits, in milliseconds, of the interval between two reports to the guard process. Within these limits, the interval
+ * is a quarter of the time for which this program still holds the lock.
+ */
 const MIN_REPORT_MS = 10;
 const MAX_REPORT_MS = 1_000;
 
@@ -170,26 +176,29 @@ const MAX_REPORT_MS = 1_000;
 interface GuardReport {
   readonly command: CommandProcesses;
   readonly graceMs: number;
-  /** When the hold ends, on the clock of `systemMs`, unless a later report says that the lease was renewed. */
+  /**
+   * Time at which this program loses the lock or the leadership, on the clock of `systemMs`. If the lease is renewed, a
+   * later report contains a later time.
+   */
   readonly untilMs: number;
   /** Whether the command has already received SIGTERM. */
   readonly isTerminated: boolean;
 }
 
 interface GuardProcess extends Disposable {
-  /** Tells the guard process which process the command is. */
+  /** Tells the guard process which processes belong to the command. */
   started(command: CommandProcesses): void;
-  /** Tells the guard process that the hold has ended, and that this process sends SIGTERM to the command now. */
+  /** Tells the guard process that the lock is lost, and that this process sends SIGTERM to the command now. */
   terminated(): void;
   /** Ends the guard process without any effect on the command. */
   [Symbol.dispose](): void;
 }
 
 /**
- * Starts the guard process. It ends the command when this process cannot: when the hold of the lock or the leadership
- * ends while this process is stopped, and when this process dies. After each renewal of the lease, this process reports
- * the new end of the hold. The guard process has a session of its own, so that the terminal does not stop or interrupt
- * it together with this process.
+ * Starts the guard process. The guard process ends the command when this process cannot: when the lock or the
+ * leadership is lost while this process is suspended, and when this process dies. After each renewal of the lease, this
+ * process reports the new end of the lease to the guard process. The guard process has its own session, so that the
+ * terminal does not suspend or interrupt the guard process together with this process.
  */
 function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd: () => void): GuardProcess {
   // Leaves out the debugger flags, because the guard process cannot use the port of this process's debugger.
@@ -209,7 +218,7 @@ function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd:
   };
   const report = (): void => {
     const leftMs = options.remainingMs();
-    // The hold has ended. `terminated` reports this.
+    // The lock is lost. `terminated` reports the loss.
     if (leftMs <= 0) return;
     const endMs = systemMs() + leftMs;
     // Without a renewal, two computed end times still differ by microseconds.
@@ -240,7 +249,10 @@ function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd:
   };
 }
 
-/** Runs the guard process until it has ended the command. If the command ends by itself, the main process kills it. */
+/**
+ * The program of the guard process: reads reports from `input`, and resolves when it has ended the command. If the
+ * command ends by itself, the main process kills the guard process.
+ */
 export async function runGuard(input: AsyncIterable<Uint8Array>): Promise<void> {
   let stopTimer = (): void => {};
   let last: GuardReport | undefined;
@@ -255,7 +267,8 @@ export async function runGuard(input: AsyncIterable<Uint8Array>): Promise<void> 
         stopTimer = after(delayMs, () => resolve(endCommand(report, report.graceMs - lagMs)));
       }
       stopTimer();
-      // The input has ended because the main process has died. A main process that ends normally kills this one first.
+      // The input has ended because the main process has died. A main process that ends normally kills the guard
+      // process first.
       resolve(last === undefined ? undefined : endCommand(last, last.graceMs));
     };
     void follow();
@@ -267,7 +280,10 @@ async function endCommand({ command, isTerminated }: GuardReport, graceMs: numbe
   await killCommandAfter(command, graceMs);
 }
 
-/** Milliseconds on the monotonic clock that all processes of a machine share, unlike `performance.now()`. */
+/**
+ * Returns the time in milliseconds on the system's monotonic clock. All processes of a machine share this clock,
+ * whereas `performance.now()` starts at 0 in each process.
+ */
 function systemMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }

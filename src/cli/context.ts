@@ -18,9 +18,9 @@ export interface Io {
   readonly stderr: Sink;
   /** Aborts when a signal such as SIGINT asks the program to end. The reason is the name of the signal. */
   readonly interrupted: AbortSignal;
-  /** Transport of the client. Default: the client's own. */
+  /** Creates the transport of the client. Default: the client's default transport, HTTP/2. */
   readonly transport?: TransportFactory | undefined;
-  /** Called with the name of a lock or an election before the command enters its queue. */
+  /** Called with the name of a lock or an election before the command enters the queue of that lock or election. */
   readonly onEnterQueue?: ((options: ClientOptions, name: string) => Promise<void>) | undefined;
 }
 
@@ -44,7 +44,7 @@ export async function* linesOf({ stdin }: Pick<Io, 'stdin'>): AsyncGenerator<str
   if (lines.rest !== '') yield lines.rest;
 }
 
-/** The error of a command that ends because the program is interrupted. */
+/** Returns the error of a command that ends because the program is interrupted. */
 export function interruptedBy({ interrupted }: Io): EtcdError {
   return canceled(interrupted, 'not-sent', 'etcdwire');
 }
@@ -64,9 +64,8 @@ interface GlobalFlags {
 }
 
 /**
- * Adds the connection flags. These are flags of etcdctl, with the same environment variables, defaults and meanings:
- * --endpoints, --cacert, --cert, --key, --user, --password, --dial-timeout and --command-timeout. --plaintext-auth is
- * not a flag of etcdctl. Other global flags of etcdctl do not exist here.
+ * Adds the connection flags. Except for --plaintext-auth, these flags also exist in etcdctl, with the same environment
+ * variables, defaults and meanings. The other global flags of etcdctl do not exist in this program.
  */
 export function addConnectionFlags(program: Command): Command {
   const flag = (flags: string, text: string, variable: string): Option =>
@@ -87,7 +86,7 @@ export function addConnectionFlags(program: Command): Command {
     .addOption(timeLimit('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT', 5_000));
 }
 
-/** @throws CliError if a file or a password is missing. */
+/** Returns the client options for the flags. @throws CliError if a file or a password is missing. */
 function clientOptions(flags: GlobalFlags): ClientOptions {
   const { cacert, cert, key, user, plaintextAuth } = flags;
   const wantsTls = cacert !== undefined || cert !== undefined || key !== undefined;
@@ -113,7 +112,7 @@ function login(user: string, { password }: GlobalFlags): { readonly username: st
   throw new CliError(ExitCode.USAGE, 'no password for --user: give NAME:PASSWORD, --password or ETCDCTL_PASSWORD');
 }
 
-/** @throws CliError if the file cannot be read. */
+/** Returns the content of a text file. @throws CliError if the file cannot be read. */
 export function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8');
@@ -126,7 +125,7 @@ export function readText(path: string): string {
 export interface Context {
   readonly io: Io;
   readonly out: Output;
-  /** Options for each call: the call ends when the program is interrupted. */
+  /** Options for each call. They cancel the call when the program is interrupted. */
   readonly call: CallOptions;
   /** Options of the client, from the global flags. @throws CliError */
   readonly clientOptions: () => ClientOptions;
@@ -152,10 +151,14 @@ export async function withClient<T>(
   return await use(client);
 }
 
-/** Logs the failures and recoveries of endpoints to standard error, for commands that run for a long time. */
+/**
+ * Returns a logger for commands that run for a long time. The logger prints failures and recoveries of endpoints to
+ * standard error.
+ */
 export function endpointLogger({ stderr }: Io): Logger {
   const log = (message: string, { endpoint, problem }: LogDetails): void => {
-    // Prints only the messages about endpoints. The other messages say what waits for an endpoint.
+    // Print only the messages about endpoints. The other messages describe the calls and watches that the failure of an
+    // endpoint affects.
     if (!message.startsWith('endpoint ')) return;
     const cause = problem === undefined ? '' : `: ${escapeControls(String(problem))}; it is tried again`;
     // Most error texts name the endpoint already.

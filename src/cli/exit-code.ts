@@ -2,7 +2,7 @@ import { EtcdError } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
 import { methodByPath } from '../protobuf/method-table.js';
 
-/** Exit codes of the program. Most are those of sysexits(3), which ordinary commands do not use. */
+/** Exit codes of the program. Most of them are codes from sysexits(3), which ordinary commands do not use. */
 export const ExitCode = {
   OK: 0,
   /** The server refused the call, or something else failed. Nothing was done. */
@@ -13,7 +13,7 @@ export const ExitCode = {
   DATA: 65,
   /** No member can be reached. */
   UNAVAILABLE: 69,
-  /** The program cannot write a file or standard output. What it has done before stays in effect. */
+  /** The program cannot write a file or standard output. Changes that it has already made in etcd stay in effect. */
   CANNOT_WRITE: 73,
   /** A write may or may not have been applied. */
   UNKNOWN: 74,
@@ -23,9 +23,9 @@ export const ExitCode = {
   LOST: 76,
   /** The server refused the credentials. */
   NO_PERMISSION: 77,
-  /** The command cannot be executed. The same code as in shells. */
+  /** The command to run while holding a lock cannot be executed. Shells use the same code. */
   CANNOT_RUN: 126,
-  /** The command does not exist. The same code as in shells. */
+  /** The command to run while holding a lock does not exist. Shells use the same code. */
   NOT_FOUND: 127,
 } as const;
 export type ExitCode = number;
@@ -33,7 +33,7 @@ export type ExitCode = number;
 /** Sets the exit code of a command that has not failed. */
 export type SetExitCode = (code: ExitCode) => void;
 
-/** Exit code of a process that signal n has ended, minus n. The same number as in shells. */
+/** The exit code of a process that a signal has ended is this number plus the number of the signal, as in shells. */
 export const SIGNALED = 128;
 
 /** An error that ends the program with a line on standard error and an exit code. */
@@ -50,7 +50,7 @@ export class CliError extends Error {
 const UNREACHABLE: ReadonlySet<string> = new Set(['ConnectFailed', 'LeaseUnreachable']);
 const NO_PERMISSION: ReadonlySet<string> = new Set(['Unauthenticated', 'PermissionDenied']);
 
-/** The message and the exit code for anything that was thrown. */
+/** Returns an error with the message and the exit code for a thrown value. */
 export function describeFailure(error: unknown): CliError {
   if (error instanceof CliError) return error;
   if (!(error instanceof EtcdError)) {
@@ -68,7 +68,7 @@ export function describeFailure(error: unknown): CliError {
   return new CliError(exitCodeOf(last), message + (hint === undefined ? '' : `; ${hint}`));
 }
 
-/** The options of the client as error texts name them, and the flags that set them. */
+/** Pairs of a client option, as error messages name it, and the flag that sets this option. */
 const FLAGS: readonly (readonly [RegExp, string])[] = [
   [/\btls\.ca\b/g, '--cacert'],
   [/\btls\.(cert|key)\b/g, '--$1'],
@@ -91,7 +91,7 @@ function hintFor(error: EtcdError): string | undefined {
   if (mayHaveWritten(error)) return 'read the key before you repeat the write';
   switch (error.reason) {
     case 'ConnectFailed':
-      // A TLS failure shows that a server runs there.
+      // A TLS failure shows that a server is running at this address.
       if (/\btls\.|certificate/.test(error.problem)) return undefined;
       return 'is etcd running there? Set the address with --endpoints or ETCDCTL_ENDPOINTS';
     case 'UserEmpty':
@@ -102,7 +102,10 @@ function hintFor(error: EtcdError): string | undefined {
   }
 }
 
-/** Whether the call may have written something. Repeatable calls and watches never do. */
+/**
+ * Whether the failed call may have changed something in etcd. Always false for watches and for methods that are safe to
+ * repeat.
+ */
 function mayHaveWritten({ outcome, method }: EtcdError): boolean {
   if (outcome !== 'unknown' || method === undefined || method === methods.watch.watch.path) return false;
   return !(methodByPath.get(method)?.repeatable ?? false);

@@ -12,7 +12,7 @@ import { MESSAGE_PREFIX_BYTES } from '../transport/http2/message-framing.js';
 import { SETTING_BYTES } from '../transport/http2/settings.js';
 import { escapeControls, quoted, textOrBase64 } from './output.js';
 
-/** Formats a frame as one line of text. */
+/** Formats a frame as one line of text. The line shows the milliseconds since `startMs`. */
 export function frameText(frame: WireFrame, startMs: number): string {
   const { direction, connection, streamId, type, flags } = frame;
   const time = `${(frame.atMs - startMs).toFixed(1).padStart(9)} ms`;
@@ -39,7 +39,7 @@ function detailText({ bytes, detail }: WireFrame): string {
   }
 }
 
-/** Formats a frame as JSON. */
+/** Formats a frame as JSON, with the milliseconds since `startMs`. */
 export function frameJson(frame: WireFrame, startMs: number): JsonObject {
   const { connection, endpoint, direction, streamId, type, flags, bytes, detail } = frame;
   const ms = Math.round((frame.atMs - startMs) * 1_000) / 1_000;
@@ -59,7 +59,7 @@ function messageJson(message: WireMessage): JsonObject {
   return { method: method.slice(1), type: typeName, message: fieldsOf(message), hex: hexOf(bytes) };
 }
 
-/** The fields of a message, with bytes as text. Empty if the bytes are malformed. */
+/** Returns the fields of a message, with bytes as text. Returns an empty object if the message is malformed. */
 export function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
   const found = methodByPath.get(method);
   const codec = found?.request.typeName === typeName ? found.request : found?.response;
@@ -71,12 +71,12 @@ export function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
   }
 }
 
-/** The name of a message type without its package. */
+/** Returns the name of a message type without its package. */
 export function shortType({ typeName }: { readonly typeName: string }): string {
   return typeName.slice(typeName.lastIndexOf('.') + 1);
 }
 
-/** The type of a field, as in a .proto file. */
+/** Returns the type of a field, as written in a .proto file. */
 export function typeText(type: FieldType): string {
   if ('scalar' in type) return type.scalar;
   return 'message' in type ? type.message : type.enum;
@@ -86,7 +86,7 @@ function headerText([name, value]: HeaderField): string {
   return `${name}: ${escapeControls(value)}`;
 }
 
-/** Most bytes of one span to show in hexadecimal. */
+/** Maximum number of bytes to show in hexadecimal for one span, which is a tag, a length or a value in a message. */
 const MAX_HEX_BYTES = 16;
 
 /** Formats a span of a message as one line: offset, bytes and meaning. */
@@ -161,7 +161,10 @@ function payloadRows(payload: Uint8Array, detail: WireFrame['detail']): readonly
   }
 }
 
-/** One row for each header field; a single row if the block continues in another frame or holds a secret. */
+/**
+ * Returns one row for each header field. Returns a single row if the header block continues in another frame or
+ * contains a secret.
+ */
 function headerRows(payload: Uint8Array, fields: readonly HeaderField[]): readonly Row[] {
   const spans = [...headerSpans(payload)];
   const fieldSpans = spans.filter(({ kind }) => kind === 'field');
@@ -173,7 +176,7 @@ function headerRows(payload: Uint8Array, fields: readonly HeaderField[]): readon
   );
 }
 
-/** The rows of each message; a single row if the frame does not hold complete messages. */
+/** Returns the rows of all messages in the frame, or a single row if the frame contains an incomplete message. */
 function dataRows(payload: Uint8Array, messages: readonly WireMessage[]): readonly Row[] {
   const total = messages.reduce((sum, { bytes }) => sum + MESSAGE_PREFIX_BYTES + bytes.length, 0);
   if (total !== payload.length) return [row(0, payload.length, 'part of a message')];
@@ -187,7 +190,9 @@ function dataRows(payload: Uint8Array, messages: readonly WireMessage[]): readon
   });
 }
 
-/** One row for each field, and one for the rest of the message if it is malformed. */
+/**
+ * Returns one row for each field. If the message is malformed, the last row shows the error for the remaining bytes.
+ */
 function messageRows({ typeName, bytes }: Pick<WireMessage, 'typeName' | 'bytes'>): readonly Row[] {
   const rows: Row[] = [];
   try {

@@ -4,21 +4,22 @@ import { ExitCode, SIGNALED } from './exit-code.js';
 import { run } from './program.js';
 
 if (process.argv[2] === GUARD_ARGUMENT) {
-  // Ignores these signals. A service manager sends its signals to all processes of a service, but the guard process
-  // must outlive the command.
+  // This process is the guard process, which ends the command of `etcdwire lock` if the main process cannot. It ignores
+  // these signals, because a service manager sends them to all processes of a service, but the guard process must
+  // outlive the command.
   for (const signal of [...FORWARDED, ...STOPPING]) process.on(signal, () => {});
   await runGuard(process.stdin);
   process.exit();
 }
 
-// As in etcdctl, an empty variable counts as unset. Compose files often set empty variables.
+// As in etcdctl, an empty environment variable counts as unset. Docker Compose files often set empty variables.
 for (const [name, value] of Object.entries(process.env))
   if (name.startsWith('ETCDCTL_') && value === '') delete process.env[name];
 const interrupted = new AbortController();
 for (const signal of FORWARDED) {
   process.on(signal, () => {
-    // A second signal exits without waiting for cleanup, unless a command runs. A running command has a listener of its
-    // own for the signal, and decides by itself when it ends.
+    // On a second signal, exit without waiting for cleanup, unless a command is running. For a running command,
+    // `runChild` adds a second listener, which forwards the signal, and the command decides when it ends.
     const commandRuns = process.listenerCount(signal) > 1;
     if (interrupted.signal.aborted && !commandRuns) process.exit(SIGNALED + constants.signals[signal]);
     interrupted.abort(signal);

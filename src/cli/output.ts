@@ -59,7 +59,7 @@ export class Output {
   }
 }
 
-/** Number of code points. Assumes that each takes one column of a terminal. */
+/** Returns the width of the text in terminal columns. Assumes that each code point takes one column. */
 function widthOf(text: string): number {
   return [...text].length;
 }

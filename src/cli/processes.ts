@@ -4,11 +4,14 @@ import { monotonicMs, pause } from '../runtime/timers.js';
 
 const POLL_MS = 20;
 /**
- * Longest wait in milliseconds for killed processes to disappear. A dead process still exists until its parent reads
- * its exit code. In a container, process 1 may never do so.
+ * Maximum time in milliseconds to wait for killed processes to disappear. A dead process still exists until its parent
+ * reads its exit code. In a container, process 1 may never read the exit code.
  */
 const REAPING_MS = 1_000;
-/** Milliseconds for a command to stop by itself. An editor, for example, restores the screen first. */
+/**
+ * Maximum time in milliseconds to wait until a command has suspended itself. An editor, for example, restores the
+ * screen first.
+ */
 const STOPPING_MS = 200;
 
 /** Identifies the processes of a command. Contains only plain data, because the guard process receives it as JSON. */
@@ -16,11 +19,11 @@ export interface CommandProcesses {
   /** ID of the started process; undefined before the start. */
   readonly pid: number | undefined;
   /**
-   * Whether the command leads a session and a process group of its own. Otherwise it shares the session of this
-   * program, and with it the controlling terminal.
+   * Whether the command leads its own session and process group. Otherwise the command belongs to the session of this
+   * program, and so has the same controlling terminal.
    */
   readonly ownGroup: boolean;
-  /** The session of a command without a group of its own; undefined if it is unknown. */
+  /** Session ID of a command that has no process group of its own; undefined if the session is unknown. */
   readonly session: number | undefined;
   /**
    * Environment entries, `NAME=value`, that only this command has. The processes that the command starts inherit them.
@@ -31,7 +34,7 @@ export interface CommandProcesses {
 interface Process {
   readonly pid: number;
   readonly parent: number;
-  /** State letter as in `ps`: T is a stopped process, Z is a dead process. */
+  /** State letter as in `ps`: T for a suspended process, Z for a dead process. */
   readonly state: string;
   readonly group: number;
   readonly session?: number;
@@ -39,15 +42,18 @@ interface Process {
   readonly foreground?: number;
 }
 
-/** Sends a signal to every process of the command; 0 sends none. Returns whether the command has a live process. */
+/**
+ * Sends a signal to every process of the command. The signal 0 has no effect on the processes. Returns whether the
+ * command has a live process.
+ */
 export function signalCommand(command: CommandProcesses, name: NodeJS.Signals | 0): boolean {
   if (command.pid !== undefined && command.ownGroup) return send(-command.pid, name);
   return processesOf(command).filter(({ pid }) => send(pid, name)).length > 0;
 }
 
 /**
- * Sends SIGKILL to every process of the command until none is left, because a process may start a new one meanwhile.
- * Gives up after `REAPING_MS`.
+ * Sends SIGKILL to every process of the command again and again until no process is left, because a process may start
+ * another process in the meantime. Gives up after `REAPING_MS`.
  */
 export async function killCommand(command: CommandProcesses): Promise<void> {
   const endMs = monotonicMs() + REAPING_MS;
@@ -66,9 +72,9 @@ export async function killCommandAfter(command: CommandProcesses, graceMs: numbe
 }
 
 /**
- * Stops every process of the command. If the terminal has sent the stop signal to the command too, the command first
- * gets time to stop by itself. This function sends SIGSTOP, because the other stop signals do nothing in a process
- * group of its own, which the system calls orphaned.
+ * Suspends every process of the command. If the terminal may have sent SIGTSTP to the command too, the command first
+ * gets time to suspend itself. This function sends SIGSTOP, because SIGTSTP has no effect in an orphaned process group
+ * (a POSIX term), such as the command's own group.
  */
 export async function stopCommand(command: CommandProcesses): Promise<void> {
   const endMs = monotonicMs() + STOPPING_MS;
@@ -87,13 +93,13 @@ export function hasTerminal(): boolean {
   }
 }
 
-/** Whether the terminal may send the signals of Ctrl-C and Ctrl-\ to this process. */
+/** Whether Ctrl-C and Ctrl-\ in the terminal may send their signals to this process. */
 export function mayBeInForeground(): boolean {
   const self = readProcess('self');
   return self === undefined || self.foreground === self.group;
 }
 
-/** The session of this process; undefined if the system has no /proc. */
+/** Returns the session ID of this process, or undefined if the system has no /proc. */
 export function ownSession(): number | undefined {
   return readProcess('self')?.session;
 }
@@ -107,7 +113,9 @@ function send(pid: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** The live processes of a command: the started process, its descendants, and descendants whose parents have ended. */
+/**
+ * Returns the live processes of a command: the started process and its descendants, even if their parents have ended.
+ */
 function processesOf({ pid, session, marks }: CommandProcesses): readonly Process[] {
   const all = listProcesses().filter((each) => session === undefined || each.session === session);
   const members = new Set(pid === undefined ? [] : [pid]);

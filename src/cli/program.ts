@@ -11,12 +11,12 @@ import { addConnectionFlags, type Io } from './context.js';
 import { CliError, describeFailure, ExitCode, type SetExitCode, SIGNALED } from './exit-code.js';
 import { escapeControls, FORMATS } from './output.js';
 
-/** The version in package.json, which is not part of the bundled program. */
+/** The version in package.json. The program cannot read that file, because the bundle does not contain it. */
 const VERSION = '0.1.0';
 
 /**
- * Runs the program and resolves with its exit code. Never rejects. `inherited` are the flags of the `trace` command if
- * the program runs within one.
+ * Runs the program and resolves with its exit code. Never rejects. If the `trace` command runs the program, `inherited`
+ * contains the global flags that precede `trace`.
  */
 export async function run(args: readonly string[], io: Io, inherited: FlagValues = {}): Promise<ExitCode> {
   let exitCode: ExitCode = ExitCode.OK;

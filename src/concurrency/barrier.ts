@@ -10,9 +10,9 @@ import { type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 const HOLD_OPTIONS = { lease: true, ...CALL_OPTIONS } as const;
 
 /**
- * Blocks waiters while one key exists, like the `Barrier` of Go's recipes. `hold` and `release` also use a helper key
- * in the same folder. For the barrier "app/gate" the helper key is under "app/__gate/", and the etcd user needs
- * readwrite permission for that prefix too.
+ * Blocks waiters while one key exists, like the `Barrier` of Go's recipes. `hold` and `release` also use a second key,
+ * so that a late copy of a request has no effect. For the barrier "app/gate", this helper key is under "app/__gate/",
+ * and the etcd user needs readwrite permission for that prefix too.
  *
  * @example
  * const barrier = new Barrier(etcd, 'maintenance');
@@ -24,7 +24,7 @@ export class Barrier {
   readonly #client: Keyspace;
   readonly #generation: Generation;
 
-  /** The name is the key. @throws EtcdError with reason `InvalidInput`. */
+  /** `name` is the key of the barrier in etcd. @throws EtcdError with reason `InvalidInput`. */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
@@ -60,7 +60,7 @@ export class Barrier {
     for (;;) {
       const held = await this.#client.get(this.name, options);
       if (held === undefined) return false;
-      // Without this comparison, a copy of the request that arrives late could delete a key that was put after it.
+      // Without this condition, a late copy of the request could delete a key that was put after the barrier's release.
       const isSame = [compare.createRevision(this.name, '==', held.createRevision)];
       const releasing = this.#client.txn({ if: isSame, then: [op.delete(this.name), this.#generation.next] }, options);
       if ((await withHelperKeys('a barrier', releasing)).succeeded) return true;

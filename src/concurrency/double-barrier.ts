@@ -21,11 +21,17 @@ import {
 
 const BY_CREATION = { target: 'createRevision', order: 'asc' } as const;
 
-/** This participant's key in a round that has begun. */
+/**
+ * This participant's key in the current round. A round begins when all participants have entered the barrier, and ends
+ * when all have left.
+ */
 interface Participant {
   readonly key: string;
   readonly createRevision: bigint;
-  /** Create revision of the ready key. It identifies the round, because it differs from round to round. */
+  /**
+   * Create revision of the ready key, `NAME/ready`. It identifies the round, because each round creates the ready key
+   * again.
+   */
   readonly round: bigint;
 }
 
@@ -34,7 +40,10 @@ interface State {
   readonly ready: KeyValue | undefined;
   /** This participant's key. */
   readonly own: KeyValue | undefined;
-  /** Mod revision of the epoch key, or 0n if it does not exist. Every withdrawal changes it. */
+  /**
+   * Mod revision of the epoch key, `NAME/epoch`, or 0n if it does not exist. A participant that stops waiting puts the
+   * epoch key.
+   */
   readonly epoch: bigint;
   /** The participants' keys in the order of their creation, at most `count + 1` of them. */
   readonly waiters: readonly KeyValue[];
@@ -44,14 +53,15 @@ interface State {
 
 /**
  * Lets `count` participants begin together, when all have entered, and end together, when all have left. The time
- * between the two is a round. The class uses the same keys as the `DoubleBarrier` of Go's recipes. A participant whose
+ * in between is a round. The class uses the same keys as the `DoubleBarrier` of Go's recipes. A participant whose
  * session is lost counts as having left. A participant that enters during a round waits until all participants of that
  * round have left.
  *
- * A round begins with the put of the ready key, `NAME/ready`. Every withdrawal changes the epoch key, `NAME/epoch`. The
- * put of the ready key compares the epoch, so it applies only if no participant has withdrawn since the participants
- * were counted. The put of each participant's key compares the epoch too, so a late copy of that put has no effect.
- * (S25)
+ * A round begins when a participant puts the ready key, `NAME/ready`. A participant that stops waiting before the round
+ * begins withdraws: it deletes its own key and puts the epoch key, `NAME/epoch`. The transaction that puts the ready
+ * key checks that the epoch key has not changed, so the round begins only if no participant has withdrawn since the
+ * participants were counted. The transaction that puts a participant's key checks the epoch key too, so a late copy of
+ * the request has no effect. (S25)
  *
  * @example
  * const barrier = new DoubleBarrier(session, 'phase-1', 3);
@@ -82,8 +92,8 @@ export class DoubleBarrier {
   }
 
   /**
-   * Waits until `count` participants have entered. A participant whose wait ends early has not entered, unless the
-   * round began before its withdrawal: then `enter` resolves.
+   * Waits until `count` participants have entered. If the wait ends early, the participant withdraws and `enter`
+   * rejects. If the round has already begun by then, `enter` resolves instead.
    *
    * @throws EtcdError with reason `BarrierFull` if `count` other participants entered first. See also `WaitOptions`.
    */
@@ -135,7 +145,7 @@ export class DoubleBarrier {
           const seen = await this.#read(key, callOptions);
           if (seen.own?.createRevision !== createRevision) throw keyGone();
           if (seen.ready !== undefined) return seen.ready.createRevision;
-          // The participant that entered as number `count` begins the round.
+          // The participant that entered as number `count`, the last one, begins the round.
           if (seen.waiters[this.count - 1]?.keyText() !== key) return undefined;
           await this.#beginRound(seen, seen.own, callOptions);
         }
@@ -146,7 +156,10 @@ export class DoubleBarrier {
     }
   }
 
-  /** Puts this participant's key after the previous round. Safe to repeat: no other participant uses the key. */
+  /**
+   * Waits until the previous round is over, and then puts this participant's key. Safe to repeat, because no other
+   * participant uses the key.
+   */
   #putOwnKey(key: string, signal: AbortSignal): Promise<State> {
     const { client, leaseId: lease } = this.#session;
     return watchUntil(client, { keys: prefix(`${this.name}/`), event: 'delete' }, signal, async (options) => {
@@ -183,7 +196,10 @@ export class DoubleBarrier {
     return waiters.slice(0, this.count).some((kv) => kv.keyText() === key);
   }
 
-  /** Returns whether the round began with the key. Reads at the round's revision: participants may have left since. */
+  /**
+   * Returns whether the key was one of the first `count` keys when the round began. Reads at the store revision at
+   * which the round began, because participants may have left since then.
+   */
   async #isInRound(round: bigint, key: string, options: CallOptions): Promise<boolean> {
     const inOrder = { sort: BY_CREATION, limit: this.count, keysOnly: true };
     const { kvs } = await this.#session.client.range(prefix(this.#waiters), {
@@ -211,8 +227,9 @@ export class DoubleBarrier {
   }
 
   /**
-   * Deletes this participant's key, and changes the epoch so that no late put of the key applies. If the round has
-   * begun with the key, the participant can no longer withdraw: then this method returns the participant.
+   * Withdraws: deletes this participant's key, and puts the epoch key so that no late copy of a put takes effect. If
+   * the round has already begun with this key, the participant can no longer withdraw, and this method returns the
+   * participant.
    */
   async #withdraw(key: string): Promise<Participant | undefined> {
     const { client, signal: lifetime } = this.#session;
@@ -233,7 +250,8 @@ export class DoubleBarrier {
       if (own === undefined || ready === undefined) return;
       const [createRevision, round] = [own.createRevision, ready.createRevision];
       const isInRound = await untilDone(lifetime, async (options) => {
-        // `enter` has already rejected, so the key must be deleted. Otherwise the other participants would wait for it.
+        // `enter` has already rejected, so the key must be deleted. Otherwise the other participants would wait for
+        // this participant to leave.
         if (isLate) return false;
         return this.#isInRound(round, key, options).catch(notInRoundIfCompacted);
       });
@@ -254,7 +272,7 @@ export class DoubleBarrier {
     const { key, createRevision, round } = this.#participant as Participant;
     return withinLimit('leave', options, lifetime, async ({ signal }) => {
       await leaveQueue(client, key, createRevision, signal);
-      // After this put of the epoch, no late put of this participant's key can apply.
+      // After this put of the epoch key, no late copy of the put of this participant's key can take effect.
       if (this.#inDoubt) await untilAnswered(signal, (callOptions) => client.put(this.#epoch, '', callOptions));
       this.#inDoubt = false;
       for (;;) {
@@ -282,10 +300,10 @@ export class DoubleBarrier {
     return ready?.createRevision === round ? waiters.kvs[0] : undefined;
   }
 
-  /** Ends the round if no participant is left in it, for example because the sessions of all were lost. */
+  /** Ends the round if no participant is left in it, for example because all participants' sessions were lost. */
   async #endRoundIfEmpty(round: bigint, options: CallOptions): Promise<void> {
     const isEmpty = [compare.missing(prefix(this.#waiters)), compare.createRevision(this.#ready, '==', round)];
-    // The new epoch makes late puts of this round fail.
+    // The put of the epoch key prevents late copies of this round's puts from taking effect.
     const ending = [op.delete(this.#ready), op.put(this.#epoch, '')] as const;
     await this.#session.client.txn({ if: isEmpty, then: ending }, options);
   }
@@ -307,14 +325,17 @@ export class DoubleBarrier {
 
 type KV = KeyValue | undefined;
 
-/** After a compaction, etcd cannot show who was in the round. The key then counts as not in it and is deleted. */
+/**
+ * Returns false if `error` says that etcd has compacted the revision at which the round began. etcd can then no longer
+ * show which keys were in the round, so the caller deletes the key. Rethrows every other error.
+ */
 function notInRoundIfCompacted(error: unknown): false {
   if (error instanceof EtcdError && error.reason === 'Compacted') return false;
   throw error;
 }
 
 function full(count: number): EtcdError {
-  return new EtcdError(`the barrier is for ${count} participants, and as many have entered already`, {
+  return new EtcdError(`the barrier is for ${count} participants, and that number has already entered`, {
     code: 'FailedPrecondition',
     reason: 'BarrierFull',
     outcome: 'rejected',

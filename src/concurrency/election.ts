@@ -14,7 +14,7 @@ import { type WaitOptions, withinLimit } from './waiting.js';
 const OBSERVE_OPTIONS = { signal: true } as const;
 
 /**
- * The leadership that a candidate won. Its `key` holds the proclaimed value, and its `token` fences writes.
+ * The leadership that a candidate has won. Its `key` contains the proclaimed value, and its `token` is a fencing token.
  *
  * @example
  * const leadership = await election.campaign('host-1');
@@ -32,8 +32,8 @@ export class Leadership extends Held {
   }
 
   /**
-   * Changes the leader's value. The put compares the mod revision of the previous value, so that a copy of the request
-   * that arrives late cannot restore an old value. (S25)
+   * Changes the leader's value. The transaction checks the mod revision of the previous value, so that a late copy of
+   * the request cannot restore an old value. (S25)
    *
    * @throws EtcdError with reason `LockLost` if the session is no longer the leader.
    */
@@ -50,8 +50,8 @@ export class Leadership extends Held {
         this.#modRevision = header.revision;
         return { header };
       }
-      // The mod revision differs: an earlier proclamation applied but its answer was lost, or another client put the
-      // key.
+      // The mod revision differs because an earlier proclamation took effect although its response was lost, or because
+      // another client put the key.
       this.#modRevision = responses[0]?.modRevision ?? 0n;
     }
   }
@@ -65,7 +65,7 @@ export class Leadership extends Held {
 
 /**
  * Elects one leader among candidates, in the order in which they campaign. Go's `concurrency.Election` and `etcdctl
- * elect` use the same keys, so at most one candidate for a name leads at a time. An election and a mutex of the same
+ * elect` use the same keys, so at most one candidate for a name leads at a time. An election and a mutex with the same
  * name share one queue. The rules for names that contain "/" are those of `Mutex`.
  *
  * @example

@@ -2,9 +2,10 @@ import { EtcdError, explained } from '../errors/etcd-error.js';
 import { type Compare, compare, op, type PutOp } from '../kv/txn.js';
 
 /**
- * Returns the prefix of a primitive's helper keys: "app/__jobs/" for the name "app/jobs". The prefix does not begin
- * with the name, because some primitives treat every key that begins with their name as an item. The helper keys are in
- * the same folder as the name, so a permission for the folder includes them.
+ * Returns the prefix of the helper keys that a queue or a barrier uses in addition to its items or its key. For the
+ * name "app/jobs", the prefix is "app/__jobs/". The prefix does not begin with the name, because a queue treats every
+ * key under its name as an item. The helper keys are in the same folder as the name, so a permission for the folder
+ * includes them.
  */
 export function helperPrefix(name: string): string {
   const at = name.lastIndexOf('/') + 1;
@@ -12,7 +13,7 @@ export function helperPrefix(name: string): string {
 }
 
 /** Describes `helperPrefix` in an error message. The text omits the actual name, because errors do not contain keys. */
-const HELPER_KEYS = 'under its name with "__" before the last part ("app/jobs": "app/__jobs/")';
+const HELPER_KEYS = 'under its name with "__" before the last part ("app/__jobs/" for "app/jobs")';
 
 /**
  * Awaits a call. If the server denies permission, the error also says which helper keys `what` uses.
@@ -27,31 +28,32 @@ export async function withHelperKeys<T>(what: string, call: Promise<T>, where = 
 }
 
 /**
- * The generation key of a primitive. Every removal of an item or a barrier puts this key, and every put of an item or a
- * barrier compares its mod revision with the store revision that the client knew when it sent the put. So a late copy
- * of a put has no effect after the removal. Comparing that the item is missing would not be enough, because the item is
- * missing both before the put and after the removal. (S25)
+ * The generation key of a queue or a barrier. Every transaction that removes an item or the barrier's key also puts the
+ * generation key. Every transaction that puts an item or the barrier's key checks that the generation key has not
+ * changed since the latest store revision that the client knew. So a late copy of the put has no effect after the
+ * removal. Checking only that the item is missing would not be enough, because the item is missing both before the put
+ * and after the removal. (S25)
  */
 export class Generation {
   readonly #key: string;
-  /** The greatest store revision that an answer has contained so far. */
+  /** Maximum store revision in any response so far. */
   #seen = 0n;
 
   constructor(prefix: string) {
     this.#key = `${prefix}generation`;
   }
 
-  /** A comparison that is true if no removal has happened since the latest store revision that the client knows. */
+  /** The condition that no removal has happened since the latest store revision that the client knows. */
   get isUnchanged(): Compare {
     return compare.modRevision(this.#key, '<', this.#seen + 1n);
   }
 
-  /** The put of the generation key. Every removal includes it in its transaction. */
+  /** The put of the generation key. Every transaction that removes an item or the barrier's key includes this put. */
   get next(): PutOp {
     return op.put(this.#key, '');
   }
 
-  /** Records the store revision of an answer. */
+  /** Records the store revision of a response. */
   saw(revision: bigint): void {
     if (revision > this.#seen) this.#seen = revision;
   }

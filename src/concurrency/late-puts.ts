@@ -6,54 +6,65 @@ import { onAbort, orAborted } from '../runtime/signals.js';
 import { after, monotonicMs, pause } from '../runtime/timers.js';
 import { untilDone } from './waiting.js';
 
+/** The times of the search for late puts: puts that take effect after the session has released their key. */
 export const LATE_PUT_TIMES = {
-  /** Delay between the release of a key and the first sweep for late puts. Each further delay is twice as long. */
+  /**
+   * Delay between the release of a key and the first sweep, which looks for late puts among all keys of the lease. Each
+   * further delay is twice as long.
+   */
   firstSweepMs: 4_000,
-  /** How long after its release the session looks for late puts of a key. A later put stays until the lease ends. */
+  /**
+   * How long the session looks for late puts of a key after the release of the key. The key of a put that takes effect
+   * even later stays in etcd until the lease ends.
+   */
   expectedMs: 300_000,
 } as const;
 /**
- * How many released keys a session remembers, at a few hundred bytes each. Beyond this number it forgets the oldest.
+ * Maximum number of released keys that a session remembers, at a few hundred bytes each. Beyond this number, the
+ * session forgets the key that was released first.
  */
 const MAX_RELEASED = 4_096;
-/** How many replaced uses of a key a session remembers, because callers need not end a use that they replace. */
+/**
+ * Maximum number of replaced uses of a key that a session remembers, because callers need not end a use that they
+ * replace.
+ */
 const MAX_REPLACED_USES = 8;
-/** Delay before an interrupted watch for late puts is created again. */
+/** Milliseconds before an interrupted watch for late puts is created again. */
 const REWATCH_MS = 1_000;
 
-/** A use of a key by a session. A later use of the same key replaces it. */
+/** A use of a key by a session, such as a lock attempt. A later use of the same key replaces an earlier use. */
 export interface KeyUse {
   /**
-   * Ends the use, and all uses that it has replaced. Each put of the key that applies afterwards is a late put. If the
-   * outcome of a put of the key is unknown, `watched` is the range to watch for that put. Keys of the same kind share a
-   * range, and so share a watch.
+   * Ends this use and all uses that it has replaced. Each put of the key that takes effect afterwards is a late put. If
+   * the outcome of a put of the key is unknown, `watched` is the range to watch for that put. Several keys may share
+   * one range, and so share one watch.
    */
   release(watched?: Keys): void;
-  /** Same as `release`, except that the use that it has replaced continues, because the replacement failed. */
+  /** Ends this use because it failed. Unlike `release`, does not end the uses that this use has replaced. */
   cancel(watched?: Keys): void;
 }
 
 /** A watch for late puts in one range. */
 interface LatePutWatch {
-  /** The keys with a put whose outcome is unknown, by `idOf` the key. */
+  /** The keys that have a put with an unknown outcome. The map key is `idOf` of the etcd key. */
   readonly keys: Map<string, Uint8Array>;
   readonly stop: AbortController;
-  /** Cancels the timer that stops the watch. */
+  /** Cancels the timer and the listener that end the watch. */
   postpone: () => void;
 }
 
 /**
- * Deletes the keys that late puts create under a session's lease. A late put is a put that applies after the session
- * has released the key, because a proxy or a paused member delayed it. It is either a put whose outcome is unknown, or
- * a second copy of a put. The key that a late put creates belongs to no contender, and would block all contenders until
- * the lease ends.
+ * Deletes the keys that late puts create under a session's lease. A late put is a put that takes effect after the
+ * session has released the key, because a proxy or a suspended member delayed the put. It is either a put whose outcome
+ * is unknown, or a second copy of a put. The key that a late put creates belongs to no contender, and would block all
+ * contenders until the lease ends.
  *
  * The session looks for late puts for five minutes after a release. It watches the keys with a put whose outcome is
  * unknown. For all released keys it also lists the keys of its lease at growing intervals (a sweep), because second
  * copies are rare and do not justify a watch for each key.
  *
- * A key in use is never deleted: a new use of a key waits for a deletion under way, and no deletion begins during a
- * use.
+ * A key in use is never deleted, because a new use of a key waits until a running deletion is over, and no deletion
+ * begins during a use.
  */
 export class LatePuts {
   readonly #client: Keyspace;
@@ -69,7 +80,7 @@ export class LatePuts {
   #sweepDelayMs = 0;
   #stopTimer: (() => void) | undefined;
 
-  /** `lifetime` stops all work when it aborts, because etcd deletes the keys with the lease. */
+  /** When `lifetime` aborts, all work ends, because etcd deletes the keys with the lease. */
   constructor(client: Keyspace, lease: bigint, lifetime: AbortSignal, times: typeof LATE_PUT_TIMES) {
     this.#client = client;
     this.#lease = lease;
@@ -78,8 +89,10 @@ export class LatePuts {
   }
 
   /**
-   * Begins to use the key as soon as no deletion of the key is under way. A second use of the same key replaces the
-   * first. @throws the reason of `signal` when it aborts.
+   * Waits until no deletion of the key is running, and then starts a use of the key, which replaces earlier uses of the
+   * same key.
+   *
+   * @throws the reason of `signal` when it aborts.
    */
   async use(key: BytesLike, signal: AbortSignal): Promise<KeyUse> {
     const bytes = toBytes(key, 'key');
@@ -130,7 +143,7 @@ export class LatePuts {
     this.#sweepDelayMs *= 2;
   }
 
-  /** Deletes the released keys that are still attached to the lease, and forgets the oldest releases. */
+  /** Deletes the released keys that are attached to the lease, and forgets the keys that were released long ago. */
   async #sweep(): Promise<void> {
     if (this.#lifetime.aborted || this.#released.size === 0) return;
     const { keys } = await this.#client.lease.timeToLive(this.#lease, { keys: true, signal: this.#lifetime });
@@ -187,7 +200,7 @@ export class LatePuts {
         for await (const event of puts)
           if (event.type === 'put' && event.kv.lease === this.#lease) await this.#delete(idOf(event.key), event.key);
       } catch {
-        // The watch was interrupted. The loop creates it again.
+        // The watch was interrupted. The loop creates another watch.
       }
       await pause(REWATCH_MS, signal);
     }
@@ -195,8 +208,8 @@ export class LatePuts {
 }
 
 /**
- * Deletes a key if it is attached to `lease`. A key with another lease belongs to another client. The comparisons make
- * the deletion safe to repeat.
+ * Deletes a key if the key is attached to `lease`. A key with another lease belongs to another client. The deletion is
+ * safe to repeat, because its transaction checks the create revision and the lease of the key.
  *
  * @throws the reason of `lifetime` when it aborts.
  */

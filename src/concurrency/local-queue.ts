@@ -1,22 +1,24 @@
 import { onAbort } from '../runtime/signals.js';
 
 /**
- * The queue of the lockers of one session in this process. They share one queue key in etcd, so etcd cannot tell them
- * apart. The local queue lets one locker at a time use that key, in order of arrival.
+ * The queue of the lockers of one session: the callers in this process that want the same lock. The lockers share one
+ * queue key in etcd, so etcd cannot tell them apart. The local queue lets one locker at a time use that key, in order
+ * of arrival.
  */
 export class LocalQueue {
   #occupied = false;
   readonly #waiters: (() => void)[] = [];
   readonly #onEmpty: () => void;
 
-  /** `onEmpty` is called when the last locker has left. */
+  /** The queue calls `onEmpty` when the last locker has left. */
   constructor(onEmpty: () => void = () => {}) {
     this.#onEmpty = onEmpty;
   }
 
   /**
-   * Waits until the locker may use the queue key, and returns the function that leaves the queue. @throws the reason of
-   * `signal`.
+   * Waits until the caller may use the queue key. Resolves with a function that leaves the queue.
+   *
+   * @throws the reason of `signal` when it aborts.
    */
   enter(signal: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {
@@ -35,7 +37,7 @@ export class LocalQueue {
     });
   }
 
-  /** Returns the function that leaves the queue, or undefined if another locker is in the queue. */
+  /** Enters the queue if it is empty and returns a function that leaves the queue. Otherwise returns undefined. */
   tryEnter(): (() => void) | undefined {
     return this.#occupied ? undefined : this.#occupy();
   }

@@ -13,8 +13,8 @@ import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './wait
 // The queue of a lock in etcd: the keys under one prefix, in the order of their create revisions. Each contender puts
 // one key, its queue key, under its lease. The contender whose key was created first holds the lock. The others wait.
 //
-// Why one contender holds the lock at a time: create revisions are unique and never change, so the order of two queue
-// keys never changes, and a new key comes after all keys that exist. A contender holds the lock only after a
+// Why only one contender holds the lock at a time: create revisions are unique and never change, so the order of two
+// queue keys never changes, and a new key comes after all keys that exist. A contender holds the lock only after a
 // linearizable read that shows its own key and no key before it. The keys before it can only disappear, so its key
 // stays first until that key is deleted or its lease ends.
 
@@ -25,10 +25,10 @@ const WATCH_AFTER_MS = 100;
  */
 const STOPPED = 'stopped';
 
-/** The queue key of one contender, and the queue that it waits in. */
+/** The queue key of one contender, and the queue in which the contender waits. */
 export interface QueueKey {
   readonly key: string;
-  /** The contender waits for every key under this prefix that was created before its own. */
+  /** The contender waits for every key under this prefix that was created before `key`. */
   readonly prefix: string;
   readonly lease: bigint;
 }
@@ -37,7 +37,7 @@ export interface QueueKey {
 export interface OwnKey extends QueueKey {
   readonly createRevision: bigint;
   readonly modRevision: bigint;
-  /** Store revision of the answer that showed the key. */
+  /** Store revision of the response from which these revisions come. */
   readonly seenAt: bigint;
 }
 
@@ -48,7 +48,8 @@ export function checkName(name: string): string {
 }
 
 /**
- * Returns the queue key that all lockers of one session share, in the layout of Go's `concurrency` and etcdctl. (S17)
+ * Returns the queue key for the lock `name` in the session with this lease. All callers that want this lock in the
+ * session share the key. The key has the same layout as in Go's `concurrency` package and etcdctl. (S17)
  */
 export function queueKey(name: string, lease: bigint): QueueKey {
   return { key: `${name}/${lease.toString(16)}`, prefix: `${name}/`, lease };
@@ -69,8 +70,8 @@ export interface Enqueued {
  * Puts the queue key unless it exists, and returns it with the key right before it. (S17)
  *
  * The call is safe to repeat: only one contender at a time uses the key, and an attempt that finds the key in etcd uses
- * the existing key. An attempt whose outcome is unknown may still apply after the key is deleted, so `enqueue` calls
- * `onUnknown` after each such attempt.
+ * the existing key. An attempt whose outcome is unknown may still take effect after the key is deleted, so `enqueue`
+ * calls `onUnknown` after each such attempt.
  */
 export async function enqueue(
   client: Keyspace,
@@ -117,7 +118,7 @@ export async function enqueueIfEmpty(
   const enter = (options: CallOptions) =>
     client.txn(
       {
-        // etcd compares a range without keys as one missing key, whose create revision is 0.
+        // If a range contains no keys, etcd checks the condition for a missing key, whose create revision is 0.
         if: [compare.createRevision(prefix(queue), '==', 0n)],
         then: [op.put(key, value, { lease })],
         else: ownAndFirst(key, queue),
@@ -145,14 +146,15 @@ function newKey(queueKey: QueueKey, revision: bigint): OwnKey {
   return { ...queueKey, createRevision: revision, modRevision: revision, seenAt: revision };
 }
 
-/** Combines a queue key with its revisions in an answer from store revision `seenAt`. */
+/** Combines a queue key with its revisions from a response. `seenAt` is the store revision of the response. */
 export function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, seenAt: bigint): OwnKey {
   return { ...queueKey, createRevision, modRevision, seenAt };
 }
 
 /**
- * Sets the value of a queue key that an earlier attempt has put. The put compares the mod revision that was read, so a
- * late copy of the put cannot restore an old value.
+ * Sets the value of a queue key that an earlier attempt has put, unless the key already has this value. The transaction
+ * checks that the mod revision is still the one that was read, so a late copy of the request cannot restore an old
+ * value.
  */
 async function withValue(
   client: Keyspace,
@@ -189,11 +191,11 @@ async function withValue(
 
 /**
  * Waits until no key is before the waiter's own key. Each waiter watches the key right before its own, so that a
- * release wakes one waiter. (S18)
+ * release wakes only one waiter. (S18)
  *
- * etcd sends the events of a watch from the current revision at once, but those of a watch from a past revision only
- * every 100 ms. So the waiter creates a watch from the current revision, and then reads the queue, because the
- * predecessor may have left before the watch was created. (S19)
+ * If a watch starts at the current revision, etcd sends its events at once. If a watch starts at a past revision, etcd
+ * sends its events only every 100 ms. So the waiter creates a watch that starts at the current revision, and then reads
+ * the queue, because the predecessor may have left before the watch was created. (S19)
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
@@ -223,8 +225,8 @@ export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signa
 }
 
 /**
- * Reads the waiter's own key and the key right before it in one transaction, because a queue without predecessors
- * proves nothing if the waiter's own key is gone. (S20)
+ * Reads the waiter's own key and the key right before it in one transaction. The absence of a predecessor means that
+ * the waiter is first only if the waiter's own key still exists. (S20)
  */
 async function readPredecessor(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<KeyValue | undefined> {
   const before = { ...withLastCreate(), ...withMaxCreateRev(own.createRevision - 1n), keysOnly: true };
@@ -251,8 +253,9 @@ export async function readIfFirst(
 }
 
 /**
- * Deletes a queue key. The comparison of the create revision makes the call safe to repeat: a late copy cannot delete a
- * key that was put later. The attempts stop when `lifetime` aborts, because the key ends with the session. (S23, S25)
+ * Deletes a queue key. The call is safe to repeat, because its transaction checks the create revision: a late copy of
+ * the request cannot delete a key that was put later. The attempts end when `lifetime` aborts, because etcd deletes the
+ * key when the session ends. (S23, S25)
  */
 export async function leaveQueue(
   client: Keyspace,

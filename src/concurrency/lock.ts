@@ -24,21 +24,25 @@ import type { Session } from './session.js';
 import { type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
 
 /**
- * How long a failed call waits for the deletion of its key. After this time the deletion continues in the background.
+ * Milliseconds that a failed call waits for the deletion of its queue key. After this time, the deletion continues in
+ * the background.
  */
 export const CLEANUP_WAIT_MS = 1_000;
-/** Default time limit of `release`. */
+/** Default time limit of `release`, in milliseconds. */
 const RELEASE_TIMEOUT_MS = 10_000;
 
-/** One contender for a lock: its session, its queue key, and how it shares that key. */
+/** One contender for a lock: its session, its queue key, and whether it shares that key. */
 export interface Contender {
   readonly session: Session;
   readonly name: string;
   readonly queueKey: QueueKey;
   readonly value: BytesLike;
-  /** Whether all lockers of the session use this queue key, so that they wait for each other in the local queue. */
+  /**
+   * Whether all lockers of the session, which are the callers in this process that want this lock, use this queue key.
+   * They then wait for each other in the session's `LocalQueue`.
+   */
   readonly isShared: boolean;
-  /** The range to watch for late puts of the queue key. */
+  /** The range to watch for late puts: puts of the queue key that take effect after the contender has released it. */
   readonly watched: Keys;
 }
 
@@ -111,7 +115,7 @@ function localQueueOf({ session, queueKey, isShared }: Contender) {
 
 /** One attempt to acquire a lock. It uses the queue key until `leave` is called. */
 class Attempt {
-  /** The contender's queue key, as soon as an answer has shown it. */
+  /** The contender's queue key as etcd has returned it; undefined until then. */
   own: OwnKey | undefined;
   readonly #contender: Contender;
   readonly #limit: WaitLimit;
@@ -120,7 +124,10 @@ class Attempt {
   /** Whether the outcome of a put of the queue key is unknown. */
   #inDoubt = false;
 
-  /** Begins to use the queue key. The attempt calls `leaveLocalQueue` when the use ends, even after a failure. */
+  /**
+   * Starts an attempt, which uses the queue key until `leave` is called. `leave` then calls `leaveLocalQueue`. If the
+   * attempt cannot start, `begin` itself calls `leaveLocalQueue`.
+   */
   static async begin(contender: Contender, limit: WaitLimit, leaveLocalQueue?: () => void): Promise<Attempt> {
     try {
       const use = await contender.session.latePuts.use(contender.queueKey.key, limit.signal);
@@ -143,7 +150,8 @@ class Attempt {
   };
 
   /**
-   * Ends the use of the queue key. Call it after the key is deleted: the next locker of the session may then use it.
+   * Ends the use of the queue key. Call this function after the key is deleted, because the next locker of the session
+   * may then use the same key.
    */
   readonly leave = (): void => {
     this.#use.release(this.#inDoubt ? this.#contender.watched : undefined);
@@ -155,7 +163,8 @@ class Attempt {
     try {
       return await steps();
     } catch (error) {
-      // If the lease is gone, end the session now, so that it is not valid when the caller tries again at once.
+      // If the lease is gone, end the session now, so that the session is no longer valid if the caller tries again at
+      // once.
       this.#contender.session.losesWith(error);
       // The deletion fails only when the session ends, and then etcd deletes the key with the lease.
       const deleted = this.#deleteKey().catch(() => {});
@@ -204,7 +213,7 @@ export function hold<T extends Held>(
  *
  * `signal` aborts when the caller no longer holds the lock: the caller released it, the session was lost, or another
  * client deleted the key. The loss of the session aborts the signal before the server can give the lock to another
- * contender. A deletion aborts it as soon as the watch reports the deletion.
+ * contender. If another client deletes the key, the signal aborts as soon as a watch reports the deletion.
  *
  * @example
  * await using held = await mutex.lock();
@@ -215,7 +224,7 @@ export class Held implements AsyncDisposable {
   readonly name: string;
   /** The holder's queue key. */
   readonly key: string;
-  /** Fencing token: the create revision of the key. Every later holder has a greater one. */
+  /** Fencing token: the create revision of the key. Every later holder has a greater token. */
   readonly token: bigint;
   /** @internal */
   protected readonly session: Session;
@@ -223,7 +232,7 @@ export class Held implements AsyncDisposable {
   readonly #leave: () => void;
   readonly #stopWatching: () => void;
   readonly #offSessionLost: () => void;
-  /** The deletion of the queue key, from the end of the hold on. Never rejects. */
+  /** The deletion of the queue key; undefined while the caller holds the lock. Never rejects. */
   #releasing: Promise<void> | undefined;
 
   /** @internal `leave` lets the next locker of the same session use the key. */
@@ -249,8 +258,9 @@ export class Held implements AsyncDisposable {
 
   /**
    * Returns a signal that aborts when the caller no longer holds the lock or one of `others` aborts. Reading its
-   * `aborted` checks the lease's deadline, as for `signal`. A signal made by `AbortSignal.any` does not check it: after
-   * the event loop was blocked, that signal may not be aborted yet although another contender already holds the lock.
+   * `aborted` checks the lease's deadline, as for `signal`. A signal made by `AbortSignal.any` does not check the
+   * deadline. After the event loop was blocked, such a signal may not have aborted yet although another contender
+   * already holds the lock.
    *
    * @example
    * await work({ signal: held.signalWith(stop.signal) });
@@ -265,8 +275,8 @@ export class Held implements AsyncDisposable {
   }
 
   /**
-   * Runs a transaction that has no effect unless the caller still holds the lock: etcd compares the fencing
-   * token, so a holder that was paused for too long cannot write. (S23)
+   * Runs a transaction that has no effect unless the caller still holds the lock. etcd checks the fencing token, so a
+   * holder that was suspended for too long cannot write. (S23)
    *
    * @throws EtcdError with reason `LockLost`, or `LockReleased` after `release`, if the caller does not hold the lock.
    * The transaction has then written nothing.
@@ -311,7 +321,8 @@ export class Held implements AsyncDisposable {
   }
 
   /**
-   * Ends the hold: aborts `signal`, deletes the queue key, and then lets the next locker of the session use the key.
+   * Ends the caller's hold on the lock: aborts `signal`, deletes the queue key, and then lets the next locker of the
+   * session use the key.
    */
   #end(reason: EtcdError): void {
     if (this.#releasing !== undefined) return;

@@ -7,8 +7,9 @@ import { checkSession, Session } from './session.js';
 import { untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 /**
- * A fair lock: contenders hold it in the order in which they queued, and a release wakes one waiter. It uses
- * the same keys as Go's `concurrency.Mutex` and `etcdctl lock`, so a lock of the same name excludes their holders too.
+ * A fair lock: contenders hold it in the order in which they queued, and a release wakes only one waiter. The class
+ * uses the same keys as Go's `concurrency.Mutex` and `etcdctl lock`, so all locks with the same name exclude each
+ * other.
  *
  * The keys of a lock "a/b" lie under "a/", the prefix of the lock "a". As in Go, a locker of "a" therefore waits for
  * holders of "a/b", while a locker of "a/b" does not wait for holders of "a". Do not lock "a" while you hold "a/b".
@@ -35,7 +36,7 @@ export class Mutex {
   }
 
   /**
-   * Acquires the lock if it is free and no other locker of this session waits for it. Returns undefined otherwise.
+   * Acquires the lock if it is free and no other caller waits for it in this session. Returns undefined otherwise.
    *
    * @throws EtcdError, see `WaitOptions`.
    */
@@ -53,11 +54,11 @@ export interface WithLockOptions extends WaitOptions {
 const WITH_LOCK_OPTIONS = { ttl: true, ...WAIT_OPTIONS } as const;
 
 /**
- * Runs `action` while it holds a lock, in a session of its own, and returns what `action` returns. `maxWaitMs` and
- * `signal` bound the wait for the lock, not the action.
+ * Opens a session, acquires a lock, runs `action` while holding the lock, and returns what `action` returns.
+ * `maxWaitMs` and `signal` limit the wait for the lock, not the action.
  *
  * @throws EtcdError if the lock was not acquired, or if it was lost before `action` returned. If the lock was lost,
- * another holder may have run at the same time as `action`. Only writes through `held.txn` are safe then.
+ * another holder may have run at the same time as `action`. In that case, only writes through `held.txn` were safe.
  * @example
  * await withLock(etcd, 'jobs', async (held) => {
  *   await held.txn({ then: [op.put('jobs/last', 'done')] });

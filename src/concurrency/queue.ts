@@ -17,12 +17,12 @@ import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit, watchUntil 
 
 const MAX_PRIORITY = 65_535;
 /** Describes, in error messages, the keys that `PriorityQueue.enqueue` puts in addition to the items. */
-const BASE_KEYS = 'under its name with "__" before it ("app/jobs": "__app/jobs/")';
+const BASE_KEYS = 'under its name with "__" before it ("__app/jobs/" for "app/jobs")';
 
 /**
- * A first-in, first-out queue of items, with the same keys as the `Queue` of Go's recipes. One consumer takes each
- * item. In addition to the items, the queue uses helper keys in the same folder: the queue "app/jobs" uses
- * "app/__jobs/". The etcd user needs readwrite permission for the items and the helper keys.
+ * A first-in, first-out queue of items, with the same keys as the `Queue` of Go's recipes. Each item goes to exactly
+ * one consumer. In addition to the items, the queue uses helper keys in the same folder: the queue "app/jobs" uses keys
+ * under "app/__jobs/". The etcd user needs readwrite permission for the items and the helper keys.
  *
  * @example
  * const queue = new Queue(etcd, 'app/jobs');
@@ -63,7 +63,7 @@ export class Queue {
 
   /**
    * Waits for an item and takes it out of the queue. No other consumer gets the item, even if this process then fails.
-   * Consumers get items in the order in which they ask.
+   * Consumers get items in the order in which they called `dequeue`.
    *
    * @throws EtcdError, see `WaitOptions`. If its outcome is `unknown`, an item may be lost.
    */
@@ -74,10 +74,10 @@ export class Queue {
 
 /**
  * A queue of items with priorities, with the same keys as the `PriorityQueue` of Go's recipes. Items with a smaller
- * number come first, and items of equal priority leave in the order in which they were put. One consumer takes each
- * item. In addition to the items, `enqueue` uses keys under "__" and the name, as Go does, and `dequeue` uses helper
- * keys in the same folder as the name: the queue "app/jobs" uses "__app/jobs/" and "app/__jobs/". The etcd user needs
- * readwrite permission for all of them.
+ * number come first, and items of equal priority leave in the order in which they were put. Each item goes to exactly
+ * one consumer. In addition to the items, the queue "app/jobs" uses two kinds of helper keys: `enqueue` uses keys under
+ * "__app/jobs/", as Go does, and `dequeue` uses keys under "app/__jobs/". The etcd user needs readwrite permission for
+ * all these keys.
  *
  * @example
  * const queue = new PriorityQueue(etcd, 'app/jobs');
@@ -106,7 +106,9 @@ export class PriorityQueue {
     if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
       throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
     const equals = `${this.name}/${String(priority).padStart(5, '0')}`;
-    // Every put of an item changes this key, so that no item gets the number of an item that was taken in between.
+    // Every `enqueue` with this priority puts this key, and checks that the key has not changed since the range
+    // request. So no item gets the number of an item that was put in the meantime, even if that item has already been
+    // taken.
     const base = `__${equals}`;
     for (let attempt = 0; ; attempt += 1) {
       const { header, kvs } = await this.#client.range(prefix(`${equals}/`), { ...options, ...withLastKey() });
@@ -130,7 +132,10 @@ export class PriorityQueue {
   }
 }
 
-/** Returns the nanoseconds since 1970, which name an item as in Go. The digits below a millisecond are random. */
+/**
+ * Returns the nanoseconds since 1970, which become the last part of an item's key, as in Go. The digits below a
+ * millisecond are random.
+ */
 function unixNanoseconds(): bigint {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
   return BigInt(Date.now()) * 1_000_000n + BigInt(random % 1_000_000);
@@ -142,9 +147,9 @@ function numberAfter(last: KeyValue | undefined): bigint {
 }
 
 /**
- * Waits for an item and takes it. The consumers contend for a lock of the queue, so that a new item wakes one of them
- * and they get items in the order in which they ask. `order` selects the first item. If `generation` is given, each
- * removal includes `generation.next`.
+ * Waits for an item and takes it. The consumers contend for a lock, so that a new item wakes only one consumer, and
+ * consumers get items in the order in which they called `dequeue`. `order` selects the first item. If `generation` is
+ * given, the transaction that removes the item includes `generation.next`.
  */
 async function takeFirst(
   session: Session,
@@ -195,8 +200,9 @@ function waitForItem(
 
 /**
  * Deletes the item, and returns whether this consumer deleted it. The same transaction records the item's key in the
- * consumer's queue key, so that a further attempt finds out whether an attempt with a lost answer applied. Only the end
- * of the session stops the attempts, because no other consumer would see an item that was already deleted.
+ * consumer's queue key. If the response to an attempt is lost, the next attempt thus finds out whether the lost one
+ * took effect. Only the end of the session ends the attempts, because no other consumer would see an item that was
+ * already deleted.
  */
 async function claim(
   { leaseId: lease, signal }: Session,
@@ -230,7 +236,7 @@ async function claim(
   }
 }
 
-/** The error of a claim with unknown outcome: the item may have been deleted without any consumer getting it. */
+/** The error of a `claim` with an unknown outcome. The item may have been deleted although no consumer got it. */
 class UncertainClaim {
   readonly cause: EtcdError;
 

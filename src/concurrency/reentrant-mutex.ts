@@ -12,18 +12,19 @@ import { type WaitOptions, withinLimit } from './waiting.js';
 /** Identifies the owner of a lock, because JavaScript has no thread IDs. Two owners are equal if they are `===`. */
 export type Owner = object | symbol | string;
 
-/** Rejects the `held` promise of an owner whose `tryLock` did not get the lock. */
+/** The reason with which `Ownership.held` rejects if `tryLock` did not acquire the lock. */
 const NOT_FREE = Symbol('not free');
 
 interface Ownership {
-  /** The lock, or the wait for it. */
+  /** Resolves when the owner has acquired the lock. */
   readonly held: Promise<Held>;
-  /** How many holds the owner has not released yet. */
+  /** Number of times that the owner has acquired the lock and not yet released it. */
   count: number;
 }
 
 /**
- * One hold of a lock that its owner may hold several times. All holds of one owner have the same token.
+ * One hold of a lock. The owner of a `ReentrantMutex` may have several holds. All holds of one owner have the same
+ * token.
  *
  * @example
  * const mutex = new ReentrantMutex(session, 'jobs');
@@ -33,7 +34,7 @@ interface Ownership {
  * console.log(outer.token === inner.token); // true
  */
 export class ReentrantHeld implements AsyncDisposable {
-  /** Number of the owner's holds just after it acquired this hold. */
+  /** Number of the owner's holds just after the owner acquired this hold. */
   readonly count: number;
   readonly #held: Held;
   readonly #release: () => Promise<void>;
@@ -80,7 +81,7 @@ export class ReentrantHeld implements AsyncDisposable {
     return this.#held.txn(txn, options);
   }
 
-  /** Ends this hold. The last hold of the owner releases the lock. Releasing a hold again does nothing. */
+  /** Ends this hold. When the owner has no hold left, the lock is released. Releasing a hold again does nothing. */
   release(): Promise<void> {
     this.#released ??= this.#release();
     return this.#released;
@@ -93,9 +94,9 @@ export class ReentrantHeld implements AsyncDisposable {
 }
 
 /**
- * A fair lock that its owner may acquire again while it holds it. The owner holds the lock until it has released each
- * hold. The class uses the same keys as `Mutex`, so a `ReentrantMutex` and a `Mutex` of the same name exclude each
- * other.
+ * A fair lock that its owner may acquire again while the owner already holds the lock. Each call adds a hold, and the
+ * lock is free after the owner has released all holds. The class uses the same keys as `Mutex`, so a `ReentrantMutex`
+ * and a `Mutex` with the same name exclude each other.
  *
  * @example
  * const mutex = new ReentrantMutex(session, 'jobs');
@@ -169,7 +170,10 @@ export class ReentrantMutex {
     }
   }
 
-  /** Waits until the owner's call has acquired the lock. Returns undefined if the owner does not hold the lock. */
+  /**
+   * Waits until an earlier call of the owner has acquired the lock. Returns undefined if that call failed or the owner
+   * no longer holds the lock.
+   */
   async #heldBy(owner: Owner, ownership: Ownership, signal: AbortSignal): Promise<Held | undefined> {
     const held = await orAborted(
       ownership.held.catch(() => undefined),

@@ -6,8 +6,8 @@ import type { WaitOptions } from './waiting.js';
 /**
  * A fair lock that several readers or one writer can hold, with the same keys as the `RWMutex` of Go's recipes. A
  * reader waits for the writers that queued before it, and a writer waits for all contenders that queued before it, so
- * that neither readers nor writers can starve. Each call uses a key of its own. A session may therefore hold several
- * read locks. A session that asks for the write lock while it holds a read lock waits for itself.
+ * that neither readers nor writers can starve. Each call uses its own key, so a session may hold several read locks. A
+ * session that asks for the write lock while it holds a read lock waits for its own read lock, which is a deadlock.
  *
  * @example
  * const lock = new RWMutex(session, 'catalog');
@@ -23,7 +23,7 @@ export class RWMutex {
     this.#session = checkSession(session);
   }
 
-  /** Waits for a read lock. Other readers may hold one at the same time. @throws EtcdError, see `WaitOptions`. */
+  /** Waits for a read lock. Several readers may hold read locks at once. @throws EtcdError, see `WaitOptions`. */
   readLock(options: WaitOptions = {}): Promise<Held> {
     return acquire('readLock', this.#reader(), options, Held);
   }

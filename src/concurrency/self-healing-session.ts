@@ -12,7 +12,7 @@ import { LocalQueue } from './local-queue.js';
 import { Session } from './session.js';
 import { untilAnswered, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
 
-/** The start (`lost`) or the end (`healed`) of a gap, a time in which the registered keys may be missing in etcd. */
+/** The start (`lost`) or the end (`healed`) of a gap, a period in which the registered keys may be missing in etcd. */
 export type Gap =
   /** The lease was lost. etcd has deleted the keys, or will soon delete them. */
   | { readonly type: 'lost'; readonly cause: EtcdError }
@@ -22,7 +22,8 @@ export type Gap =
       readonly leaseId: bigint;
       readonly restored: readonly Uint8Array[];
       /**
-       * Keys that another client put during the gap. The session does not replace them and no longer registers them.
+       * Keys that another client put during the gap. The session does not replace these keys and no longer keeps them
+       * registered.
        */
       readonly taken: readonly Uint8Array[];
     };
@@ -45,7 +46,7 @@ export class SelfHealingSession implements AsyncDisposable {
   readonly #registered = new Map<string, RegisteredKey>();
   /** All leases of this session so far. A key with one of these leases was put by this session. */
   readonly #leases = new Set<bigint>();
-  /** Lets one call of `register` or `unregister` run at a time. */
+  /** Makes the calls of `register` and `unregister` run one at a time. */
   readonly #registrations = new LocalQueue();
   readonly #gaps = new AsyncQueue<Gap>();
   readonly #over = new AbortController();
@@ -85,8 +86,8 @@ export class SelfHealingSession implements AsyncDisposable {
 
   /**
    * Puts a key, replacing its value if it exists, and keeps it registered. During a gap, waits until the gap is over.
-   * If the wait ends early, the put may still apply. The session then deletes the key, unless the key was registered
-   * before.
+   * If the wait ends early, the put may still take effect. The session then deletes the key, unless the key was
+   * registered before.
    *
    * @throws EtcdError, see `WaitOptions`.
    */
@@ -95,7 +96,7 @@ export class SelfHealingSession implements AsyncDisposable {
     const id = idOf(registered.key);
     await this.#inTurn('register', options, async (signal) => {
       const before = this.#registered.get(id);
-      // A put of the previous value may still apply later.
+      // A put of the previous value may still take effect later.
       registered.inDoubt = before?.inDoubt ?? false;
       try {
         await this.#putUntilWhole(registered, signal);
@@ -109,8 +110,8 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /**
-   * Deletes a registered key, unless another client has put the key since. If the wait ends early, the session no
-   * longer puts the key again, and the call may be repeated. Does nothing after the session has ended.
+   * Deletes a registered key, unless another client has put the key since. If the wait ends early, the session does not
+   * put the key again after a gap, and the caller may repeat the call. Does nothing after the session has ended.
    *
    * @throws EtcdError, see `WaitOptions`.
    */
@@ -130,8 +131,8 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /**
-   * Yields the start and the end of each gap, until the session ends. Iterate in one place only: readers share the
-   * gaps.
+   * Yields the start and the end of each gap, until the session ends. Iterate in only one place, because each item goes
+   * to only one iterator.
    */
   gaps(): AsyncIterableIterator<Gap> {
     const gaps: AsyncIterableIterator<Gap> = {
@@ -196,7 +197,7 @@ export class SelfHealingSession implements AsyncDisposable {
     }
   }
 
-  /** Puts the key, and repeats the put if the lease was lost during it. */
+  /** Puts the key, and repeats the put if the lease was lost during the put. */
   async #putUntilWhole(registered: RegisteredKey, signal: AbortSignal): Promise<void> {
     for (;;) {
       const session = await orAborted(this.#whole, signal);
@@ -244,13 +245,13 @@ export class SelfHealingSession implements AsyncDisposable {
 export class RegisteredKey {
   readonly key: Uint8Array;
   readonly value: Uint8Array;
-  /** Whether the caller has unregistered the key. The session then no longer puts it again. */
+  /** Whether the caller has unregistered the key. If so, the session does not put the key again after a gap. */
   leaving = false;
-  /** Whether the outcome of a put of the key is unknown. Such a put may apply later. */
+  /** Whether the outcome of a put of the key is unknown. Such a put may take effect later. */
   inDoubt = false;
   /** Mod revision of this client's last put of the key. */
   #modRevision = 0n;
-  /** The session whose lease the key is attached to, and the function that ends the use of the key in that session. */
+  /** The session to whose lease the key is attached, and the `KeyUse` with which that session tracks the key. */
   #use: { readonly session: Session; readonly use: KeyUse } | undefined;
 
   constructor(key: Uint8Array, value: Uint8Array) {
@@ -258,7 +259,7 @@ export class RegisteredKey {
     this.value = value;
   }
 
-  /** Keeps `session` from deleting the key as a late put. */
+  /** Marks the key as in use by `session`, so that `session` does not delete the key as a late put; see `LatePuts`. */
   async use(session: Session, signal: AbortSignal): Promise<void> {
     if (this.#use?.session === session) return;
     this.#use = { session, use: await session.latePuts.use(this.key, signal) };
@@ -270,7 +271,7 @@ export class RegisteredKey {
     this.#use = undefined;
   }
 
-  /** Same as `stopUsing`, except that an earlier registration of the key under the session's lease stays. */
+  /** Same as `stopUsing`, except that an earlier registration of the same key in the session continues. */
   cancel(): void {
     this.#use?.use.cancel(this.inDoubt ? this.key : undefined);
     this.#use = undefined;
@@ -278,8 +279,9 @@ export class RegisteredKey {
 
   /**
    * Puts the key with `lease`, and returns true. If the key exists, calls `mayReplace` with the lease of the existing
-   * key, and returns false without a put if the result is false. The put compares the mod revision that was read, so it
-   * is safe to repeat: a late copy has no effect, because the revision has changed.
+   * key, and returns false without a put if the result is false. The transaction checks that the mod revision is still
+   * the one that was read. The put is therefore safe to repeat: a late copy has no effect, because the revision has
+   * changed.
    *
    * @throws EtcdError, for example with reason `LeaseNotFound`.
    */
@@ -310,7 +312,10 @@ export class RegisteredKey {
     }
   }
 
-  /** Deletes the key, unless another client has put it since. Safe to repeat, because it compares the mod revision. */
+  /**
+   * Deletes the key, unless another client has put the key since. Safe to repeat, because the transaction checks the
+   * mod revision.
+   */
   async delete(client: Keyspace, signal: AbortSignal): Promise<void> {
     const isOwn = [compare.modRevision(this.key, '==', this.#modRevision)];
     await untilAnswered(signal, (options) => client.txn({ if: isOwn, then: [op.delete(this.key)] }, options));

@@ -12,12 +12,12 @@ import { checkSession, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 
 /**
- * A number of permits, granted in the order in which contenders ask for them. All users of a name must use the same
- * number.
+ * A fixed number of permits, granted in the order in which contenders ask for them. All clients that use the same name
+ * must use the same number.
  *
- * Contenders queue for a lock of the semaphore, its gate. The holder of the gate alone watches the permits. It takes
- * the first permit that is free and then releases the gate. So a returned permit wakes one waiter, and no other
- * contender can take a permit that the gate's holder has counted as free.
+ * Contenders queue for an internal lock of the semaphore, called the gate. Only the gate's holder watches the permits.
+ * It takes the first permit that is free, and then releases the gate. So a returned permit wakes only one waiter, and
+ * no other contender can take a permit that the gate's holder has counted as free.
  *
  * @example
  * const semaphore = new Semaphore(session, 'downloads', 4);
@@ -35,7 +35,7 @@ export class Semaphore {
     this.#session = checkSession(session);
   }
 
-  /** Waits for a permit. A session may hold several permits. @throws EtcdError, see `WaitOptions`. */
+  /** Waits for a permit and acquires it. A session may hold several permits. @throws EtcdError, see `WaitOptions`. */
   acquire(options: WaitOptions = {}): Promise<Held> {
     return withinLimit('acquire', options, this.#session.signal, async (limit) => {
       const gate = await acquire('acquire', this.#gate(), { signal: limit.signal }, Held);
@@ -44,14 +44,17 @@ export class Semaphore {
   }
 
   /**
-   * Acquires a permit if one is free, and returns undefined otherwise. Waits for contenders that are taking a permit,
-   * but not for a permit to be returned. @throws EtcdError, see `WaitOptions`.
+   * Acquires a permit if one is free, and returns undefined otherwise. May wait for other contenders that are acquiring
+   * free permits, but does not wait until a holder returns a permit.
+   *
+   * @throws EtcdError, see `WaitOptions`.
    */
   tryAcquire(options: WaitOptions = {}): Promise<Held | undefined> {
     return withinLimit('tryAcquire', options, this.#session.signal, async (limit) => {
       const { signal } = limit;
       let gate = await tryAcquire('tryAcquire', this.#gate(), { signal });
-      // The holder of the gate either waits for a permit, or is about to release the gate.
+      // Another contender holds the gate. If no permit is free, that contender waits for one. Otherwise it is about to
+      // release the gate.
       if (gate === undefined && !(await this.#isFree({ signal }))) return undefined;
       gate ??= await acquire('tryAcquire', this.#gate(), { signal }, Held);
       return this.#takePermit(gate, limit, () => this.#isFree({ signal }));
@@ -87,12 +90,12 @@ export class Semaphore {
           inDoubt = true;
         },
       );
-      // The put compares the gate's key. After the gate is released, no late copy of the put can apply.
+      // `gate.txn` checks the gate's key, so no late copy of this put can take effect after the gate is released.
       if (inDoubt) await gate.release({ timeoutMs: Number.POSITIVE_INFINITY });
       const own = ownKey({ key, prefix: permits, lease }, responses[1] as KeyValue, header.revision);
       return hold(Held, this.#session, this.name, own, () => {});
     } catch (error) {
-      // Release the gate first: after the gate's key is deleted, no late put of the permit can apply.
+      // Release the gate first, because no late put of the permit can take effect after the gate's key is deleted.
       const deleted = gate
         .release({ timeoutMs: Number.POSITIVE_INFINITY })
         .then(() => deleteLatePut(client, key, lease, lifetime));

@@ -10,20 +10,21 @@ import { LATE_PUT_TIMES, LatePuts } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
 import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
 
-/** Default TTL of a session's lease. It is short, so that the locks of a process that died are soon free. */
+/** Default TTL of a session's lease, in seconds. It is short, so that the locks of a dead process soon become free. */
 const DEFAULT_TTL_S = 10;
-/** Time limit of the revocation in `close`. */
+/** Time limit in milliseconds for revoking the lease in `close`. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
 /** Options of `Session.open`. */
 export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
   /**
-   * TTL of the lease in seconds: a whole number, at least 1. If the process dies, its locks are free then. Default 10.
+   * TTL of the lease in seconds: a whole number, at least 1. If the process dies, its locks are free after this time.
+   * Default 10.
    */
   readonly ttl?: number | undefined;
   /**
-   * An existing lease to use instead of a new one. Do not set `ttl` as well. Use a lease in one session at a time: two
-   * sessions with the same lease share their queue keys, so both would hold the same lock.
+   * An existing lease to use instead of a new one. Do not set `ttl` as well. Use a lease in only one session at a time,
+   * because two sessions with the same lease share their queue keys, so both would hold the same lock.
    */
   readonly lease?: LeaseLike | undefined;
 }
@@ -31,9 +32,9 @@ export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
 const SESSION_OPTIONS = { ttl: true, lease: true, signal: true, timeoutMs: true } as const;
 
 /**
- * A lease that is kept alive, and the lifetime of everything held under it. When the lease is lost, `signal` aborts
- * with an `EtcdError` that gives the reason. If the client cannot renew the lease, `signal` aborts before the lease
- * expires on the server.
+ * A lease that the client keeps alive. Everything held under the lease, such as a lock, lasts at most as long as the
+ * session. When the lease is lost, `signal` aborts with an `EtcdError` that gives the reason. If the client cannot
+ * renew the lease, `signal` aborts before the lease expires on the server.
  *
  * @example
  * await using session = await Session.open(etcd, { ttl: 10 });
@@ -57,7 +58,8 @@ export class Session implements AsyncDisposable {
       ending = true;
       return this.#revoke(loseLease).finally(offClose);
     });
-    // If the session is closing, keep the client's close handler: the client then waits until the lease is revoked.
+    // If the session is closing, keep the handler that runs when the client closes, so that the client waits until the
+    // lease is revoked.
     onAbort(this.signal, () => {
       if (!ending) offClose();
     });
@@ -99,9 +101,9 @@ export class Session implements AsyncDisposable {
   }
 
   /**
-   * Returns a signal that aborts when the session ends or one of `others` aborts. Reading its `aborted` checks
-   * the lease's deadline, as for `signal`. A signal made by `AbortSignal.any` does not check it, and may abort too late
-   * after the event loop was blocked.
+   * Returns a signal that aborts when the session ends or one of `others` aborts. Reading its `aborted` checks the
+   * lease's deadline, as for `signal`. A signal made by `AbortSignal.any` does not check the deadline, and may abort
+   * too late after the event loop was blocked.
    *
    * @example
    * await work({ signal: session.signalWith(stop.signal, AbortSignal.timeout(5_000)) });
@@ -115,13 +117,16 @@ export class Session implements AsyncDisposable {
     return this.#keepAlive.valid();
   }
 
-  /** @internal Returns the milliseconds for which the lease is certainly still alive, by the monotonic clock. */
+  /**
+   * @internal Returns the milliseconds for which the lease is certainly still alive, measured by the monotonic clock.
+   */
   remainingMs(): number {
     return this.#keepAlive.remainingMs();
   }
 
   /**
-   * @internal Returns a key's local queue. Enter it before the next `await`, because an empty local queue is discarded.
+   * @internal Returns the local queue of the callers in this process that share a queue key; see `LocalQueue`. Enter
+   * the queue before the next `await`, because an empty local queue is discarded.
    */
   localQueue(key: string): LocalQueue {
     const found = this.#localQueues.get(key);
@@ -131,7 +136,10 @@ export class Session implements AsyncDisposable {
     return queue;
   }
 
-  /** @internal Ends the session if a call failed because the lease does not exist, and returns whether it did. */
+  /**
+   * @internal If `error` says that the lease does not exist, ends the session and returns true. Otherwise returns
+   * false.
+   */
   losesWith(error: unknown): boolean {
     if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') return false;
     this.#keepAlive.lose(error);
@@ -139,9 +147,9 @@ export class Session implements AsyncDisposable {
   }
 
   /**
-   * Ends the session without revoking the lease. The lease expires after its TTL, unless it is kept alive elsewhere,
-   * for example by another session that was opened with it. Until the lease expires, its keys exist and its locks are
-   * held.
+   * Ends the session without revoking the lease. The lease expires after its TTL, unless the lease is kept alive
+   * elsewhere, for example by another session with the same lease. Until the lease expires, its keys exist and its
+   * locks are held.
    */
   async orphan(): Promise<void> {
     await this.#keepAlive.close();
@@ -170,7 +178,7 @@ export class Session implements AsyncDisposable {
     const limits = { maxWaitMs: Math.min(lifetimeMs, CLOSE_TIMEOUT_MS) };
     const revoke = async ({ signal }: WaitLimit): Promise<void> => {
       try {
-        // Safe to repeat: lease IDs are random, so no other lease has this one.
+        // Safe to repeat, because lease IDs are random, so no other lease has this ID.
         await untilAnswered(signal, (options) => client.lease.revoke(leaseId, options));
       } catch (error) {
         if (!isLeaseOver(error, lifetimeMs)) throw error;

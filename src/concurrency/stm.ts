@@ -36,10 +36,10 @@ const ISOLATIONS = {
  * - `serializableSnapshot`: all reads see the same store revision, and no key that was read or written has changed
  *   since.
  * - `serializable`: the same, except that a key that was written but not read may have changed.
- * - `repeatableReads`: no key that was read has changed, but the reads may see different revisions. A run may
- *   therefore see a state that never existed. The writes of such a run do not take effect.
- * - `readCommitted`: each read sees the latest revision, and the commit compares nothing. If two transactions change
- *   the same key, the last commit wins.
+ * - `repeatableReads`: no key that was read has changed, but the reads may see different revisions. The transaction may
+ *   therefore see a state that never existed, but its writes then do not take effect.
+ * - `readCommitted`: each read sees the latest revision, and the commit does not check whether keys have changed. If
+ *   two transactions change the same key, the last commit wins.
  */
 export type Isolation = keyof typeof ISOLATIONS;
 
@@ -47,17 +47,17 @@ export type Isolation = keyof typeof ISOLATIONS;
 export interface StmOptions extends WaitOptions {
   /** Isolation level. Default `serializableSnapshot`. */
   readonly isolation?: Isolation | undefined;
-  /** Maximum number of runs when other clients change what the transaction read. Default 100. */
+  /** Maximum number of times that the transaction runs if other clients change what it read. Default 100. */
   readonly maxAttempts?: number | undefined;
 }
 
 const STM_OPTIONS = { isolation: true, maxAttempts: true, ...WAIT_OPTIONS } as const;
 
 /**
- * Software transactional memory. `apply` reads and writes keys through `tx`. The writes take effect together, if no
- * other client has changed the keys in a way that the isolation level forbids. Otherwise `apply` runs again, so it must
- * have no other side effects. Returns what `apply` returns. If `apply` throws, `stm` throws the same error and writes
- * nothing.
+ * Runs `apply` as a transaction (software transactional memory). `apply` reads and writes keys through `tx`. The writes
+ * take effect together, if no other client has changed the keys in a way that the isolation level forbids. Otherwise
+ * `apply` runs again, so it must have no other side effects. Returns what `apply` returns. If `apply` throws, `stm`
+ * throws the same error and writes nothing.
  *
  * @throws EtcdError with reason `TxnConflict` after `maxAttempts` conflicts. The client does not repeat a commit whose
  * outcome is unknown, but rejects with an error that has outcome `unknown`.
@@ -91,7 +91,7 @@ export async function stm<T>(
     }
   } catch (error) {
     if (!limit.signal.aborted || !(error instanceof EtcdError)) throw error;
-    // Of the calls under way when the wait ended, only the commit can have had an effect.
+    // Only the commit writes, so the outcome is unknown only if the commit was in progress when the wait ended.
     if (tx.committing && error.outcome === 'unknown') limit.settle('unknown');
     throw limit.endedBy(error);
   } finally {
@@ -140,7 +140,7 @@ interface Write {
 const PUT_OPTIONS = { lease: true } as const;
 
 /**
- * One run of a transaction. It collects the writes until the run ends.
+ * One run of a transaction. It collects the writes until the commit at the end of the run.
  *
  * @example
  * async function move(tx: StmTransaction, from: string, to: string): Promise<void> {
@@ -217,7 +217,8 @@ export class StmTransaction {
   /** @internal Commits. Returns undefined if the transaction took effect, or else the transaction for the next run. */
   async commit(): Promise<StmTransaction | undefined> {
     const { snapshot, readsUnchanged } = this.#isolation;
-    // A run that only reads needs no commit if its reads see one revision, or if its level compares nothing.
+    // A run that only reads needs no commit if all its reads see the same revision, or if its isolation level does not
+    // require that the keys read are unchanged.
     if (this.#writes.size === 0 && (snapshot || !readsUnchanged)) return undefined;
     const reads = [...this.#reads.values()];
     this.#committing = true;
@@ -259,7 +260,7 @@ export class StmTransaction {
     if (known !== undefined && this.#isolation.readsUnchanged) return known;
     const prefetched = this.#prefetched.get(id);
     const read = prefetched !== undefined && this.#isolation.readsUnchanged ? prefetched : await this.#fetch(key);
-    // If `apply` reads a key twice at the same time, both reads return the first answer.
+    // If `apply` reads a key twice at the same time, both reads return the result that arrives first.
     const first = this.#reads.get(id);
     if (first !== undefined && this.#isolation.readsUnchanged) return first;
     this.#reads.set(id, read);

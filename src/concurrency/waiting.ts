@@ -8,9 +8,9 @@ import { onAbort } from '../runtime/signals.js';
 import { after, backoffMs, pause } from '../runtime/timers.js';
 
 /**
- * Bounds a wait. Without options a wait has no limit. A wait that ends early rejects with an `EtcdError`: reason
- * `Canceled` when `signal` aborts, `DeadlineExceeded` after `maxWaitMs`, the reason of the session's end when the
- * session is lost, or `LockLost` when another client deletes the waiter's key.
+ * Limits how long a call waits. Without these options, a wait has no limit. A wait that ends early rejects with an
+ * `EtcdError`: reason `Canceled` when `signal` aborts, `DeadlineExceeded` after `maxWaitMs`, the reason of the
+ * session's end when the session is lost, or `LockLost` when another client deletes the waiter's key.
  */
 export interface WaitOptions {
   /** Cancels the wait when it aborts. */
@@ -40,8 +40,8 @@ export interface WaitLimit {
 }
 
 /**
- * Runs a wait within its limits. `lifetime`, if given, ends the wait with its own reason, for example the loss of the
- * session. `option` names the time limit in errors.
+ * Runs `wait` within the limits of `options`. If `lifetime` is given, the wait also ends when `lifetime` aborts, for
+ * example because the session is lost. Error messages call the operation `what` and the time limit `option`.
  *
  * @throws EtcdError, see `WaitOptions`, and with reason `InvalidInput` for options that are not `WaitOptions`.
  */
@@ -63,7 +63,10 @@ export async function withinLimit<T>(
   }
 }
 
-/** Starts a limit like that of `withinLimit`, for callers that end the limit themselves. They must call `dispose`. */
+/**
+ * Starts and returns a limit like that of `withinLimit`, but leaves the wait to the caller. The caller must call
+ * `dispose` after the wait.
+ */
 export function waitLimit(
   what: string,
   options: WaitOptions,
@@ -119,7 +122,7 @@ export function waitLimit(
 
 /**
  * Repeats a call until a server answers it or `signal` aborts. Use it only for calls that are safe to repeat.
- * `onUnknown` is called for each attempt whose outcome is unknown, because such an attempt may apply later.
+ * `onUnknown` is called for each attempt whose outcome is unknown, because such an attempt may take effect later.
  *
  * @throws the reason of `signal`, or the error of a failed call if a repetition would fail the same way.
  */
@@ -136,7 +139,7 @@ export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) 
   return repeat(signal, call, (error) => isTransient(error) || error.reason === 'NoSpace');
 }
 
-/** Repeats a call until it succeeds or `signal` aborts, whichever error a server answers. Use it for cleanup. */
+/** Repeats a call until it succeeds or `signal` aborts, no matter which error a server returns. For cleanup. */
 export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
   return repeat(signal, call, ({ reason }) => !REFUSED_BY_CLIENT.has(reason));
 }
@@ -158,8 +161,8 @@ async function repeat<T>(
       if (error instanceof EtcdError && error.outcome === 'unknown') onUnknown();
       signal.throwIfAborted();
       if (!(error instanceof EtcdError) || !mayRepeat(error)) throw error;
-      // The trace names the last failure in the wait's error. The channel records only its own failures in it, so
-      // record the failures of interceptors and of authentication here.
+      // The wait's error contains the last failure from the trace. The channel records only its own failures in the
+      // trace, so record the failures of interceptors and of authentication here.
       const trace = traceOf(signal);
       if (trace !== undefined) Object.assign(trace, { endpoint: undefined, failure: error });
       await pause(backoffMs(attempt), signal);
@@ -167,7 +170,7 @@ async function repeat<T>(
   }
 }
 
-/** The reasons of answers that a repetition would get again, even if the outcome of the request is unknown. */
+/** Reasons of errors that a repeated call would get again. The call is not repeated, even if its outcome is unknown. */
 const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
 
 function isTransient({ code, outcome, reason }: EtcdError): boolean {
@@ -176,13 +179,13 @@ function isTransient({ code, outcome, reason }: EtcdError): boolean {
   return code === 'Unavailable' || code === 'DeadlineExceeded' || outcome === 'unknown';
 }
 
-/** Delay before a watch that was interrupted is created again. */
+/** Milliseconds before an interrupted watch is created again. */
 export const REWATCH_MS = 50;
 
 /**
- * Calls `look` until it returns a value: once at first, and again after each event of one kind in a range. The watch
- * starts at the current revision, because etcd sends the events of a watch from a past revision only every 100 ms.
- * `look` runs once more after the watch is created, so that no event before the creation is missed.
+ * Calls `look` once, and again after each event of the given kind in the range, until `look` returns a value. Watches
+ * from the current revision, because etcd sends the events of a watch from a past revision only every 100 ms. Calls
+ * `look` once more after the watch is created, so that no event before the creation is missed.
  */
 export async function watchUntil<T>(
   client: Keyspace,
@@ -218,7 +221,7 @@ async function isInterrupted(step: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Whether the error that ended a watch allows a new watch: a compaction, or a response that was too large. */
+/** Whether the caller may create a new watch after this error: a compaction, or a response that was too large. */
 export function isWatchInterrupted(error: unknown): boolean {
   return error instanceof EtcdError && (error.reason === 'Compacted' || error.reason === 'ResponseTooLarge');
 }

@@ -24,16 +24,17 @@ export type Update =
   | { readonly type: 'add'; readonly key: string; readonly endpoint: ServiceEndpoint }
   | { readonly type: 'delete'; readonly key: string };
 
-/** A registered endpoint. It stays registered until it is closed or its session ends. */
+/** A registered endpoint. It stays registered until `close` is called or the session ends. */
 export interface Registration extends AsyncDisposable {
   readonly key: string;
-  /** Deletes the endpoint's key, unless another client has put the key since. May be repeated after a failure. */
+  /** Deletes the endpoint's key, unless another client has put the key since. The caller may retry after a failure. */
   close(): Promise<void>;
 }
 
 /**
  * The endpoints of a service with the name `target`, in the layout of Go's `naming/endpoints`: a key `target/ID` with a
- * JSON value for each endpoint. Go programs find the endpoints that this class registers, and this class finds theirs.
+ * JSON value for each endpoint. Go programs find the endpoints that this class registers, and this class finds the
+ * endpoints that Go programs register.
  *
  * @example
  * const service = new Service(etcd, 'services/web');
@@ -54,8 +55,8 @@ export class Service {
   }
 
   /**
-   * Registers an endpoint as long as the session lives. With a `SelfHealingSession`, the endpoint is registered again
-   * after a gap. `id` identifies the endpoint within the service; the endpoint's address is a good ID.
+   * Registers an endpoint for as long as the session lives. A `SelfHealingSession` registers the endpoint again after
+   * its lease was lost. `id` identifies the endpoint within the service. The endpoint's address is a good ID.
    *
    * @throws EtcdError with reason `InvalidInput` for wrong arguments, and otherwise with the reason of the failed call.
    */
@@ -103,8 +104,9 @@ export class Service {
   }
 
   /**
-   * Yields all endpoints first, and then every change. The changes of one store revision come together. If the watch
-   * was interrupted and missed changes, yields the difference between the endpoints before and after the interruption.
+   * Yields all endpoints first, and then every change. The changes of one store revision arrive in the same array. If
+   * the watch was interrupted and missed changes, yields the difference between the endpoints before and after the
+   * interruption.
    *
    * @example
    * for await (const updates of service.watch()) {
@@ -113,7 +115,7 @@ export class Service {
    */
   async *watch(options: { readonly signal?: AbortSignal | undefined } = {}): AsyncGenerator<readonly Update[], void> {
     checkOptions(options, WATCH_OPTIONS, 'Service.watch');
-    /** The endpoints that were yielded to the caller, by key, as JSON. */
+    /** The endpoints that were yielded to the caller. Maps each endpoint's key to the endpoint as JSON. */
     const known = new Map<string, string>();
     let reading = new Map<string, Uint8Array>();
     for await (const message of this.#client.mirror(prefix(`${this.target}/`), options)) {

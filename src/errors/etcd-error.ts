@@ -23,10 +23,10 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `ClusterChanged`: Another cluster answered, or the store went back to an older revision because the cluster was
  *   restored from a backup.
  * - `StaleRead`: No endpoint has reached the revision that an earlier call returned; see `orderedReads`.
- * - `TxnConflict`: At every attempt of a transaction, other clients changed keys that the transaction had read.
- * - `BarrierFull`: The barrier already has as many members as it was created for.
- * - `NotInGateway`: The JSON gateway of etcd does not have this call or this feature. Or the runtime may send the
- *   request twice, and the client cannot prevent the write from taking effect twice; see `guardWrites`.
+ * - `TxnConflict`: During every attempt of a transaction, other clients changed keys that the transaction had read.
+ * - `BarrierFull`: As many participants as the barrier was created for have already entered.
+ * - `NotInGateway`: The JSON gateway of etcd does not support this call or feature. Or the runtime may send the request
+ *   twice, and the client cannot prevent the write from taking effect twice; see `guardWrites`.
  * - `WatchClosed`: The program closed the watch.
  * - `InvalidJson`: `KeyValue.json` was called, and the value of the key is not valid JSON. `json` sends nothing.
  * - `Other`: The server sent an error message that is not in etcd's table of errors.
@@ -85,7 +85,9 @@ export interface EtcdErrorDetails {
   readonly method?: string | undefined;
   /** URL of the endpoint at which the call failed. */
   readonly endpoint?: string | undefined;
-  /** Oldest revision that is not compacted. Set if the requested revision is compacted and the server tells this. */
+  /**
+   * Oldest revision that is not compacted. Set if the requested revision is compacted and the server reports this one.
+   */
   readonly compactRevision?: bigint | undefined;
   readonly cause?: unknown;
 }
@@ -116,7 +118,9 @@ export class EtcdError extends Error {
   readonly method: string | undefined;
   /** URL of the endpoint at which the call failed. */
   readonly endpoint: string | undefined;
-  /** Oldest revision that is not compacted. Set if the requested revision is compacted and the server tells this. */
+  /**
+   * Oldest revision that is not compacted. Set if the requested revision is compacted and the server reports this one.
+   */
   readonly compactRevision: bigint | undefined;
 
   constructor(problem: string, details: EtcdErrorDetails) {
@@ -160,7 +164,9 @@ export function amended(error: EtcdError, changes: Partial<EtcdErrorDetails>): E
   return new EtcdError(error.problem, { ...error, cause: error.cause, ...changes });
 }
 
-/** Returns an error with a text that says what to do about `error`, which becomes its cause. */
+/**
+ * Returns an error with a new text, which says what to do about `error`. `error` becomes the cause of the new error.
+ */
 export function explained(error: EtcdError, problem: string): EtcdError {
   return new EtcdError(problem, { ...error, cause: error });
 }
@@ -170,9 +176,9 @@ interface StackCapture {
 }
 
 /**
- * Adds the callers that await the call to the stack of its error. An error is created where a response is read or a
- * timer fires, and its stack does not show the callers. After an `await` in an async function, V8 and Bun can determine
- * the callers, and show them as "at async". This costs nothing if no call fails.
+ * Adds the callers that await a call to the stack of the call's error. An error is created where a response is read or
+ * a timer fires, so its stack does not show these callers. After an `await` in an async function, V8 and Bun can
+ * determine the callers, and show them as "at async". This function costs time only when a call fails.
  */
 export function withCallers<T>(error: T): T {
   if (error instanceof EtcdError) (Error as StackCapture).captureStackTrace?.(error, withCallers);
@@ -192,13 +198,13 @@ export async function withCallSite<T>(call: Promise<T>): Promise<T> {
   }
 }
 
-/** The error for an argument that the client refuses before it sends anything. */
+/** Returns the error for an argument that the client refuses before it sends anything. */
 export function invalidInput(argument: string, given: string, allowed: string): EtcdError {
   const problem = `${argument}: got ${given}; allowed: ${allowed}`;
   return new EtcdError(problem, { code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
 }
 
-/** The error for a call that the caller's signal cancelled. `last` is the latest failure before the cancellation. */
+/** Returns the error for a call that the caller's signal canceled. `last` is the latest failure before that. */
 export function canceled(signal: AbortSignal, outcome: Outcome, method?: string, last?: EtcdError): EtcdError {
   const cause: unknown = signal.reason;
   if (cause instanceof EtcdError && method === undefined) return cause;
@@ -207,8 +213,8 @@ export function canceled(signal: AbortSignal, outcome: Outcome, method?: string,
 }
 
 /**
- * The error for a wait that exceeded the caller's `timeoutMs`. `last` is the latest failure, and becomes the cause.
- * `endpoint` is an endpoint that has not answered yet. `option` is the name of the time limit.
+ * Returns the error for a wait that exceeded its time limit. `last` is the latest failure, and becomes the cause.
+ * `endpoint` is an endpoint that has not answered yet. `option` is the name of the time limit, such as `maxWaitMs`.
  */
 export function timedOut(
   what: string,
@@ -235,7 +241,9 @@ function whyLate(last: EtcdError | undefined, endpoint: string | undefined): str
   return `; last failure: ${last.problem}${isNamed ? '' : ` at ${last.endpoint}`}`;
 }
 
-/** The error for a call that exceeded its time limit between two attempts. `last` is its latest failure. */
+/**
+ * Returns the error for a call that exceeded its time limit between two attempts. `last` is the call's latest failure.
+ */
 export function callTimedOut(
   { timeoutMs, method }: { readonly timeoutMs: number; readonly method: { readonly path: string } },
   outcome: Outcome,
@@ -244,7 +252,7 @@ export function callTimedOut(
   return timedOut('call', timeoutMs, outcome, method.path, last);
 }
 
-/** The error for a call that ended because its client was closed. */
+/** Returns the error for a call that ended because its client was closed. */
 export function clientClosed(outcome: Outcome = 'unknown', method?: string): EtcdError {
   return new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome, method });
 }

@@ -4,23 +4,29 @@ import { type ServerReason, STATUS_CODES, type StatusCode, serverReason, statusO
 /** The format in which Go prints a gRPC error. The `cancel_reason` of a watch has this format. */
 const GO_PRINTED = /^rpc error: code = (\w+) desc = (.*)$/s;
 
-/** Status codes that leave open whether the request took effect. */
+/** Status codes that do not tell whether the request took effect. */
 const INCONCLUSIVE: ReadonlySet<StatusCode> = new Set(['Canceled', 'DeadlineExceeded', 'Unavailable', 'DataLoss']);
 
-/** Refusals after which the write may have taken effect: etcd checks the quota again while it applies a write. */
+/**
+ * Reasons of refusals after which the write may have taken effect. `NoSpace` is one of them, because etcd checks the
+ * quota again while it applies a write.
+ */
 const REFUSED_AFTER_APPLYING: ReadonlySet<ServerReason> = new Set(['NoSpace']);
 
 /**
- * Refusals that prove that nothing was done, whatever status they have. A learner does not process the requests that it
- * refuses; before etcd 3.6 it refuses with status Unavailable. Raft drops a proposal before it appends the proposal to
- * its log (`ErrProposalDropped` in raft.go); etcd forwards that error with status Unknown.
+ * Reasons of refusals that prove that the request had no effect, whatever the status is. A learner does not process the
+ * requests that it refuses; before etcd 3.6, it refuses them with status Unavailable. Raft drops a proposal before it
+ * appends the proposal to its log (`ErrProposalDropped` in raft.go); etcd forwards that error with status Unknown.
  */
 const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set(['NotSupportedForLearner', 'ProposalDropped']);
 
-/** Maximum length of an error text: the limit for header fields. The text of a watch may be longer, and is then cut. */
+/**
+ * Maximum length of an error text. It equals the client's limit for header fields, so only the `cancel_reason` of a
+ * watch can be longer. A longer text is truncated.
+ */
 const MAX_TEXT_CHARS = 65_536;
 
-/** Converts a gRPC status, which comes from the server or from a proxy, to an error. */
+/** Converts a gRPC status that the server or a proxy sent to an error. */
 export function errorFromStatus(code: StatusCode, message: string, context: Partial<ErrorContext> = {}): EtcdError {
   const reason = serverReason(message);
   return new EtcdError(problemOf(code, message), {
@@ -39,7 +45,10 @@ export function errorFromText(text: string, context: Partial<ErrorContext> = {})
   return new EtcdError(problemOf(code, message), { code, reason: reason ?? 'Other', outcome: 'rejected', ...context });
 }
 
-/** The status code with this name. `OK` becomes `Unknown`, because an error cannot have status `OK`. */
+/**
+ * Returns the status code with this name, or `Unknown` if there is none. `OK` also becomes `Unknown`, because an error
+ * cannot have status `OK`.
+ */
 function printedCode(name: string | undefined): StatusCode {
   return STATUS_CODES.find((code) => code === name && code !== 'OK') ?? 'Unknown';
 }
@@ -49,9 +58,9 @@ function problemOf(code: StatusCode, message: string): string {
 }
 
 /**
- * The outcome that the status proves. Only a named error of etcd proves that the server checked the request and refused
- * it. Any other error, above all one with status Unavailable, may come from a proxy, or from a server that was killed
- * after it had applied the request.
+ * Returns the outcome that the status proves. As a rule, only a named error of etcd proves that the server checked the
+ * request and refused it. Any other error, above all an error with status Unavailable, may come from a proxy, or from a
+ * server that was killed after it had applied the request.
  */
 function outcomeOf(code: StatusCode, reason: ServerReason | undefined, message: string): Outcome {
   if (reason === undefined) {
@@ -59,7 +68,7 @@ function outcomeOf(code: StatusCode, reason: ServerReason | undefined, message: 
   }
   if (REFUSED_AFTER_APPLYING.has(reason)) return 'unknown';
   if (REFUSED_UNPROCESSED.has(reason)) return 'rejected';
-  // Checks the received status and the usual status of the reason, because the lock and election services forward every
-  // error with status Unknown.
+  // Checks both the received status and the usual status of the reason, because the lock and election services forward
+  // every error with status Unknown.
   return INCONCLUSIVE.has(code) || INCONCLUSIVE.has(statusOfReason(reason)) ? 'unknown' : 'rejected';
 }

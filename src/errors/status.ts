@@ -1,4 +1,7 @@
-/** The gRPC status codes by number (https://grpc.github.io/grpc/core/md_doc_statuscodes.html), in Go's spelling. */
+/**
+ * The names of the gRPC status codes, in Go's spelling. The index of a name is the number of the code:
+ * https://grpc.github.io/grpc/core/md_doc_statuscodes.html
+ */
 export const STATUS_CODES = [
   'OK',
   'Canceled',
@@ -22,14 +25,14 @@ export const STATUS_CODES = [
 /** The name of a gRPC status code, in Go's spelling. */
 export type StatusCode = (typeof STATUS_CODES)[number];
 
-/** Returns the name of a status code. gRPC requires that an unknown number counts as `Unknown`. */
+/** Returns the name of a status code. gRPC requires clients to treat an unknown number as `Unknown`. */
 export function statusCode(number: number): StatusCode {
   return STATUS_CODES[number] ?? 'Unknown';
 }
 
 /**
- * The named errors of an etcd 3.7.1 server, with the gRPC status and the message that the server sends. Several errors
- * share a status, so the message identifies the error. Servers before 3.7 send a subset of these errors.
+ * The named errors of an etcd 3.7.1 server, each with the gRPC status and the message that the server sends. Several
+ * errors share a status, so the message identifies the error. Servers before 3.7 send a subset of these errors.
  */
 export const SERVER_ERRORS = {
   EmptyKey: ['InvalidArgument', 'etcdserver: key is not provided'],
@@ -101,29 +104,29 @@ export const SERVER_ERRORS = {
   NoInflightDowngrade: ['FailedPrecondition', 'etcdserver: no inflight downgrade job'],
   Canceled: ['Canceled', 'etcdserver: request canceled'],
   DeadlineExceeded: ['DeadlineExceeded', 'etcdserver: context deadline exceeded'],
-  // Not in Go's `rpctypes`; see `ServerReason`.
+  // `ProposalDropped` is not in Go's `rpctypes`; see `ServerReason`.
   ProposalDropped: ['Unknown', 'raft proposal dropped'],
 } as const satisfies Record<string, readonly [StatusCode, string]>;
 
 /**
- * The name of an error of the server. The names are those of Go's `rpctypes` without the prefix `Err`. The exception is
- * `ProposalDropped`: raft dropped the request, because the cluster had no leader, the leader was changing, or too many
- * proposals were waiting.
+ * The name of an error that the server reports. The names come from Go's package `rpctypes`, without the prefix `Err`.
+ * Only `ProposalDropped` is not in that package. It means that raft dropped the request, because the cluster had no
+ * leader, the leader was changing, or too many proposals were waiting.
  */
 export type ServerReason = keyof typeof SERVER_ERRORS;
 
 const REASONS: ReadonlyMap<string, ServerReason> = new Map([
   ...Object.entries(SERVER_ERRORS).map(([name, [, message]]) => [message, name as ServerReason] as const),
-  // Not in Go's `rpctypes`, but it means the same as `AuthFailed`.
+  // This message is not in Go's `rpctypes`, but it means the same as `AuthFailed`.
   ['auth: authentication failed, password was given for no password user', 'AuthFailed'],
 ]);
 
-/** The reason with this message. Undefined if etcd has no such error message. */
+/** Returns the reason whose error has this message, or undefined if etcd has no such error message. */
 export function serverReason(message: string): ServerReason | undefined {
   return REASONS.get(message);
 }
 
-/** The gRPC status that etcd sends with the reason. */
+/** Returns the gRPC status that etcd sends with the reason. */
 export function statusOfReason(reason: ServerReason): StatusCode {
   return SERVER_ERRORS[reason][0];
 }

@@ -72,7 +72,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.Maintenance.Status': 'Returns the status of the member that receives the call.',
   'etcdserverpb.Maintenance.Defragment':
     "Returns free pages of the member's database file to the file system. The member serves no other calls meanwhile.",
-  'etcdserverpb.Maintenance.Hash': 'Hashes the whole database file of the member. Used by the tests of etcd.',
+  'etcdserverpb.Maintenance.Hash': "Hashes the whole database file of the member. etcd's own tests use this method.",
   'etcdserverpb.Maintenance.HashKV':
     'Hashes the keys of the member up to a revision, so that members can be compared. Since etcd 3.3.',
   'etcdserverpb.Maintenance.Snapshot':
@@ -115,7 +115,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.RangeRequest.key':
     'The key, or the first key of the range. It must not be empty. The smallest key is "\\0".',
   'etcdserverpb.RangeRequest.range_end':
-    'End of the range, exclusive. An empty end means the key alone. "\\0" means every key from `key` on. The key with its\nlast byte increased by one means every key with that prefix.',
+    'End of the range, exclusive. If it is empty, the range is `key` alone. If it is "\\0", the range is every key from\n`key` on. If it is `key` with its last byte increased by one, the range is every key with the prefix `key`.',
   'etcdserverpb.RangeRequest.limit': 'Maximum number of keys, applied after sorting. 0 means no limit.',
   'etcdserverpb.RangeRequest.revision':
     'Revision to read. 0 or less reads the latest revision. The call fails if the revision is compacted.',
@@ -275,7 +275,7 @@ export const comments: Readonly<Record<string, string>> = {
     'The cluster and member that responded, and the revision of the store. If a response only reports progress, the\nwatch has received all events up to that revision.',
   'etcdserverpb.WatchResponse.watch_id':
     'ID of the watch. -1 for all watches of the stream, and for a watch that could not be created.',
-  'etcdserverpb.WatchResponse.created': 'Whether this responds to a create request.',
+  'etcdserverpb.WatchResponse.created': 'Whether this is the response to a create request.',
   'etcdserverpb.WatchResponse.canceled': 'Whether the watch has ended.',
   'etcdserverpb.WatchResponse.compact_revision':
     'Oldest revision that is not compacted. Set if the watch ended because its next revision is compacted.',
@@ -288,7 +288,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.LeaseGrantRequest.TTL':
     'Seconds until the lease expires if it is not renewed. The server replaces a smaller TTL with its minimum. The\nmaximum is 9,000,000,000.',
   'etcdserverpb.LeaseGrantRequest.ID':
-    'ID of the lease. 0 lets the server choose. A client that chooses the ID can recognise the lease when it retries the\nrequest.',
+    'ID of the lease. 0 lets the server choose. A client that chooses the ID can recognize the lease when it retries the\nrequest.',
   'etcdserverpb.LeaseGrantResponse': 'Response of LeaseGrant.',
   'etcdserverpb.LeaseGrantResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.LeaseGrantResponse.ID': 'ID of the lease.',
@@ -400,14 +400,15 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.DowngradeResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.DowngradeResponse.version': 'The current version of the cluster.',
   'etcdserverpb.DowngradeVersionTestRequest':
-    'Used by the tests of etcd. No public service accepts this message. Since etcd 3.6.',
+    "etcd's own tests use this message. No public service accepts it. Since etcd 3.6.",
   'etcdserverpb.DowngradeVersionTestRequest.ver': 'A version.',
   'etcdserverpb.StatusRequest': 'This request has no fields.',
   'etcdserverpb.StatusResponse': 'Response of Status.',
   'etcdserverpb.StatusResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.StatusResponse.version': 'The etcd version of the member.',
   'etcdserverpb.StatusResponse.dbSize': 'Size of the database file in bytes.',
-  'etcdserverpb.StatusResponse.leader': 'ID of the leader as known to the member. 0 if it knows none.',
+  'etcdserverpb.StatusResponse.leader':
+    'ID of the leader, as far as the member knows. 0 if the member knows no leader.',
   'etcdserverpb.StatusResponse.raftIndex': 'Index of the last committed raft entry.',
   'etcdserverpb.StatusResponse.raftTerm': 'Raft term of the member.',
   'etcdserverpb.StatusResponse.raftAppliedIndex': 'Index of the last applied raft entry. Since etcd 3.4.',
@@ -472,7 +473,7 @@ export const comments: Readonly<Record<string, string>> = {
   'etcdserverpb.AuthStatusResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.AuthStatusResponse.enabled': 'Whether authentication is enabled.',
   'etcdserverpb.AuthStatusResponse.authRevision':
-    'Revision of the users and roles. Each change of a user or role increases it, and the server refuses tokens from\nbefore the last change.',
+    'Revision of the users and roles. Each change of a user or role increases this revision, and the server refuses\ntokens from before the last change.',
   'etcdserverpb.AuthenticateResponse': 'Response of Authenticate.',
   'etcdserverpb.AuthenticateResponse.header': 'The cluster and member that responded, and the revision of the store.',
   'etcdserverpb.AuthenticateResponse.token':

@@ -303,7 +303,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<DefragmentRequest, DefragmentResponse, 'unary'>,
 
-    /** Hashes the whole database file of the member. Used by the tests of etcd. */
+    /** Hashes the whole database file of the member. etcd's own tests use this method. */
     hash: {
       path: '/etcdserverpb.Maintenance/Hash',
       kind: 'unary',

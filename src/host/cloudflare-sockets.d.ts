@@ -1,5 +1,5 @@
 /**
- * The part of the TCP sockets API that this package uses:
+ * Types for the part of Cloudflare's TCP sockets API that this package uses:
  * https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/
  */
 declare module 'cloudflare:sockets' {

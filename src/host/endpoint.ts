@@ -11,7 +11,7 @@ export interface Endpoint {
 
 const ALLOWED = 'http://host:port, https://host:port or unix:///path';
 const DEFAULT_PORT = 2379;
-/** The port in a URL. `URL.port` is empty for a scheme's default port, even if the text contains it. */
+/** Matches the port in a URL. `URL.port` is empty for a scheme's default port, even if the URL contains that port. */
 const PORT_IN_URL = /^\w+:\/+[^/]+:(\d+)(?:\/|$)/;
 const HOST_AND_PORT = /^[\w.-]+:\d+$/;
 /**
@@ -23,7 +23,7 @@ const ENDPOINT_URL = /^(?:https?|unix):\/\/[!"$->A-[\]-\uffff]+$/i;
 /**
  * Parses the URL of an endpoint. The default port is 2379. `argument` is the name of the argument in error messages.
  *
- * @throws EtcdError with reason `InvalidInput` if the text is not such a URL.
+ * @throws EtcdError with reason `InvalidInput` if the text is not the URL of an endpoint.
  */
 export function parseEndpoint(text: string, argument: string): Endpoint {
   const refused = (hint = ''): EtcdError => invalidInput(argument, showUrl(text), ALLOWED + hint);
@@ -45,7 +45,8 @@ export function parseEndpoint(text: string, argument: string): Endpoint {
 }
 
 /**
- * Describes a value given as a URL, for an error message. Does not show text that may contain a secret or is not a URL.
+ * Describes, for an error message, a value that the caller passed as a URL. Does not show text that may contain a
+ * secret or that does not look like a URL.
  */
 export function showUrl(given: unknown): string {
   if (typeof given !== 'string') return describeType(given);

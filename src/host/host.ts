@@ -2,44 +2,52 @@ import type { Endpoint } from './endpoint.js';
 import type { TlsOptions } from './tls.js';
 
 /**
- * A reliable stream of bytes to an endpoint, in both directions. The HTTP/2 transport needs nothing else from the
- * runtime.
+ * A reliable, bidirectional stream of bytes between the client and an endpoint. The HTTP/2 transport needs nothing else
+ * from the runtime.
  */
 export interface ByteStream {
   /**
-   * Sends the parts in order. The caller must not change them afterwards. Returns false if the backlog of unsent bytes
-   * has grown too long. `drained` is called once the backlog has been sent.
+   * Sends the parts in order. The caller must not change the parts afterwards. Returns false if the backlog of unsent
+   * bytes has become too long. In that case, the caller waits for the event `drained` before it writes more.
    */
   write(parts: readonly Uint8Array[]): boolean;
   /**
-   * Sets whether the stream keeps the process alive, which it does by default. Has no effect if the runtime has no such
-   * choice.
+   * Sets whether the stream keeps the process alive. By default, it does. Has no effect on runtimes that do not offer
+   * this choice.
    */
   hold(busy: boolean): void;
-  /** Sends the bytes that are still unsent, if the peer reads them soon, and closes both directions. */
+  /**
+   * Closes both directions. First sends the bytes that are still unsent, unless the peer does not read them in time.
+   */
   close(): void;
 }
 
 /** Callbacks for the events of a byte stream. None of them is called before `OpenByteStream` has returned. */
 export interface ByteStreamEvents {
+  /** The byte stream is ready to send and receive. */
   opened(): void;
   /** Bytes have arrived. They are valid only during the call. */
   read(bytes: Uint8Array): void;
+  /** The backlog of unsent bytes is no longer too long. */
   drained(): void;
   /**
-   * The byte stream has closed. Called once, and last. `problem` is the reason if it failed, and contains no secret.
+   * The byte stream has closed. This is the last callback, and it is called once. If the byte stream failed, `problem`
+   * is the reason; it contains no secret.
    */
   closed(problem?: string): void;
 }
 
 /**
- * Starts to open a byte stream: TCP or a Unix socket, with TLS if the endpoint requires it. With TLS, the function must
- * offer `h2` by ALPN, require the server to select it, and check the server's certificate against the endpoint's host
- * or `tls.serverName`.
+ * Starts to open a byte stream over TCP or a Unix socket, with TLS if the endpoint requires TLS. With TLS, the function
+ * must offer `h2` by ALPN, require the server to select `h2`, and check the server's certificate against
+ * `tls.serverName` or, by default, the endpoint's host.
  */
 export type OpenByteStream = (endpoint: Endpoint, tls: TlsOptions | undefined, events: ByteStreamEvents) => ByteStream;
 
-/** Returns a byte stream that fails: it sends nothing, and reports at once that it has closed because of `problem`. */
+/**
+ * Returns a byte stream that has failed because of `problem`. The stream sends nothing. It calls `events.closed` with
+ * `problem` in the next microtask.
+ */
 export function failedByteStream(problem: string, events: ByteStreamEvents): ByteStream {
   queueMicrotask(() => events.closed(problem));
   return { write: () => true, hold: () => {}, close: () => {} };
@@ -53,7 +61,7 @@ interface DiagnosticsChannel {
   publish(message: unknown): void;
 }
 
-/** The diagnostics channel for runtimes without `node:diagnostics_channel`. It publishes nothing. */
+/** Returns the diagnostics channel for runtimes without `node:diagnostics_channel`. The channel publishes nothing. */
 export function silentChannel(): DiagnosticsChannel {
   return { hasSubscribers: false, publish: () => {} };
 }

@@ -8,9 +8,12 @@ import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByte
 import type { IncrementalHash } from './sha256.js';
 import { opensslReason, serverNameOf, type TlsOptions } from './tls.js';
 
-/** The size of the buffer into which a connection reads. */
+/** The size of the buffer into which a connection reads the bytes that it receives. */
 const READ_BUFFER_BYTES = 65_536;
-/** The longest backlog of unsent bytes, without the kernel's buffer. At this length, the client waits for `drained`. */
+/**
+ * The maximum backlog of unsent bytes, not counting the kernel's buffer. Once the backlog has reached this length, the
+ * client stops writing until the event `drained`.
+ */
 const LONG_BACKLOG_BYTES = 262_144;
 /** The time limit for sending the last bytes of a connection that the client closes. */
 const FLUSH_TIMEOUT_MS = 1_000;
@@ -21,7 +24,7 @@ export function createSha256(): IncrementalHash {
   return createHash('sha256');
 }
 
-/** Byte streams on `node:net` and `node:tls`. */
+/** Opens a byte stream with `node:net` or `node:tls`. */
 export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
   const { address } = endpoint;
   const options = {
@@ -41,7 +44,7 @@ export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
       : tcpConnect(options as NetConnectOpts).once('connect', () => events.opened());
     return overSocket(socket, events);
   } catch (error) {
-    // Node.js throws at once if the key does not belong to the certificate, or if the path is not valid.
+    // Node.js throws at once if the TLS key does not belong to the certificate, or if the socket path is not valid.
     return failedByteStream(describe(error as Error), events);
   }
 };
@@ -71,7 +74,7 @@ function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream {
       if (socket.destroyed) return;
       if (socket.writableLength >= LONG_BACKLOG_BYTES || socket.connecting) return void socket.destroy();
       socket.destroySoon();
-      // Without the time limit, a peer that does not read could delay the close forever.
+      // Without this time limit, a peer that does not read could keep the socket from ever closing.
       socket.once(
         'close',
         after(FLUSH_TIMEOUT_MS, () => socket.destroy()),
@@ -92,7 +95,7 @@ function tlsOptions(endpoint: Endpoint, tls: TlsOptions | undefined): Connection
   const name = serverNameOf(endpoint, tls);
   return {
     ALPNProtocols: ['h2'],
-    // Set explicitly, so that NODE_TLS_REJECT_UNAUTHORIZED=0 cannot turn off the check of certificates.
+    // This option is set explicitly, so that NODE_TLS_REJECT_UNAUTHORIZED=0 cannot turn off the certificate check.
     rejectUnauthorized: true,
     // RFC 6066, section 3, does not allow IP addresses in SNI.
     servername: isIP(name) === 0 ? name : '',
@@ -107,7 +110,10 @@ function pem(text: string | Uint8Array): string | Buffer {
   return typeof text === 'string' ? text : Buffer.from(text);
 }
 
-/** Describes an error. If a host name has several addresses, joins the messages of the errors of all addresses. */
+/**
+ * Describes an error. If a host name has several addresses, Node.js reports one error for each address; the description
+ * joins their messages.
+ */
 function describe(error: Error): string {
   if (error instanceof AggregateError && error.errors.length > 0) {
     return [...new Set(error.errors.map((each: Error) => each.message))].join('; ');

@@ -4,8 +4,8 @@ export { silentChannel as diagnosticsChannel } from './host.js';
 export { createSha256 } from './sha256.js';
 
 /**
- * Byte streams for runtimes without sockets, such as browsers. Every connection fails with an error that names the
- * gateway.
+ * The implementation for runtimes without sockets, such as browsers. Every connection fails with an error that tells
+ * the user to use the gateway transport.
  */
 export const openByteStream: OpenByteStream = (_, __, events) =>
   failedByteStream('this runtime has no sockets; use transport: gateway() of etcdwire/gateway', events);

@@ -5,7 +5,7 @@
 export interface IncrementalHash {
   /** Adds bytes to the data. */
   update(bytes: Uint8Array): unknown;
-  /** Returns the hash. `update` must not be called after this. */
+  /** Returns the hash. The caller must not call `update` or `digest` afterwards. */
   digest(): Uint8Array;
 }
 
@@ -22,7 +22,7 @@ const INITIAL = Int32Array.from(primes(8), (prime) => fraction(Math.sqrt(prime))
 
 const BLOCK_BYTES = 64;
 
-/** Creates a hash with the implementation in this file, for runtimes without node:crypto. */
+/** Creates a SHA-256 hash that is computed in JavaScript, for runtimes without node:crypto. */
 export function createSha256(): IncrementalHash {
   return new Sha256();
 }
@@ -32,7 +32,7 @@ export class Sha256 implements IncrementalHash {
   readonly #block = new Uint8Array(BLOCK_BYTES);
   readonly #view = new DataView(this.#block.buffer);
   readonly #words = new Int32Array(64);
-  /** The number of bytes hashed so far. Below 2^53. */
+  /** The number of bytes hashed so far. It must stay below 2^53. */
   #length = 0;
 
   update(bytes: Uint8Array): this {
@@ -59,7 +59,7 @@ export class Sha256 implements IncrementalHash {
     return new Uint8Array(digest.buffer);
   }
 
-  /** Processes one block: section 6.2.2. */
+  /** Adds one block to the state: FIPS 180-4, section 6.2.2. */
   #compress(): void {
     const w = this.#words;
     for (let t = 0; t < 16; t += 1) w[t] = this.#view.getInt32(t * 4);

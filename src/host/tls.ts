@@ -13,7 +13,7 @@ export function opensslReason(text: string): string {
 }
 
 /**
- * Options of TLS connections. Certificates and keys are PEM, as text or bytes.
+ * Options for TLS connections. Certificates and keys are in PEM format, as text or bytes.
  *
  * @example
  * const tls: TlsOptions = {
@@ -25,9 +25,9 @@ export function opensslReason(text: string): string {
 export interface TlsOptions {
   /** The certificate authorities to trust. Default: the authorities that the platform trusts. */
   readonly ca?: string | Uint8Array | undefined;
-  /** The client certificate and its intermediate certificates, for servers that require one. Needs `key`. */
+  /** The client certificate and its intermediate certificates, for servers that require them. Requires `key`. */
   readonly cert?: string | Uint8Array | undefined;
-  /** The private key of `cert`, not encrypted. */
+  /** The private key of `cert`. It must not be encrypted. */
   readonly key?: string | Uint8Array | undefined;
   /** The name that the server's certificate must contain. Default: the host of the endpoint. */
   readonly serverName?: string | undefined;
@@ -45,8 +45,8 @@ const TLS_OPTIONS = { ca: true, cert: true, key: true, serverName: true } as con
 export type TlsSource = TlsOptions | (() => TlsOptions | Promise<TlsOptions>);
 
 /**
- * Checks the options. If they come from a function, this returns the function, and `tlsForDial` checks its result for
- * each connection.
+ * Checks the options, and returns a copy of them. If `tls` is a function, returns the function unchanged, and
+ * `tlsForDial` checks the function's result for each connection.
  *
  * @throws EtcdError with reason `InvalidInput`. The error does not show the value given.
  */
@@ -56,7 +56,7 @@ export function checkTls(tls: TlsSource | undefined): TlsSource | undefined {
 
 /** Checks the options, and returns a copy of them. */
 function checkTlsOptions(tls: TlsOptions): TlsOptions {
-  // A promise is refused. It has none of the fields, so the client would ignore its options without an error.
+  // A promise is refused. It has no TLS fields, so the client would silently ignore the options inside the promise.
   if (typeof tls !== 'object' || tls === null || 'then' in tls)
     throw invalidInput('tls', describeType(tls), 'TLS options, or a function that returns them');
   checkFields(tls, TLS_OPTIONS, 'tls');
@@ -71,7 +71,7 @@ function checkTlsOptions(tls: TlsOptions): TlsOptions {
   };
 }
 
-/** Returns the checked options for one connection. If `tls` is a function, calls it. */
+/** Returns the checked options for one connection. If `tls` is a function, calls it and checks the result. */
 export async function tlsForDial(tls: TlsSource | undefined): Promise<TlsOptions | undefined> {
   if (typeof tls !== 'function') return tls;
   let given: TlsOptions;
@@ -84,12 +84,14 @@ export async function tlsForDial(tls: TlsSource | undefined): Promise<TlsOptions
   return checkTlsOptions(given);
 }
 
-/** The name that the server's certificate must contain. A trailing dot is removed, because TLS does not allow one. */
+/**
+ * Returns the name that the server's certificate must contain. Removes a trailing dot, because TLS does not allow one.
+ */
 export function serverNameOf({ address }: Endpoint, tls: TlsOptions | undefined): string {
   return (tls?.serverName ?? ('host' in address ? address.host : '')).replace(/\.$/, '');
 }
 
-/** Checks the name, and normalizes it in the same way as the host of an endpoint: to lower case and ASCII. */
+/** Checks the name, and converts it to lower case and ASCII in the same way as the host of an endpoint. */
 function checkServerName(name: string): string {
   try {
     return serverNameOf(parseEndpoint(`https://${name.includes(':') ? `[${name}]` : name}`, ''), undefined);
@@ -98,12 +100,13 @@ function checkServerName(name: string): string {
   }
 }
 
-/** A PEM block: RFC 7468, section 3. The second group is undefined if the block has no end. */
+/** Matches a PEM block: RFC 7468, section 3. The second group is undefined if the block has no END line. */
 const BLOCK = /-----BEGIN ([^-]+)-----(?:([^-]*)-----END \1-----)?/g;
 
 /**
- * Returns the PEM blocks with this label. The check is strict, because TLS libraries silently ignore certificate
- * authorities that they cannot read. They then trust no authority, or the authorities of the platform.
+ * Checks the PEM text, and returns the blocks whose label ends with `label`. The check is strict, because TLS libraries
+ * silently ignore certificate authorities that they cannot read. They would then trust no authority, or the authorities
+ * of the platform.
  */
 function checkPem(pem: string | Uint8Array | undefined, name: string, label: string): string | undefined {
   if (pem === undefined) return undefined;
@@ -117,7 +120,7 @@ function checkPem(pem: string | Uint8Array | undefined, name: string, label: str
   return blocks.map(([block]) => block).join('\n');
 }
 
-/** Whether the text is a complete DER SEQUENCE (X.690, section 8.1) in base64, as every key and certificate is. */
+/** Whether the base64 text holds a complete DER SEQUENCE (X.690, section 8.1). Every key and certificate is one. */
 function isSequence(base64: string): boolean {
   let der: string;
   try {

@@ -6,12 +6,18 @@ import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByte
 export { silentChannel as diagnosticsChannel } from './host.js';
 export { createSha256 } from './sha256.js';
 
-/** The longest backlog of unsent bytes. Once the backlog has reached it, the client waits for `drained`. */
+/**
+ * The maximum backlog of unsent bytes. Once the backlog has reached this length, the client stops writing until the
+ * event `drained`.
+ */
 const LONG_BACKLOG_BYTES = 262_144;
 /** The time limit for sending the last bytes of a connection that the client closes. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
-/** Byte streams on `cloudflare:sockets`: https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/. */
+/**
+ * Opens a byte stream with the TCP sockets of workerd:
+ * https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/
+ */
 export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
   const { address } = endpoint;
   if ('path' in address) return failedByteStream('workerd has no Unix sockets', events);
@@ -30,7 +36,7 @@ class WorkerdStream implements ByteStream {
   readonly #socket: ReturnType<typeof connect>;
   readonly #events: ByteStreamEvents;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
-  /** The number of bytes that were written to the socket but not sent yet. */
+  /** The number of bytes that the client has written to the socket but the socket has not sent yet. */
   #waitingBytes = 0;
   #closed = false;
 
@@ -45,7 +51,7 @@ class WorkerdStream implements ByteStream {
     if (this.#closed) return true;
     const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
     this.#waitingBytes += bytes.length;
-    // The error of a failed write is not handled here, because it also ends the loop in `#run`, which reports it.
+    // The error of a failed write is ignored here. It also ends the read loop in `#run`, which reports the error.
     this.#writer.write(bytes).then(
       () => this.#sent(bytes.length),
       () => {},
@@ -53,12 +59,12 @@ class WorkerdStream implements ByteStream {
     return this.#waitingBytes < LONG_BACKLOG_BYTES;
   }
 
-  /** Does nothing, because a worker runs as long as its request, whether or not a stream is open. */
+  /** Does nothing, because a worker runs as long as the request that it serves, whether or not a stream is open. */
   hold(): void {}
 
   close(): void {
     if (this.#closed) return;
-    // Without the time limit, a peer that does not read could delay the close forever.
+    // Without this time limit, a peer that does not read could keep the socket from ever closing.
     const flushed = this.#writer.close().catch(() => {});
     void settledWithin(FLUSH_TIMEOUT_MS, flushed).then(() => this.#socket.close().catch(() => {}));
   }

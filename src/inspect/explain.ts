@@ -9,35 +9,39 @@ type WireType = 'varint' | 'fixed64' | 'length-delimited' | 'group' | 'end of gr
 
 const WIRE_TYPES: readonly WireType[] = ['varint', 'fixed64', 'length-delimited', 'group', 'end of group', 'fixed32'];
 const [VARINT, LENGTH_DELIMITED] = [0, 2];
-/** Messages nested deeper than this are shown as bytes. */
+/** Maximum nesting depth of messages. The content of a message that is nested deeper becomes one span of bytes. */
 const MAX_DEPTH = 100;
 
-/** Consecutive bytes of a message, and their meaning. */
+/** The meaning of some consecutive bytes of a message: the tag, the length or the value of a field. */
 export interface Span {
   /** Offset of the first byte. */
   readonly start: number;
   /** Offset after the last byte. */
   readonly end: number;
-  /** Number of nested messages around the span. */
+  /** Number of nested messages that contain the span. 0 for the fields of the outermost message. */
   readonly depth: number;
-  /** A field of a message type has no `value` span. Instead, the fields of the nested message have spans. */
+  /**
+   * What the bytes are. A field whose type is a message has no `value` span; the spans of the nested message's fields
+   * follow the `length` span instead.
+   */
   readonly part: 'tag' | 'length' | 'value';
   /** Field number. */
   readonly number: number;
   readonly wireType: WireType;
-  /** Undefined if the message has no field with this number and wire type. */
+  /** Descriptor of the field. Undefined if the message has no field with this number and wire type. */
   readonly field: FieldDescriptor | undefined;
   /**
-   * For a length, the number of bytes. For a value, the decoded value, or its bytes if the field is unknown. For a tag,
-   * undefined.
+   * For a `length` span, the number of bytes. For a `value` span, the decoded value, or the raw bytes if the field is
+   * unknown. For a `tag` span, undefined.
    */
   readonly value: number | bigint | boolean | string | Uint8Array | undefined;
 }
 
 /**
- * Explains every byte of a message, in order. A field that occurs twice is explained twice.
+ * Yields a span for every tag, length and value of a Protobuf message, in order. A field that occurs twice has two sets
+ * of spans.
  *
- * @throws EtcdError, reason `MalformedMessage`, after the generator has yielded the last span that it could decode.
+ * @throws EtcdError with reason `MalformedMessage`, after the generator has yielded the last span that it could decode.
  */
 export function* explain(typeName: string, bytes: Uint8Array): Generator<Span, void, undefined> {
   yield* fieldsOf(typeName, bytes, 0, bytes.length, 0);
@@ -86,7 +90,7 @@ function* fieldsOf(
   }
 }
 
-/** The field of a tag; undefined if the message has no field with this number, or if the wire type does not fit it. */
+/** Returns the field of a tag, or undefined if the message has no field with this number and a matching wire type. */
 function fieldOf(typeName: string, tag: number): FieldDescriptor | undefined {
   const field = messageFields[typeName]?.find(({ number }) => number === tag >>> 3);
   if (field === undefined) return undefined;
@@ -109,22 +113,25 @@ function numberFrom(reader: Reader, { type }: FieldDescriptor): number | bigint 
   return 'scalar' in type ? reader[type.scalar as Exclude<ScalarType, 'bytes' | 'string'>]() : reader.int32();
 }
 
-/** One representation in a header block: RFC 7541, section 6. */
+/** One representation in an HPACK header block: RFC 7541, section 6. */
 export interface HeaderSpan {
   /** Offset of the first byte. */
   readonly start: number;
   /** Offset after the last byte. */
   readonly end: number;
-  /** Whether the representation is a header field, or sets a new size of the dynamic table. */
+  /** `field` for a header field; `table size` for an update of the dynamic table's maximum size. */
   readonly kind: 'field' | 'table size';
-  /** Text for people that says how the field is encoded, or which size the table gets. */
+  /** Human-readable text that says how the field is encoded, or which maximum size the dynamic table gets. */
   readonly encoding: string;
 }
 
-/** Lists the representations of a complete header block, in order. The block must be valid; nothing is checked. */
+/**
+ * Lists the representations of a complete HPACK header block, in order. The block must be valid, because this function
+ * does not check it.
+ */
 export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, undefined> {
   let at = 0;
-  /** Reads an integer (section 5.1). `prefix` is the largest value that the prefix holds. */
+  /** Reads an integer (RFC 7541, section 5.1). `prefix` is the mask of the prefix bits, with all of them set. */
   const integer = (prefix: number): number => {
     let value = (block[at++] ?? 0) & prefix;
     if (value < prefix) return value;
@@ -136,7 +143,7 @@ export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, und
   };
   const skipLiteral = (prefix: number): void => {
     const strings = integer(prefix) === 0 ? 2 : 1;
-    // Skips each string: its length, then that many bytes (section 5.2).
+    // A string consists of its length, then that many bytes (section 5.2).
     for (let count = 0; count < strings; count += 1) {
       const length = integer(0x7f);
       at += length;

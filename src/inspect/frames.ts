@@ -22,23 +22,23 @@ import { MessageAssembler } from '../transport/http2/message-framing.js';
 import { SETTING_BYTES, Setting } from '../transport/http2/settings.js';
 import { explain } from './explain.js';
 
-/** One frame as it was sent or received, and its content. */
+/** One HTTP/2 frame that a connection sent or received, with its decoded content. */
 export interface WireFrame {
-  /** Milliseconds on the monotonic clock. */
+  /** Time at which the frame was sent or received, in milliseconds on the monotonic clock. */
   readonly atMs: number;
   /** Number of the connection, counted from 1. */
   readonly connection: number;
-  /** URL of the member. */
+  /** URL of the endpoint. */
   readonly endpoint: string;
   readonly direction: 'sent' | 'received';
-  /** Number of the stream; 0 for frames of the whole connection. */
+  /** HTTP/2 stream identifier; 0 for frames that belong to the whole connection. */
   readonly streamId: number;
   /**
    * Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame.
    */
   readonly type: string;
   readonly flags: readonly string[];
-  /** The whole frame with its header. Bytes of secrets are replaced with 0. */
+  /** The whole frame, including the frame header. Bytes of secrets are replaced with 0. */
   readonly bytes: Uint8Array;
   readonly detail: FrameDetail;
 }
@@ -53,7 +53,7 @@ export type FrameDetail =
   | { readonly kind: 'reset'; readonly code: string }
   | { readonly kind: 'other' };
 
-/** A gRPC message that ends with this frame. */
+/** A gRPC message whose last byte is in the frame. */
 export interface WireMessage {
   /** gRPC path of the call, such as `/etcdserverpb.KV/Put`. */
   readonly method: string;
@@ -63,7 +63,10 @@ export interface WireMessage {
   readonly bytes: Uint8Array;
 }
 
-/** Wraps a function that opens byte streams. Calls `onFrame` with each frame that is sent or received on them. */
+/**
+ * Wraps a function that opens byte streams. The returned function opens the same byte streams, and calls `onFrame` with
+ * each frame that is sent or received on them.
+ */
 export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void): OpenByteStream {
   let connections = 0;
   return (endpoint, tls, events) => {
@@ -93,7 +96,7 @@ export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void
   };
 }
 
-/** The methods of the open streams of one connection, taken from the request headers. */
+/** The gRPC methods of the open streams on one connection, by stream ID. They come from the request headers. */
 export type StreamMethods = Map<number, AnyMethod>;
 
 export type DecodedFrame = Pick<WireFrame, 'streamId' | 'type' | 'flags' | 'bytes' | 'detail'>;
@@ -104,8 +107,8 @@ const SETTING_NAMES = new Map<number, string>(Object.entries(Setting).map(([name
 const MAX_MESSAGE_BYTES = 2 ** 32;
 
 /**
- * Decodes the frames that one side of a connection sends. The decoder stops silently at a violation of HTTP/2, because
- * the connection itself reports the violation.
+ * Decodes the frames that one side of a connection sends. If a frame violates HTTP/2, the decoder silently ignores the
+ * rest of the bytes, because the connection itself reports the violation.
  */
 export class FrameDecoder {
   readonly #side: 'client' | 'server';
@@ -114,9 +117,9 @@ export class FrameDecoder {
   readonly #hpack = new HpackDecoder(Number.POSITIVE_INFINITY);
   readonly #reader = new FrameReader({ frame: (...frame) => this.#frame(...frame) });
   readonly #assemblers = new Map<number, MessageAssembler>();
-  /** Messages that the current DATA frame has completed. */
+  /** The gRPC messages that end in the current DATA frame. */
   #completed: Uint8Array[] = [];
-  /** Fragments of a header block that continues in CONTINUATION frames. */
+  /** The received fragments of a header block that is not complete yet. */
   #block: Uint8Array[] = [];
   #prefaceLeft: number;
 
@@ -156,7 +159,7 @@ export class FrameDecoder {
     if (ends && (this.#side === 'server' || type === FrameType.RST_STREAM)) this.#streams.delete(streamId);
   }
 
-  /** Decodes a payload, and replaces the bytes of secrets in it with 0. */
+  /** Decodes a payload. Replaces the bytes of secrets in `payload` with 0. */
   #detail(type: number, flags: number, streamId: number, payload: Uint8Array): FrameDetail {
     switch (type) {
       case FrameType.DATA:
@@ -184,11 +187,14 @@ export class FrameDecoder {
     }
   }
 
-  /** The header fields of the block that ends with this frame; empty if the block continues in another frame. */
+  /**
+   * Returns the header fields of the block that ends with this frame, or an empty array if the block continues in
+   * another frame. Sets all of `payload` to 0 if it may hold a secret.
+   */
   #headers(flags: number, streamId: number, payload: Uint8Array): readonly HeaderField[] {
     this.#block.push(payload.slice());
     if ((flags & Flag.END_HEADERS) === 0) {
-      // An incomplete block cannot be decoded, so all its bytes are hidden, because it may hold a secret.
+      // An incomplete block cannot be decoded. It may hold a secret, so all its bytes are hidden.
       payload.fill(0);
       return [];
     }
@@ -205,7 +211,7 @@ export class FrameDecoder {
   #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {
     const method = this.#streams.get(streamId);
     if (method === undefined) {
-      // The stream was reset before this frame arrived. Its message type is unknown, and it may hold a token.
+      // The stream was reset before this frame arrived, so the message type is unknown. The message may hold a token.
       payload.fill(0);
       return [];
     }
@@ -230,7 +236,7 @@ export class FrameDecoder {
   }
 }
 
-/** The payload without padding and priority: RFC 9113, sections 6.1 and 6.2. */
+/** Returns the payload without padding and priority fields: RFC 9113, sections 6.1 and 6.2. */
 function unpadded(type: number, flags: number, payload: Uint8Array): Uint8Array {
   if (type !== FrameType.DATA && type !== FrameType.HEADERS) return payload;
   const padded = (flags & Flag.PADDED) !== 0;
@@ -248,7 +254,7 @@ function flagNames(type: number, flags: number): readonly string[] {
   return names;
 }
 
-/** The settings of a SETTINGS payload, by their names in RFC 9113, or by number if the RFC has no name for them. */
+/** Returns the settings in a SETTINGS payload. A setting without a name in RFC 9113 is named by its number. */
 function settingsIn(payload: Uint8Array): readonly (readonly [name: string, value: number])[] {
   const settings: (readonly [string, number])[] = [];
   for (let at = 0; at + SETTING_BYTES <= payload.length; at += SETTING_BYTES) {
@@ -259,15 +265,21 @@ function settingsIn(payload: Uint8Array): readonly (readonly [name: string, valu
 }
 
 const SECRET_HEADERS: ReadonlySet<string> = new Set(['token', 'authorization']);
-/** Names of fields with passwords, tokens or their hashes. A snapshot (`blob`) holds the hashes of all users. */
+/**
+ * Names of fields that hold passwords, tokens or hashes of passwords. A snapshot (`blob`) holds the password hashes of
+ * all users.
+ */
 const SECRET_FIELDS: ReadonlySet<string> = new Set(['password', 'hashedPassword', 'token', 'blob']);
 
-/** Whether messages of this type have a field for a secret. */
+/** Whether messages of this type have a field that holds a secret. */
 export function mayHoldSecrets(typeName: string): boolean {
   return messageFields[typeName]?.some(({ name }) => SECRET_FIELDS.has(name)) ?? false;
 }
 
-/** The message with the bytes of its secrets replaced with 0, or with all bytes replaced if it is malformed. */
+/**
+ * Returns the message with the bytes of its secrets replaced with 0. If the message is malformed, all its bytes are
+ * replaced.
+ */
 function withoutSecrets(message: WireMessage): WireMessage {
   if (!mayHoldSecrets(message.typeName)) return message;
   const bytes = message.bytes.slice();

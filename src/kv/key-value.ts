@@ -10,18 +10,18 @@ import { textOf, toBase64, validTextOf } from '../runtime/bytes.js';
  * if (kv !== undefined) console.log(kv.keyText(), kv.text(), kv.modRevision);
  */
 export class KeyValue {
-  /** @internal The name that `console.log` shows. It is set here, because a bundler may rename the class. */
+  /** @internal The class name that `console.log` shows. It is set here, because a bundler may rename the class. */
   static readonly name = 'KeyValue';
   readonly key: Uint8Array;
-  /** Empty when the read asked for `keysOnly`. */
+  /** The value. Empty if the key was read with `keysOnly`. */
   readonly value: Uint8Array;
   /** Revision at which the key was created. A key that is put after a deletion is created again. */
   readonly createRevision: bigint;
   /** Revision of the last put of the key. */
   readonly modRevision: bigint;
-  /** Number of puts since the key was created; 1n after the first. */
+  /** Number of puts since the key was created. The put that creates the key counts, so `version` is at least 1n. */
   readonly version: bigint;
-  /** Id of the lease that the key is attached to; 0n when it has no lease. */
+  /** ID of the lease that the key is attached to; 0n if the key has no lease. */
   readonly lease: bigint;
 
   /** @internal */
@@ -45,9 +45,9 @@ export class KeyValue {
   }
 
   /**
-   * Parses the value as JSON. The result is not checked: the caller asserts that it is a `T`.
+   * Parses the value as JSON. Does not check that the result is a `T`; the caller asserts this.
    *
-   * @throws EtcdError with reason `InvalidJson` when the value is not JSON. Its cause is a `SyntaxError`.
+   * @throws EtcdError with reason `InvalidJson` if the value is not JSON. The cause of the error is a `SyntaxError`.
    *
    * @example
    * const size = (await etcd.get('config/size'))?.json<number>();

@@ -1,22 +1,26 @@
 import { invalidInput } from '../errors/etcd-error.js';
 import { type BytesLike, compareBytes, concatBytes, describeType, NO_BYTES, toBytes } from '../runtime/bytes.js';
 
-/** A range as requests carry it. An empty `rangeEnd` means the single key `key`; "\0" means every key from `key` on. */
+/**
+ * A range in the form that etcd's requests use. An empty `rangeEnd` means the single key `key`; "\0" means every key
+ * from `key` on.
+ */
 export interface WireRange {
   readonly key: Uint8Array;
   readonly rangeEnd: Uint8Array;
 }
 
 /**
- * Marks a `KeyRange`. The symbol is in the global registry, because a program may load several copies of this package.
+ * The name of the property that marks a `KeyRange`. The symbol is in the global registry, so that all copies of this
+ * package that a program loads use the same symbol.
  */
 const KEY_RANGE: unique symbol = Symbol.for('etcdwire.KeyRange');
 
 /**
  * A range of keys. Only `prefix`, `fromKey` and `keyRange` create one.
  *
- * `key` is the first key of the range. `rangeEnd` is the first key after the range, or "\0" when the range has no end:
- * etcd's own notation.
+ * `key` is the first key of the range. `rangeEnd` is the first key after the range. As in etcd's API, the `rangeEnd`
+ * "\0" means that the range has no end.
  *
  * @example
  * const configuration: KeyRange = prefix('config/');
@@ -33,7 +37,7 @@ export class KeyRange {
     this.rangeEnd = rangeEnd;
   }
 
-  /** @hidden Part of the published types, because it keeps other objects from being a `KeyRange`. */
+  /** @hidden This member is published, because it makes the compiler reject other objects in place of a `KeyRange`. */
   get [KEY_RANGE](): true {
     return true;
   }
@@ -69,7 +73,7 @@ export function prefix(bytes: BytesLike): KeyRange {
 /**
  * Selects this key and every key after it, in byte order.
  *
- * @throws EtcdError with reason `InvalidInput` when the key is empty, or neither a string nor a `Uint8Array`.
+ * @throws EtcdError with reason `InvalidInput` if the key is empty, or is neither a string nor a `Uint8Array`.
  *
  * @example
  * const { kvs } = await etcd.range(fromKey('user/m'), { limit: 100 });
@@ -94,36 +98,47 @@ export function keyRange(start: BytesLike, end: BytesLike): KeyRange {
   return range;
 }
 
-/** @throws EtcdError with reason `InvalidInput` when `keys` is neither a key nor a `KeyRange`. */
+/**
+ * Converts `keys` to the form that requests use. `argument` is the name of the argument in error messages.
+ *
+ * @throws EtcdError with reason `InvalidInput` if `keys` is neither a key nor a `KeyRange`.
+ */
 export function resolveKeys(keys: Keys, argument: string): WireRange {
   if (typeof keys === 'string' || keys instanceof Uint8Array) return singleKey(checkKey(keys, argument));
   if (keys?.[KEY_RANGE] !== true) throw invalidInput(argument, describeType(keys), ALLOWED);
   return { key: keys.key, rangeEnd: keys.rangeEnd };
 }
 
-/** The range that contains this key alone. */
+/** Returns the range that contains only this key. */
 export function singleKey(key: Uint8Array): WireRange {
   return { key, rangeEnd: NO_BYTES };
 }
 
-/** Copies the keys, because the caller may later overwrite the buffer that it passed. */
+/** Returns a copy of the keys, because the caller may later overwrite the buffer that it passed. */
 export function ownKeys(keys: Keys): Keys {
   return keysOf(resolveKeys(keys, 'keys'));
 }
 
-/** Converts a range of a message back to `Keys`. */
+/** Converts a range in the form that requests use back to `Keys`. */
 export function keysOf({ key, rangeEnd }: WireRange): Keys {
   return rangeEnd.length === 0 ? key : new KeyRange(key, rangeEnd);
 }
 
-/** @throws EtcdError with reason `InvalidInput` when the key is empty, or neither a string nor a `Uint8Array`. */
+/**
+ * Returns the bytes of a key. `argument` is the name of the argument in error messages.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the key is empty, or is neither a string nor a `Uint8Array`.
+ */
 export function checkKey(key: BytesLike, argument: string): Uint8Array {
   const bytes = toBytes(key, argument);
   if (bytes.length === 0) throw invalidInput(argument, 'an empty key', 'at least one byte; prefix("") for every key');
   return bytes;
 }
 
-/** The first key after all keys that start with `bytes`; "\0", which means no end, when every byte is 0xff. */
+/**
+ * Returns the first key after all keys that start with `bytes`. If every byte is 0xff, there is no such key, and the
+ * result is "\0", which means no end.
+ */
 export function prefixEnd(bytes: Uint8Array): Uint8Array {
   for (let index = bytes.length - 1; index >= 0; index -= 1) {
     const byte = bytes[index] as number;
@@ -132,12 +147,12 @@ export function prefixEnd(bytes: Uint8Array): Uint8Array {
   return NUL;
 }
 
-/** The smallest key after `key`. */
+/** Returns the smallest key after `key`. */
 export function keyAfter(key: Uint8Array): Uint8Array {
   return concatBytes(key, NUL);
 }
 
-/** The first key after the range, or undefined when the range has no end. */
+/** Returns the first key after the range, or undefined if the range has no end. */
 export function endOf(range: WireRange): Uint8Array | undefined {
   if (range.rangeEnd.length === 0) return keyAfter(range.key);
   return hasNoEnd(range) ? undefined : range.rangeEnd;

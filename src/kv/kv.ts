@@ -42,13 +42,13 @@ const PUT_CALL = { ...PUT_OPTIONS, ...CALL_OPTIONS } as const;
 const DELETE_CALL = { ...DELETE_OPTIONS, ...CALL_OPTIONS } as const;
 
 export interface KVOptions {
-  /** The greatest number of operations in a transaction, like the server's `--max-txn-ops`. */
+  /** The maximum number of operations in a transaction. It corresponds to the server's option `--max-txn-ops`. */
   readonly maxTxnOps: number;
-  /** Length of the longest response that the client accepts, in bytes. */
+  /** Maximum length, in bytes, of a response that the client accepts. */
   readonly maxReceiveBytes: number;
 }
 
-/** The KV service. Every method refuses a bad argument with reason `InvalidInput` before it sends anything. */
+/** The KV service. Every method refuses an invalid argument with reason `InvalidInput` before it sends anything. */
 export class KV {
   readonly #rpc: Rpc;
   readonly #maxTxnOps: number;
@@ -76,9 +76,9 @@ export class KV {
   }
 
   /**
-   * Reads a range of any size in ascending key order, all at one revision. Uses a stream if the server supports it
-   * (etcd 3.7), and pages otherwise. `timeoutMs` limits each page. If that revision is compacted during the scan, the
-   * scan ends with reason `Compacted`.
+   * Reads a range of any size in ascending key order, all at one revision. Uses a stream if the server supports the RPC
+   * `RangeStream` (etcd 3.7), and reads page by page otherwise. `timeoutMs` limits the time for each page. If etcd
+   * compacts the revision of the scan before the scan is complete, the scan ends with reason `Compacted`.
    */
   scan(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncIterableIterator<KeyValue> {
     checkOptions(options, SCAN_CALL, 'scan', SCAN_HINTS);
@@ -87,15 +87,14 @@ export class KV {
 
   /**
    * @internal
-   * Like `scan`, but yields whole pages. If their revision is compacted, the scan ends with reason `Compacted`.
-   * `timeoutMs` applies to each page.
+   * Like `scan`, but yields whole pages.
    */
   scanPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<ScanPage, void> {
     const range = resolveKeys(keys, 'keys');
     return this.#scanner.pages(range, rangeRequest(range, options), options);
   }
 
-  /** Writes a key. Without `lease`, the key is detached from the lease that it had. */
+  /** Writes a key. Without the option `lease`, the put detaches the key from the lease that it had. */
   async put(key: BytesLike, value: BytesLike, options: PutOptions & CallOptions = {}): Promise<WithHeader<PutResult>> {
     checkOptions(options, PUT_CALL, 'put', PUT_HINTS);
     const response = await this.#rpc.call(methods.kv.put, putRequest(key, value, options), options);
@@ -110,8 +109,9 @@ export class KV {
   }
 
   /**
-   * Runs `then` if every condition in `if` holds, and `else` otherwise, all at one revision. `succeeded` is true if
-   * `then` ran, and narrows the type of `responses`. Without `if`, `then` always runs, and `else` is not allowed.
+   * Runs a transaction. The server runs `then` if every condition in `if` holds, and `else` otherwise, all at one
+   * revision. `succeeded` is true if `then` ran, and narrows the type of `responses`. Without `if`, `then` always runs,
+   * and `else` is not allowed.
    *
    * @example
    * const result = await etcd.txn({

@@ -30,7 +30,10 @@ export interface GetOptions {
   readonly serializable?: boolean | undefined;
   /** Leaves the values out of the result. Default false. */
   readonly keysOnly?: boolean | undefined;
-  /** Only `range` has this option. Declared here so that the compiler rejects it even when it comes from a spread. */
+  /**
+   * Only `range` has this option. It is declared here so that the compiler rejects it even if it comes from a spread
+   * object.
+   */
   readonly limit?: undefined;
   /** Only `range` has this option. */
   readonly sort?: undefined;
@@ -39,8 +42,8 @@ export interface GetOptions {
 }
 
 /**
- * Options of `scan`, which chooses the size of its pages itself. The revision bounds are inclusive. 0n, the
- * default, means no bound.
+ * Options of `scan`, which chooses the size of its pages itself. The revision bounds are inclusive. Their default, 0n,
+ * means no bound.
  */
 export interface ScanOptions extends GetOptions {
   /** Selects keys that were last put at or after this revision. */
@@ -55,7 +58,7 @@ export interface ScanOptions extends GetOptions {
 
 /** Options of `range` and of `op.range`. */
 export interface RangeOptions extends Omit<ScanOptions, 'limit' | 'sort' | 'countOnly'> {
-  /** The greatest number of keys in the result. Default 0: all of them. */
+  /** The maximum number of keys in the result. Default 0: no maximum. */
   readonly limit?: number | undefined;
   /** The order of the keys in the result. Default: by key, ascending. */
   readonly sort?: Sort | undefined;
@@ -82,19 +85,19 @@ export const GET_HINTS = {
 
 /** Options of `put` and of `op.put`. */
 export interface PutOptions {
-  /** The lease to attach the key to. Without it the put detaches the key from the lease that it had. */
+  /** The lease to attach the key to. Without `lease`, the put detaches the key from the lease that it had. */
   readonly lease?: LeaseLike | undefined;
   /** Returns the key as it was before the put. Default false. */
   readonly prevKv?: boolean | undefined;
-  /** Keeps the value that the key has. The key must exist, and `value` must be empty. Default false. */
+  /** Keeps the current value of the key. The key must exist, and `value` must be empty. Default false. */
   readonly ignoreValue?: boolean | undefined;
-  /** Keeps the lease that the key has. The key must exist, and `lease` must be absent. Default false. */
+  /** Keeps the current lease of the key. The key must exist, and `lease` must be absent. Default false. */
   readonly ignoreLease?: boolean | undefined;
 }
 
 export const PUT_OPTIONS = { lease: true, prevKv: true, ignoreValue: true, ignoreLease: true } as const;
 
-/** A hint for callers who know other etcd clients, whose `put` takes a `ttl` and grants a lease itself. */
+/** A hint for callers who know other etcd clients, whose `put` accepts a `ttl` and grants a lease itself. */
 export const PUT_HINTS = { ttl: 'to attach a lease: lease: await etcd.lease.grant({ ttl: 5 })' } as const;
 
 /** Options of `delete` and of `op.delete`. */
@@ -105,10 +108,10 @@ export interface DeleteOptions {
 
 export const DELETE_OPTIONS = { prevKv: true } as const;
 
-/** The result of a range. */
+/** The result of reading a range. */
 export interface RangeResult {
   readonly kvs: readonly KeyValue[];
-  /** Whether more keys match than `limit` allowed. */
+  /** Whether `limit` kept matching keys out of the result. */
   readonly more: boolean;
   /** Number of keys in the range. etcd counts them before it applies `limit` and the revision bounds. */
   readonly count: number;
@@ -116,7 +119,7 @@ export interface RangeResult {
 
 /** The result of a put. */
 export interface PutResult {
-  /** The key as it was before the put; undefined when the key did not exist or `prevKv` was not set. */
+  /** The key as it was before the put. Undefined if the key did not exist or the option `prevKv` was not true. */
   readonly prevKv: KeyValue | undefined;
 }
 
@@ -124,7 +127,7 @@ export interface PutResult {
 export interface DeleteResult {
   /** Number of keys that were deleted. */
   readonly deleted: number;
-  /** The keys that were deleted; empty unless `prevKv` was set. */
+  /** The keys that were deleted. Empty unless the option `prevKv` was true. */
   readonly prevKvs: readonly KeyValue[];
 }
 
@@ -135,7 +138,9 @@ export function withHeader<Result>(header: wire.ResponseHeader | undefined, resu
   return { header: header ?? wire.ResponseHeader.create(), ...result };
 }
 
-/** Fills in the header of a response that needs no other conversion. */
+/**
+ * Returns the response, which needs no other conversion, with its header. Replaces a missing header with an empty one.
+ */
 export async function withHeaderOf<Response extends { readonly header: wire.ResponseHeader | undefined }>(
   response: Promise<Response>,
 ): Promise<WithHeader<Response>> {
@@ -143,7 +148,10 @@ export async function withHeaderOf<Response extends { readonly header: wire.Resp
   return withHeader(header, rest) as WithHeader<Response>;
 }
 
-/** Options of `range` that select the first key in a sort order, like Go's `WithFirstCreate` and its siblings. */
+/**
+ * Options of `range` that select the first key in a sort order. The functions below create them. They correspond to
+ * `WithFirstCreate` and the similar options of the Go client.
+ */
 export interface FirstOf {
   readonly sort: Sort;
   readonly limit: number;
@@ -203,7 +211,8 @@ export const withFirstRev = firstOf('modRevision', 'asc');
 export const withLastRev = firstOf('modRevision', 'desc');
 
 /**
- * Selects keys that were created at or before this revision. Spread it next to one of the other presets.
+ * Selects keys that were created at or before this revision. Combine the result with one of the presets above, such as
+ * `withLastCreate`.
  *
  * @example
  * const own = await etcd.put('queue/me', '');
@@ -223,8 +232,9 @@ const SORT_TARGETS = {
 } as const;
 const SORT_ORDERS = { asc: wire.SortOrder.ASCEND, desc: wire.SortOrder.DESCEND } as const;
 
-// The functions below throw an EtcdError with reason `InvalidInput` that names the argument. Each function sets all
-// fields of its message, in the order of the schema, because the encoder is fastest when all objects have one shape.
+// The functions below that build a request throw an EtcdError with reason `InvalidInput` if an argument is invalid.
+// Each of them sets all fields of its message, in the order of the schema, because the encoder is fastest when all
+// objects have one shape.
 
 export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions = {}): Init<wire.RangeRequest> {
   const { limit, sort, serializable, keysOnly, countOnly } = options;
@@ -247,7 +257,8 @@ export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions
 }
 
 /**
- * Returns false for ascending key order: etcd returns keys in that order anyway, but would sort them again if asked.
+ * Whether the request has to name the order. It does not for ascending key order, because etcd returns keys in that
+ * order anyway, but would sort them again if the request named it.
  */
 function needsSorting({ target, order }: Sort): boolean {
   checkChoice(SORT_TARGETS, target, 'sort.target');

@@ -14,14 +14,17 @@ import { onAbort } from '../runtime/signals.js';
 import { KeyValue } from './key-value.js';
 import { endOf, keyAfter, type WireRange } from './keys.js';
 
-/** Number of keys in the first page. Small, because the client does not know yet how large the values are. */
+/** Number of keys in the first page. It is small, because the client does not know yet how large the values are. */
 const FIRST_PAGE_KEYS = 32;
-/** The most keys that the client requests in one page. */
+/** The maximum number of keys that the client requests in one page. */
 const MAX_PAGE_KEYS = 40_000;
-/** Intended size of a page: large enough to hide the round trip, small enough to hold in memory. */
+/** Intended size of a page. It is large enough to hide the network round trip, and small enough to hold in memory. */
 const PAGE_BYTES = 4_194_304;
 
-/** A page of a range, and the revision at which it was read. Each iteration over `kvs` may decode the keys again. */
+/**
+ * A page of a range, that is, some consecutive keys, and the revision at which the page was read. Each iteration over
+ * `kvs` may decode the keys again.
+ */
 export interface ScanPage {
   readonly revision: bigint;
   readonly kvs: Iterable<KeyValue>;
@@ -35,16 +38,16 @@ export class Scanner {
   readonly #pageBytes: number;
   #canStream = true;
 
-  /** `maxReceiveBytes` is the length of the longest response that the client accepts. */
+  /** `maxReceiveBytes` is the maximum length of a response that the client accepts. */
   constructor(rpc: Rpc, maxReceiveBytes: number) {
     this.#rpc = rpc;
     this.#pageBytes = Math.min(PAGE_BYTES, maxReceiveBytes / 2);
   }
 
   /**
-   * Reads a range in ascending order, all of it at the revision of the first page. `request` has the other options of
-   * the read. The scanner requests each page before it decodes the previous one, so that the server and the client work
-   * at the same time. If a stream breaks, the scanner continues after the last key that arrived.
+   * Reads a range in ascending key order, all of it at the revision of the first page. `request` contains the options
+   * of the read. The scanner requests each page before it decodes the previous page, so that the server and the client
+   * work at the same time. If a stream breaks, the scanner continues after the last key that arrived.
    */
   async *pages(range: WireRange, request: Init<RangeRequest>, options: CallOptions): AsyncGenerator<ScanPage, void> {
     const end = endOf(range);
@@ -60,7 +63,8 @@ export class Scanner {
       const { key, rangeEnd } = from;
       const pageRequest = { ...request, key, rangeEnd, revision, limit: BigInt(limit) };
       const page = this.#rpc.call(rangePage, pageRequest, { ...options, signal: ended.signal });
-      // If the caller stops iterating before this page, nothing awaits it, and a rejection would count as unhandled.
+      // If the caller stops iterating before this page, nothing awaits the promise, and Node.js would report its
+      // rejection as unhandled.
       page.catch(() => {});
       return page;
     };
@@ -95,7 +99,8 @@ export class Scanner {
         } catch (error) {
           if (!(error instanceof EtcdError)) throw error;
           if (error.code === 'Unimplemented') this.#canStream = false;
-          // After these failures, try the next page: it is smaller, at another endpoint, or sent with a new token.
+          // After the failures excluded here, the scanner requests the rest page by page. The next request may succeed,
+          // because it asks for less data, goes to another endpoint, or carries a new token.
           else if (error.reason !== 'ResponseTooLarge' && !isEndpointFailure(error) && !isTokenRefused(error))
             throw error;
         }
@@ -106,7 +111,7 @@ export class Scanner {
     }
   }
 
-  /** The rest of a range as a stream, or undefined when the server cannot stream it. */
+  /** Reads the rest of a range with one stream. Returns undefined if the server cannot stream it. */
   #stream(request: Init<RangeRequest>, options: CallOptions): AsyncGenerator<readonly KeyValue[], void> | undefined {
     const { minModRevision, maxModRevision, minCreateRevision, maxCreateRevision } = request;
     // etcd does not stream ranges with revision bounds.
@@ -124,14 +129,14 @@ export class Scanner {
     }
   }
 
-  /** Number of keys that fill a page, if the next keys are as large as these. */
+  /** Returns the number of keys that fill a page, assuming that the next keys are as large as `kvs`. */
   #limitAfter(kvs: PackedKeyValues): number {
     const limit = Math.floor((this.#pageBytes * kvs.length) / Math.max(1, kvs.bytes));
     return Math.max(1, Math.min(MAX_PAGE_KEYS, limit));
   }
 }
 
-/** The keys after `key` and before `end`, or undefined when there can be none. */
+/** Returns the range after `key` and before `end`, or undefined if that range cannot contain a key. */
 function rangeAfter(key: Uint8Array, end: Uint8Array | undefined): WireRange | undefined {
   const start = keyAfter(key);
   if (end === undefined) return { key: start, rangeEnd: new Uint8Array([0]) };
@@ -142,7 +147,8 @@ function rangeAfter(key: Uint8Array, end: Uint8Array | undefined): WireRange | u
 type Change = (kv: mvccpb.KeyValue) => mvccpb.KeyValue;
 
 /**
- * The keys of a response as they arrived, still encoded, so that the next page can be requested before decoding them.
+ * The keys of a response, still encoded. The scanner decodes only the last key at once, so that it can request the next
+ * page before the other keys are decoded.
  */
 class PackedKeyValues {
   readonly #bytes: Uint8Array;
@@ -166,12 +172,15 @@ class PackedKeyValues {
     return this.#change(new Reader(this.#bytes, RangeResponse.typeName, this.#lastAt).message(mvccpb.KeyValue));
   }
 
-  /** Applies a change to each key when the key is decoded. `NamespaceTransport` calls this as it calls `Array.map`. */
+  /**
+   * Applies a change to each key when the key is decoded. `namespaceTransport` calls this method in place of
+   * `Array.prototype.map`, because it treats this object as the array `kvs` of a `RangeResponse`.
+   */
   map(change: Change): PackedKeyValues {
     return new PackedKeyValues(this.#bytes, this.length, this.#lastAt, (kv) => change(this.#change(kv)));
   }
 
-  /** Decodes each key when the caller asks for it, so that keys which the caller drops can be garbage-collected. */
+  /** Decodes each key only when the caller asks for it, so that keys that the caller drops can be garbage-collected. */
   *[Symbol.iterator](): Generator<KeyValue, void> {
     const reader = new Reader(this.#bytes, RangeResponse.typeName);
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
@@ -188,7 +197,7 @@ interface RangePage {
   more: boolean;
 }
 
-/** Tags of `RangeResponse`: the field number times 8, plus the wire type. */
+/** The Protobuf tags of fields of `RangeResponse`: the field number times 8, plus the wire type. */
 const HEADER = 10;
 const KVS = 18;
 const MORE = 24;

@@ -37,13 +37,13 @@ import {
   rangeResult,
 } from './requests.js';
 
-/** How a condition compares a key with its operand. */
+/** How a condition compares a property of a key with the operand. */
 export type Operator = '==' | '!=' | '<' | '>';
 
 /**
- * A condition of a transaction. It compares one key, or every key of a range, with an operand. A key that does not
- * exist has version, revisions and lease 0n, and a comparison of its value is false. A range that contains no key
- * counts as one key that does not exist.
+ * A condition of a transaction. It compares a property (`target`) of one key, or of every key of a range, with an
+ * operand. For a key that does not exist, the version, the revisions and the lease are 0n, and a comparison of its
+ * value is always false. A range that contains no key counts as one key that does not exist.
  */
 export type Compare =
   | {
@@ -68,19 +68,19 @@ const comparison =
  * });
  */
 export const compare = {
-  /** Compares the number of puts since the key was created; 0n when the key does not exist. */
+  /** Compares the key's version: the number of puts since the key was created, or 0n if the key does not exist. */
   version: comparison('version'),
-  /** Compares the revision at which the key was created; 0n when the key does not exist. */
+  /** Compares the revision at which the key was created, or 0n if the key does not exist. */
   createRevision: comparison('createRevision'),
-  /** Compares the revision of the last put; 0n when the key does not exist. */
+  /** Compares the revision of the last put of the key, or 0n if the key does not exist. */
   modRevision: comparison('modRevision'),
-  /** Compares the id of the key's lease; 0n when the key has no lease. */
+  /** Compares the ID of the key's lease, or 0n if the key has no lease. */
   lease: comparison('lease'),
   /** Requires that the key exists or, for a range, that the range contains at least one key. */
   exists: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '>', operand: 0n }),
   /** Requires that the key does not exist or, for a range, that the range contains no key. */
   missing: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '==', operand: 0n }),
-  /** Compares the value, in byte order. */
+  /** Compares the value of the key with `operand`, in byte order. */
   value: (keys: Keys, operator: Operator, operand: BytesLike): Compare => ({
     target: 'value',
     keys,
@@ -118,7 +118,7 @@ export interface DeleteOp {
   readonly options: DeleteOptions;
 }
 
-/** A transaction as an operation of another transaction. */
+/** An operation that runs a nested transaction. */
 export interface TxnOp<
   If extends Conditions = Conditions,
   Then extends readonly Op[] = readonly Op[],
@@ -148,8 +148,8 @@ export type OpResult<O> = O extends GetOp
 export type Conditions = readonly Compare[] | undefined;
 
 /**
- * A transaction. The server runs `then` when every condition of `if` holds, and `else` otherwise. All of it happens at
- * one revision of the store. Without `if` the server runs `then`, and `else` is not allowed.
+ * A transaction. The server runs `then` if every condition in `if` holds, and `else` otherwise. The conditions and the
+ * operations see the store at one revision. Without `if`, the server always runs `then`, and `else` is not allowed.
  */
 export interface Txn<
   If extends Conditions = Conditions,
@@ -181,28 +181,28 @@ export type TxnResult<If extends Conditions, Then extends readonly Op[], Else ex
  * console.log(b?.text(), c.count);
  */
 export const op = {
-  /** Reads one key. The result is the key, or undefined when it does not exist. Takes the options of `etcd.get`. */
+  /** Reads one key. The result is the key, or undefined if it does not exist. Accepts the options of `etcd.get`. */
   get: (key: BytesLike, options: GetOptions = {}): GetOp => ({ type: 'get', key, options }),
-  /** Reads a range of keys. Takes the options of `etcd.range`. */
+  /** Reads a range of keys. Accepts the options of `etcd.range`. */
   range: (keys: Keys, options: RangeOptions = {}): RangeOp => ({ type: 'range', keys, options }),
-  /** Puts a key. */
+  /** Puts a key. Accepts the options of `etcd.put`. */
   put: (key: BytesLike, value: BytesLike, options: PutOptions = {}): PutOp => ({ type: 'put', key, value, options }),
-  /** Deletes a key or a range of keys. */
+  /** Deletes a key or a range of keys. Accepts the options of `etcd.delete`. */
   delete: (keys: Keys, options: DeleteOptions = {}): DeleteOp => ({ type: 'delete', keys, options }),
-  /** Runs a transaction within the transaction (etcd 3.3 and later). */
+  /** Runs a nested transaction (etcd 3.3 and later). */
   txn: <
     const If extends Conditions = undefined,
     const Then extends readonly Op[] = [],
     const Else extends readonly Op[] = [],
   >(
     txn: Txn<If, Then, Else>,
-    // `NoInfer` keeps `If` undefined for a transaction without `if`, even where the context expects any `Op`.
+    // `NoInfer` keeps `If` undefined for a transaction without `if`, even if the expected type is any `Op`.
   ): TxnOp<NoInfer<If>, Then, Else> => ({ type: 'txn', txn }),
 };
 
 const TXN = { if: true, then: true, else: true } as const;
 const COMPARE = { target: true, keys: true, operator: true, operand: true } as const;
-// The fields of each operation. Options belong in `options`, so the client refuses an option next to the key.
+// The fields of each operation. Options belong in `options`, so the client refuses an option directly next to `key`.
 const KEY_OP = { type: true, key: true, options: true } as const;
 const KEYS_OP = { type: true, keys: true, options: true } as const;
 const PUT_OP = { ...KEY_OP, value: true } as const;
@@ -223,7 +223,11 @@ const COMPARE_TARGETS = {
   lease: wire.CompareTarget.LEASE,
 } as const;
 
-/** @throws EtcdError with reason `InvalidInput` that names the argument. */
+/**
+ * Converts a transaction to its request.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the transaction is invalid. The message names the invalid argument.
+ */
 export function txnRequest(txn: Txn): Init<wire.TxnRequest> {
   checkFields(txn, TXN, 'txn');
   if (txn.else !== undefined && txn.if === undefined)
@@ -307,11 +311,11 @@ function mismatch(): Error {
 }
 
 /**
- * Refuses a transaction that the server would refuse. The length of a transaction's longest list counts against
- * `maxOps`, and its nested transactions may use the rest (`checkTxnRequest` in etcd's `v3rpc/key.go`). A transaction
- * may write a key only once.
+ * Checks two rules of the server. First, `if`, `then` and `else` may each contain at most `maxOps` items. A nested
+ * transaction has a lower limit: `maxOps` minus the length of the longest list of each transaction around it
+ * (`checkTxnRequest` in etcd's `v3rpc/key.go`). Second, a transaction may write each key only once.
  *
- * @throws EtcdError with reason `InvalidInput`.
+ * @throws EtcdError with reason `InvalidInput` if the transaction breaks one of the rules.
  */
 export function checkTxn(txn: Init<wire.TxnRequest>, maxOps: number): void {
   checkLengths(txn, maxOps, maxOps);
@@ -335,10 +339,11 @@ function checkLengths(
     if (request?.case === 'requestTxn') checkLengths(request.value, left - longest, maxOps);
 }
 
-/** The writes of a list of operations. */
+/** The keys that a list of operations writes. */
 interface Writes {
   /** The keys that the list puts, indexed by `idOf(key)`. */
   readonly puts: ReadonlyMap<string, Uint8Array>;
+  /** The ranges that the list deletes. */
   readonly deletes: readonly WireRange[];
 }
 

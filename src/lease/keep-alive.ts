@@ -2,13 +2,15 @@ import { EtcdError } from '../errors/etcd-error.js';
 import { CheckedSignal, onAbort } from '../runtime/signals.js';
 import { after, monotonicMs } from '../runtime/timers.js';
 
-/** The client's deadline for a lease is earlier than the server's by this fraction of the TTL. */
+/**
+ * The safety margin, as a fraction of the TTL: how much earlier the client's deadline for a lease is than the server's.
+ */
 const MARGIN_PART = 0.1;
-/** The longest time by which the client's deadline is earlier than the server's. */
+/** The maximum safety margin. */
 const MARGIN_MAX_MS = 1_000;
 
 /**
- * A lease that the client renews until it is closed or lost. `lease.keepAlive` makes one.
+ * Renews a lease until the keepalive is closed or the lease is lost. `lease.keepAlive` creates a keepalive.
  *
  * ```text
  *   granted ──────┐
@@ -18,17 +20,17 @@ const MARGIN_MAX_MS = 1_000;
  *                 └──────── acknowledged ─────┘
  *   every state ─▶ lost, revoked or closed
  *
- * - granted: The server has created the lease, and its deadline counts from when the grant was sent.
- * - requested: The client knows only the id, so the lease is not valid until the first renewal is acknowledged.
- * - kept alive: The server has acknowledged the latest renewal, and the client sends the next at a third of the TTL.
- * - doubtful: A renewal is unanswered or the stream broke; the lease stays valid until its deadline.
- * - lost: The deadline has passed, the lease does not exist on the server, or the server refuses to renew it.
- * - revoked: This client revokes the lease. The lease counts as lost even before the request is sent.
+ * - granted: The server has created the lease. The deadline counts from when the client sent the grant request.
+ * - requested: The client knows only the lease ID, so the lease is not valid until the first renewal is acknowledged.
+ * - kept alive: The server has acknowledged the latest renewal. The client sends the next one a third of the TTL later.
+ * - doubtful: A renewal is unanswered, or the stream broke. The lease stays valid until its deadline.
+ * - lost: The deadline has passed, the lease does not exist on the server, or the server refuses to renew the lease.
+ * - revoked: This client revokes the lease. The lease counts as lost before the client sends the revoke request.
  * - closed: The keepalive or the client was closed, so the lease expires without further renewals.
  *
- * The deadline counts from the time when the client *sent* the latest acknowledged request, however late it reads the
- * answer. The server counts from the later time when it received the request, so the lease does not end before
- * the client's deadline.
+ * The deadline counts from the time at which the client *sent* the latest acknowledged request, however late the client
+ * reads the answer. The server counts from the later time at which it received the request, so the lease does not
+ * expire before the client's deadline.
  *
  * @example
  * const lease = await etcd.lease.grant({ ttl: 10 });
@@ -37,12 +39,12 @@ const MARGIN_MAX_MS = 1_000;
  * await etcd.put('workers/1', 'up', { lease });
  */
 export class KeepAlive implements AsyncDisposable {
-  /** The id of the lease. */
+  /** The ID of the lease. */
   readonly id: bigint;
   readonly #lost: CheckedSignal;
-  /** The deadline of the lease, on the monotonic clock. */
+  /** The deadline of the lease, in milliseconds on the monotonic clock. */
   #deadline = Number.POSITIVE_INFINITY;
-  /** When the client sent the latest acknowledged request. */
+  /** When the client sent the latest acknowledged request, in milliseconds on the monotonic clock. */
   #sentAt = Number.NEGATIVE_INFINITY;
   #ttl: number | undefined;
   #stopTimer: () => void = () => {};
@@ -58,24 +60,31 @@ export class KeepAlive implements AsyncDisposable {
   }
 
   /**
-   * Aborts when the lease is lost, with an `EtcdError` that has the reason. Reading `aborted` compares the
-   * deadline with the monotonic clock, so the result is correct even if the timer fires late.
+   * Aborts when the lease is lost. The abort reason is an `EtcdError`. Each read of `aborted` compares the deadline
+   * with the monotonic clock, so the result is correct even if the timer fires late.
    */
   get signal(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** The TTL in seconds from the latest grant or renewal; undefined until the client knows it. */
+  /** The TTL in seconds that the latest grant or renewal returned. Undefined before the client knows the TTL. */
   get ttl(): number | undefined {
     return this.#ttl;
   }
 
-  /** Whether the lease is certain to be alive now. Compares the deadline with the clock, as `signal.aborted` does. */
+  /**
+   * Whether the lease is certain to be alive now, unless another client has revoked it. Compares the deadline with the
+   * monotonic clock, as `signal.aborted` does.
+   */
   valid(): boolean {
     return this.#ttl !== undefined && !this.#lost.aborted;
   }
 
-  /** Resolves when the lease is known to be alive. @throws EtcdError with the reason if the lease is lost first. */
+  /**
+   * Resolves when the client knows that the lease is alive: at once, or when the first renewal is acknowledged.
+   *
+   * @throws EtcdError, the abort reason of `signal`, if the lease is lost first.
+   */
   renewed(): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#lost.aborted) return reject(this.signal.reason);
@@ -88,15 +97,16 @@ export class KeepAlive implements AsyncDisposable {
     });
   }
 
-  /** Milliseconds for which the lease is certain to stay alive, unless another client revokes it. */
+  /** Returns the milliseconds for which the lease is certain to stay alive, unless another client revokes it. */
   remainingMs(): number {
     return this.valid() ? this.#deadline - monotonicMs() : 0;
   }
 
   /**
-   * @internal Records that the server acknowledged the request sent at `sentAt` with a TTL in seconds. A lost lease
-   * stays lost. An answer to a request older than the latest acknowledged one is ignored, even if it leaves more time,
-   * because another lease may have been granted with the same id.
+   * @internal Records that the server acknowledged the request that the client sent at `sentAt`, and answered with
+   * `ttl`, in seconds. A lost lease stays lost. Ignores the answer to a request that is older than the latest
+   * acknowledged request, even if that answer promises more time, because it may be about an earlier lease with the
+   * same ID.
    */
   acknowledged(sentAt: number, ttl: number): void {
     if (this.#lost.aborted || sentAt < this.#sentAt) return;
@@ -106,12 +116,12 @@ export class KeepAlive implements AsyncDisposable {
     this.#sentAt = sentAt;
     this.#deadline = deadline;
     this.#stopTimer();
-    // Reading `aborted` compares the clock with the deadline and aborts the signal.
+    // Reading `aborted` is enough: it compares the clock with the deadline, and aborts the signal.
     this.#stopTimer = after(deadline - monotonicMs(), () => this.#lost.aborted);
     if (monotonicMs() < deadline) for (const resolve of this.#onFirstRenewal.splice(0)) resolve();
   }
 
-  /** @internal */
+  /** @internal Marks the lease as lost: the signal aborts with `reason`. */
   lose(reason: EtcdError): void {
     this.#stopTimer();
     this.#lost.abort(reason);
@@ -128,6 +138,7 @@ export class KeepAlive implements AsyncDisposable {
   }
 }
 
+/** Returns the error for a lease that is lost. `why` completes the sentence "lease ID: …". */
 export function leaseLost(
   id: bigint,
   reason: 'LeaseExpired' | 'LeaseRevoked' | 'LeaseUnreachable' | 'KeepAliveClosed' | 'ClientClosed',

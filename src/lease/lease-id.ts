@@ -2,8 +2,8 @@ import { invalidInput } from '../errors/etcd-error.js';
 import { checkInt64, show } from '../runtime/arguments.js';
 
 /**
- * A lease, given by its id or by an object that has one: a `Lease`, a `KeepAlive` or a `Session`. An object whose lease
- * has ended still has the id; the server then answers that the lease does not exist.
+ * A lease, given by its ID or by an object that contains the ID: a `Lease`, a `KeepAlive` or a `Session`. The object
+ * keeps the ID after its lease has ended. The server then reports that the lease does not exist.
  *
  * @example
  * const lease = await etcd.lease.grant({ ttl: 60 });
@@ -13,9 +13,9 @@ import { checkInt64, show } from '../runtime/arguments.js';
 export type LeaseLike = bigint | { readonly id: bigint } | { readonly leaseId: bigint };
 
 /**
- * Returns the id of a lease. `least` is the smallest id allowed: 1n, or 0n where 0n means no lease.
+ * Returns the ID of a lease. `least` is the smallest ID allowed: 1n, or 0n in a call in which 0n means no lease.
  *
- * @throws EtcdError with reason `InvalidInput` if `lease` has no id, or its id is below `least` or exceeds int64.
+ * @throws EtcdError with reason `InvalidInput` if `lease` has no ID, or if the ID is below `least` or above 2^63 - 1.
  */
 export function leaseIdOf(lease: LeaseLike, argument: string, least = 1n): bigint {
   const id = typeof lease === 'object' && lease !== null ? ('id' in lease ? lease.id : lease.leaseId) : lease;

@@ -10,15 +10,18 @@ import { type KeepAlive, leaseLost } from './keep-alive.js';
 import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { RenewalStream } from './renewal-stream.js';
 
-/** The longest TTL in seconds. etcd refuses a longer one (`maxLeaseTTL` in `server/lease/lessor.go`). */
+/** The maximum TTL in seconds. etcd refuses a larger TTL (`maxLeaseTTL` in `server/lease/lessor.go`). */
 const MAX_TTL = 9_000_000_000;
 
 /** A lease as the server granted it. */
 export interface Lease {
   readonly id: bigint;
-  /** Seconds granted. The server raises a TTL that is below its minimum. */
+  /** The granted TTL, in seconds. The server raises a requested TTL that is below the server's minimum. */
   readonly ttl: number;
-  /** When the client sent the request, on its monotonic clock. The lease lives for at least `ttl` seconds from then. */
+  /**
+   * When the client sent the grant request, in milliseconds on the monotonic clock. The lease lives for at least `ttl`
+   * seconds from then on, unless a client revokes it.
+   */
   readonly sentAt: number;
 }
 
@@ -26,7 +29,7 @@ export interface Lease {
 export interface GrantOptions extends CallOptions {
   /** Seconds until the lease expires unless it is renewed: an integer from 1 to 9,000,000,000. */
   readonly ttl: number;
-  /** The id of the lease, above 0n. Default: a random one. */
+  /** The ID of the lease, above 0n. Default: a random ID. */
   readonly id?: bigint | undefined;
 }
 
@@ -36,13 +39,13 @@ const TIME_TO_LIVE_OPTIONS = { keys: true, ...CALL_OPTIONS } as const;
 /** The time that a lease has left. `ttl` and `remaining` are undefined if the lease does not exist. */
 export type TimeToLive = {
   readonly id: bigint;
-  /** The keys that are attached to the lease, if the option `keys` asked for them. */
+  /** The keys that are attached to the lease. Empty unless the option `keys` was true. */
   readonly keys: readonly Uint8Array[];
 } & (
   | {
-      /** Seconds granted. */
+      /** The granted TTL, in seconds. */
       readonly ttl: number;
-      /** Seconds left, unless the lease is renewed or revoked. */
+      /** Seconds until the lease expires, unless it is renewed or revoked first. */
       readonly remaining: number;
     }
   | { readonly ttl: undefined; readonly remaining: undefined }
@@ -60,11 +63,11 @@ export class Leases {
   }
 
   /**
-   * Creates a lease. If the answer to a request with a random id is lost, the client repeats the request: the answer
-   * "lease already exists" then means that an earlier copy of the request was granted.
+   * Creates a lease. If no `id` is given and the answer of the server is lost, the client sends the request again with
+   * the same random ID. If the server then answers that the lease already exists, the earlier request was granted.
    *
-   * @throws EtcdError with reason `InvalidInput` for a `ttl` or `id` out of range, and with reason `LeaseExist` if a
-   * lease with the given `id` exists.
+   * @throws EtcdError with reason `InvalidInput` if `ttl` or `id` is out of range; with reason `LeaseExist` if a lease
+   * with the given `id` exists.
    *
    * @example
    * const lease = await etcd.lease.grant({ ttl: 60 });
@@ -74,7 +77,7 @@ export class Leases {
     checkOptions(options, GRANT_OPTIONS, 'lease.grant');
     const ttl = checkTtl(options?.ttl);
     const id = options.id === undefined ? randomId() : checkInt64(options.id, 'id', 1n);
-    // The server may have granted any of the attempts, so the client counts the TTL from the first one.
+    // The server may have granted any of the attempts, so the client counts the TTL from the first attempt.
     let sentAt = 0;
     const onSent = (): void => {
       sentAt ||= monotonicMs();
@@ -92,12 +95,13 @@ export class Leases {
         return withHeader(response.header, { id: response.id, ttl: Number(response.ttl), sentAt });
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
-        // The error of the last attempt names only the time that was left for it, so report the limit of the call.
+        // The error of the last attempt names only the time that was left for this attempt, so report the time limit of
+        // the whole call.
         if (last !== undefined && error.reason === 'DeadlineExceeded') throw callTimedOut(limit, 'unknown', last);
-        // No other client has the same random id, so an earlier attempt was granted or the runtime sent the request
+        // No other client uses the same random ID. So an earlier attempt was granted, or the runtime sent the request
         // twice.
         if (options.id === undefined && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
-        // An earlier attempt may have been granted, even if this one was not.
+        // An earlier attempt may have been granted, even if this attempt was not.
         if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
         doubtful = error.outcome === 'unknown';
         if (options.id !== undefined || error.outcome !== 'unknown' || error.code !== 'Unavailable') throw error;
@@ -110,8 +114,8 @@ export class Leases {
   }
 
   /**
-   * Ends a lease. The server then deletes the keys attached to it. Keepalives of this client for the lease end with
-   * reason `LeaseRevoked` before the request is sent.
+   * Ends a lease. The server then deletes the keys that are attached to it. This client's keepalives of the lease end
+   * with reason `LeaseRevoked` before the client sends the request.
    *
    * @throws EtcdError with reason `LeaseNotFound` if the lease does not exist.
    *
@@ -128,8 +132,8 @@ export class Leases {
   }
 
   /**
-   * Reads how long a lease has left, and its keys if `keys` is true. For a lease that does not exist, `ttl` and
-   * `remaining` are undefined.
+   * Reads how much time a lease has left and, if `keys` is true, which keys are attached to it. For a lease that does
+   * not exist, `ttl` and `remaining` are undefined.
    *
    * @example
    * const lease = await etcd.lease.grant({ ttl: 60 });
@@ -150,7 +154,7 @@ export class Leases {
   }
 
   /**
-   * Lists the ids of all leases of the cluster.
+   * Lists the IDs of all leases of the cluster.
    *
    * @example
    * const { ids } = await etcd.lease.list();
@@ -163,11 +167,11 @@ export class Leases {
   }
 
   /**
-   * Renews a lease at a third of its TTL until the keepalive is closed or the lease is lost. A `Lease` that `grant`
-   * returned is valid at once, because its deadline is known. A lease given by its id is valid once the first
-   * renewal is acknowledged.
+   * Renews a lease each time a third of its TTL has passed, until the keepalive is closed or the lease is lost. A
+   * `Lease` that `grant` returned is valid at once, because the client knows its deadline. A lease that is given by its
+   * ID is valid once the server has acknowledged the first renewal.
    *
-   * @throws EtcdError with reason `InvalidInput` if a `Lease` has a `ttl` or `sentAt` that `grant` cannot have
+   * @throws EtcdError with reason `InvalidInput` if `ttl` or `sentAt` of a `Lease` is a value that `grant` cannot have
    * returned.
    *
    * @example
@@ -208,7 +212,7 @@ export class Leases {
     });
   }
 
-  /** @internal Returns the options with the client's default time limit, unless they set a limit. */
+  /** @internal Returns the options. Adds the client's default time limit if the options do not set a limit. */
   withDefaultTimeout(options: CallOptions): CallOptions {
     return this.#rpc.withDefaultTimeout(options);
   }
@@ -218,23 +222,24 @@ export class Leases {
     this.#renewals.close();
   }
 
-  /** Returns the lease that an earlier copy of the grant request created. */
+  /** Returns the lease that an earlier attempt of the grant created, after reading its TTL from the server. */
   async #adopt(id: bigint, sentAt: number, options: CallOptions): Promise<WithHeader<Lease>> {
     const { header, ttl } = await this.timeToLive(id, options).catch((error: EtcdError) => {
       throw amended(error, { outcome: 'unknown', method: methods.lease.leaseGrant.path });
     });
-    if (ttl === undefined) throw leaseLost(id, 'LeaseExpired', 'it ended before the client had an answer');
+    if (ttl === undefined) throw leaseLost(id, 'LeaseExpired', 'it ended before the client received an answer');
     return withHeader(header, { id, ttl, sentAt });
   }
 }
 
 /**
- * Refuses a future `sentAt` (from another thread's clock), because the lease would seem to live longer than it does.
+ * Checks the properties of a `Lease` that the caller passed. Refuses a `sentAt` in the future, which may come from the
+ * clock of another thread, because the client would then believe that the lease lives longer than it does.
  */
 function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
-  if (typeof ttl !== 'number' || !(ttl > 0)) throw invalidInput('lease.ttl', show(ttl), 'the ttl of the grant');
+  if (typeof ttl !== 'number' || !(ttl > 0)) throw invalidInput('lease.ttl', show(ttl), 'the ttl from lease.grant');
   if (typeof sentAt === 'number' && sentAt <= monotonicMs()) return { ttl, sentAt };
-  const allowed = "a past time on this thread's clock, or the id alone";
+  const allowed = "a past time on this thread's clock; or pass only the lease ID";
   throw invalidInput('lease.sentAt', show(sentAt), allowed);
 }
 

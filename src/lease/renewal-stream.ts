@@ -9,37 +9,43 @@ import { after, backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { OutgoingStream } from '../transport/transport.js';
 import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
 
-/** Number of renewals per TTL. With three, two renewals in a row may fail before the lease expires. */
+/** Number of renewals per TTL. With three renewals, two may fail in a row before the lease expires. */
 const RENEWALS_PER_TTL = 3;
-/** The client waits at least this long for an answer, because an election in the cluster may take as long. */
+/** The minimum time that the client waits for an answer, because the cluster may be electing a leader. */
 const MIN_ANSWER_TIMEOUT_MS = 500;
-/** The longest wait for the first answer about a lease whose TTL the client does not know. */
+/** The maximum time that the client waits for the first answer about a lease whose TTL it does not know. */
 const MAX_FIRST_ANSWER_TIMEOUT_MS = 10_000;
-/** How long the client waits once an answer is overdue: after a blocked event loop, the answer may be unread. */
+/**
+ * The grace period after the time for an answer has passed. If the event loop was blocked, the answer may have arrived
+ * but not been read yet.
+ */
 const GRACE_MS = 50;
 
 const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINITY };
 
-/** Reasons for losing a lease that the caller itself caused. The client logs no warning about them. */
+/** The reasons for losing a lease that the program itself causes. The client logs no warning about them. */
 const ASKED_FOR: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed', 'ClientClosed']);
 
+/** A lease that the client renews, with all its keepalives. */
 class RenewedLease {
   readonly id: bigint;
   readonly keepAlives = new Set<KeepAlive>();
-  /** Seconds, from the latest grant or renewal; undefined until the client knows it. */
+  /** The TTL in seconds that the latest grant or renewal returned. Undefined before the client knows the TTL. */
   ttl: number | undefined;
-  /** Seconds from the latest grant that a caller passed; undefined if all callers passed the id alone. */
+  /** The TTL in seconds of the latest `Lease` that a caller passed. Undefined if all callers passed only the ID. */
   granted: number | undefined;
   /**
-   * A lease has at most one unanswered request, so that the id is enough to match an answer.
+   * The state of the next or latest renewal request. A lease has at most one unanswered request, so the lease ID is
+   * enough to match an answer to its request.
    *
-   * - `idle`: No request is due; a timer runs until the next one.
-   * - `due`: The next request waits for a stream, or for its turn while requests go out one at a time.
+   * - `idle`: No request is due. A timer runs until the next request.
+   * - `due`: The next request waits for a stream, or for an earlier answer while the client sends one request at a
+   *   time.
    * - `sent`: The request is unanswered.
-   * - `overdue`: The time for the answer has passed, and the grace period runs.
+   * - `overdue`: The time for the answer has passed, and the grace period `GRACE_MS` runs.
    */
   state: 'idle' | 'due' | 'sent' | 'overdue' = 'idle';
-  /** When the client sent the unanswered request. */
+  /** When the client sent the unanswered request, in milliseconds on the monotonic clock. */
   sentAt = 0;
   stopTimer: () => void = () => {};
 
@@ -48,26 +54,33 @@ class RenewedLease {
   }
 }
 
-/** Renews all leases of a keyspace over one stream. The stream opens with the first lease and closes after the last. */
+/**
+ * Renews all leases of a keyspace over one stream. The stream is open while the client renews at least one lease.
+ */
 export class RenewalStream {
   readonly #rpc: Rpc;
   readonly #leases = new Map<bigint, RenewedLease>();
   /**
-   * By lease id: how many answers are still to come on this stream for keepalives that were closed. The server answers
-   * in order, so these answers precede the answer to a new keepalive of the same lease.
+   * By lease ID, the number of answers that are still to come on this stream for requests of keepalives that have
+   * ended. The server answers in order, so these answers arrive before the answer to a new keepalive of the same lease.
    */
   readonly #ownerless = new Map<bigint, number>();
   #stream: OutgoingStream<LeaseKeepAliveRequest> | undefined;
-  /** When the latest answer arrived on this stream, and when the client sent the latest answered request. */
+  /**
+   * `at`: when the latest answer arrived on this stream. `sentAt`: when the client sent the latest answered request.
+   */
   #answer = NO_ANSWER;
   #stopReopening: () => void = () => {};
   #unsubscribe: () => void = () => {};
   #reopening = false;
   #closed = false;
   #failures = 0;
-  /** The server refused one of several unanswered requests, so the client sends one at a time to learn which one. */
+  /**
+   * Whether the client sends one request at a time. It does so after the server has refused one of several unanswered
+   * requests, to learn which one.
+   */
   #oneByOne = false;
-  /** How many streams in a row the server has ended because it refused the token. */
+  /** Number of consecutive streams that the server has ended because it refused the token. */
   #tokenRefusals = 0;
   readonly #waitLog: WaitLog;
 
@@ -76,7 +89,10 @@ export class RenewalStream {
     this.#waitLog = new WaitLog(rpc.settings.logger, 'keepalives');
   }
 
-  /** `granted` has the time when the grant was sent, and the TTL in seconds. */
+  /**
+   * Returns a new keepalive for the lease. `granted` contains the time at which the client sent the grant request, and
+   * the granted TTL in seconds. It is undefined if the caller knows only the lease ID.
+   */
   keepAlive(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
     const keepAlive = new KeepAlive(id);
     const { closed } = this.#rpc.settings;
@@ -84,7 +100,8 @@ export class RenewalStream {
       keepAlive.lose(lostWithClient(id));
       return keepAlive;
     }
-    // Subscribe only while there are leases, because a client may create many short-lived namespaces.
+    // Subscribe to events of the client only while there are leases, because a client may create many short-lived
+    // namespaces.
     if (this.#leases.size === 0) this.#subscribe(closed);
     keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
     const lease = this.#leases.get(id) ?? new RenewedLease(id);
@@ -106,7 +123,7 @@ export class RenewalStream {
     return keepAlive;
   }
 
-  /** Ends every keepalive of a lease, because the lease is gone or is about to be revoked. */
+  /** Ends every keepalive of a lease with `reason`, for example because the client is about to revoke the lease. */
   lose(id: bigint, reason: EtcdError): void {
     const lease = this.#leases.get(id);
     if (lease === undefined) return;
@@ -153,7 +170,8 @@ export class RenewalStream {
       this.#waitLog.reset();
       this.#cancelStream();
     } else if (this.#oneByOne && isUnanswered(lease)) {
-      // If the server refuses this lease's request now, the client would blame the next request. Use a new stream.
+      // The server may still refuse the request of this lease. The client would then take the refusal for an answer to
+      // the next request, so it uses a new stream.
       this.#cancelStream();
       // One caller may close several keepalives. The next request waits until all of them are closed.
       queueMicrotask(() => {
@@ -178,7 +196,9 @@ export class RenewalStream {
     lease.stopTimer = after(delayMs, () => this.#onTimer(lease));
   }
 
-  /** Schedules the renewal after the one that was sent at `sentAt` and granted `ttl` seconds. */
+  /**
+   * Schedules the next renewal. The client sent the previous request at `sentAt`, and the server granted `ttl` seconds.
+   */
   #scheduleNext(lease: RenewedLease, sentAt: number, ttl: number): void {
     lease.ttl = ttl;
     this.#schedule(lease, sentAt + intervalMs(ttl) - monotonicMs());
@@ -193,8 +213,10 @@ export class RenewalStream {
   }
 
   /**
+   * Called when the time for an answer has passed. Waits longer, starts the grace period, or replaces the stream.
+   *
    * The server answers in order. While it is still answering earlier requests, a later request has to wait, and a new
-   * stream would not help. If the server has answered a later request, it has skipped this one.
+   * stream would not help. If the server has answered a later request, it has skipped the request of this lease.
    */
   #checkAnswer(lease: RenewedLease): void {
     const isPassedOver = this.#answer.sentAt > lease.sentAt;
@@ -211,7 +233,7 @@ export class RenewalStream {
     }
   }
 
-  /** Sends the requests that are due: all of them, or the first alone while requests go out one at a time. */
+  /** Sends all requests that are due, or only the first of them while the client sends one request at a time. */
   #sendDue(): void {
     const all = [...this.#leases.values()];
     const due = all.filter(({ state }) => state === 'due');
@@ -230,8 +252,8 @@ export class RenewalStream {
   }
 
   /**
-   * How long the client waits for an answer: half of the time between two renewals. If the TTL is unknown, the client
-   * cannot tell how soon the lease ends, so it gives a slow server more time after each failure.
+   * Returns how long the client waits for an answer: half of the time between two renewals. If the TTL is unknown, the
+   * client cannot tell how soon the lease ends, so it gives a slow server more time after each failure.
    */
   #answerTimeoutMs({ ttl }: RenewedLease): number {
     if (ttl === undefined) return Math.min(MIN_ANSWER_TIMEOUT_MS * 2 ** this.#failures, MAX_FIRST_ANSWER_TIMEOUT_MS);
@@ -274,17 +296,18 @@ export class RenewalStream {
   }
 
   /**
-   * etcd renews a lease by the TTL that it granted. If a proxy or a faulty server answers with more, a deadline from
-   * that answer would be later than the end of the lease.
+   * Records a renewal and schedules the next one. etcd renews a lease by the TTL that it granted. If a proxy or a
+   * faulty server answers with a larger TTL, that TTL is not used, because the lease may end before a deadline that
+   * counts from it.
    */
   #renewed(lease: RenewedLease, answeredTtl: number): void {
     const ttl = Math.min(answeredTtl, lease.granted ?? answeredTtl);
     for (const keepAlive of lease.keepAlives) keepAlive.acknowledged(lease.sentAt, ttl);
-    // If the answer came too late for every keepalive, the last one has released the lease.
+    // If the answer came too late for every keepalive, all of them have ended, and the lease is no longer in `#leases`.
     if (this.#leases.get(lease.id) === lease) this.#scheduleNext(lease, lease.sentAt, ttl);
   }
 
-  /** Whether a new stream would fail in the same way. */
+  /** Whether a new stream would fail with the same error. Counts the refusals of the token. */
   #isFinal(error: EtcdError): boolean {
     if (isTokenRefused(error)) return !this.#rpc.settings.renewsTokens || this.#tokenRefusals++ === MAX_TOKEN_RENEWALS;
     return error.reason === 'AuthFailed' || error.reason === 'ClusterChanged';
@@ -309,9 +332,10 @@ export class RenewalStream {
   }
 
   /**
-   * The user may not renew one of the leases, because it has keys that the user may not write. The server then ends the
-   * stream, which all leases share, and does not name the lease. So the client sends the unanswered requests again, one
-   * at a time. A request that was alone when the server ended the stream is the refused one, and its lease is lost.
+   * Finds the lease that the server has refused to renew. The server refuses to renew a lease if the user may not write
+   * all of the keys attached to it. It then ends the stream, which all leases share, and does not name the lease. So
+   * the client sends the unanswered requests again, one at a time. If only one request was unanswered when the server
+   * ended the stream, the server has refused that request, and its lease is lost.
    */
   #findRefused(error: EtcdError): void {
     const unanswered = [...this.#leases.values()].filter(isUnanswered);
@@ -332,7 +356,7 @@ function makeDue(lease: RenewedLease): void {
   lease.stopTimer();
 }
 
-/** The time between two renewals of a lease. `ttl` is in seconds. */
+/** Returns the time between two renewals of a lease, in milliseconds. `ttl` is in seconds. */
 function intervalMs(ttl: number): number {
   return (ttl * 1000) / RENEWALS_PER_TTL;
 }

@@ -10,18 +10,21 @@ import { onAbort } from '../runtime/signals.js';
 import { after, pause } from '../runtime/timers.js';
 import type { MirrorMessage } from './mirror.js';
 
-/** Delay before the first read of the store's revision. The event of this client's own write usually arrives sooner. */
+/**
+ * Delay before the first read of the store's revision. If the caller waits for a write by this client, the event of the
+ * write usually arrives sooner, so the read is not needed.
+ */
 const FIRST_READ_MS = 5;
-/** Interval between further reads, while a caller waits for a revision. */
+/** Interval between further reads of the store's revision, while a caller waits for a revision. */
 const READ_INTERVAL_MS = 100;
 
 /** Names of the options of `cachedRange` and of `waitForRevision`. */
 export const CACHED_RANGE_OPTIONS = { signal: true, timeoutMs: true } as const;
 
-/** Starts a mirror of the keys. The mirror ends when the signal aborts. */
+/** A function that starts a mirror of the keys. The mirror ends when the signal aborts. */
 type MirrorOf = (keys: Keys, signal: AbortSignal) => AsyncIterable<MirrorMessage>;
 
-/** A call of `waitForRevision`. */
+/** A pending call of `waitForRevision`. */
 interface Waiter {
   readonly revision: bigint;
   resolve(): void;
@@ -29,10 +32,10 @@ interface Waiter {
 }
 
 /**
- * A range of keys in memory that follows the store. At every moment it equals the range in the store at one revision,
- * `revision`. That revision may be older than the latest one; `waitForRevision` waits until the cached range has
- * reached a given revision. When the client has to read the range from the store again, the cached range keeps its
- * previous keys during the reading, and then replaces all of them at once.
+ * A copy in memory of a range of keys, which the client keeps up to date. At every moment, the copy equals the range in
+ * the store at the revision `revision`, which may be older than the latest revision. `waitForRevision` waits until the
+ * cached range has reached a given revision. When the client has to read the range from the store again, the cached
+ * range keeps its previous keys until all keys have been read, and then replaces all of them at once.
  *
  * @example
  * await using config = await etcd.cachedRange(prefix('config/'));
@@ -46,7 +49,7 @@ export class CachedRange implements AsyncDisposable {
   readonly #range: WireRange;
   readonly #stop = new AbortController();
   #kvs = new SortedKeys();
-  /** The keys that the current reading of the range has returned so far. */
+  /** The keys read so far, while the client reads the whole range from the store. */
   #nextKvs = new SortedKeys();
   #revision = 0n;
   #ended: EtcdError | undefined;
@@ -61,7 +64,7 @@ export class CachedRange implements AsyncDisposable {
     void this.#follow(mirror(this.#keys, this.#stop.signal));
   }
 
-  /** The store revision at which the range in the store equals this range. 0n before the first reading is complete. */
+  /** The revision of the store that the cached range shows. 0n until the client has read the whole range once. */
   get revision(): bigint {
     return this.#revision;
   }
@@ -69,8 +72,8 @@ export class CachedRange implements AsyncDisposable {
   /**
    * Number of keys.
    *
-   * @throws EtcdError when the cached range has ended: with reason `WatchClosed` after `close`, otherwise the error
-   * that ended the range.
+   * @throws EtcdError if the cached range has ended: with reason `WatchClosed` after `close`, otherwise the error that
+   * ended the cached range.
    */
   get size(): number {
     this.#checkOpen();
@@ -78,10 +81,10 @@ export class CachedRange implements AsyncDisposable {
   }
 
   /**
-   * Returns a key from memory, or undefined when it does not exist.
+   * Returns a key from memory, or undefined if the key does not exist.
    *
-   * @throws EtcdError with reason `InvalidInput` when the key is outside the cached range. When the cached range has
-   * ended, throws the same error as `size`.
+   * @throws EtcdError with reason `InvalidInput` if the key is outside the cached range. If the cached range has ended,
+   * throws the same error as `size`.
    */
   get(key: BytesLike): KeyValue | undefined {
     this.#checkOpen();
@@ -91,10 +94,10 @@ export class CachedRange implements AsyncDisposable {
   }
 
   /**
-   * Returns keys from memory, in ascending order. Default: all keys.
+   * Returns keys from memory, in ascending order. Default: all keys of the cached range.
    *
-   * @throws EtcdError with reason `InvalidInput` when a part of `keys` is outside the cached range. When the cached
-   * range has ended, throws the same error as `size`.
+   * @throws EtcdError with reason `InvalidInput` if a part of `keys` is outside the cached range. If the cached range
+   * has ended, throws the same error as `size`.
    */
   range(keys?: Keys): readonly KeyValue[] {
     this.#checkOpen();
@@ -105,10 +108,10 @@ export class CachedRange implements AsyncDisposable {
   }
 
   /**
-   * Waits until the cached range has every change up to `revision`. `timeoutMs` defaults to no limit.
+   * Waits until the cached range contains every change up to `revision`. Without `timeoutMs`, the wait has no limit.
    *
    * @throws EtcdError with reason `DeadlineExceeded` after `timeoutMs`, `Canceled` when the signal aborts, or
-   * `InvalidInput` for wrong arguments. When the cached range ends, rejects with the same error as `size`.
+   * `InvalidInput` for invalid arguments. If the cached range ends, rejects with the same error as `size`.
    *
    * @example
    * await using config = await etcd.cachedRange(prefix('config/'));
@@ -143,7 +146,7 @@ export class CachedRange implements AsyncDisposable {
     });
   }
 
-  /** Ends the cached range. Every later read throws, and every wait rejects, with reason `WatchClosed`. */
+  /** Ends the cached range. Later reads throw, and pending and later waits reject, with reason `WatchClosed`. */
   async close(): Promise<void> {
     this.#end(
       new EtcdError('the cached range was closed', { code: 'Canceled', reason: 'WatchClosed', outcome: 'rejected' }),
@@ -156,9 +159,9 @@ export class CachedRange implements AsyncDisposable {
   }
 
   /**
-   * Reads the store's revision as long as a caller waits, because no event arrives when the range does not change. A
-   * progress request on the watch would be cheaper, but versions of etcd before 3.4.25 and 3.5.8 may answer it before
-   * they have sent the events of earlier revisions.
+   * Reads the store's revision repeatedly as long as a caller waits, because no event arrives if the range does not
+   * change. A progress request on the watch would be cheaper, but versions of etcd before 3.4.25 and 3.5.8 may answer
+   * it before they have sent the events of earlier revisions.
    */
   async #readStateWhileAwaited(): Promise<void> {
     if (this.#isReadingState) return;
@@ -166,14 +169,15 @@ export class CachedRange implements AsyncDisposable {
     for (let delayMs = FIRST_READ_MS; ; delayMs = READ_INTERVAL_MS) {
       await pause(delayMs, this.#stop.signal);
       if (this.#waiters.length === 0) break;
-      // A failed read is ignored: the next read may succeed, and each waiter has its own time limit.
+      // A failed read is ignored, because the next read may succeed, and each waiter has its own time limit.
       await this.#advanceIfUnchanged().catch(() => {});
     }
     this.#isReadingState = false;
   }
 
   /**
-   * Advances to the store's revision if the range in the store has as many keys as this range, and none has changed.
+   * Advances to the store's revision if the range has not changed: if the range in the store has as many keys as the
+   * cached range, and none of these keys has been put since.
    */
   async #advanceIfUnchanged(): Promise<void> {
     const since = this.#revision;
@@ -206,7 +210,7 @@ export class CachedRange implements AsyncDisposable {
       case 'synced':
         this.#kvs = this.#nextKvs;
         this.#nextKvs = new SortedKeys();
-        // Set the revision even if it is smaller than before: the cluster may have been restored from a backup.
+        // Set the revision even if it is smaller than before, because the cluster may have been restored from a backup.
         this.#revision = message.revision;
         return this.#advance(message.revision);
       case 'events':

@@ -9,14 +9,14 @@ import { Watch } from '../watch/watch.js';
 import type { WatchStream } from '../watch/watch-stream.js';
 
 /**
- * A message of a mirror.
+ * A message of a mirror. First, the mirror reads the whole range. It then delivers the changes.
  *
- * - `keys`: some of the keys of the range, as they were at `revision`. One reading of the range takes any number of
+ * - `keys`: Some of the keys of the range, as they were at `revision`. The mirror delivers the range in any number of
  *   these messages.
- * - `synced`: the reading is complete. The keys since the start of the mirror, or since the last `resync`, are all keys
- *   of the range at `revision`. Changes follow.
- * - `events`: every change of one revision.
- * - `resync`: the mirror has to read the range again, because it may have missed changes; `cause` is the reason.
+ * - `synced`: The mirror has delivered the whole range. The keys received since the start of the mirror, or since the
+ *   last `resync`, are all keys of the range at `revision`. Messages of type `events` follow.
+ * - `events`: All changes of the range in one revision.
+ * - `resync`: The mirror has to read the range again, because it may have missed changes; `cause` is the reason.
  *   Discard all keys received so far. All keys of the range follow.
  */
 export type MirrorMessage =
@@ -29,7 +29,7 @@ export type MirrorMessage =
 export interface MirrorOptions {
   /** Whether each event also contains the key as it was before the change. Default false. */
   readonly prevKv?: boolean | undefined;
-  /** Ends the mirror when it aborts: the iteration rejects with reason `Canceled`. */
+  /** A signal that ends the mirror: when the signal aborts, the iteration throws an error with reason `Canceled`. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -68,20 +68,20 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   }
 
   /**
-   * Starts the mirror. The mirror reads the range again when etcd has compacted changes that it still needs, when the
-   * cluster was restored from a backup, and when no server answered for a while.
+   * Starts the mirror. The mirror reads the range again if etcd has compacted changes that the mirror still needs, if
+   * the cluster was restored from a backup, or if no server answered for a while.
    *
-   * @throws EtcdError when the signal aborts, when the first reading of the range fails before its first page of keys,
-   * or when the watch or a reading fails for a reason other than those above.
+   * @throws EtcdError if the signal aborts, if the mirror fails before it has received any keys, or if the watch or a
+   * read fails for a reason other than the three above.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<MirrorMessage, void> {
     const { signal, prevKv } = this.#options;
     let hasDelivered = false;
     let readsWhole = false;
     for (let failures = 0; ; failures += 1) {
-      // Create the watch before reading the keys, so that it starts at the current revision. etcd sends the events of
-      // such a watch at once. A watch that starts at a past revision is processed only every 100 ms, and etcd cancels
-      // it if that revision has been compacted by then (syncWatchersLoop in etcd's watchable_store.go).
+      // Create the watch before reading the keys, so that the watch starts at the current revision. etcd sends the
+      // events of such a watch at once. etcd processes a watch that starts at a past revision only every 100 ms, and
+      // cancels it if that revision has been compacted by then (syncWatchersLoop in etcd's watchable_store.go).
       const watch = new Watch(this.#watchStream, this.#keys, { prevKv, signal });
       let isReading = true;
       try {
@@ -108,14 +108,14 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   }
 
   /**
-   * Reads all keys at a revision that is not before the creation of the watch, so that the watch delivers every change
-   * after that revision.
+   * Reads all keys at a revision that is not older than the revision at which the watch was created, so that the watch
+   * delivers every change after the read.
    */
   async *#pages(watch: Watch, readsWhole: boolean): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;
     for (let reads = 0; ; reads += 1) {
-      // The first two reads need no delay. A third read is rare: a proxy has reported a revision that the store has not
-      // reached yet.
+      // The first two reads need no delay. A third read is rare. It is needed if a proxy has reported a revision that
+      // the store has not reached yet.
       if (reads > 1) await pause(backoffMs(reads), signal);
       const pages = readsWhole ? this.#wholeRange() : this.#kv.scanPages(this.#keys, { signal });
       const [first, createdAt] = await Promise.all([pages.next(), watch.created()]);
@@ -124,15 +124,15 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
         yield first.value;
         return yield* pages;
       }
-      // These keys were read before the watch was created. Read them again, now that it exists.
+      // These keys were read before the watch was created. Read the range again, now that the watch exists.
       await pages.return();
     }
   }
 
   /**
-   * Reads all keys in one response, so that no compaction can interrupt the reading. Reading in pages fails if their
-   * revision is compacted before the last page is read. Falls back to pages if the response is larger than the client
-   * accepts.
+   * Reads all keys in one response, so that no compaction can interrupt the read. Reading in pages fails if etcd
+   * compacts the revision of the pages before the last page is read. Falls back to pages if the response is larger than
+   * the client accepts.
    */
   async *#wholeRange(): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;
@@ -146,7 +146,10 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   }
 }
 
-/** Whether reading the range again helps: after a compaction, a restore, or a time in which no server answered. */
+/**
+ * Whether the mirror can continue after the error by reading the range again. It can after a compaction, after a
+ * restore from a backup, and after a time in which no server answered.
+ */
 function canResync({ code, reason }: EtcdError): boolean {
   return (
     reason === 'Compacted' || reason === 'ClusterChanged' || code === 'Unavailable' || reason === 'DeadlineExceeded'

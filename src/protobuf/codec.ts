@@ -9,7 +9,10 @@ export interface Codec<T> extends MessageReader<T>, MessageWriter<T> {
   readonly typeName: string;
 }
 
-/** The writer that `encode` reuses, so that it allocates only the result. Undefined while `encode` uses the writer. */
+/**
+ * The writer that `encode` reuses, so that each call allocates only its result. Undefined while `encode` uses the
+ * writer.
+ */
 let spare: Writer | undefined = new Writer();
 
 /** Encodes a message. @throws TypeError or RangeError if the type of a field cannot hold its value. */
@@ -26,9 +29,10 @@ export function encode<T>(codec: Codec<T>, message: Init<T>): Uint8Array {
 }
 
 /**
- * Decodes the message in `bytes` from `start` to `end`. The message contains copies, so `bytes` may be reused.
+ * Decodes the message in `bytes` from `start` to `end`. The result contains copies of the bytes, so the caller may
+ * reuse `bytes`.
  *
- * @throws EtcdError, reason `MalformedMessage`, for malformed input.
+ * @throws EtcdError with reason `MalformedMessage` if the bytes are not a valid message.
  */
 export function decode<T>(codec: Codec<T>, bytes: Uint8Array, start = 0, end = bytes.length): T {
   const message = codec.create();

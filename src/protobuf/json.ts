@@ -5,7 +5,7 @@ import { toBase64 } from '../runtime/bytes.js';
 import type { Codec } from './codec.js';
 import type { FieldDescriptor, ScalarType } from './schema.js';
 
-// The JSON mapping of protobuf (https://protobuf.dev/programming-guides/json/).
+// This file implements the JSON mapping of protobuf: https://protobuf.dev/programming-guides/json/
 
 /** A value that JSON can represent. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
@@ -43,7 +43,7 @@ function messageToJson(typeName: string, message: Message, bytesToJson: BytesToJ
   return json;
 }
 
-/** The value of the field, or undefined if the field has its default value. */
+/** Returns the value of the field, or undefined if the field has its default value. */
 function setValueOf({ property, oneof }: FieldDescriptor, message: Message): unknown {
   if (oneof !== undefined) {
     const chosen = message[oneof] as { readonly case: string; readonly value: unknown } | undefined;
@@ -61,27 +61,27 @@ function valueToJson({ type }: FieldDescriptor, value: unknown, bytesToJson: Byt
   return typeof value === 'bigint' ? String(value) : (value as JsonValue);
 }
 
-/** The name of an enum value, or undefined if the .proto files of this version do not define the value. */
+/** Returns the name of an enum value, or undefined if this version's .proto files do not define the value. */
 export function enumName(typeName: string, value: number): string | undefined {
   return Object.entries(enumValues[typeName] ?? {}).find(([, number]) => number === value)?.[0];
 }
 
-/** Decodes the JSON string of a bytes field. `argument` names the field in errors. */
+/** Decodes the JSON string of a bytes field. `argument` is the path of the field in error messages. */
 export type BytesFromJson = (text: string, argument: string) => Uint8Array;
 
 export interface FromJsonOptions {
   /** Decodes the strings of bytes fields. Default: base64. */
   readonly bytesFromJson?: BytesFromJson | undefined;
-  /** Whether to ignore fields that the .proto files of this version do not define. Default: refuse them. */
+  /** Whether to ignore fields that this version's .proto files do not define. Default false: refuse such fields. */
   readonly ignoreUnknown?: boolean | undefined;
 }
 
 /**
  * Converts JSON to a message. Fields may have the names of the .proto file or names in camel case. 64-bit integers may
- * be strings, or numbers up to 2^53 - 1. `null` stands for a field that is left out. Like a decoded message, the result
+ * be strings, or numbers up to 2^53 - 1. A field that is `null` counts as left out. Like a decoded message, the result
  * has all fields; a field that the JSON leaves out has its default value.
  *
- * @throws EtcdError, reason `InvalidInput`. The error names the field.
+ * @throws EtcdError with reason `InvalidInput` if the JSON does not fit the message type. The message names the field.
  */
 export function fromJson<T>(codec: Codec<T>, json: unknown, options: FromJsonOptions = {}): T {
   return messageFromJson(codec.typeName, json, '', options) as T;
@@ -172,12 +172,19 @@ function integerFromJson(type: keyof typeof INTEGERS, json: unknown, path: strin
   return type === 'uint32' ? Number(value) : value;
 }
 
-/** The error for a value of the wrong type. `what` names the value at the top level, where the path is empty. */
+/**
+ * Returns the error for a value of the wrong type. `what` names the value if the path is empty, that is, at the top
+ * level.
+ */
 function refused(path: string, what: string, json: unknown, allowed: string): EtcdError {
   return invalidInput(path.replace(/\.$/, '') || what, show(json), allowed);
 }
 
-/** Decodes standard or URL-safe base64, with or without padding. @throws EtcdError, reason `InvalidInput`. */
+/**
+ * Decodes standard or URL-safe base64, with or without padding. `argument` is the name of the value in error messages.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the text is not base64.
+ */
 export function fromBase64(text: string, argument: string): Uint8Array {
   const unpadded = text
     .replace(/={1,2}$/, '')

@@ -1,14 +1,15 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { copyOf, NO_BYTES, plain } from '../runtime/bytes.js';
 
-/** Maximum nesting of messages. Without it, malformed input could exhaust the stack. */
+/** Maximum nesting depth of messages. Without this limit, malformed input could exhaust the stack. */
 const MAX_DEPTH = 100;
 const MAX_VARINT_BYTES = 10;
 
 /** The bigints that `Reader` reuses for small values. */
 const SMALL: readonly bigint[] = Array.from({ length: 16 }, (_, value) => BigInt(value));
-/** Scratch memory in which two 32-bit halves are combined into a bigint. */
+/** Scratch memory in which `Reader` combines two 32-bit halves into a bigint. */
 const quad = new DataView(new ArrayBuffer(8));
+/** The latest bigint that `Reader` created, `last`, and its lower and upper 32 bits. */
 let lastLow = 0;
 let lastHigh = 0;
 let last = 0n;
@@ -21,19 +22,19 @@ const START_GROUP = 3;
 const END_GROUP = 4;
 const FIXED32 = 5;
 
-// Keeps a byte order mark, which is part of the text.
+// `ignoreBOM` keeps a byte order mark, which is part of the text.
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** The decoding half of a codec. */
 export interface MessageReader<T> {
-  /** Returns the message with every field at its default. */
+  /** Returns a new message in which every field has its default value. */
   create(): T;
   /** Reads the fields up to the end of the reader, and stores them in `message`. */
   read(reader: Reader, message: T): void;
 }
 
 /**
- * Reads protobuf's wire format. For any input, a method returns a value or throws an `EtcdError` with reason
+ * Reads protobuf's wire format. For any input, each method returns a value or throws an `EtcdError` with reason
  * `MalformedMessage`. The reader never allocates memory for a length that exceeds the input, and never reads past the
  * end of the innermost message.
  */
@@ -45,10 +46,10 @@ export class Reader {
   #at: number;
   #end: number;
   #depth = 0;
-  /** Upper 32 bits of the varint that was read last. */
+  /** Upper 32 bits of the varint that was read most recently. */
   #high = 0;
 
-  /** Reads the message in `bytes` from `start` to `end`. */
+  /** Creates a reader for the message in `bytes` from `start` to `end`. `typeName` names the message in errors. */
   constructor(bytes: Uint8Array, typeName: string, start = 0, end = bytes.length) {
     this.#bytes = plain(bytes);
     this.#typeName = typeName;
@@ -88,7 +89,10 @@ export class Reader {
     return this.#bigint(this.#varint());
   }
 
-  /** Reuses bigints, because counts are small, and the same revisions and IDs repeat. */
+  /**
+   * Returns a bigint with the given lower 32 bits and the upper 32 bits in `#high`. Reuses bigints, because counts are
+   * small, and the same revisions and IDs repeat.
+   */
   #bigint(low: number): bigint {
     if (this.#high === 0 && low < SMALL.length) return SMALL[low] as bigint;
     if (low === lastLow && this.#high === lastHigh) return last;
@@ -115,7 +119,10 @@ export class Reader {
     return start === end ? '' : utf8.decode(this.#bytes.subarray(start, end));
   }
 
-  /** Reads a nested message. If a singular field occurs twice, merges both, as the protobuf specification requires. */
+  /**
+   * Reads a nested message into `message`. If a field that is not repeated occurs twice, the caller passes the first
+   * message again, and this method merges the two, as the protobuf specification requires.
+   */
   message<T>(codec: MessageReader<T>, message: T = codec.create()): T {
     const outer = this.#end;
     this.#end = this.#lengthDelimited();
@@ -126,7 +133,7 @@ export class Reader {
     return message;
   }
 
-  /** Reads the packed values of a repeated numeric field. */
+  /** Reads the packed values of a repeated numeric field, and appends them to `into`. */
   packed<T>(into: T[], read: () => T): void {
     const end = this.#lengthDelimited();
     while (this.#at < end) into.push(read());
@@ -145,7 +152,7 @@ export class Reader {
     return this.#bytes.slice(start, this.#end);
   }
 
-  /** Skips a field that the .proto files of this version do not define. */
+  /** Skips the field that follows `tag`, because this version's .proto files do not define the field. */
   skip(tag: number): void {
     const wireType = tag & 7;
     if (wireType === VARINT) this.#varint();
@@ -154,7 +161,7 @@ export class Reader {
     else if (wireType === START_GROUP) this.#skipGroup(tag);
     else if (wireType === FIXED32) this.#advance(4);
     else if (wireType === END_GROUP) this.#fail('end of a group that has no start');
-    else this.#fail(`wire type ${wireType}`);
+    else this.#fail(`invalid wire type ${wireType}`);
   }
 
   #skipGroup(start: number): void {

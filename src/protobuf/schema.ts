@@ -1,6 +1,6 @@
 import type { Codec } from './codec.js';
 
-/** Which side of a call sends a stream of messages: none, the server, or both. */
+/** Which side of a call may send more than one message: neither side, the server, or both sides. */
 export type MethodKind = 'unary' | 'server-streaming' | 'bidi-streaming';
 
 /** One RPC of a service. */
@@ -29,6 +29,6 @@ export interface FieldDescriptor {
   readonly property: string;
   readonly type: FieldType;
   readonly repeated?: true;
-  /** The property of the oneof that the field belongs to. */
+  /** The name of the property in TypeScript for the oneof that the field belongs to. */
   readonly oneof?: string;
 }

@@ -4,7 +4,7 @@ type Scalar = Uint8Array | string | number | bigint | boolean | undefined;
 
 /**
  * The type of a message that is passed as an argument. Every field is optional; a field that is left out has its
- * default value. A oneof is given as its case and its value.
+ * default value. A oneof is an object with the name of the chosen field (`case`) and the field's `value`.
  *
  * @example
  * const put = { case: 'requestPut', value: { key, value } } as const;
@@ -21,7 +21,7 @@ export type Init<T> = T extends Scalar
 
 /** Initial size of the buffer. */
 const INITIAL_BYTES = 1_024;
-/** Maximum size of a buffer that is reused. A larger buffer is released after its message. */
+/** Maximum size of a buffer that a writer reuses. The writer releases a larger buffer after the message. */
 const KEPT_BYTES = 65_536;
 const utf8 = new TextEncoder();
 
@@ -59,7 +59,7 @@ export class Writer {
     this.#varint32(value);
   }
 
-  /** Writes an enum value as int32. A negative value takes ten bytes. */
+  /** Writes an enum value as int32. A negative value occupies ten bytes. */
   int32(value: number): void {
     if (value !== (value | 0)) throw new RangeError(`int32 out of range: ${show(value)}`);
     if (value >= 0) this.#varint32(value);
@@ -98,8 +98,8 @@ export class Writer {
     this.bytes(utf8.encode(value));
   }
 
-  // The methods named `…Field` write nothing for a field that is left out or has its default value (proto3's implicit
-  // presence).
+  // The methods named `…Field` write the tag and the value of a field. They write nothing for a field that is left out
+  // or has its default value (proto3's implicit presence).
 
   boolField(tag: number, value: boolean | undefined): void {
     if (!value) return;
@@ -179,7 +179,7 @@ export class Writer {
     this.packed(values, write);
   }
 
-  /** Throws for a case that the oneof does not have. */
+  /** Throws the error for a case that the oneof does not have. */
   unknownCase(oneof: string): never {
     throw new TypeError(`${oneof}: got a case that this oneof does not have`);
   }
@@ -197,13 +197,17 @@ export class Writer {
     this.#close(start);
   }
 
-  /** Reserves one byte for a length. Most nested messages are shorter than 128 bytes; `#close` moves longer ones. */
+  /**
+   * Reserves one byte for the length of a nested message, and returns the position after that byte. One byte is enough
+   * for most messages, which are shorter than 128 bytes. `#close` moves a longer message to make room for its length.
+   */
   #open(): number {
     this.#reserve(1);
     this.#at += 1;
     return this.#at;
   }
 
+  /** Writes the length of the nested message that begins at `start`. */
   #close(start: number): void {
     const length = this.#at - start;
     let extra = 0;
@@ -252,7 +256,7 @@ export class Writer {
   }
 }
 
-/** Describes a value for an error. Shows numbers. Shows only the type of other values, which may be secret. */
+/** Describes a value for an error message. Shows numbers, but only the type of other values, which may be secret. */
 function show(value: unknown): string {
   return typeof value === 'number' ? String(value) : describeType(value);
 }

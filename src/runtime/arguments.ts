@@ -1,18 +1,19 @@
 import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { describeType } from './bytes.js';
 
-// Checks of arguments. Each of them throws an EtcdError with reason `InvalidInput`, or returns the checked value.
+// The functions in this file check arguments. Each `check…` function throws an EtcdError with reason `InvalidInput` if
+// the value is not allowed. Most of them return the checked value.
 
 const INT64_MAX = 2n ** 63n - 1n;
 const UINT64_MAX = 2n ** 64n - 1n;
 
-/** Describes a given value for an error. Shows numbers. Shows only the type of other values, which may be secret. */
+/** Describes a value for an error message. Shows numbers, but only the type of other values, which may be secret. */
 export function show(value: unknown): string {
   if (typeof value === 'bigint') return `${value}n`;
   return typeof value === 'number' ? `the number ${value}` : describeType(value);
 }
 
-/** Checks for a bigint from `least` to the greatest int64. */
+/** Checks that the value is a bigint from `least` to the maximum int64. */
 export function checkInt64(value: bigint, argument: string, least = 0n): bigint {
   if (typeof value === 'bigint' && value >= least && value <= INT64_MAX) return value;
   throw invalidInput(argument, show(value), `a bigint from ${least} to 2^63 - 1`);
@@ -22,43 +23,43 @@ export function checkOptionalInt64(value: bigint | undefined, argument: string):
   return value === undefined ? undefined : checkInt64(value, argument);
 }
 
-/** Checks for a bigint that uint64 holds, such as the ID of a member or a cluster. */
+/** Checks that the value is a bigint in the range of uint64, such as the ID of a member or a cluster. */
 export function checkUint64(value: bigint, argument: string): bigint {
   if (typeof value === 'bigint' && value >= 0n && value <= UINT64_MAX) return value;
   throw invalidInput(argument, show(value), 'a bigint from 0 to 2^64 - 1');
 }
 
-/** Checks for a safe integer of at least `least`. */
+/** Checks that the value is a safe integer of at least `least`. */
 export function checkCount(value: number, argument: string, least = 0): number {
   if (Number.isSafeInteger(value) && value >= least) return value;
   throw invalidInput(argument, show(value), `a whole number, ${least} or more`);
 }
 
-/** Checks for a finite number above 0. */
+/** Checks that the value is a finite number above 0. `unit` names its unit in the error message. */
 export function checkPositive(value: number, argument: string, unit: string): number {
   if (typeof value === 'number' && Number.isFinite(value) && value > 0) return value;
   throw invalidInput(argument, show(value), `a number of ${unit} above 0`);
 }
 
-/** Checks for a string that is not empty. */
+/** Checks that the value is a string that is not empty. */
 export function checkName(value: string, argument: string): string {
   if (typeof value === 'string' && value !== '') return value;
   throw invalidInput(argument, show(value), 'a string that is not empty');
 }
 
-/** Checks for a name in `table`, and returns its value. */
+/** Checks that `name` is a name in `table`, and returns the value of this name. */
 export function checkChoice<T>(table: Readonly<Record<string, T>>, name: string, argument: string): T {
   if (typeof name === 'string' && Object.hasOwn(table, name)) return table[name] as T;
   throw invalidInput(argument, show(name), Object.keys(table).join(', '));
 }
 
-/** Checks for an array. Returns an empty array for undefined. */
+/** Checks that the value is an array or undefined. Returns an empty array for undefined. */
 export function checkList<T>(list: readonly T[] | undefined, argument: string): readonly T[] {
   if (list === undefined || Array.isArray(list)) return list ?? [];
   throw invalidInput(argument, show(list), 'a list');
 }
 
-/** Checks for an AbortSignal or undefined. */
+/** Checks that the value is an AbortSignal or undefined. */
 export function checkSignal(signal: AbortSignal | undefined): void {
   if (signal === undefined || typeof signal?.addEventListener === 'function') return;
   throw invalidInput('signal', show(signal), 'an AbortSignal');
@@ -68,39 +69,47 @@ export function checkFunction(value: unknown, argument: string): void {
   if (typeof value !== 'function') throw invalidInput(argument, show(value), 'a function');
 }
 
-/** Checks for an object with this method. `instanceof` fails if the program has several copies of this package. */
+/**
+ * Checks that the value is an object with this method. `instanceof` would refuse an object from another copy of this
+ * package, of which a program may load several.
+ */
 export function checkCan<T>(value: T, method: keyof T & string, argument: string, allowed: string): T {
   if (typeof (value as { readonly [name: string]: unknown } | null | undefined)?.[method] === 'function') return value;
   throw invalidInput(argument, show(value), allowed);
 }
 
-/** A table of option names. Each options type has a table next to it, because types do not exist at run time. */
+/**
+ * A table of option names, for checks at run time. Each options type has such a table next to it, because types do not
+ * exist at run time.
+ */
 type Names = Readonly<Record<string, true>>;
 
 /**
- * The property names of a type. For a union, the property names of all its members. A property that can only be
- * `undefined` does not count, because an options type declares such a property to forbid the name.
+ * The property names of a type. For a union, the property names of all its members. Leaves out properties that can only
+ * be `undefined`, because an options type declares such a property to forbid the name.
  */
 type NameOf<T> = T extends unknown ? { [K in keyof T]-?: T[K] extends undefined ? never : K }[keyof T] : never;
 
-/** Makes the compiler refuse a table that lacks a name of `T`, or has a name that `T` does not have. */
+/**
+ * A type that makes the compiler refuse a table that lacks a name of `T`, or contains a name that `T` does not have.
+ */
 type Exact<N, T> = [keyof N] extends [NameOf<T>]
   ? [NameOf<T>] extends [keyof N]
     ? unknown
     : { readonly 'the table lacks': Exclude<NameOf<T>, keyof N> }
   : { readonly 'the table has too many': Exclude<keyof N, NameOf<T>> };
 
-/** Says for each name that is a likely mistake what to write instead. */
+/** For each name that callers are likely to use by mistake, a hint that says what to write instead. */
 type Hints = Readonly<Record<string, string>>;
 
-/** Hints for functions that take a key or a range of keys. */
+/** Hints for functions that accept a key or a range of keys. */
 export const KEYS_HINTS: Hints = { prefix: 'to name all keys with a prefix, pass prefix(key) as the key' };
 
 /**
- * Throws if the caller gives options that the function `what` does not have. Plain JavaScript has no compiler that
- * refuses them, and to ignore an option is dangerous: the program would put a key without its lease, or watch one key
- * instead of a prefix. An unknown name whose value is `undefined` passes, because programs spread objects that contain
- * such names.
+ * Throws if the caller passes options that the function `what` does not have. Plain JavaScript has no compiler that
+ * refuses such options, and it would be dangerous to ignore them, because the program might put a key without its
+ * lease, or watch one key instead of a prefix. An unknown name whose value is `undefined` is allowed, because programs
+ * spread objects that contain such names.
  */
 export function checkOptions<T extends object, N extends Names>(
   options: T | undefined,
@@ -121,7 +130,10 @@ export function checkFields<T extends object, N extends Names>(
   check(fields, names, argument, '', hints);
 }
 
-/** Checks the names in `given`. This must take only a few nanoseconds per name, because every get and put does it. */
+/**
+ * Checks the names in `given`. The check must take only a few nanoseconds per name, because every get and put calls
+ * this function.
+ */
 function check(given: object, names: Names, argument: string, what: string, hints: Hints | undefined): void {
   if (typeof given === 'object' && given !== null) {
     let isEmpty = true;
@@ -129,14 +141,16 @@ function check(given: object, names: Names, argument: string, what: string, hint
       if (names[name] !== true && !isHarmless(given, name)) throw unknownName(name, names, argument, what, hints);
       isEmpty = false;
     }
-    // An iterable without properties is a mistake: a Map, a Set or an empty array.
+    // An iterable without properties is a Map, a Set or an empty array, which is never a valid options object.
     if (!isEmpty || !(Symbol.iterator in given)) return;
   }
   const known = Object.keys(names).join(', ');
   throw invalidInput(argument, show(given) + forWhat(what), `an object with ${known}`);
 }
 
-/** Whether the value of the name is undefined, or the program has added the name to `Object.prototype`. */
+/**
+ * Whether an unknown name can be ignored: its value is undefined, or the program has added it to `Object.prototype`.
+ */
 function isHarmless(given: object, name: string): boolean {
   if ((given as Readonly<Record<string, unknown>>)[name] === undefined) return true;
   return name in Object.prototype && !Object.hasOwn(given, name);
@@ -163,7 +177,7 @@ function hintOf(name: string, known: readonly string[]): string | undefined {
   return isTimeout ? 'to set a time limit: signal: AbortSignal.timeout(ms)' : undefined;
 }
 
-/** Whether one name contains the other name, or they differ in about one letter. Ignores case and underscores. */
+/** Whether one name contains the other, or the names differ in about one letter. Ignores case and underscores. */
 function isSimilar(given: string, known: string): boolean {
   const [a, b] = [given, known].map((name) => name.toLowerCase().replaceAll('_', '')) as [string, string];
   if (Math.min(a.length, b.length) < 3) return false;

@@ -18,12 +18,15 @@ export function once<Args extends readonly unknown[], T>(
   };
 }
 
-/** Runs asynchronous actions one after another, in the order of the calls. The next action runs even if one fails. */
+/**
+ * Runs asynchronous actions one after another, in the order of the calls of `run`. Each action runs even if the
+ * previous one fails.
+ */
 export class SerialRunner {
   #pending = 0;
   #last: Promise<void> = Promise.resolve();
 
-  /** Whether no action runs or waits. */
+  /** Whether no action is running or waiting. */
   get isIdle(): boolean {
     return this.#pending === 0;
   }
@@ -47,8 +50,9 @@ export class SerialRunner {
 }
 
 /**
- * Returns a promise that only the caller of `run` awaits. `result` is also awaited by the next action, and V8 shows no
- * callers in the stack of a promise that is awaited in two places.
+ * Returns a promise that only the caller of `run` awaits, so that the stack trace of an error shows the caller.
+ * `result` itself is not suitable, because the next action awaits it too, and V8 shows no callers for a promise that is
+ * awaited in two places.
  */
 async function rethrownWithCallers<T>(result: Promise<T>): Promise<T> {
   try {
@@ -63,8 +67,9 @@ function ignore(): void {}
 const END = { done: true, value: undefined } as const;
 
 /**
- * Iterates over the items of batches. Reads each item of a batch when the caller asks for it. This class is not an
- * async generator, because a generator that iterates over another generator would take most of the time per item.
+ * Iterates over the single items of batches. Reads each item of a batch only when the caller asks for it. This class is
+ * not an async generator, because most of the time per item would then be spent in one generator iterating over
+ * another.
  */
 export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   readonly #batches: AsyncIterator<Batch, unknown>;
@@ -110,7 +115,10 @@ export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Ite
     return this.#nextOfBatch() ?? this.#nextBatch();
   }
 
-  /** Closes the batches after an item could not be read, as a `for await` loop does when its body throws. */
+  /**
+   * Closes the batches and throws `error`, because an item could not be read. A `for await` loop does the same when its
+   * body throws.
+   */
   async #closeAndThrow(error: unknown): Promise<never> {
     await this.return();
     throw error;

@@ -10,7 +10,7 @@ export const NO_BYTES: Uint8Array = new Uint8Array(0);
  * own memory, and 30 ns if the array is a view of existing memory.
  */
 const MAX_IN_HEAP_BYTES = 64;
-/** Size of the memory that short copies share. */
+/** Size of a slab: a block of memory that short copies share. */
 const SLAB_BYTES = 8_192;
 /** Maximum length of a copy in a slab. Longer copies get their own memory, so that little of a slab stays unused. */
 const MAX_SLICE_BYTES = 1_024;
@@ -37,9 +37,11 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 const strictDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Copies the caller's bytes, because the caller may overwrite its buffer while a call is retried or a watch continues.
+ * Returns the bytes of a key or a value. Copies the caller's bytes, because the caller may overwrite its buffer while a
+ * call is retried or a watch continues. `argument` is the name of the argument in error messages.
  *
- * @throws EtcdError for a string with a lone surrogate, because different such strings could become the same key.
+ * @throws EtcdError with reason `InvalidInput` if the value is neither a string nor a `Uint8Array`, or is a string with
+ * a lone surrogate. Different strings with lone surrogates could become the same key.
  */
 export function toBytes(value: BytesLike, argument: string): Uint8Array {
   if (typeof value === 'string') {
@@ -67,13 +69,16 @@ export function isWellFormed(value: string): boolean {
   return !LONE_SURROGATE.test(value);
 }
 
-/** The same bytes as a plain Uint8Array. Subclasses, such as Node's Buffer, override `slice` and `toString`. */
+/**
+ * Returns the same bytes as a plain Uint8Array, without copying them. Subclasses, such as Node's Buffer, override
+ * `slice` and `toString`.
+ */
 export function plain(bytes: Uint8Array): Uint8Array {
   if (Object.getPrototypeOf(bytes) === Uint8Array.prototype) return bytes;
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
-/** A string that identifies the bytes, for use as the key of a map. */
+/** Returns a string that identifies the bytes, for use as a key of a `Map`. */
 export function idOf(bytes: Uint8Array): string {
   return bytes.join();
 }
@@ -82,7 +87,7 @@ export function textOf(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
-/** The bytes as text, or undefined if they are not valid UTF-8. */
+/** Decodes the bytes as UTF-8. Returns undefined if they are not valid UTF-8. */
 export function validTextOf(bytes: Uint8Array): string | undefined {
   try {
     return strictDecoder.decode(bytes);
@@ -106,7 +111,10 @@ export function toBase64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-/** Compares bytewise, as etcd orders keys. Returns a negative number, 0 or a positive number. */
+/**
+ * Compares two keys in byte order, which is etcd's order of keys. Returns a negative number if `a` comes first, a
+ * positive number if `b` comes first, and 0 if the keys are equal.
+ */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const common = Math.min(a.length, b.length);
   for (let index = 0; index < common; index += 1) {
@@ -132,7 +140,7 @@ export function randomId(): bigint {
   return BigInt.asUintN(63, random) || 1n;
 }
 
-/** Splits text that arrives in pieces into lines. Scans each piece once, whatever the length of a line. */
+/** Splits text that arrives in pieces into lines. Scans each piece only once, even if a line spans many pieces. */
 export class LineSplitter {
   #rest = '';
 

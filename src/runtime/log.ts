@@ -1,8 +1,8 @@
 import type { EtcdError } from '../errors/etcd-error.js';
 
 /**
- * The details of a log line. `JSON.stringify` accepts them. They contain no key, value, token or password. `problem` is
- * the text of an error, which may come from the server.
+ * The details of a log line, which `JSON.stringify` accepts. The details contain no key, value, token or password.
+ * `problem` is the text of an error, which may come from the server.
  */
 export type LogDetails = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
@@ -23,7 +23,7 @@ export interface Logger {
   warn?(message: string, details: LogDetails): void;
 }
 
-/** A logger whose methods take the details before the message, such as pino and bunyan. */
+/** A logger whose methods accept the details before the message, such as pino and bunyan. */
 export interface ObjectFirstLogger {
   /** Logs a line at level `debug`; see `Logger.debug`. */
   debug?(details: LogDetails, message: string): void;
@@ -34,8 +34,8 @@ export interface ObjectFirstLogger {
 }
 
 /**
- * Adapts a logger whose methods take the details before the message. Without this function, pino and bunyan would drop
- * the details, because the client passes the message first.
+ * Adapts a logger whose methods accept the details before the message. Without this function, pino and bunyan would
+ * drop the details, because the client passes the message first.
  *
  * @example
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], logger: objectFirst(pino()) });
@@ -48,51 +48,53 @@ export function objectFirst(logger: ObjectFirstLogger): Logger {
   };
 }
 
-/** The details of why a stream ended. Without an error, the server ended the stream. */
+/** Returns log details that say why a stream ended. `error` is undefined if the server ended the stream normally. */
 export function causeOf(error: EtcdError | undefined): LogDetails {
   if (error === undefined) return { problem: 'the server ended the stream' };
   return { reason: error.reason, problem: error.problem, endpoint: error.endpoint };
 }
 
-/** Logs a line. Ignores errors of the logger, because they must not end a call or the process. */
+/** Logs a line. Ignores errors that the logger throws, because they must not end a call or the process. */
 export function log(logger: Logger | undefined, level: keyof Logger, message: string, details: LogDetails): void {
   if (logger === undefined) return;
   try {
     const logging: unknown = logger[level]?.(message, details);
     if (logging instanceof Promise) logging.catch(() => {});
   } catch {
-    // Ignored, as the comment of the function explains.
+    // The comment of the function says why the error is ignored.
   }
 }
 
 /**
- * Logs one warning when a wait for a server begins, however many attempts fail, and one line when the wait is over. An
- * example of a message is `watches wait for a server`.
+ * Logs one warning when a wait for a server begins, such as `watches wait for a server`, however many attempts fail.
+ * Logs one line when the wait is over, such as `watches go on`.
  */
 export class WaitLog {
   readonly #logger: Logger | undefined;
   readonly #what: string;
   #waiting = false;
 
-  /** `what` is a plural noun for the things that wait, such as `watches`. It begins each message. */
+  /** `what` is a plural noun for the objects that wait, such as `watches`. Each message begins with this noun. */
   constructor(logger: Logger | undefined, what: string) {
     this.#logger = logger;
     this.#what = what;
   }
 
+  /** Logs that the wait begins, unless it has already begun. */
   waits(details: LogDetails): void {
     if (this.#waiting) return;
     this.#waiting = true;
     log(this.#logger, 'warn', `${this.#what} wait for a server`, details);
   }
 
+  /** Logs that the wait is over, if there was one. */
   goOn(details: LogDetails): void {
     if (!this.#waiting) return;
     this.#waiting = false;
     log(this.#logger, 'info', `${this.#what} go on`, details);
   }
 
-  /** Ends the wait without a log line. Called when nothing waits for a server any more. */
+  /** Ends the wait without a log line. Called when nothing waits for a server anymore. */
   reset(): void {
     this.#waiting = false;
   }

@@ -1,7 +1,10 @@
-/** Number of taken items that are removed from the array together, because each removal moves the remaining items. */
+/**
+ * The minimum number of items to remove from the array at once. Taken items are removed together, because each removal
+ * copies the remaining items.
+ */
 const REMOVED_TOGETHER = 1_024;
 
-/** A first-in, first-out queue. Taking an item takes constant time, even from a long queue. */
+/** A first-in, first-out queue. `shift` takes constant time on average, even in a long queue. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
@@ -21,7 +24,7 @@ export class Fifo<T> {
   shift(): T | undefined {
     if (this.length === 0) return undefined;
     const item = this.#items[this.#head];
-    // Releases the item for garbage collection now, rather than when the array is next cut.
+    // Clears the slot, so that the item can be garbage-collected before the slot is removed from the array.
     this.#items[this.#head] = undefined;
     this.#head += 1;
     if (this.length === 0 || (this.#head > REMOVED_TOGETHER && this.#head >= this.length)) {
@@ -37,12 +40,12 @@ export class Fifo<T> {
   }
 }
 
-/** A first-in, first-out queue that holds each item once. Any item can be deleted. Operations take constant time. */
+/** A first-in, first-out queue that holds each item once, and from which any item can be deleted in constant time. */
 export class UniqueQueue<T> {
   readonly #items = new Set<T>();
   /**
-   * Points to the oldest item. A new iterator for each `take` would visit all items that were deleted at the front,
-   * because a Set keeps them until it is rehashed.
+   * An iterator that is positioned before the oldest item. A new iterator for each `take` would visit all items that
+   * were deleted at the front, because a Set keeps their slots until it is rehashed.
    */
   #front = this.#items.values();
 
@@ -63,12 +66,12 @@ export class UniqueQueue<T> {
     this.#items.add(item);
   }
 
-  /** Returns whether the queue contained the item. */
+  /** Removes the item. Returns whether the queue contained it. */
   delete(item: T): boolean {
     return this.#items.delete(item);
   }
 
-  /** Takes the oldest item. */
+  /** Removes and returns the oldest item. Returns undefined if the queue is empty. */
   take(): T | undefined {
     if (this.#items.size === 0) return undefined;
     let next = this.#front.next();
@@ -83,14 +86,16 @@ export class UniqueQueue<T> {
   }
 }
 
+/** A pending call of `next`. */
 interface Reader<T> {
   resolve(result: IteratorResult<T, undefined>): void;
   reject(error: unknown): void;
 }
 
 /**
- * Hands items from a producer that cannot wait to a consumer that can wait. The queue accepts every item. The producer
- * can pause its source while `size` is large. The queue calls `onTake` each time `size` has decreased.
+ * Passes items from a producer that cannot wait to a consumer that can wait. The queue accepts every item until it is
+ * ended. The producer can pause its source while `size` is large. The queue calls `onTake` each time the consumer takes
+ * an item out of the queue, so that the producer can resume the source.
  */
 export class AsyncQueue<T> {
   readonly #items = new Fifo<{ readonly item: T; readonly size: number }>();
@@ -124,14 +129,17 @@ export class AsyncQueue<T> {
     this.#size += size;
   }
 
-  /** Refuses further items. Items in the queue can still be read. Then one `next` rejects with a given `error`. */
+  /**
+   * Ends the queue, which then ignores further items. The items in the queue can still be read. If `error` is given,
+   * one call of `next` then rejects with it. All other calls report the end of the iteration.
+   */
   end(error?: unknown): void {
     if (this.#end !== undefined) return;
     this.#end = { error };
     for (const reader of this.#readers.splice(0)) this.#finish(reader);
   }
 
-  /** Drops the items in the queue, and ends it. */
+  /** Drops the items in the queue, and ends the queue. */
   discard(error?: unknown): void {
     this.#items.clear();
     this.#size = 0;

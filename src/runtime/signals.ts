@@ -2,8 +2,8 @@ import { invalidInput } from '../errors/etcd-error.js';
 import { checkSignal } from './arguments.js';
 
 /**
- * The callbacks of each signal. A signal gets one event listener for all its callbacks, because runtimes such as
- * Node.js warn of a memory leak when a signal has more than a few listeners.
+ * The callbacks that `onAbort` has registered for each signal. A signal gets one event listener for all its callbacks,
+ * because runtimes such as Node.js warn of a memory leak when a signal has more than a few listeners.
  */
 const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; readonly listener: () => void }>();
 
@@ -34,7 +34,11 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   };
 }
 
-/** Waits for the promise. If the signal aborts first, stops waiting. @throws the signal's reason in that case. */
+/**
+ * Waits for the promise, or until the signal aborts.
+ *
+ * @throws the error of the promise, or the signal's reason if the signal aborts first.
+ */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   let offAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
@@ -52,12 +56,12 @@ const readAborted = getterOf('aborted') as (this: AbortSignal) => boolean;
 const readReason = getterOf('reason') as (this: AbortSignal) => unknown;
 
 /**
- * Owns an AbortSignal that calls `check` each time the program reads `aborted`. Timers fire late if the event loop was
- * blocked, and code that runs before them must not see the signal as live. `check` returns the reason to abort, or
- * undefined. Once aborted, the signal stays aborted.
+ * Owns an AbortSignal that calls `check` each time the program reads `aborted`. `check` returns the reason to abort, or
+ * undefined. If the event loop was blocked, timers fire late, and code that runs before them must already see that the
+ * signal has aborted. Once aborted, the signal stays aborted.
  *
- * A signal that is derived from this signal, for example by `AbortSignal.any`, does not call `check`. It aborts only
- * when the owner calls `abort`, or when a read of `aborted` on this signal finds a reason.
+ * A signal that is derived from this signal, for example by `AbortSignal.any`, does not call `check`. The derived
+ * signal aborts only when the owner calls `abort`, or when a read of `aborted` on this signal finds a reason.
  */
 export class CheckedSignal {
   readonly signal: AbortSignal;
@@ -96,11 +100,11 @@ export class CheckedSignal {
 }
 
 /**
- * Returns a signal that aborts with the first of `checked` and `others` that aborts. Reading its `aborted` reads the
- * `aborted` of each of them. The listeners are removed only when one of them aborts, so `checked`
- * must be a signal that aborts in the end.
+ * Returns a signal that aborts as soon as `checked` or one of `others` aborts. Reading `aborted` of the returned signal
+ * reads `aborted` of these signals. The returned signal removes its listeners only when one of these signals aborts, so
+ * `checked` must be a signal that eventually aborts.
  *
- * @throws EtcdError, reason `InvalidInput`, if one of `others` is not an AbortSignal.
+ * @throws EtcdError with reason `InvalidInput` if one of `others` is not an AbortSignal.
  */
 export function checkedSignalOf(checked: AbortSignal, others: readonly AbortSignal[]): AbortSignal {
   for (const other of others) if (other === undefined) throw invalidInput('signal', 'undefined', 'an AbortSignal');

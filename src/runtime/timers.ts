@@ -6,15 +6,16 @@ const MAX_DELAY_MS = 2 ** 31 - 1;
 const BACKOFF_BASE_MS = 50;
 const BACKOFF_MAX_MS = 2_000;
 
-/** Returns the time in milliseconds on a clock that never jumps. The zero point is arbitrary. */
+/** Returns the time in milliseconds on the monotonic clock, which never jumps. The zero point is arbitrary. */
 export function monotonicMs(): number {
   return performance.now();
 }
 
 /**
- * Runs `action` after `delayMs`, which may have any length. Returns a function that cancels the timer. On the clock of
- * `monotonicMs`, the action never runs early. `setTimeout` alone may fire early, because it counts whole milliseconds
- * on another clock. A background timer does not keep the process alive, if the runtime supports that.
+ * Runs `action` after `delayMs`, which may be longer than `setTimeout` allows. Returns a function that cancels the
+ * timer. On the clock of `monotonicMs`, the action never runs early. `setTimeout` alone may fire early, because it
+ * counts whole milliseconds on another clock. With `place` set to `background`, the timer does not keep the process
+ * alive, if the runtime supports such timers.
  */
 export function after(delayMs: number, action: () => void, place?: 'background'): () => void {
   if (delayMs === Number.POSITIVE_INFINITY) return () => {};
@@ -56,7 +57,10 @@ export async function settledWithin(timeoutMs: number, settling: Promise<unknown
   return Promise.race([settling.then(() => true), timeout]).finally(stopTimer);
 }
 
-/** Exponential backoff from 50 ms to 2 s with full jitter. `attempt` counts from 0. */
+/**
+ * Returns the delay before the next attempt: a random time up to an exponential limit, which grows from 50 ms to 2 s
+ * (full jitter). `attempt` counts from 0.
+ */
 export function backoffMs(attempt: number): number {
   return Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** attempt);
 }

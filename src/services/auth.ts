@@ -6,7 +6,7 @@ import { type Keys, keysOf, resolveKeys } from '../kv/keys.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkChoice, checkName } from '../runtime/arguments.js';
 
-/** The kind of access. `read` allows range and watch, `write` allows put and delete. */
+/** The kind of access. `read` allows reads and watches; `write` allows puts and deletes. */
 export type Access = 'read' | 'write' | 'readwrite';
 
 /** The access of a role to a key or to a range of keys. */
@@ -25,11 +25,11 @@ const ACCESS = {
 } as const satisfies Record<Access, PermissionType>;
 
 /**
- * Users, roles and permissions. etcd enables authentication only when a user "root" with the role "root" exists. A
- * change of users or roles can invalidate tokens; a client that has a password obtains a new token by itself.
+ * Users, roles and permissions. etcd enables authentication only if a user "root" with the role "root" exists. A change
+ * of users or roles can invalidate tokens; a client that has a password then obtains a new token by itself.
  *
- * Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise the reason that the server
- * gives, such as `PermissionDenied`.
+ * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, it
+ * is the reason that the server gives, such as `PermissionDenied`.
  *
  * @example
  * await etcd.auth.userAdd('root', { password: 'secret' });
@@ -46,9 +46,10 @@ export class Auth {
   }
 
   /**
-   * Enables authentication. From then on every call needs a user.
+   * Enables authentication. From then on, each client must authenticate as a user.
    *
-   * @throws EtcdError with reason `RootUserNotExist` or `RootRoleNotExist`.
+   * @throws EtcdError with reason `RootUserNotExist` if there is no user "root", or `RootRoleNotExist` if this user
+   * does not have the role "root".
    *
    * @example
    * await etcd.auth.enable();
@@ -68,7 +69,7 @@ export class Auth {
   }
 
   /**
-   * Returns whether authentication is enabled, and the revision of the users and roles (etcd 3.5 and later).
+   * Returns whether authentication is enabled, and the revision of the users and roles. Requires etcd 3.5 or later.
    *
    * @example
    * const { enabled } = await etcd.auth.status();
@@ -80,9 +81,9 @@ export class Auth {
   }
 
   /**
-   * Exchanges a name and a password for a token, which another client can use as `auth: { token }`.
+   * Exchanges a user name and a password for a token, which another client can use as its option `auth: { token }`.
    *
-   * @throws EtcdError with reason `AuthFailed` when the name or the password is wrong.
+   * @throws EtcdError with reason `AuthFailed` if the name or the password is wrong.
    *
    * @example
    * const token = await etcd.auth.authenticate('ann', 'secret');
@@ -96,7 +97,7 @@ export class Auth {
   /**
    * Adds a user without roles.
    *
-   * @throws EtcdError with reason `UserAlreadyExist`.
+   * @throws EtcdError with reason `UserAlreadyExist` if a user with this name exists.
    *
    * @example
    * await etcd.auth.userAdd('ann', { password: 'secret' });
@@ -171,7 +172,7 @@ export class Auth {
   /**
    * Revokes a role from a user.
    *
-   * @throws EtcdError with reason `UserNotFound` or `RoleNotGranted`.
+   * @throws EtcdError with reason `UserNotFound`, or `RoleNotGranted` if the user does not have the role.
    *
    * @example
    * await etcd.auth.userRevokeRole('ann', 'reader');
@@ -184,7 +185,7 @@ export class Auth {
   /**
    * Adds a role without permissions.
    *
-   * @throws EtcdError with reason `RoleAlreadyExist`.
+   * @throws EtcdError with reason `RoleAlreadyExist` if a role with this name exists.
    *
    * @example
    * await etcd.auth.roleAdd('reader');
@@ -233,7 +234,8 @@ export class Auth {
   }
 
   /**
-   * Grants a role access to a key or to a range of keys. Replaces the permission that the role has for the same keys.
+   * Grants a role access to a key or to a range of keys. Replaces the permission that the role may already have for
+   * exactly these keys.
    *
    * @throws EtcdError with reason `RoleNotFound`.
    *
@@ -252,7 +254,7 @@ export class Auth {
   }
 
   /**
-   * Revokes the permission that was granted for exactly these keys.
+   * Revokes the permission that was granted to a role for exactly these keys.
    *
    * @throws EtcdError with reason `RoleNotFound` or `PermissionNotGranted`.
    *
@@ -270,7 +272,10 @@ function permission({ permType, key, rangeEnd }: WirePermission): Permission {
   return { access: access ?? 'read', keys: keysOf({ key, rangeEnd }) };
 }
 
-/** Refuses a login with neither `password` nor `noPassword`, because the server would set an empty password. */
+/**
+ * Returns the fields of a request that say how a user logs in. Refuses a login with neither `password` nor
+ * `noPassword`, because the server would set an empty password.
+ */
 function loginFields(login: Login): {
   readonly password?: string;
   readonly options?: { readonly noPassword: true };
@@ -279,5 +284,5 @@ function loginFields(login: Login): {
   if (given.length === 1 && 'password' in login) return { password: checkName(login.password, 'password') };
   if (given.length === 1 && 'noPassword' in login && login.noPassword === true)
     return { options: { noPassword: true } };
-  throw invalidInput('login', 'a value of another form', '{ password } or { noPassword: true }');
+  throw invalidInput('login', 'a value of an unsupported form', '{ password } or { noPassword: true }');
 }

@@ -11,14 +11,14 @@ export type { Member };
 const MEMBER_LIST_OPTIONS = { linearizable: true, ...CALL_OPTIONS } as const;
 const MEMBER_ADD_OPTIONS = { learner: true, ...CALL_OPTIONS } as const;
 
-/** All members of the cluster after the call. */
+/** All members of the cluster, as they are after the call. */
 export interface Members {
   readonly members: readonly Member[];
 }
 
 /**
- * The members of the cluster. Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise
- * the reason that the server gives.
+ * Lists and changes the members of the cluster. A method that fails rejects with an `EtcdError`. The reason is
+ * `InvalidInput` for an invalid argument. Otherwise, it is the reason that the server gives.
  *
  * @example
  * const { members } = await etcd.cluster.memberList();
@@ -33,8 +33,9 @@ export class Cluster {
   }
 
   /**
-   * Returns the members. With `linearizable`, the default, the list is up to date and needs a quorum (etcd 3.5 and
-   * later). Without `linearizable`, one member answers from its own data, which needs no quorum and may be stale.
+   * Returns the members. If `linearizable` is true, which is the default, the list is up to date, and the call needs a
+   * quorum (etcd 3.5 and later). If it is false, one member answers from its own data. The call then needs no quorum,
+   * but the list may be stale.
    *
    * @example
    * const { members } = await etcd.cluster.memberList({ linearizable: false });
@@ -48,8 +49,8 @@ export class Cluster {
   }
 
   /**
-   * Adds a member. Call this before the member is started. A `learner` (etcd 3.4 and later) does not vote until it is
-   * promoted. Default: a voting member.
+   * Adds a member to the cluster. Call this method before you start the new member. If `learner` is true (etcd 3.4 and
+   * later), the member is a learner, which does not vote until it is promoted. Default false: a voting member.
    *
    * @throws EtcdError, for example with reason `PeerURLExist` or `TooManyLearners`.
    *
@@ -69,8 +70,8 @@ export class Cluster {
   /**
    * Makes a learner a voting member.
    *
-   * @throws EtcdError with reason `LearnerNotReady` until the learner has caught up with the leader, or
-   * `MemberNotLearner`.
+   * @throws EtcdError with reason `LearnerNotReady` if the learner has not caught up with the leader yet, or
+   * `MemberNotLearner` if the member is not a learner.
    *
    * @example
    * const { member } = await etcd.cluster.memberAdd(['http://10.0.0.4:2380'], { learner: true });
@@ -98,7 +99,7 @@ export class Cluster {
   }
 
   /**
-   * Removes a member.
+   * Removes a member from the cluster.
    *
    * @throws EtcdError with reason `MemberNotFound`.
    *

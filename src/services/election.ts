@@ -11,18 +11,18 @@ import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 export type { LeaderKey };
 
-/** The server's error message, with status Unknown, when the election has no leader. */
+/** The message of the error that the server returns, with status Unknown, if the election has no leader. */
 const NO_LEADER = 'election: no leader';
 
 /**
  * etcd's own election service, which uses the same keys as `Election`. The service is meant for programs that cannot
- * keep a session open. Prefer `Election`, because here:
+ * keep a session open. Prefer `Election`, because the service has these limitations:
  *
- * - The client does not renew the lease and does not learn that the lease has ended. Keep the lease alive, and guard
- *   writes with `rev` of the leader key.
- * - Two campaigns with one lease are one candidate, so both win.
+ * - The client does not renew the lease and does not learn that the lease has ended. Keep the lease alive yourself. In
+ *   each write that only the leader may make, check that the create revision of the leader's key is still `rev`.
+ * - Two campaigns with the same lease count as one candidate, so both win.
  * - A `campaign` whose outcome is unknown may leave its candidate in the queue until the lease ends.
- * - `observe` may skip a leader that led only briefly, and ends when the watch of the server ends.
+ * - `observe` may skip a leader that led only briefly, and ends when the server's own watch ends.
  *
  * @example
  * const { id } = await etcd.lease.grant({ ttl: 60 });
@@ -38,7 +38,8 @@ export class ElectionService {
   }
 
   /**
-   * Waits until the candidate is elected. Without `timeoutMs` the wait has no limit.
+   * Enters the election as a candidate, and waits until the candidate is elected. Without `timeoutMs`, the wait has no
+   * limit.
    *
    * @throws EtcdError, for example with reason `LeaseNotFound` or `DeadlineExceeded`.
    */
@@ -58,13 +59,13 @@ export class ElectionService {
     return withHeader(header, { leader: leader as LeaderKey });
   }
 
-  /** Replaces the value of the leader. @throws EtcdError if `leader` is no longer the leader. */
+  /** Replaces the value of the leader's key. @throws EtcdError if `leader` is no longer the leader. */
   async proclaim(leader: LeaderKey, value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { leader, value: toBytes(value, 'value') };
     return withHeaderOf(this.#rpc.checkedCall(methods.election.proclaim, request, options));
   }
 
-  /** Returns the key of the leader, or undefined when the election has no leader. @throws EtcdError */
+  /** Returns the key of the leader, or undefined if the election has no leader. @throws EtcdError if the call fails. */
   async leader(name: BytesLike, options?: CallOptions): Promise<KeyValue | undefined> {
     checkCallOptions(options, 'electionService.leader');
     try {
@@ -77,14 +78,15 @@ export class ElectionService {
   }
 
   /**
-   * Yields the key of the leader now, and after every change that the server notices.
+   * Yields the key of the current leader, and then the key of the leader after every change that the server notices.
    *
-   * @throws EtcdError when the stream ends.
+   * @throws EtcdError when the server ends the stream.
    */
   async *observe(name: BytesLike, options?: StreamOptions): AsyncGenerator<KeyValue, void> {
     checkOptions(options, STREAM_OPTIONS, 'electionService.observe');
     const request = { name: toBytes(name, 'name') };
-    // The server ends the stream without an error when the token has expired. This call first obtains a new token.
+    // If the token has expired, the server ends an `observe` stream without an error. The call of `leader` obtains a
+    // new token first.
     await this.leader(name, options);
     for await (const { kv } of openServerStream(this.#rpc, methods.election.observe, request, options)) {
       if (kv !== undefined) yield new KeyValue(kv);
@@ -97,7 +99,7 @@ export class ElectionService {
     });
   }
 
-  /** Gives up the leadership if `leader` still has it. @throws EtcdError */
+  /** Gives up the leadership if `leader` is still the leader. @throws EtcdError if the call fails. */
   async resign(leader: LeaderKey, options?: CallOptions): Promise<WithHeader<object>> {
     return withHeaderOf(this.#rpc.checkedCall(methods.election.resign, { leader }, options));
   }

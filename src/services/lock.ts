@@ -7,11 +7,12 @@ import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 /**
  * etcd's own lock service. `lock` is one call that waits on the server, in the same queue of keys as `Mutex`. The
- * service is meant for programs that cannot keep a session open. Prefer `Mutex`, because here:
+ * service is meant for programs that cannot keep a session open. Prefer `Mutex`, because the service has these
+ * limitations:
  *
- * - The client does not renew the lease and does not learn that the lease has ended. Keep the lease alive, and guard
- *   writes with the create revision of the key.
- * - Two calls with one lease get the same key, so both hold the lock.
+ * - The client does not renew the lease and does not learn that the lease has ended. Keep the lease alive yourself. In
+ *   each write that only the holder may make, check that the create revision of the key has not changed.
+ * - Two calls with the same lease get the same key, so both hold the lock.
  * - `unlock` deletes the key even if another client has put it since. Do not repeat an `unlock` whose outcome is
  *   unknown.
  * - A `lock` whose outcome is unknown may leave its key in the queue until the lease ends.
@@ -30,8 +31,8 @@ export class LockService {
   }
 
   /**
-   * Waits for the lock and returns its key, which exists as long as the lock is held. Without `timeoutMs` the wait has
-   * no limit.
+   * Waits until the caller holds the lock. Returns the caller's key, which exists as long as the caller holds the lock.
+   * Without `timeoutMs`, the wait has no limit.
    *
    * @throws EtcdError, for example with reason `LeaseNotFound` or `DeadlineExceeded`.
    */
@@ -45,7 +46,11 @@ export class LockService {
     return withHeaderOf(this.#rpc.call(methods.lock.lock, request, withoutDefaultTimeout(options)));
   }
 
-  /** Deletes the key that `lock` returned, even if another client has put it since. @throws EtcdError */
+  /**
+   * Releases the lock: deletes the key that `lock` returned, even if another client has put the key since.
+   *
+   * @throws EtcdError if the call fails.
+   */
   async unlock(key: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     checkCallOptions(options, 'lockService.unlock');
     return withHeaderOf(this.#rpc.call(methods.lock.unlock, { key: checkKey(key, 'key') }, options));

@@ -9,23 +9,23 @@ import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkChoice, checkInt64, checkName, checkOptions, checkUint64 } from '../runtime/arguments.js';
 import { concatBytes } from '../runtime/bytes.js';
 
-/** Version, database and Raft state of a member. */
+/** The version of a member, the size of its database, and its Raft state. */
 export type Status = WithHeader<Omit<wire.StatusResponse, 'header'>>;
 
-/** A problem of a member: its database has reached its quota (`noSpace`), or its data are corrupt. */
+/** A problem of a member: its database has reached its quota (`noSpace`), or its data is corrupt (`corrupt`). */
 export interface Alarm {
   readonly memberId: bigint;
   readonly alarm: 'noSpace' | 'corrupt';
 }
 
-/** Options of a call to the member that another argument names. */
+/** Options of a call to one member. Another argument of the call is the endpoint of the member. */
 export interface MemberCallOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
-  /** Not allowed here, because the endpoint is an argument of the call itself. */
+  /** Not allowed, because the endpoint is a separate argument of the call. */
   readonly endpoint?: undefined;
 }
 
 const MEMBER_CALL_OPTIONS = { signal: true, timeoutMs: true } as const;
-const MEMBER_CALL_HINTS = { endpoint: 'the endpoint is an argument of its own' } as const;
+const MEMBER_CALL_HINTS = { endpoint: 'pass the endpoint as a separate argument' } as const;
 
 const ALARMS = { noSpace: wire.AlarmType.NOSPACE, corrupt: wire.AlarmType.CORRUPT } as const;
 const DOWNGRADES = {
@@ -35,13 +35,13 @@ const DOWNGRADES = {
 } as const;
 
 /**
- * Maintenance of the cluster and of its members. A method that concerns one member takes `endpoint`, which is one of
- * the client's endpoints; the client does not try another one. `defragment`, `hash`, `hashKV` and `snapshot` have no
- * time limit without `timeoutMs`, because they take long on a large database. HTTP/2 PINGs still detect a member that
- * is gone.
+ * Maintenance of the cluster and of its members. A method that concerns one member has the argument `endpoint`, which
+ * must be one of the client's endpoints. The client does not try another endpoint. Without `timeoutMs`, `defragment`,
+ * `hash`, `hashKV` and `snapshot` have no time limit, because they take long on a large database. HTTP/2 PINGs still
+ * detect a member that no longer responds.
  *
- * Every method throws an `EtcdError`: reason `InvalidInput` for a bad argument, otherwise the reason that the
- * connection or the server gives.
+ * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, it
+ * is the reason that the connection or the server gives.
  *
  * @example
  * for (const endpoint of etcd.endpoints) console.log((await etcd.maintenance.status(endpoint)).version);
@@ -79,7 +79,7 @@ export class Maintenance {
   }
 
   /**
-   * Clears an alarm. Call this when the cause of the alarm is gone. Returns the alarms that it cleared.
+   * Clears an alarm. Call this method after the cause of the alarm has been removed. Returns the cleared alarms.
    *
    * @example
    * for (const alarm of (await etcd.maintenance.alarms()).alarms) await etcd.maintenance.disarm(alarm);
@@ -92,7 +92,8 @@ export class Maintenance {
   }
 
   /**
-   * Releases the space of deleted and compacted data to the file system. The member serves no other request meanwhile.
+   * Defragments the database of a member, which returns the space of deleted and compacted data to the file system.
+   * Meanwhile, the member serves no other requests.
    *
    * @example
    * await etcd.maintenance.defragment('http://10.0.0.1:2379');
@@ -103,7 +104,7 @@ export class Maintenance {
   }
 
   /**
-   * Returns the CRC-32 of the whole database of a member. It is meant for tests, because the hash may differ
+   * Returns the CRC-32 of the whole database of a member. This method is meant for tests, because the hash may differ
    * between members that have the same keys.
    *
    * @example
@@ -115,10 +116,10 @@ export class Maintenance {
   }
 
   /**
-   * Returns the CRC-32 of the keys of a member up to `revision`; 0n, the default, means the latest revision. Members
-   * with the same `compactRevision` must have the same hash.
+   * Returns the CRC-32 of the keys of a member up to `revision`. The default, 0n, means the latest revision. For the
+   * same revision, members with the same `compactRevision` must return the same hash.
    *
-   * @throws EtcdError with reason `Compacted` or `FutureRev`.
+   * @throws EtcdError with reason `Compacted` or `FutureRev` if the member does not have the revision.
    *
    * @example
    * const { header } = await etcd.put('config/size', '10');
@@ -135,7 +136,8 @@ export class Maintenance {
   }
 
   /**
-   * Reads the database of a member, in the format of `etcdutl snapshot restore`. `timeoutMs` applies to each message.
+   * Reads the database of a member, in the format that `etcdutl snapshot restore` accepts. `timeoutMs` limits the wait
+   * for each message.
    *
    * @example
    * await pipeline(etcd.maintenance.snapshot('http://10.0.0.1:2379'), createWriteStream('backup.db'));
@@ -146,10 +148,10 @@ export class Maintenance {
   }
 
   /**
-   * Transfers leadership to a member. Only the leader can do that. Without `endpoint` the client asks each of its
-   * endpoints for its status to find the leader.
+   * Transfers leadership to another member. Only the current leader can do this. Without `endpoint`, the client first
+   * finds the leader: it requests the status of each of its endpoints.
    *
-   * @throws EtcdError with reason `NotLeader` when none of the endpoints is the leader's.
+   * @throws EtcdError with reason `NotLeader` if none of the endpoints belongs to the leader.
    *
    * @example
    * const { members } = await etcd.cluster.memberList();
@@ -164,7 +166,8 @@ export class Maintenance {
   }
 
   /**
-   * Validates, enables or cancels a downgrade of the cluster to `version`, "major.minor" (etcd 3.5 and later).
+   * Validates, enables or cancels a downgrade of the cluster to `version`, in the form "major.minor". Requires etcd 3.5
+   * or later.
    *
    * @throws EtcdError, for example with reason `InvalidDowngradeTargetVersion` or `DowngradeInProcess`.
    *
@@ -190,7 +193,8 @@ export class Maintenance {
       return endpoint;
     });
     try {
-      // Stop at the first endpoint that is the leader: waiting for one that is down would use up the time limit.
+      // Does not wait for the other endpoints once the leader is found. Waiting for an endpoint that is down would use
+      // up the time limit.
       return await Promise.any(statuses);
     } catch (cause) {
       const { errors } = cause as AggregateError;
@@ -211,21 +215,22 @@ export class Maintenance {
 }
 
 /**
- * Refuses an endpoint in the options, because the call has one as its argument.
+ * Checks and returns the options of a call to one member. Refuses the option `endpoint`, because the endpoint is a
+ * separate argument of the call.
  *
- * @throws EtcdError with reason `InvalidInput`.
+ * @throws EtcdError with reason `InvalidInput` if an option is not allowed.
  */
 export function checkMemberCall(options: MemberCallOptions, what: string): MemberCallOptions {
   checkOptions(options, MEMBER_CALL_OPTIONS, what, MEMBER_CALL_HINTS);
   return options;
 }
 
-/** Returns the URL of the endpoint. Refuses undefined, because the client would then choose a member. */
+/** Returns the URL of the endpoint. Refuses undefined, because the client would then choose a member itself. */
 function checkUrl(endpoint: string): string {
   return parseEndpoint(endpoint, 'endpoint').url;
 }
 
-/** Options of a call that takes as long as the database of the member needs. */
+/** Returns the options of a call that has no default time limit, because its duration depends on the database size. */
 function slowCall(
   endpoint: string,
   options: MemberCallOptions,
@@ -249,20 +254,23 @@ function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
   });
 }
 
-/** Length of the SHA-256 digest that follows the database. */
+/** Length of the SHA-256 digest that follows the database in a snapshot. */
 const DIGEST_BYTES = 32;
-/** The size of the database file is a multiple of this, so a remainder of `DIGEST_BYTES` is the digest. */
+/**
+ * The size of the database is a multiple of this size, so a remainder of `DIGEST_BYTES` shows that a digest follows.
+ */
 const SECTOR_BYTES = 512;
 
-/** A destination of bytes, such as a `WritableStreamDefaultWriter`. */
+/** A destination for the bytes of a snapshot, such as a `WritableStreamDefaultWriter`. */
 export interface SnapshotSink {
-  /** Takes the next bytes. The snapshot waits for the returned promise before it passes more bytes. */
+  /** Receives the next bytes. If `write` returns a promise, the snapshot waits for it before it passes more bytes. */
   write(chunk: Uint8Array): unknown;
 }
 
 /**
- * The database of a member, followed by its SHA-256: the bytes that `etcdutl snapshot restore` takes. Read it only
- * once. It yields the last bytes only after it has verified the size and the digest.
+ * The database of a member, followed by its SHA-256 digest. These are the bytes that `etcdutl snapshot restore`
+ * accepts. Read a snapshot only once. The snapshot yields its last bytes only after it has verified the size and the
+ * digest.
  *
  * @example
  * for await (const chunk of etcd.maintenance.snapshot('http://10.0.0.1:2379')) process.stdout.write(chunk);
@@ -276,7 +284,9 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
   }
 
   /**
-   * @throws EtcdError with reason `SnapshotCorrupt` when bytes are missing or differ from those that the member sent.
+   * Yields the bytes of the snapshot in pieces.
+   *
+   * @throws EtcdError with reason `SnapshotCorrupt` if bytes are missing or differ from the bytes that the member sent.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
     const hash = createSha256();
@@ -284,7 +294,7 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
     let remaining: bigint | undefined;
     let tail: Uint8Array = new Uint8Array(0);
     for await (const { blob, remainingBytes } of this.#responses) {
-      // The member does not count the digest, which follows when no bytes of the database remain.
+      // `remainingBytes` does not count the digest, which the member sends when no bytes of the database remain.
       const left = remaining === 0n ? 0n : remaining && remaining - BigInt(blob.length);
       if (left !== undefined && left !== remainingBytes) {
         throw corrupt(`a piece is missing before byte ${size}`);
@@ -293,7 +303,7 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
       size += blob.length;
       const held = concatBytes(tail, blob);
       const ready = held.subarray(0, Math.max(0, held.length - DIGEST_BYTES));
-      // Copy the tail, because the consumer may transfer the memory of the chunk.
+      // Copies the tail, because the consumer may transfer the memory of `ready` to another thread.
       tail = held.slice(ready.length);
       hash.update(ready);
       if (ready.length > 0) yield ready;
@@ -308,9 +318,9 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
   }
 
   /**
-   * Writes all bytes to a sink and returns the number of bytes. Neither opens nor closes the sink.
+   * Writes all bytes to a sink. Resolves with the number of bytes. Neither opens nor closes the sink.
    *
-   * @throws EtcdError, for example with reason `SnapshotCorrupt`, or the error of the sink.
+   * @throws EtcdError, for example with reason `SnapshotCorrupt`, or the error that the sink throws.
    */
   async writeTo(sink: SnapshotSink): Promise<number> {
     let size = 0;

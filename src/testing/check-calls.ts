@@ -7,18 +7,18 @@ export interface PutCall {
 }
 
 /**
- * A rule that puts can violate.
+ * A rule that puts can violate. A put is applied when the store records its value at a new revision.
  *
  * - `lost`: A put succeeded, but the store never held its value.
- * - `applied twice`: The store took the value of a put twice.
- * - `applied though failed`: A put failed, but the store took its value.
+ * - `applied twice`: One put was applied at two revisions.
+ * - `applied though failed`: A put failed, but the store held its value.
  * - `invented`: The store held a value that no recorded put wrote.
  */
 export type PutRule = 'lost' | 'applied twice' | 'applied though failed' | 'invented';
 
 /**
- * Checks that each successful put was applied once, that no failed put was applied, that each put of unknown outcome
- * was applied at most once, and that nothing else was written.
+ * Checks that each successful put was applied exactly once, that no failed put was applied, that each put whose outcome
+ * is unknown was applied at most once, and that the store held no other values.
  *
  * @param truth All values that the store ever held, in the order of their revisions.
  * @throws TypeError if two puts write the same value to the same key.
@@ -54,7 +54,7 @@ export function checkPuts(
     else if (outcome === 'fail' && times === 1) violations.push({ rule: 'applied though failed', detail });
   }
   for (const id of applied.keys()) {
-    if (!known.has(id)) violations.push({ rule: 'invented', detail: `${id}: no put wrote it` });
+    if (!known.has(id)) violations.push({ rule: 'invented', detail: `${id}: no recorded put wrote this value` });
   }
   return violations;
 }
@@ -82,12 +82,13 @@ export type OrderedOperation = Operation<OrderedCall, OrderedResult>;
 /**
  * A rule that reads and writes can violate.
  *
- * - `stale`: A call took effect at a revision older than one that a caller had already seen when the call began.
+ * - `stale`: A call took effect at an older revision than another call that had ended before this call began.
  * - `wrong value`: A read did not return the value that the key had at the revision of the read.
- * - `not applied`: A write succeeded, but `truth` has no such event at the revision of the write.
+ * - `not applied`: A write succeeded, but `truth` contains no such event at the revision of the response.
  */
 export type OrderRule = 'stale' | 'wrong value' | 'not applied';
 
+/** A read or write that took effect. */
 interface OrderedEffect {
   readonly operation: OrderedOperation;
   /** The revision at which the call took effect. */
@@ -95,9 +96,10 @@ interface OrderedEffect {
 }
 
 /**
- * Checks linearizability by revisions, without a search. etcd orders all changes by their revisions. The callers must
- * have seen the changes in this order, and each read must have returned the value that its key had at the revision of
- * the read. This function does not check that values are unique; `checkPuts` does.
+ * Checks that reads and writes are linearizable. Compares revisions, so it needs no search for a valid order. etcd
+ * orders all changes by their revisions. The callers must have seen the changes in this order, and each read must have
+ * returned the value that its key had at the revision of the read. This function does not check that the written values
+ * are unique; `checkPuts` does.
  *
  * @param truth Every event of the keys, in the order of their revisions.
  * @example
@@ -135,14 +137,14 @@ export function checkOrder(
       const before = byEnd[ended]?.revision ?? 0n;
       if (before > seen) seen = before;
     }
-    // A write creates a new revision. A read may return the revision that was seen before.
+    // A write creates a new revision. A read may return a revision that another call has returned before.
     if (operation.call.type === 'write' ? revision <= seen : revision < seen)
-      violations.push({ rule: 'stale', detail: `${operationText(operation)}: ${seen} was seen before it began` });
+      violations.push({ rule: 'stale', detail: `${operationText(operation)}: revision ${seen} was already seen` });
   }
   return [...violations, ...wrongReads(effects, truth)];
 }
 
-/** The reads that did not return the value of their key at their revision. */
+/** Returns a violation for each read that did not return the value that its key had at the revision of the read. */
 function wrongReads(effects: readonly OrderedEffect[], truth: readonly SeenEvent[]): Violation<OrderRule>[] {
   const violations: Violation<OrderRule>[] = [];
   const values = new Map<string, string | undefined>();
@@ -163,7 +165,7 @@ function operationText({ process, call, result }: OrderedOperation): string {
   return `${call.type} of ${JSON.stringify(call.key)} = ${JSON.stringify(value)} by ${process} at ${result?.revision}`;
 }
 
-/** A call to one register. The value undefined stands for a key that does not exist. */
+/** A call to one register, that is, to one key. The value undefined stands for a key that does not exist. */
 export type RegisterCall =
   | { readonly type: 'read' }
   | { readonly type: 'write'; readonly value: string | undefined }
@@ -185,11 +187,11 @@ interface Boundary {
 }
 
 /**
- * Checks that the operations on one register are linearizable: each operation has a point in time between its start
- * and its end, such that all results are right if the operations take effect at these points. Uses the algorithm of
- * Wing and Gong with Lowe's cache of visited configurations
+ * Checks that the operations on one register, that is, on one key, are linearizable: each operation has a point in time
+ * between its start and its end, such that all results are right if the operations take effect at these points. Uses
+ * the algorithm of Wing and Gong with Lowe's cache of visited configurations
  * (https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/).
- * The search takes exponential time in the number of concurrent operations in the worst case.
+ * In the worst case, the time of the search is exponential in the number of concurrent operations.
  *
  * @param initial The value before the first operation. Default: the key does not exist.
  * @example
@@ -214,7 +216,7 @@ export function checkRegister(
     ({ call, outcome }) => outcome === 'ok' || (outcome === 'unknown' && call.type !== 'read'),
   );
   const boundaries = timeline(relevant);
-  /** 1 for each operation that has taken effect in the order tried now. The search skips such operations. */
+  /** 1 for each operation that has taken effect in the order that the search is trying. The search skips it. */
   const done = new Uint8Array(relevant.length);
   const nextFrom = (from: number): number => {
     let next = from;
@@ -222,7 +224,7 @@ export function checkRegister(
     return next;
   };
   const known = new Set<string>();
-  /** The operations that have taken effect, in order, each with its boundary index and the state before it. */
+  /** The operations that have taken effect, in order, each with the index of its start and the state before it. */
   const stack: { readonly at: number; readonly operation: number; readonly state: string | undefined }[] = [];
   let state = initial;
   let needed = relevant.filter(({ outcome }) => outcome === 'ok').length;
@@ -250,7 +252,8 @@ export function checkRegister(
       at = nextFrom(at + 1);
       continue;
     }
-    // An operation would end before it has taken effect, so the latest choice was wrong.
+    // In the current order, an operation would end before it has taken effect, so the search takes back its latest
+    // choice.
     const last = stack.pop();
     if (last === undefined) {
       const detail = `at most ${furthest} of ${relevant.length} operations have an order that explains their results`;
@@ -264,7 +267,7 @@ export function checkRegister(
   return [];
 }
 
-/** The state after the call; undefined if the result of the call contradicts the state. */
+/** Returns the state after the call, or undefined if the result of the call contradicts the state before the call. */
 function apply(
   { call, outcome, result }: RegisterOperation,
   state: string | undefined,
@@ -282,7 +285,7 @@ function apply(
   }
 }
 
-/** All starts and ends, ordered by time. */
+/** Returns the starts and ends of all operations, ordered by time. */
 function timeline(operations: readonly RegisterOperation[]): readonly Boundary[] {
   const boundaries = operations.flatMap(({ startMs, endMs }, operation) => [
     { operation, isStart: true, ms: startMs },

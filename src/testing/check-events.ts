@@ -8,7 +8,7 @@ import type { SeenEvent, Violation } from './history.js';
  * - `repeated`: The watch delivered an event twice.
  * - `reordered`: The watch delivered an event after an event that happened later.
  * - `torn`: The watch delivered the events of one revision in two batches.
- * - `altered`: The watch delivered an event with a value that differs from the true one.
+ * - `altered`: The watch delivered an event with a wrong value.
  * - `invented`: The watch delivered an event that never happened.
  */
 export type WatchRule = 'lost' | 'repeated' | 'reordered' | 'torn' | 'altered' | 'invented';
@@ -60,7 +60,10 @@ export function checkWatch(
   return violations;
 }
 
-/** Identifies an event by its revision, type and key. This is unique, because a revision changes a key at most once. */
+/**
+ * Returns an ID of the event: its revision, type and key. The ID is unique, because a revision changes a key at most
+ * once.
+ */
 function eventId({ revision, type, key }: SeenEvent): string {
   return `${revision} ${type} ${key}`;
 }
@@ -69,15 +72,18 @@ function eventText({ revision, type, key }: SeenEvent): string {
   return `${type} of ${JSON.stringify(key)} at revision ${revision}`;
 }
 
-/** The time in which one process considered itself the holder of a lock. */
+/** A period in which one process considered itself the holder of a lock. */
 export interface Claim {
   /** Name of the process. */
   readonly holder: string;
   /** Fencing token: the create revision of the holder's key. */
   readonly token: bigint;
-  /** Milliseconds on a clock that all processes share. */
+  /** When the process became the holder, in milliseconds on a clock that all processes share. */
   readonly fromMs: number;
-  /** When the process last acted as the holder, or learned that it no longer was; `Infinity` if it never stopped. */
+  /**
+   * When the process last acted as the holder, or learned that it no longer held the lock, on the same clock.
+   * `Infinity` if it still considers itself the holder.
+   */
   readonly untilMs: number;
 }
 
@@ -85,16 +91,16 @@ export interface Claim {
  * A rule that the claims to a lock can violate.
  *
  * - `two holders`: A claim began before another claim had ended.
- * - `out of order`: A claim began after a claim with the same or a greater token.
- * - `not first in queue`: The key of a claim was never the first of the queue.
+ * - `out of order`: A claim began after a claim with the same token or a greater token.
+ * - `not first in queue`: The key of a claim was never the first key in the queue.
  */
 export type LockRule = 'two holders' | 'out of order' | 'not first in queue';
 
 /**
- * Checks that a lock had one holder at a time, in the order of the queue. The key with the lowest create revision owns
- * the lock.
+ * Checks that a lock had one holder at a time, in the order of the queue. The queue contains the keys under the prefix
+ * of the lock, ordered by create revision. The first key in the queue owns the lock.
  *
- * @param truth Every event under the prefix of the lock, in order.
+ * @param truth Every event of the keys under the prefix of the lock, in order.
  * @example
  * import { checkLock } from 'etcdwire/testing';
  *
@@ -104,7 +110,7 @@ export type LockRule = 'two holders' | 'out of order' | 'not first in queue';
 export function checkLock(claims: readonly Claim[], truth: readonly SeenEvent[]): Violation<LockRule>[] {
   const owners = ownersOf(truth);
   const violations: Violation<LockRule>[] = [];
-  /** Of the claims checked so far, the one that ends last. The next claim must not begin before this end. */
+  /** The claim that ends last among the claims checked so far. The next claim must not begin before it has ended. */
   let longest: Claim | undefined;
   for (const claim of claims.toSorted((a, b) => a.fromMs - b.fromMs)) {
     if (!owners.has(claim.token)) {
@@ -121,7 +127,7 @@ export function checkLock(claims: readonly Claim[], truth: readonly SeenEvent[])
   return violations;
 }
 
-/** Create revisions of the keys that were first in the queue at some time. */
+/** Returns the create revisions of the keys that were first in the queue at some time. */
 function ownersOf(truth: readonly SeenEvent[]): ReadonlySet<bigint> {
   const queue = new Map<string, bigint>();
   const owners = new Set<bigint>();
@@ -142,9 +148,9 @@ function claimText({ holder, token }: Claim): string {
 const RESOURCE_OPTIONS = { fenced: true } as const;
 
 /**
- * Simulates a resource outside etcd that a lock protects. The resource refuses a write whose fencing token is smaller
- * than the greatest token that it has seen. With `fenced: false`, it accepts every write, and records the writes that
- * it should have refused.
+ * Simulates a resource outside etcd to which only the holder of a lock may write. The resource refuses a write whose
+ * fencing token is smaller than the maximum token that it has seen. With `fenced: false`, the resource accepts every
+ * write, and records the writes that it should have refused.
  *
  * @example
  * import { GuardedResource } from 'etcdwire/testing';
@@ -158,13 +164,13 @@ export class GuardedResource {
   #greatest = 0n;
   readonly #staleWrites: Violation<'stale write'>[] = [];
 
-  /** @throws EtcdError, reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if the options are invalid. */
   constructor(options: { readonly fenced?: boolean | undefined } = {}) {
     checkOptions(options, RESOURCE_OPTIONS, 'GuardedResource');
     this.#fenced = options.fenced ?? true;
   }
 
-  /** Accepted writes whose token was smaller than the token of an earlier write. */
+  /** The accepted writes whose token was smaller than the token of an earlier write. */
   get violations(): readonly Violation<'stale write'>[] {
     return this.#staleWrites;
   }

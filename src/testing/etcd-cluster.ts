@@ -18,49 +18,58 @@ export interface EtcdClusterOptions {
   readonly members?: number | undefined;
   /** Additional arguments for each member. */
   readonly args?: readonly string[] | undefined;
-  /** Whether the members reach each other through proxies, which `partition` needs. Default false. */
+  /** Whether the members reach each other through proxies. `partition` requires these proxies. Default false. */
   readonly peerProxies?: boolean | undefined;
   /** Certificates with which the members accept clients over TLS. Default: no TLS. */
   readonly tls?: EtcdClusterTls | undefined;
 }
 
-/** PEM files for the TLS of a cluster. */
+/** Paths of the PEM files with which the members of a cluster accept clients over TLS. */
 export interface EtcdClusterTls {
   /** Certificate of the members. */
   readonly certFile: string;
   /** Private key of the members. */
   readonly keyFile: string;
-  /** Authorities that sign client certificates. If set, the members refuse clients without a certificate. */
+  /**
+   * Certificates of the authorities that sign client certificates. If set, members refuse clients without a
+   * certificate.
+   */
   readonly clientCaFile?: string | undefined;
 }
 
 const CLUSTER_OPTIONS = { etcd: true, members: true, args: true, peerProxies: true, tls: true } as const;
 const CLUSTER_TLS = { certFile: true, keyFile: true, clientCaFile: true } as const;
 
-/** Adds a member to the cluster by its peer URL. Resolves with all members of the cluster, including the new one. */
+/**
+ * A function that adds a member to the cluster by its peer URL. Resolves with all members of the cluster, including the
+ * new member.
+ */
 export type AddMember = (peerUrl: string) => Promise<readonly Pick<Member, 'name' | 'peerUrls'>[]>;
 
-/** Options for a member that joins. */
+/** Options for a member that joins a running cluster. */
 export interface JoinOptions {
   /** Whether to add the member as a learner, which does not vote. Default false. */
   readonly learner?: boolean | undefined;
-  /** Function that adds the member. Default: calls `memberAdd`, which works without TLS and authentication only. */
+  /**
+   * The function that adds the member. Default: a function that calls `memberAdd`. It works only without TLS and
+   * authentication.
+   */
   readonly add?: AddMember | undefined;
 }
 
 const JOIN_OPTIONS = { learner: true, add: true } as const;
 const LEADER_OPTIONS = { timeoutMs: true } as const;
 
-/** The URLs of a member, and the proxy in front of its peer URL. */
+/** The name and the URLs of a member, and the proxy through which the other members reach it. */
 interface Site {
   readonly name: string;
   /** URL for clients. */
   readonly endpoint: string;
-  /** URL of the health check, without TLS. */
+  /** URL of the health check. It never uses TLS. */
   readonly healthUrl: string;
   /** URL on which the member listens for the other members. */
   readonly listenPeerUrl: string;
-  /** URL that the member advertises to the other members: that of the proxy, if there is one. */
+  /** URL that the member advertises to the other members: the proxy's URL, or `listenPeerUrl` without a proxy. */
   readonly peerUrl: string;
   readonly proxy: FaultProxy | undefined;
 }
@@ -71,7 +80,7 @@ const HEALTHY_TIMEOUT_MS = 30_000;
 const STATUS_TIMEOUT_MS = 2_000;
 
 /**
- * An etcd cluster on free ports of 127.0.0.1, with its data in a temporary folder. Tests can kill, pause, partition,
+ * An etcd cluster on free ports of 127.0.0.1, with its data in a temporary folder. Tests can kill, suspend, partition,
  * add and remove its members. Runs on Node.js only.
  *
  * @example
@@ -90,7 +99,7 @@ export class EtcdCluster implements AsyncDisposable {
   readonly #members: EtcdMember[] = [];
   readonly #peerProxies = new Map<EtcdMember, FaultProxy>();
   readonly #ids = new Map<EtcdMember, bigint>();
-  /** Number of names given to members so far. */
+  /** Number of member names used so far. Names are never reused. */
   #named = 0;
 
   private constructor(options: EtcdClusterOptions) {
@@ -100,7 +109,8 @@ export class EtcdCluster implements AsyncDisposable {
   /**
    * Starts a cluster. Resolves when all members are healthy.
    *
-   * @throws EtcdError, reason `InvalidInput`; Error if a member does not start. The message has the end of the log.
+   * @throws EtcdError with reason `InvalidInput` if an option is invalid; an Error with the end of the member's log if
+   * a member does not start.
    */
   static async start(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
     checkOptions(options, CLUSTER_OPTIONS, 'EtcdCluster.start');
@@ -118,7 +128,7 @@ export class EtcdCluster implements AsyncDisposable {
     }
   }
 
-  /** The members of the cluster, including members that do not run. */
+  /** The members of the cluster, including members that are not running. */
   get members(): readonly EtcdMember[] {
     return this.#members;
   }
@@ -128,7 +138,11 @@ export class EtcdCluster implements AsyncDisposable {
     return this.#members.map(({ endpoint }) => endpoint);
   }
 
-  /** Adds one more member and starts it. Resolves when the member is healthy. @throws EtcdError; Error */
+  /**
+   * Adds a member to the cluster, and starts the member. Resolves when the member is healthy.
+   *
+   * @throws EtcdError if the member cannot be added; Error if the member does not start.
+   */
   async join(options: JoinOptions = {}): Promise<EtcdMember> {
     checkOptions(options, JOIN_OPTIONS, 'EtcdCluster.join');
     const { learner, add = (peerUrl) => this.#add(peerUrl, learner) } = options;
@@ -144,7 +158,11 @@ export class EtcdCluster implements AsyncDisposable {
     return this.#start(site, all, 'existing');
   }
 
-  /** Removes a member from the cluster and kills it. Does not work with TLS or authentication. @throws EtcdError */
+  /**
+   * Removes a member from the cluster, and kills the member. Does not work with TLS or authentication.
+   *
+   * @throws EtcdError if the member cannot be removed.
+   */
   async remove(member: EtcdMember): Promise<void> {
     const others = this.#members.filter((each) => each !== member);
     await using client = new Client({ endpoints: others.map(({ endpoint }) => endpoint) });
@@ -159,7 +177,7 @@ export class EtcdCluster implements AsyncDisposable {
   /**
    * Resolves with the leader as soon as the cluster has one. Does not work with TLS.
    *
-   * @param options `timeoutMs`: longest wait in milliseconds. Default 30,000.
+   * @param options `timeoutMs`: maximum wait in milliseconds. Default 30,000.
    * @throws Error if no member becomes the leader in time.
    */
   async leader(options: { readonly timeoutMs?: number | undefined } = {}): Promise<EtcdMember> {
@@ -177,7 +195,7 @@ export class EtcdCluster implements AsyncDisposable {
   }
 
   /**
-   * Separates a member from all other members. Clients still reach it.
+   * Cuts the connections between a member and all other members. Clients can still reach every member.
    *
    * @throws TypeError if the cluster was started without `peerProxies`.
    */
@@ -190,7 +208,12 @@ export class EtcdCluster implements AsyncDisposable {
     }
   }
 
-  /** Ends all partitions, resumes paused members, and starts the members that do not run. @throws Error */
+  /**
+   * Ends all partitions, resumes suspended members, and starts the members that are not running. Resolves when all
+   * members are healthy.
+   *
+   * @throws Error if a member does not start.
+   */
   async heal(): Promise<void> {
     for (const proxy of this.#peerProxies.values()) proxy.heal();
     for (const member of this.#members) member.resume();
@@ -236,7 +259,7 @@ export class EtcdCluster implements AsyncDisposable {
     this.#members.push(member);
     if (proxy !== undefined) this.#peerProxies.set(member, proxy);
     await member.start();
-    // Asks for the ID now, because `partition` needs it and the member may be paused or dead by then.
+    // Requests the member's ID now, because `partition` needs it, and the member may be suspended or dead by then.
     if (proxy !== undefined) await this.#idOf(member);
     return member;
   }
@@ -279,7 +302,7 @@ function tlsArgs({ certFile, keyFile, clientCaFile }: EtcdClusterTls, healthUrl:
   ];
 }
 
-/** The member's own status, which needs no quorum; undefined if the member does not answer. */
+/** Returns the status of the member at the endpoint, or undefined if it does not answer. The call needs no quorum. */
 async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: bigint } | undefined> {
   await using client = new Client({ endpoints: [endpoint] });
   try {
@@ -292,8 +315,8 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
 }
 
 /**
- * Repeats a membership change while etcd refuses it as unhealthy. etcd does so until the other members have been
- * connected for five seconds.
+ * Makes a membership change. Repeats it as long as etcd refuses it because the cluster is unhealthy. etcd refuses such
+ * changes until all members have been connected to each other for five seconds.
  */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + HEALTHY_TIMEOUT_MS;
@@ -308,7 +331,10 @@ async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The hexadecimal ID of the sending member, from the header that etcd's `rafthttp` adds to each peer request. */
+/**
+ * Returns the hexadecimal ID of the sending member, from the header that etcd's `rafthttp` adds to each request to a
+ * peer. Returns undefined if the bytes do not contain this header.
+ */
 function senderOf(bytes: Uint8Array): string | undefined {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
   return /^x-server-from: ([0-9a-f]+)\r$/im.exec(text)?.[1];

@@ -4,14 +4,14 @@ import { pause } from '../runtime/timers.js';
 
 const START_TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
-/** Longest wait for the answer to a health check. A paused member accepts connections and never answers. */
+/** Maximum wait for the answer to a health check. A suspended member accepts connections but never answers. */
 const HEALTH_TIMEOUT_MS = 2_000;
 
 export interface EtcdMemberOptions {
   readonly name: string;
   /** URL for clients. */
   readonly endpoint: string;
-  /** URL of the health check, without TLS. */
+  /** URL of the health check. It never uses TLS. */
   readonly healthUrl: string;
   /** URL that the member advertises to the other members. */
   readonly peerUrl: string;
@@ -21,14 +21,14 @@ export interface EtcdMemberOptions {
   readonly logFile: string;
 }
 
-/** The processes of the running members. They get SIGKILL when this process exits. */
+/** The processes of the running members. When this process exits, it sends them SIGKILL. */
 const running = new Set<ChildProcess>();
 const endAll = (): void => {
   for (const child of running) child.kill('SIGKILL');
 };
 
 /**
- * One member of an `EtcdCluster`, as a child process.
+ * One member of an `EtcdCluster`. It runs as a child process.
  *
  * @example
  * import { EtcdCluster } from 'etcdwire/testing';
@@ -57,21 +57,22 @@ export class EtcdMember {
     this.#options = options;
   }
 
-  /** ID of the latest process; undefined before the first start. */
+  /** Process ID of the latest process. Undefined before the first start. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
-  /** Whether the process exists. A paused process counts. */
+  /** Whether the process exists. A suspended process counts as running. */
   get running(): boolean {
     const child = this.#child;
     return child !== undefined && this.#problem === undefined && child.exitCode === null && child.signalCode === null;
   }
 
   /**
-   * Starts the process if it does not run. Resolves when the member is healthy.
+   * Starts the process if it is not running. Resolves when the member is healthy.
    *
-   * @throws Error if the member is not healthy within 30 s. The message has the end of the log.
+   * @throws Error if the process cannot be started, or if the member is not healthy within 30 s. In the second case,
+   * the message contains the end of the member's log.
    */
   async start(): Promise<void> {
     if (!this.running) this.#spawn();
@@ -88,7 +89,7 @@ export class EtcdMember {
     throw new Error(`etcd ${this.name} did not start:\n${log}`);
   }
 
-  /** Whether the member runs and has a leader. */
+  /** Whether the member is running and the cluster has a leader. */
   async healthy(): Promise<boolean> {
     const health = await fetch(`${this.#options.healthUrl}/health`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) })
       .then((response) => response.text())
@@ -96,22 +97,22 @@ export class EtcdMember {
     return /"health":\s*"true"/.test(health);
   }
 
-  /** Sends SIGKILL. Resolves when the process has ended. */
+  /** Kills the process with SIGKILL. Resolves when the process has ended. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
   }
 
-  /** Sends SIGTERM. Resolves when the process has ended. */
+  /** Terminates the process with SIGTERM. Resolves when the process has ended. */
   async stop(): Promise<void> {
     await this.#end('SIGTERM');
   }
 
-  /** Sends SIGSTOP. The connections stay open, but the member does not answer until `resume`. */
+  /** Suspends the process with SIGSTOP. The connections stay open, but the member does not answer until `resume`. */
   pause(): void {
     this.#child?.kill('SIGSTOP');
   }
 
-  /** Sends SIGCONT, which ends a `pause`. */
+  /** Resumes a process that `pause` has suspended, with SIGCONT. */
   resume(): void {
     this.#child?.kill('SIGCONT');
   }
@@ -121,14 +122,15 @@ export class EtcdMember {
     if (child === undefined || !this.running) return;
     const ended = new Promise((resolve) => child.once('exit', resolve));
     child.kill(signal);
-    // A paused process does not handle SIGTERM before it continues.
+    // A suspended process does not handle SIGTERM before it continues.
     child.kill('SIGCONT');
     await ended;
   }
 
   #spawn(): void {
     const { etcd, args, logFile } = this.#options;
-    // etcd also reads its flags from ETCD_* variables. The variables of this process are not meant for this member.
+    // etcd also reads its flags from environment variables named ETCD_*. Those of this process are not meant for the
+    // member.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_')));
     const log = openSync(logFile, 'a');
     const child = spawn(etcd, args, { env, stdio: ['ignore', log, log] });

@@ -2,11 +2,14 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { checkOptions } from '../runtime/arguments.js';
 import { pause } from '../runtime/timers.js';
 
-/** Tests the bytes of one read from a socket. If a message spans several reads, the function gets it in pieces. */
+/**
+ * Whether the bytes of one read from a socket match a condition. If a message spans several reads, each call receives
+ * one piece of the message.
+ */
 export type BytesTest = (bytes: Uint8Array) => boolean;
 
 /**
- * Returns a test for bytes that contain all of the given parts. A string stands for its UTF-8 bytes.
+ * Returns a function that tests whether bytes contain all of the given parts. A string stands for its UTF-8 bytes.
  *
  * @example
  * import { containing, FaultProxy } from 'etcdwire/testing';
@@ -28,19 +31,19 @@ export type Direction = 'to-server' | 'to-client';
 /** Options of a fault proxy. */
 export interface FaultProxyOptions {
   /**
-   * Returns the name of the sender if the bytes of a read contain one, and otherwise undefined. The latest name holds
-   * for the whole connection. Pass such a name to `cutOff` to cut off the sender's connections.
+   * Returns the sender's name if the bytes of one read from a client contain it, and otherwise undefined. The latest
+   * name applies to the whole connection. Pass this name to `cutOff` to cut off all connections of the sender.
    */
   readonly senderOf?: ((bytes: Uint8Array) => string | undefined) | undefined;
 }
 
 const PROXY_OPTIONS = { senderOf: true } as const;
 
-/** A connection through the proxy. */
+/** One connection through the proxy: the socket to the client, and the socket to the server. */
 interface Pair {
   readonly client: Socket;
   readonly server: Socket;
-  /** Latest name that `senderOf` returned. */
+  /** Latest name that `senderOf` returned for this connection; undefined if there was none. */
   sender: string | undefined;
   /** Whether the proxy drops the server's bytes, because `loseNextAnswer` chose this connection. */
   losesAnswer: boolean;
@@ -50,9 +53,9 @@ interface Pair {
 interface Pace {
   /** Milliseconds between reading bytes and writing them; undefined for no delay. */
   readonly delayMs: number | undefined;
-  /** Most bytes in one write; undefined for no limit. */
+  /** Maximum number of bytes in one write; undefined for no limit. */
   readonly sliceBytes: number | undefined;
-  /** Whether the proxy has stopped reading. */
+  /** Whether the proxy has stopped reading from both sides. */
   readonly paused: boolean;
 }
 
@@ -76,14 +79,14 @@ export class FaultProxy implements AsyncDisposable {
   readonly #port: number;
   readonly #senderOf: FaultProxyOptions['senderOf'];
   readonly #pairs = new Set<Pair>();
-  /** Server sockets without a client, for requests that `holdNextRequest` holds. */
+  /** Sockets to the server that wait for a request held by `holdNextRequest`. Their clients are disconnected. */
   readonly #heldRequests = new Set<Socket>();
   /** Directions in which the proxy drops all bytes. */
   readonly #swallowed = new Set<Direction>();
   /** Names of the senders that are cut off. */
   readonly #cutOff = new Set<string>();
   #pace: Pace = UNCHANGED;
-  /** Handles the next request for `holdNextRequest`. Returns whether it holds the bytes. */
+  /** Set by `holdNextRequest`. Checks the bytes of each read, and returns true if it held them back. */
   #hold: ((bytes: Uint8Array, pair: Pair) => boolean) | undefined;
   readonly #onBytes = new Set<(direction: Direction, bytes: Uint8Array, pair: Pair) => void>();
 
@@ -125,12 +128,12 @@ export class FaultProxy implements AsyncDisposable {
     return this.#pairs.size;
   }
 
-  /** Closes every connection, as the kernel of a dying server does. The proxy accepts new connections. */
+  /** Closes every connection, as a kernel does when a server process dies. The proxy still accepts new connections. */
   dropConnections(): void {
     for (const pair of [...this.#pairs]) this.#end(pair);
   }
 
-  /** Closes every connection with a RST. The proxy accepts new connections. */
+  /** Closes every client's connection with a TCP RST. The proxy still accepts new connections. */
   reset(): void {
     for (const pair of [...this.#pairs]) {
       pair.client.resetAndDestroy();
@@ -138,7 +141,7 @@ export class FaultProxy implements AsyncDisposable {
     }
   }
 
-  /** Stops reading from both sides until `heal`. No bytes are lost, but the buffers on the way fill up. */
+  /** Stops reading from both sides until `heal`. No bytes are lost, but the socket buffers fill up. */
   pause(): void {
     this.#pace = { ...this.#pace, paused: true };
     for (const pair of this.#pairs) pausePair(pair);
@@ -149,27 +152,27 @@ export class FaultProxy implements AsyncDisposable {
     this.#swallowed.add('to-server').add('to-client');
   }
 
-  /** Forwards bytes in one direction only, and drops the bytes of the other direction, until `heal`. */
+  /** Forwards bytes only in the given direction, and drops the bytes of the opposite direction, until `heal`. */
   oneWay(direction: Direction): void {
     this.#swallowed.add(direction === 'to-server' ? 'to-client' : 'to-server');
   }
 
-  /** Drops all bytes in both directions on the connections of this sender, until `heal`. See the option `senderOf`. */
+  /** Drops all bytes on the connections of the sender with this name, until `heal`. See the option `senderOf`. */
   cutOff(sender: string): void {
     this.#cutOff.add(sender);
   }
 
-  /** Writes at most this many bytes at a time, so that the receiver reads small pieces, until `heal`. */
+  /** Until `heal`, writes at most this many bytes at a time, so that the receiver reads small pieces. */
   slice(bytes: number): void {
     this.#pace = { ...this.#pace, sliceBytes: bytes };
   }
 
-  /** Delays all bytes by this many milliseconds, and keeps their order, until `heal`. */
+  /** Until `heal`, delays all bytes by this many milliseconds, and keeps their order. */
   delay(ms: number): void {
     this.#pace = { ...this.#pace, delayMs: ms };
   }
 
-  /** Ends all faults. Closes the connections if bytes may have been dropped, because the dropped bytes are lost. */
+  /** Ends all faults. If bytes may have been dropped, closes all connections, because their data is now incomplete. */
   heal(): void {
     const lossy = this.#swallowed.size > 0 || this.#cutOff.size > 0;
     this.#swallowed.clear();
@@ -183,8 +186,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * Drops the answer to the next request for which `isRequest` returns true, and closes the connection of the request.
-   * Resolves when the connection is closed. Other connections and faults are not affected.
+   * Drops the server's answer to the next request for which `isRequest` returns true, and closes the connection that
+   * the request came on. Resolves when that connection is closed. Other connections and faults are not affected.
    */
   loseNextAnswer(isRequest: BytesTest): Promise<void> {
     return new Promise((resolve) => {
@@ -201,8 +204,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * Holds the next request for which `isRequest` returns true, and closes the client's side of its connection. Then
-   * resolves with a function that forwards the request to the server.
+   * Holds back the next request for which `isRequest` returns true, and closes the client's side of its connection.
+   * Then resolves with a function that forwards the request to the server.
    */
   holdNextRequest(isRequest: BytesTest): Promise<() => void> {
     return new Promise((resolve) => {
@@ -265,16 +268,16 @@ export class FaultProxy implements AsyncDisposable {
 }
 
 /**
- * Connects one direction of a connection through the proxy. Returns a function that forwards bytes. The proxy writes
- * bytes in the order of their arrival, even if delays change.
+ * Returns a function that forwards bytes to the socket `to`. It writes the bytes in the order of their arrival, even if
+ * the delay changes. Stops reading from the socket `from` while the receiver is slower than the sender.
  */
 function pacedPipe(from: Socket, to: Socket, paceNow: () => Pace): (bytes: Uint8Array) => void {
-  /** Settles when the latest delayed bytes are written; undefined if none are waiting. */
+  /** Settles when the latest delayed bytes are written; undefined if no bytes are waiting. */
   let last: Promise<void> | undefined;
   const write = (bytes: Uint8Array): void => {
     if (!to.destroyed && !to.write(bytes)) from.pause();
   };
-  // `write` pauses a sender that is faster than the receiver. The sender resumes when the receiver has caught up.
+  // `write` pauses reading when the buffer of `to` is full. Reading resumes when that buffer is empty again.
   to.on('drain', () => {
     if (!paceNow().paused) from.resume();
   });
@@ -304,8 +307,8 @@ const FRAME_HEADER_BYTES = 9;
 const HEADERS = 1;
 
 /**
- * Whether an answer begins in these bytes, which means that they contain a HEADERS frame. Frames such as SETTINGS, PING
- * and WINDOW_UPDATE may come before the answer.
+ * Whether these bytes contain a HEADERS frame, with which the server's answer begins. Frames such as SETTINGS, PING and
+ * WINDOW_UPDATE may come before the answer.
  */
 function hasHeaders(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,25 +1,25 @@
 import { createServer, type Server } from 'node:net';
 
 /**
- * The range of ports to try. Systems give higher ports to outgoing connections (Linux from 32,768, other systems from
- * 49,152). Such a connection could take a free port before the test's server listens on it.
+ * The first and the last port to try. Operating systems assign higher ports to outgoing connections (Linux from 32,768,
+ * other systems from 49,152), and such a connection could take a free port before the test's server listens on it.
  */
 const [FIRST, LAST] = [10_000, 32_767];
 
-/** Ports that a process reserves at once. */
+/** Number of ports that a process reserves at once. The first port of a block marks the block as reserved. */
 const BLOCK_PORTS = 32;
 const BLOCKS = Math.floor((LAST - FIRST + 1) / BLOCK_PORTS);
 
 /** Reserved ports that `freePorts` has not returned yet. */
 const unused: number[] = [];
-/** Ports that `freePorts` has returned, the oldest first. */
+/** Ports that `freePorts` has returned, oldest first. It tries them again when every block is reserved. */
 const used: number[] = [];
 
 /**
- * Returns different free ports of 127.0.0.1. No other process gets these ports from `freePorts` before this process
- * exits. A server can therefore stop and listen on its port again later.
+ * Returns `count` different free ports of 127.0.0.1. No other process gets these ports from `freePorts` before this
+ * process exits. A server can therefore stop, and later listen on the same port again.
  *
- * A process reserves ports in blocks. It reserves a block by listening on the first port of the block until it exits.
+ * A process reserves ports in blocks. To reserve a block, it listens on the block's first port until it exits.
  *
  * @throws Error if too few ports are free.
  */
@@ -36,8 +36,8 @@ export async function freePorts(count: number): Promise<number[]> {
 }
 
 /**
- * Reserves a block that no process has reserved. Returns all of its ports but the first; undefined if each block is
- * reserved. Starts at a random block, because processes that start together would all try the same blocks otherwise.
+ * Reserves a block that no process has reserved. Returns all ports of the block except the first; undefined if every
+ * block is reserved. Starts at a random block, because otherwise all processes would try the blocks in the same order.
  */
 async function reserveBlock(): Promise<number[] | undefined> {
   const start = Math.floor(Math.random() * BLOCKS);
@@ -58,7 +58,7 @@ async function isFree(port: number): Promise<boolean> {
   return true;
 }
 
-/** A server on the port; undefined if the port is taken or needs privileges. */
+/** Resolves with a server that listens on the port, or with undefined if the port is in use or needs privileges. */
 function listening(port: number): Promise<Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer().once('error', (error: NodeJS.ErrnoException) => {

@@ -1,19 +1,19 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { monotonicMs } from '../runtime/timers.js';
 
-/** One violation of a rule that a checker has found. A checker that finds none returns an empty list. */
+/** A broken rule, as reported by a checker such as `checkPuts`. A checker that finds no violation returns `[]`. */
 export interface Violation<Rule extends string = string> {
   readonly rule: Rule;
-  /** Names the operation or the event, and says what is wrong with it. */
+  /** Text that names the operation or the event, and says what is wrong with it. */
   readonly detail: string;
 }
 
-/** One change of one key. */
+/** One change of one key, as a watcher saw it. */
 export interface SeenEvent {
   readonly revision: bigint;
   readonly type: 'put' | 'delete';
   readonly key: string;
-  /** Empty for a delete. */
+  /** The new value; empty for a delete. */
   readonly value: string;
 }
 
@@ -22,14 +22,14 @@ export interface Operation<Call, Result> {
   /** Name of the caller. */
   readonly process: string;
   readonly call: Call;
-  /** Milliseconds on the monotonic clock. */
+  /** When the call started, in milliseconds on the monotonic clock. */
   readonly startMs: number;
   /**
-   * Milliseconds on the monotonic clock; `Infinity` if the outcome is unknown. Such a call may take effect at any time
-   * after its start, or never.
+   * When the call ended, in milliseconds on the monotonic clock. `Infinity` if the outcome is unknown, because a call
+   * with an unknown outcome may take effect at any time after its start, or never.
    */
   readonly endMs: number;
-  /** `ok`: the call succeeded. `fail`: the call certainly had no effect. `unknown`: it may have had an effect. */
+  /** `ok`: the call succeeded. `fail`: the call had no effect. `unknown`: the call may have had an effect. */
   readonly outcome: 'ok' | 'fail' | 'unknown';
   /** Result of the call; undefined unless the outcome is `ok`. */
   readonly result: Result | undefined;
@@ -50,14 +50,14 @@ export interface Operation<Call, Result> {
 export class History<Call, Result> {
   readonly #operations: Operation<Call, Result>[] = [];
 
-  /** The calls that have ended, in the order of their ends. */
+  /** The calls that have ended, in the order in which they ended. */
   get operations(): readonly Operation<Call, Result>[] {
     return this.#operations;
   }
 
   /**
-   * Calls `act` and records the call. Resolves or rejects as `act` does. A rejection counts as `fail` only if it is an
-   * `EtcdError` whose outcome is not `unknown`; any other error proves nothing.
+   * Calls `act` and records the call. Resolves or rejects as `act` does. A rejection is recorded as `fail` only if the
+   * error is an `EtcdError` whose outcome is not `unknown`. Any other error is recorded as `unknown`.
    */
   async record(process: string, call: Call, act: () => Promise<Result>): Promise<Result> {
     const startMs = monotonicMs();

@@ -1,5 +1,5 @@
 /**
- * Servers and proxies for tests that inject faults, and functions that check what clients saw during the faults.
+ * etcd clusters and fault proxies for tests that inject faults, and functions that check what clients saw meanwhile.
  *
  * @module etcdwire/testing
  */

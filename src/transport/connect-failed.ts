@@ -4,7 +4,10 @@ import { opensslReason } from '../host/tls.js';
 
 const CHECK_SCHEME = 'check the URL: https: for a server with TLS, http: for a server without';
 
-/** Advice for connections over TLS, by the error text of OpenSSL or Node.js. The first pattern that matches applies. */
+/**
+ * Advice for failed TLS connections. Each pattern matches an error text of OpenSSL, Node.js or this package; the error
+ * message shows the advice of the first pattern that matches.
+ */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [
     /alert .*(certificate|unknown ca)/,
@@ -14,17 +17,17 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/altnames/, "the server's certificate must contain this name; set tls.serverName if it contains another one"],
   [
     /issuer|first certificate|self.signed/,
-    'set tls.ca to the authority that issued it; by default, the platform decides',
+    "set tls.ca to the authority that issued it; by default, the platform's authorities are trusted",
   ],
   [/version number|before secure TLS/, CHECK_SCHEME],
   [/protocol version|unsupported protocol/, 'the server must support TLS 1.2 or newer'],
   [/answers in HTTP/, 'workerd cannot request HTTP/2 by ALPN; on workerd, use etcdwire/gateway'],
   [/key values mismatch/, 'tls.key does not belong to tls.cert'],
 ];
-/** The most characters of the reason that the error message shows. */
+/** Maximum number of characters of the reason that the error message shows. */
 const MAX_PROBLEM_CHARS = 300;
 
-/** The error for a connection that failed before it opened. No call was sent on it. */
+/** Returns the error for a connection that failed before it opened, so that no call was sent on it. */
 export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown): EtcdError {
   const problem = opensslReason(reason).slice(0, MAX_PROBLEM_CHARS).replace(/\W+$/, '');
   const advice = tls

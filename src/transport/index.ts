@@ -1,5 +1,5 @@
 /**
- * The types of transports, for authors of transports and interceptors. This module exports only types.
+ * The types that authors of transports and interceptors need. This module exports only types.
  *
  * @module etcdwire/transport
  */

@@ -50,7 +50,7 @@ export function decodeResponse<Request, Response>(
   }
 }
 
-/** The error for a response that is longer than `maxReceiveBytes`. */
+/** Returns the error for a response that is longer than `maxReceiveBytes`. */
 export function responseTooLarge(
   bytes: number | string,
   allowed: number,
@@ -67,8 +67,8 @@ export function responseTooLarge(
 }
 
 /**
- * Whether all values are printable ASCII. Other characters are refused, because a line break could inject another
- * header.
+ * Whether all values are printable ASCII. The transports refuse other characters, because a line break could inject
+ * another header.
  */
 export function isPrintable(metadata: Metadata | undefined): boolean {
   for (const name in metadata) {
@@ -80,11 +80,11 @@ export function isPrintable(metadata: Metadata | undefined): boolean {
 /**
  * Checks that all values are printable ASCII.
  *
- * @throws EtcdError if they are not. The error does not show the value, because the value may be a token.
+ * @throws EtcdError if a value is not. The error does not show the value, because the value may be a token.
  */
 export function checkMetadata(metadata: Metadata | undefined, method: string): void {
   if (isPrintable(metadata)) return;
-  throw new EtcdError('the call could not be sent: its metadata are not printable ASCII', {
+  throw new EtcdError('the call could not be sent: its metadata contains characters other than printable ASCII', {
     code: 'Internal',
     reason: 'Other',
     outcome: 'not-sent',

@@ -11,10 +11,10 @@ interface Call<Request, Response> {
   readonly method: Method<Request, Response>;
   /**
    * The URL of the only endpoint that may carry the call, if the call concerns one member. A transport of one endpoint
-   * ignores this.
+   * ignores this field.
    */
   readonly endpoint?: string | undefined;
-  /** Called at each attempt with the URL of its endpoint. */
+  /** Called at each attempt with the URL of the endpoint that carries the attempt. */
   readonly onAttempt?: ((endpoint: string) => void) | undefined;
 }
 
@@ -22,7 +22,7 @@ interface Call<Request, Response> {
 export interface StreamCall<Request, Response> extends Call<Request, Response> {
   /** If this is a promise, the call waits for the metadata. If the promise rejects, the stream ends with that error. */
   readonly metadata?: Metadata | Promise<Metadata> | undefined;
-  /** The longest response in bytes, if that is less than `maxReceiveBytes` of the transport. */
+  /** The maximum length of a response in bytes, if it is less than the transport's `maxReceiveBytes`. */
   readonly maxReceiveBytes?: number | undefined;
 }
 
@@ -33,7 +33,7 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly signal?: AbortSignal | undefined;
   /** The timeout that the caller set, in milliseconds. Used only in error messages. */
   readonly timeoutMs: number;
-  /** When the call times out, on the monotonic clock. */
+  /** When the call times out, in milliseconds on the monotonic clock. */
   readonly deadline: number;
   /** Called each time the request is handed to a connection. */
   readonly onSent?: (() => void) | undefined;
@@ -48,9 +48,9 @@ export interface StreamHandler<Response> {
   /** Receives the end of the stream. The status is OK if `error` is undefined. Called once, after all other methods. */
   end(error: EtcdError | undefined): void;
   /**
-   * The server announces with GOAWAY that it will close the connection. The stream continues until the connection
-   * closes. The caller should open a long-lived stream again, which then uses another connection. May be called more
-   * than once. The grpc-js transport never calls this method.
+   * The server has announced with GOAWAY that it will close the connection. The stream continues until the connection
+   * closes. The owner of a long-lived stream should open a new stream, which uses another connection. This method may
+   * be called more than once. The grpc-js transport never calls it.
    */
   leaving?(): void;
 }
@@ -61,15 +61,16 @@ export interface StreamHandler<Response> {
  */
 export interface OutgoingStream<Request> {
   /**
-   * Sends a message. Messages are sent in the order of these calls. Until the connection is open, they wait in a queue.
+   * Sends a message. Messages are sent in the order of the calls of `send`. Until the connection is open, the messages
+   * wait in a queue.
    */
   send(message: Init<Request>): void;
   /** Half-closes the stream: the client sends no more messages. */
   end(): void;
   /**
-   * Ends the stream at once, with RST_STREAM. The handler is not called any more. The reason `unresponsive` means that
-   * the server did not answer, so another endpoint should be tried. The reason `unauthenticated` means that the server
-   * refused the token.
+   * Ends the stream at once, with RST_STREAM. The handler is not called any more. If `why` is `unresponsive`, the
+   * server did not answer, so another endpoint should be tried. If `why` is `unauthenticated`, the server refused the
+   * token.
    */
   cancel(why?: 'unresponsive' | 'unauthenticated'): void;
   /** Stops the delivery of messages. If the pause is long, flow control also stops the server from sending. */
@@ -119,11 +120,14 @@ export interface TransportOptions {
    * connection.
    */
   readonly pingTimeoutMs: number;
-  /** The longest request in bytes. The transport refuses a longer request instead of sending it. */
+  /** The maximum length of a request in bytes. The transport refuses a longer request instead of sending it. */
   readonly maxRequestBytes: number;
-  /** The longest response in bytes. A call fails if its response is longer. */
+  /** The maximum length of a response in bytes. A call fails if its response is longer. */
   readonly maxReceiveBytes: number;
-  /** The most operations in a transaction. Used by a transport that adds operations to transactions. Default: 128. */
+  /**
+   * The maximum number of operations in a transaction. Used only by a transport that adds operations to transactions.
+   * Default: 128.
+   */
   readonly maxTxnOps?: number | undefined;
 }
 
@@ -136,11 +140,12 @@ export const TRANSPORT_DEFAULTS = {
   maxReceiveBytes: 2 ** 31 - 1,
 } as const satisfies Omit<TransportOptions, 'tls' | 'maxTxnOps'>;
 
-/** Makes the transport of one endpoint. The transport connects at the first call. */
+/** Creates the transport of one endpoint. The transport connects at the first call. */
 export type TransportFactory = (endpoint: Endpoint, options: TransportOptions) => Transport;
 
 /**
- * Returns a stream that forwards to `stream`, except for the methods in `replaced`. For transports that wrap others.
+ * Returns a stream that forwards all method calls to `stream`, except those of the methods in `replaced`. Used by
+ * transports that wrap other transports.
  */
 export function forwardStream<Request>(
   stream: OutgoingStream<Request>,

@@ -5,16 +5,16 @@ import { ServerWatch, type ServerWatchOptions, type ServerWatchOwner } from './s
 import type { WatchStream } from './watch-stream.js';
 
 /**
- * The most revisions in one response to a watch that catches up (`watchBatchMaxRevs` in etcd's
- * `mvcc/watcher_group.go`). The server sends one such response per watch every 100 ms, so 100,000 revisions take a
- * single watch ten seconds.
+ * Maximum number of revisions in one response to a watch that is catching up with the store (`watchBatchMaxRevs` in
+ * etcd's `mvcc/watcher_group.go`). The server sends one such response per watch every 100 ms, so a single watch needs
+ * ten seconds for 100,000 revisions.
  */
 const REVISIONS_PER_RESPONSE = 1_000;
-/** The most server watches that one watch uses at a time. Limited, because each one slows the others down. */
+/** Maximum number of server watches that one watch uses at a time. Each of them slows the others down. */
 const MAX_PARTS = 32;
 /**
- * The length of a part (see `WatchParts`) as a fraction of a full response. Below 1, so that a full response contains
- * the whole part and an event beyond it, which ends the part.
+ * The number of revisions in a part (see `WatchParts`) as a fraction of those that a full response spans. The fraction
+ * is less than 1, so that a full response contains the whole part and an event after the part, which ends the part.
  */
 const PART_PER_RESPONSE = 0.95;
 
@@ -24,21 +24,23 @@ export interface WatchPartsOptions extends ServerWatchOptions {
 }
 
 /**
- * The server watches of one watch: a single one, or several while the watch is far behind the store. Each
- * of them is called a part. A part receives the revisions from its start to the start of the next part. The last part
- * has no end. The consumer takes the batches of the parts in this order. A part ends when it receives an event beyond
- * its own revisions. If the store has no such event, the part stays, and no later part has an event either.
+ * The server watches of one `Watch`: usually one, but several while the watch is far behind the store, because they
+ * catch up faster together. Each of these server watches is called a part. A part receives the revisions from its start
+ * to the start of the next part. The last part has no end. The consumer takes the batches of the first part, then those
+ * of the second part, and so on. A part ends when it receives an event beyond its own revisions. If the store has no
+ * such event, the part does not end, and no later part has an event either.
  */
 export class WatchParts implements ServerWatchOwner {
   readonly stream: WatchStream;
   readonly #options: WatchPartsOptions;
   readonly #first: ServerWatch;
-  /** In order of their revisions. The consumer takes the batches of the first. */
+  /** The parts in order of their revisions. The consumer takes the batches of the first part. */
   #parts: ServerWatch[];
   /** The number of revisions in a part. */
   #partRevisions = 0n;
   /**
-   * The most parts at a time. Together they fill at most half of the watch's buffer. 0 until the watch is far behind.
+   * Maximum number of parts at a time, chosen so that together they fill at most half of the watch's buffer. 0 until
+   * the watch is found to be far behind.
    */
   #maxParts = 0;
   /** The store's revision when the watch was found to be far behind. No part begins after this revision. */
@@ -57,13 +59,14 @@ export class WatchParts implements ServerWatchOwner {
     this.stream.add(this.#first);
   }
 
-  /** Resolves with the store revision at which the first part was created. The watch misses no event after it. */
+  /** Resolves with the store revision at which the first part was created. The watch delivers every later event. */
   async created(): Promise<bigint> {
     return this.#first.whenCreated;
   }
 
   /**
-   * Runs concurrent calls one after the other, so that a call that waits when a part ends goes on with the next part.
+   * Resolves with the next batch. Runs concurrent calls one after another, so that a call that is waiting when a part
+   * ends continues with the next part.
    */
   next(): Promise<IteratorResult<WatchBatch, undefined>> {
     if (this.#turns.isIdle && !this.#head.batches.isEmpty) return this.#head.batches.next();
@@ -76,7 +79,10 @@ export class WatchParts implements ServerWatchOwner {
     for (const part of this.#parts) part.batches.discard();
   }
 
-  /** A full response shows that the watch is far behind, and how many revisions one response spans. */
+  /**
+   * Adds parts if the response was full, because a full response shows that the watch is far behind the store. It also
+   * shows how many revisions one response spans.
+   */
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
     const [first, last] = [batches[0], batches.at(-1)];
@@ -89,7 +95,7 @@ export class WatchParts implements ServerWatchOwner {
     this.#addParts();
   }
 
-  /** A part that ends with an error ends the watch, because the later parts would leave a gap. */
+  /** Removes a part that has ended. An error ends the whole watch, because the later parts would leave a gap. */
   ended(part: ServerWatch, error: EtcdError | undefined): void {
     this.stream.remove(part);
     if (error !== undefined || part.until === undefined) this.#end(error);
@@ -102,7 +108,7 @@ export class WatchParts implements ServerWatchOwner {
   async #take(): Promise<IteratorResult<WatchBatch, undefined>> {
     const head = this.#head;
     const result = await head.batches.next().catch((error: unknown) => {
-      // All parts have ended with this error. Keep only this part, so that the consumer gets the error once.
+      // All parts have ended with this error. Keep only the first part, so that the consumer gets the error only once.
       this.#parts = [head];
       throw error;
     });
@@ -113,7 +119,7 @@ export class WatchParts implements ServerWatchOwner {
     return this.#take();
   }
 
-  /** Adds parts up to the store's revision, as many as the buffer allows. */
+  /** Adds as many parts as the buffer allows, but none that would start after the store's revision. */
   #addParts(): void {
     if (this.#ended) return;
     const options = { ...this.#options, bufferBytes: this.#options.bufferBytes / 2 / this.#maxParts };

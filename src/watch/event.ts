@@ -7,7 +7,10 @@ abstract class KeyEvent {
   readonly key: Uint8Array;
   /** The revision of the event. */
   readonly modRevision: bigint;
-  /** The key before the event, if `prevKv` asked for it, the key existed, and that revision is not compacted. */
+  /**
+   * The key as it was before the event. Undefined if the watch does not have the option `prevKv`, if the key did not
+   * exist, or if its earlier revision is compacted.
+   */
   readonly prevKv: KeyValue | undefined;
 
   /** @internal */
@@ -54,7 +57,7 @@ export class DeleteEvent extends KeyEvent {
 }
 
 /**
- * One change of one key. `key`, `modRevision` and `prevKv` exist on both kinds; only a put has `kv`.
+ * One change of one key: a put or a deletion. Both have `key`, `modRevision` and `prevKv`; only a put has `kv`.
  *
  * @example
  * const watch = etcd.watch('jobs/1');
@@ -70,8 +73,8 @@ export class DeleteEvent extends KeyEvent {
 export type WatchEvent = PutEvent | DeleteEvent;
 
 /**
- * All events of one revision that match the watch, in order. A batch without events means that the watch has
- * no more events up to and including `revision`; see the option `progress`.
+ * All events of one revision that match the watch, in order. A batch without events, which only a watch with the option
+ * `progress` delivers, means that the watch has no more events up to and including `revision`.
  *
  * @example
  * const watch = etcd.watch(prefix('jobs/'));
@@ -87,7 +90,7 @@ export interface WatchBatch {
   readonly events: readonly WatchEvent[];
 }
 
-/** Approximate memory that an event takes in addition to its keys and values. */
+/** Approximate number of bytes of memory that an event takes in addition to its keys and values. */
 const EVENT_OVERHEAD_BYTES = 256;
 
 /** Returns the approximate memory in bytes that a batch takes. */
@@ -103,8 +106,8 @@ export function weightOf({ events }: WatchBatch): number {
 
 /**
  * Assembles whole revisions from responses. The server may split a response into fragments anywhere, even within a
- * revision. So the assembler holds the latest revision back until the last fragment, or an event of the next revision,
- * shows that this revision is complete.
+ * revision. So the assembler holds back the events of the latest revision until the last fragment, or an event of the
+ * next revision, shows that this revision is complete.
  */
 export class RevisionAssembler {
   #revision = 0n;
@@ -125,7 +128,7 @@ export class RevisionAssembler {
     return whole;
   }
 
-  /** Drops a partial revision, because the next stream sends it from its first event. */
+  /** Drops a partial revision, because the next stream sends that revision again from its first event. */
   reset(): void {
     this.#events = [];
   }

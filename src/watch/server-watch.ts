@@ -6,10 +6,11 @@ import type { Init } from '../protobuf/codec.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { RevisionAssembler, type WatchBatch, weightOf } from './event.js';
 
-/** Which revisions a watch has delivered, and from which revision the next stream continues. */
+/** Records which revisions a watch has delivered, and from which revision it continues on the next stream. */
 export class RevisionCursor {
   /** Events below this revision were delivered, or precede the start of the watch. */
   #floor: bigint;
+  /** The start revision for the next stream: see `resume`. */
   #resume: bigint;
 
   /** With `startRevision` 0n, the watch begins with the first event after its creation. */
@@ -19,27 +20,28 @@ export class RevisionCursor {
   }
 
   /**
-   * The start revision for the next stream; 0n means "from now". The caller's `startRevision` stays until events pass
-   * it.
+   * The start revision for the next stream; 0n means "from now". Stays at the caller's `startRevision` until the watch
+   * has passed that revision.
    */
   get resume(): bigint {
     return this.#resume;
   }
 
+  /** Whether events of this revision were already delivered, or precede the start of the watch. */
   isRepeat(revision: bigint): boolean {
     return revision < this.#floor;
   }
 
   /**
    * Records that the server created the watch. A watch "from now" misses nothing if the next stream continues after the
-   * header's revision. `#floor` stays unchanged, because the header may be ahead of an event that the server is about
-   * to send.
+   * revision in the response header. `#floor` stays unchanged, because the revision in the header may be higher than
+   * that of an event that the server is about to send.
    */
   created(headerRevision: bigint): void {
     if (this.#resume === 0n) this.#resume = headerRevision + 1n;
   }
 
-  /** Records that every event of this revision was delivered. The header's revision is ignored: it may be far ahead. */
+  /** Records that every event of this revision was delivered. `revision` is that of the events, not of the header. */
   delivered(revision: bigint): void {
     const next = revision + 1n;
     if (next > this.#floor) this.#floor = next;
@@ -47,20 +49,23 @@ export class RevisionCursor {
   }
 
   /**
-   * Records that the server reported no more events up to its header's revision. `#floor` stays unchanged, because some
-   * servers answer a request for progress ahead of earlier events.
+   * Records that the server reported no more events up to the revision in its response header. `#floor` stays
+   * unchanged, because some servers answer a progress request before they have sent all earlier events.
    */
   progressed(headerRevision: bigint): void {
     if (headerRevision >= this.#resume) this.#resume = headerRevision + 1n;
   }
 }
 
-/** The owner of a server watch. */
+/** The owner of a server watch, which is a `WatchParts`. */
 export interface ServerWatchOwner {
   readonly stream: { add(watch: ServerWatch): void; remove(watch: ServerWatch): void };
-  /** Called when a watch without `until` received these revisions in one response. The store was at `storeRevision`. */
+  /**
+   * Called when a server watch without `until` received these revisions in one response. `weight` is their approximate
+   * size in bytes, and `storeRevision` the revision of the store at that time.
+   */
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void;
-  /** Called when the watch has ended: with this error, or because it has all revisions below `until`. */
+  /** Called when the server watch has ended. Without `error`, it was closed, or has all revisions below `until`. */
   ended(watch: ServerWatch, error: EtcdError | undefined): void;
   /** Ends all server watches of the owner and drops their batches, because the client was closed. */
   discard(): void;
@@ -68,18 +73,21 @@ export interface ServerWatchOwner {
 
 export interface ServerWatchOptions {
   readonly request: Init<WatchCreateRequest>;
-  /** When the batches in the buffer exceed this size, the watch is suspended. */
+  /**
+   * Buffer size in bytes. When the batches in the buffer exceed this size, the client cancels the watch on the server
+   * until the consumer has taken half of the buffer.
+   */
   readonly bufferBytes: number;
-  /** Whether the buffer also gets batches without events. */
+  /** Whether the watch also delivers batches without events. */
   readonly progress: boolean;
-  /** Records the latest failure of the watch's streams, for the error that a caller's signal ends the watch with. */
+  /** Records the latest failure of the watch's streams. If the caller's signal aborts, the error shows this failure. */
   readonly trace: CallTrace | undefined;
 }
 
 /**
- * One watch on the server. The stream passes responses to it, and its cursor holds the revision from which it continues
- * after a break. A `Watch` has one server watch, or several while it catches up. Each of these except the last ends at
- * `until`.
+ * One watch on the server. The `WatchStream` passes responses to it. Its cursor holds the revision from which it
+ * continues after the stream broke. A `Watch` has one server watch, or several while it catches up. Each of the several
+ * except the last ends at `until`.
  *
  * ```text
  *              add             send                  answer
@@ -95,7 +103,8 @@ export interface ServerWatchOptions {
  * - requested: The client has sent the creation request, and the server has not answered it.
  * - live: The server sends the events of the watch.
  * - catching up: The watch is live, but its cursor is far behind the store; `WatchParts` then divides the distance.
- * - suspended: The consumer is slow, so the client has canceled the watch on the server until it takes more batches.
+ * - suspended: The consumer is slow. The client has canceled the watch on the server until the consumer has taken half
+ *   of the buffer.
  * - reopening: The stream broke, and `WatchStream` opens the next one after a backoff.
  * - ended: The watch was closed or refused, has failed, or has all revisions below `until`. The consumer can still take
  *   the batches in the buffer.
@@ -111,13 +120,13 @@ export class ServerWatch {
   /** How often in a row the server refused the watch because of the stream's token. */
   tokenRefusals = 0;
   /**
-   * The first revision of the next server watch. An event at or after it shows that this watch has all of its own
-   * events. Undefined for the last server watch, which has no end.
+   * The first revision of the next server watch of the same `Watch`. An event at or after that revision shows that this
+   * server watch has received all of its own events. Undefined for the last server watch, which has no end.
    */
   until: bigint | undefined;
   bufferBytes: number;
   #isSuspended = false;
-  /** Resolves with the store revision when the watch was first created. Every later event is delivered. */
+  /** Resolves with the store revision at which the server first created the watch. Every later event is delivered. */
   readonly whenCreated: Promise<bigint>;
   /** Settles `whenCreated`. Undefined once it has resolved. */
   #creation: { resolve(revision: bigint): void; reject(error: EtcdError): void } | undefined;
@@ -144,7 +153,7 @@ export class ServerWatch {
     return this.#cursor.resume;
   }
 
-  /** The request that creates the watch on a stream, from its cursor. */
+  /** Returns the request that creates the watch on a stream, starting at the revision that its cursor has reached. */
   createRequest(watchId: bigint, fragment: boolean): Init<WatchCreateRequest> {
     return { ...this.#options.request, startRevision: this.#cursor.resume, watchId, fragment };
   }
@@ -159,8 +168,8 @@ export class ServerWatch {
   }
 
   /**
-   * Records that the server reported no more events up to this revision. `isCertain` is false if the server may report
-   * this before it has sent all earlier events. The cursor then stays unchanged.
+   * Handles the server's report that there are no more events up to this revision. `isCertain` is false if the server
+   * may send this report before all earlier events. The cursor then stays unchanged.
    */
   progressed(headerRevision: bigint, isCertain: boolean): void {
     // The rest of a partial revision is still to come, even if the revision in the header is higher.
@@ -169,11 +178,12 @@ export class ServerWatch {
     if (this.#options.progress) this.batches.push({ revision: headerRevision, events: [] }, 0);
   }
 
-  /** Moves the cursor past this revision, because there are certainly no more events up to it. */
+  /** Moves the cursor past this revision, because the server has certainly sent all events up to this revision. */
   resumeAfter(headerRevision: bigint): void {
     if (!this.#assembler.partial) this.#cursor.progressed(headerRevision);
   }
 
+  /** Buffers the events of a response. Ends the watch at `until`, and suspends the watch if the buffer is full. */
   receive(response: WatchResponse): void {
     const { until } = this;
     const isOver = until !== undefined && response.events.some(({ kv }) => kv !== undefined && kv.modRevision >= until);
@@ -197,7 +207,7 @@ export class ServerWatch {
     this.#owner.stream.remove(this);
   }
 
-  /** Called when the watch is no longer on a stream. On the next stream it continues from the cursor. */
+  /** Called when the watch is no longer on a stream. On the next stream, the watch continues from its cursor. */
   detached(error?: EtcdError): void {
     const { trace } = this.#options;
     if (trace !== undefined && error !== undefined) trace.failure = error;
@@ -215,8 +225,8 @@ export class ServerWatch {
   }
 
   /**
-   * Ends the watch because the client was closed. `created()` rejects with the error, but an iteration ends without an
-   * error, as it does when the watch itself is closed.
+   * Ends the watch because the client was closed. `Watch.created()` rejects with the error, but an iteration ends
+   * without an error, as it does when the watch itself is closed.
    */
   close(error: EtcdError): void {
     if (this.ended) return;

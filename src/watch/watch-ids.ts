@@ -3,14 +3,14 @@ import { UniqueQueue } from '../runtime/queues.js';
 import type { ServerWatch } from './server-watch.js';
 
 /**
- * The watch id in a response that belongs to no live watch: the answer to a creation that the server refused, or a
- * response that concerns every watch of the stream.
+ * The watch id in a response that belongs to no live watch. Such a response either says that the server refused to
+ * create a watch, or concerns every watch of the stream.
  */
 export const NO_WATCH_ID = -1n;
 
-/** The owner of the stream. */
+/** The owner of the stream, which is a `WatchStream`. */
 export interface WatchIdsOwner {
-  /** @throws EtcdError if the request is too long to send. */
+  /** Sends the request that creates the watch. @throws EtcdError if the request is too long to send. */
   sendCreation(watch: ServerWatch, watchId: bigint): void;
   sendCancel(watchId: bigint): void;
   created(watch: ServerWatch, revision: bigint): void;
@@ -20,25 +20,29 @@ export interface WatchIdsOwner {
 }
 
 /**
- * Matches the responses on one stream to its watches.
+ * Matches the responses on one stream to its watches. In this file, a creation is a request that creates a watch.
  *
  * The answer to a creation has an id. etcd 3.4 and later use the id that the client asks for, so the client knows which
- * creation was answered. `etcd grpc-proxy` and older servers choose ids of their own, and the proxy answers in any
- * order. So the first creation on each stream goes out alone, and its answer shows which kind of server it is. If the
- * server chooses the ids, all other creations go out one at a time, too.
+ * creation was answered. `etcd grpc-proxy` and older servers choose the ids themselves, and the proxy answers in any
+ * order. So the client sends the first creation on each stream alone, and the answer shows which kind of server it is.
+ * If the server chooses the ids, the client also sends all other creations one at a time.
  *
- * A refused creation has no id. If only one is unanswered, that one was refused. If several are, the client waits until
- * every unanswered creation must be a refused one, and then sends these again, one at a time.
+ * The answer to a refused creation has no id. If only one creation is unanswered, the server has refused that one. If
+ * several are unanswered, the client waits until there are as many refusals as unanswered creations. Then the server
+ * must have refused all of them, and the client sends them again, one at a time, to learn the reason for each refusal.
  */
 export class WatchIds {
   readonly #owner: WatchIdsOwner;
-  /** Watches whose creation request the client has not sent. */
+  /** Watches whose creation the client has not sent yet. */
   readonly #queued = new UniqueQueue<ServerWatch>();
-  /** Unanswered creations by the id that the client asked for, in order. Undefined if the watch has been removed. */
+  /**
+   * The watches whose creation the server has not answered, by the id that the client asked for, in the order of
+   * sending. Undefined in place of a watch that has been removed.
+   */
   readonly #requested = new Map<bigint, ServerWatch | undefined>();
   /** The watches that the server has created, by id. */
   readonly live = new Map<bigint, ServerWatch>();
-  /** By watch: its id in `live`. */
+  /** The id of each watch in `live`. */
   readonly #liveId = new Map<ServerWatch, bigint>();
   /**
    * Whether the server uses the ids that the client asks for; undefined until it answers the stream's first creation.
@@ -48,7 +52,7 @@ export class WatchIds {
   #refusals: WatchResponse[] = [];
   /** Whether the client resends creations one at a time, because it could not match several refusals. */
   #oneByOne = false;
-  /** The id for the next creation request. Not reset with the stream, so that no id is used twice. */
+  /** The id for the next creation. Not reset with the stream, so that the client never asks for the same id twice. */
   nextId = 1n;
 
   constructor(owner: WatchIdsOwner) {
@@ -60,15 +64,16 @@ export class WatchIds {
     return this.#queued.has(watch) || this.#isRequested(watch) || this.#liveId.has(watch);
   }
 
+  /** Creates the watches on the stream, as soon as the client can match the answers. */
   add(watches: Iterable<ServerWatch>): void {
     for (const watch of watches) this.#queued.add(watch);
     this.#sendCreations();
   }
 
-  /** Cancels the watch on the server. Later responses with its id find no watch. */
+  /** Cancels the watch on the server. Later responses with the watch's id are ignored. */
   remove(watch: ServerWatch): void {
     this.#queued.delete(watch);
-    // The id of the server's watch is unknown before the answer, so the cancel request follows the answer.
+    // The watch's id on the server is unknown before the answer, so the client sends the cancel request after it.
     if (this.#isRequested(watch)) this.#requested.set(watch.requestId, undefined);
     const liveId = this.#liveId.get(watch);
     if (liveId === undefined) return;
@@ -82,7 +87,7 @@ export class WatchIds {
     this.#liveId.delete(watch);
   }
 
-  /** Takes the answer to a creation. */
+  /** Handles the server's answer to a creation. */
   answered(response: WatchResponse): void {
     if (response.watchId === NO_WATCH_ID) this.#refusals.push(response);
     else if (!this.#assign(response)) return;
@@ -105,7 +110,7 @@ export class WatchIds {
     return this.#requested.get(watch.requestId) === watch;
   }
 
-  /** Sends the creations whose answers the client can match. */
+  /** Sends as many queued creations as possible, provided that the client can match their answers. */
   #sendCreations(): void {
     while (this.#queued.size > 0) {
       if (this.#requested.size > 0 && (this.#keepsIds !== true || this.#oneByOne)) return;
@@ -121,7 +126,10 @@ export class WatchIds {
     }
   }
 
-  /** Gives the answered id to its watch. Returns false if the response does not answer a creation of this stream. */
+  /**
+   * Assigns the id in an answer to the watch whose creation was answered. Returns false if the response does not answer
+   * a creation of this stream.
+   */
   #assign(response: WatchResponse): boolean {
     const { watchId } = response;
     const requestId = this.#requestAnswered(watchId);
@@ -142,7 +150,8 @@ export class WatchIds {
   }
 
   /**
-   * The id of the creation that a response with `watchId` answers; undefined if it answers none or repeats an answer.
+   * Returns the id that the client asked for in the creation that a response with `watchId` answers. Returns undefined
+   * if the response answers no creation, or repeats an answer.
    */
   #requestAnswered(watchId: bigint): bigint | undefined {
     if (this.live.has(watchId)) return undefined;
@@ -152,7 +161,7 @@ export class WatchIds {
     return only;
   }
 
-  /** Matches the refusals once there are as many as unanswered creations. */
+  /** Matches the refusals to creations, once there are as many refusals as unanswered creations. */
   #assignRefusals(): void {
     if (this.#refusals.length === 0 || this.#refusals.length < this.#requested.size) return;
     const [refusal] = this.#refusals as [WatchResponse];

@@ -13,14 +13,14 @@ import type { OutgoingStream } from '../transport/transport.js';
 import type { ServerWatch } from './server-watch.js';
 import { NO_WATCH_ID, WatchIds } from './watch-ids.js';
 
-/** A stream without watches stays open for this long, because programs often start one watch after another. */
+/** How long a stream without watches stays open, because programs often start one watch after another. */
 const LINGER_MS = 1_000;
 /** If a stream lasted longer than this, the next failure starts the backoff from its beginning. */
 const STEADY_MS = 1_000;
 /**
- * The client asks for whole responses up to this size. Cutting a response into fragments takes etcd time that grows
- * with the square of the number of events: 1 s for 15,000 small ones. Larger responses have few events for their
- * length.
+ * Maximum size of a response that the client receives without asking for fragments. The time that etcd needs to cut a
+ * response into fragments grows with the square of the number of events: 1 s for 15,000 small events. In responses
+ * above this size, the events are usually large and therefore few.
  */
 const WHOLE_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** Statuses that can end a stream although a new stream may succeed. */
@@ -33,23 +33,23 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'DeadlineExceeded',
   'Aborted',
 ]);
-/** Reasons for which a new stream would fail as well, whatever the status. */
+/** Reasons of errors after which a new stream would fail as well, whatever the status. */
 const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage', 'ResponseTooLarge']);
 /**
- * The watches end when this many streams in a row had a response that was too large. More than one, because etcd may
- * send a response before it has noted that a watch wants fragments.
+ * The watches end when this many streams in a row had a response that was too large. The number is greater than 1,
+ * because etcd may send a response before it has noted that a watch wants fragments.
  */
 const MAX_TOO_LARGE = 4;
-/** The most unanswered progress requests that the client remembers. Limited, because some servers never answer. */
+/** Maximum number of unanswered progress requests that the client remembers, because some servers never answer. */
 const MAX_PROGRESS_REQUESTS = 1_000;
 /** How long the client waits for the version of the member at the other end of a stream. */
 const VERSION_TIMEOUT_MS = 5_000;
-/** The most attempts to find out whether the cluster was restored while no stream was open. */
+/** Maximum number of attempts to find out whether the cluster was restored from a backup while no stream was open. */
 const MAX_CLUSTER_CHECKS = 5;
 
 /**
- * All watches of a keyspace over one stream. After a break this class opens the next stream, on which it creates every
- * watch again from its cursor.
+ * Carries all watches of a keyspace (a client, or one of its namespaces) over one stream. When the stream breaks, this
+ * class opens a new stream, on which every watch continues from the revision in its cursor.
  */
 export class WatchStream {
   readonly #rpc: Rpc;
@@ -68,12 +68,12 @@ export class WatchStream {
   /** The endpoint of the stream. */
   #endpoint: string | undefined;
   /**
-   * For each request for progress that may be unanswered: the first id that no creation had used when the request was
-   * sent. etcd answers requests for progress and creations over separate channels, so the answer to a later creation
-   * may precede a progress reply. That reply does not concern the watch created later.
+   * For each progress request that may be unanswered, the lowest watch id that the client had not yet used when it sent
+   * the request. etcd answers progress requests and creation requests over separate channels. The answer to a creation
+   * request may therefore arrive before the answer to an earlier progress request, which does not concern that watch.
    */
   #progressRequests: bigint[] = [];
-  /** Whether the member answers a request for progress only after earlier events; see `requestProgress`. */
+  /** Whether the member answers a progress request only after it has sent all earlier events: see `requestProgress`. */
   #ordersProgress: Promise<boolean> | undefined;
   /** The stream for which `#checkCluster` is running. */
   #checking: OutgoingStream<WatchRequest> | undefined;
@@ -87,7 +87,7 @@ export class WatchStream {
   #tooLarge = 0;
   /** When the client opened the stream, on the monotonic clock. */
   #openedAt = 0;
-  /** Whether the latest stream broke. The cluster may then have been restored from a backup in the meantime. */
+  /** Whether the latest stream broke. If so, the cluster may have been restored from a backup in the meantime. */
   #wasBroken = false;
   #reopening = false;
   #stopReopening: () => void = () => {};
@@ -100,6 +100,7 @@ export class WatchStream {
     this.#waitLog = new WaitLog(rpc.settings.logger, 'watches');
   }
 
+  /** Adds a watch. Opens the stream if it is not open. */
   add(watch: ServerWatch): void {
     const { closed, cluster } = this.#rpc.settings;
     if (closed.aborted) return watch.end(clientClosed());
@@ -132,15 +133,15 @@ export class WatchStream {
   }
 
   /**
-   * Asks the server how far the watches of the stream are. The answer concerns all of them. It moves their cursors only
-   * if the member is known to send it after earlier events, because etcd before 3.4.25 and 3.5.8 may send it ahead of
-   * them (etcd issue 15220).
+   * Asks the server up to which revision it has sent the events of the stream's watches. The answer concerns all of
+   * these watches. It moves their cursors only if the member is known to send the answer after all earlier events. etcd
+   * before 3.4.25 and 3.5.8 may send the answer before earlier events (etcd issue 15220).
    */
   requestProgress(): void {
     if (this.#stream === undefined) return;
     this.#stream.send({ requestUnion: { case: 'progressRequest', value: {} } });
     if (this.#progressRequests.length < MAX_PROGRESS_REQUESTS) this.#progressRequests.push(this.#ids.nextId);
-    // If the version is unavailable, the client assumes the older behavior.
+    // If the version is unavailable, the client assumes that the member behaves like the older versions.
     this.#ordersProgress ??= this.#rpc
       .call(methods.maintenance.status, {}, { endpoint: this.#endpoint, timeoutMs: VERSION_TIMEOUT_MS })
       .then(({ version }) => ordersProgress(version))
@@ -173,7 +174,7 @@ export class WatchStream {
     this.#cancelStream();
   }
 
-  /** Ends the stream by RST_STREAM, because some servers leak the watches of a stream that the client half-closes. */
+  /** Ends the stream with RST_STREAM, because some servers leak the watches of a stream that the client half-closes. */
   #cancelStream(why?: 'unauthenticated'): void {
     this.#stream?.cancel(why);
     this.#forgetStream();
@@ -262,8 +263,8 @@ export class WatchStream {
   }
 
   /**
-   * Takes a progress reply. The server may have dropped requests, so the client takes it for the answer to the oldest
-   * one.
+   * Handles the answer to a progress request. The server may have dropped some requests, so the client assumes that the
+   * answer belongs to the oldest unanswered request.
    */
   #progressed(revision: bigint): void {
     const nextId = this.#progressRequests.shift() ?? 0n;
@@ -285,9 +286,10 @@ export class WatchStream {
   }
 
   /**
-   * The cluster may have been restored from a backup. A watch that continues after the last revision it has seen would
-   * then miss the events until the store reaches this revision again. The channel compares the revision of a
-   * linearizable read with those it has seen before, and ends the watches with `ClusterChanged` if the store went back.
+   * Checks whether the cluster was restored from a backup. If it was, a watch that continues after the last revision
+   * that it has seen would miss all events until the store reaches this revision again. This method makes a
+   * linearizable read. The channel compares the read's revision with the revisions that it has seen before, and ends
+   * the watches with reason `ClusterChanged` if the store went back.
    */
   async #checkCluster(stream: OutgoingStream<WatchRequest>): Promise<void> {
     if (this.#rpc.settings.cluster === undefined || this.#checking === stream) return;
@@ -303,7 +305,7 @@ export class WatchStream {
     if (this.#checking === stream) this.#checking = undefined;
   }
 
-  /** The server refused to create a watch, or ended it. */
+  /** Handles a response with which the server refused to create a watch, or ended the watch. */
   #refused(watch: ServerWatch, response: WatchResponse): void {
     const error = refusal(response);
     if (this.#canGetNewToken(error, watch.tokenRefusals)) {
@@ -321,8 +323,9 @@ export class WatchStream {
   }
 
   /**
-   * Older servers answer "permission denied" for an expired token, too. A read of the same keys tells the two cases
-   * apart without a break of the stream, and makes the channel get a new token if the old one has expired.
+   * Finds out why the server refused a watch with "permission denied", because older servers give this answer for an
+   * expired token, too. A read of the same keys shows the real reason without breaking the stream, and makes the
+   * channel get a new token if the old token has expired.
    */
   async #checkPermission(watch: ServerWatch, refusedWith: EtcdError): Promise<void> {
     watch.detached();
@@ -349,7 +352,7 @@ export class WatchStream {
   }
 }
 
-/** Whether a server of this version answers a request for progress only after earlier events. */
+/** Whether a server of this version answers a progress request only after it has sent all earlier events. */
 function ordersProgress(version: string): boolean {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map((part) => Number.parseInt(part, 10));
   if (major !== 3 || minor > 5) return major >= 3;
@@ -357,16 +360,17 @@ function ordersProgress(version: string): boolean {
 }
 
 function isResumable({ code, reason, outcome }: EtcdError): boolean {
-  // The status of an overloaded server or proxy. If the request was not sent, its headers are too long for any server.
+  // An overloaded server or proxy returns ResourceExhausted. If the request was not sent, the client itself created the
+  // error, because the request's headers are larger than the server allows.
   const isOverloaded = code === 'ResourceExhausted' && outcome !== 'not-sent';
   return (RESUMABLE.has(code) || isOverloaded) && !FINAL.has(reason);
 }
 
-/** The error that the server ended a watch with. */
+/** Returns the error with which the server refused or ended a watch. */
 function refusal({ compactRevision, cancelReason }: WatchResponse): EtcdError {
   const method = methods.watch.watch.path;
   if (compactRevision > 0n) {
-    return new EtcdError(`the watch needs a revision that was compacted; the oldest left is ${compactRevision}`, {
+    return new EtcdError(`the watch needs a revision that was compacted; the oldest available is ${compactRevision}`, {
       code: 'OutOfRange',
       reason: 'Compacted',
       outcome: 'rejected',

@@ -10,29 +10,30 @@ import type { WatchBatch, WatchEvent } from './event.js';
 import type { WatchStream } from './watch-stream.js';
 
 const DEFAULT_BUFFER_BYTES = 8 * 1024 * 1024;
-/** The filter for each value of the option `only`. A filter leaves out the other kind of event. */
+/** The server's filter for each value of the option `only`. The filter leaves out events of the other kind. */
 const FILTERS = { put: FilterType.NODELETE, delete: FilterType.NOPUT } as const;
 
-/** Where a watch begins, and which events it delivers. */
+/** Options of a watch: where the watch begins, and which events it delivers. */
 export interface WatchOptions {
-  /** The first revision to deliver. Default: 0n, for every event after the watch is created. */
+  /** The first revision whose events the watch delivers. Default: 0n, for every event after the watch is created. */
   readonly startRevision?: bigint | undefined;
   /** Also delivers each key as it was before the event. Default: false. */
   readonly prevKv?: boolean | undefined;
   /** Delivers only puts, or only deletions. Default: both. */
   readonly only?: 'put' | 'delete' | undefined;
   /**
-   * Size of the buffer for a slow consumer, in bytes. Default: 8 MiB. When the buffer is full, the client cancels the
-   * watch on the server. The watch continues at the next event once the consumer has taken half of the buffer.
+   * Size in bytes of the buffer for events that the consumer has not taken yet. Default: 8 MiB. When the buffer is
+   * full, the client cancels the watch on the server. Once the consumer has taken half of the buffer, the client
+   * creates the watch again, and the watch continues without missing an event.
    */
   readonly bufferBytes?: number | undefined;
   /**
    * Lets `batches()` also return batches without events. Such a batch means that there are no more events up to its
    * revision. Default: false. In answer to `requestProgress`, etcd before 3.4.25 and 3.5.8 may report a revision before
-   * it has sent all events up to it.
+   * it has sent all events up to that revision.
    */
   readonly progress?: boolean | undefined;
-  /** Ends the watch when it aborts. */
+  /** Ends the watch when this signal aborts. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -75,7 +76,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
       startRevision: checkInt64(options.startRevision ?? 0n, 'startRevision'),
       filters: only === undefined ? [] : [checkChoice(FILTERS, only, 'only')],
       prevKv: options.prevKv,
-      // Without notifications, the cursor of a watch that gets no events would fall behind the compaction.
+      // Without progress notifications, the revision from which a watch without events continues would be compacted.
       progressNotify: true,
     };
     checkSignal(signal);
@@ -92,8 +93,8 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   }
 
   /**
-   * Resolves with the store revision at which the server created the watch. Every event after it is delivered. Waits
-   * while the client can reach no server, until `signal` aborts or the watch is closed.
+   * Resolves with the store revision at which the server created the watch. Every event after that revision is
+   * delivered. Waits while the client can reach no server, until `signal` aborts or the watch is closed.
    *
    * @throws EtcdError with the reason if the watch ends first.
    *
@@ -108,8 +109,8 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   }
 
   /**
-   * The events in batches: all events of one revision together. With the option `progress`, a batch without events
-   * means that there are no more events up to its revision.
+   * Returns the events in batches: all events of one revision together. With the option `progress`, a batch without
+   * events means that there are no more events up to its revision.
    *
    * @example
    * const watch = etcd.watch(prefix('jobs/'));
@@ -132,14 +133,15 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     return batches;
   }
 
-  /** The events one by one. Leaving the loop closes the watch. */
+  /** Returns the events one by one. Leaving the loop closes the watch. */
   [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
     return new BatchItemIterator(this.batches(), ({ events }) => events);
   }
 
   /**
-   * Asks the server up to which revision the watch is complete. A watch with the option `progress` then delivers
-   * the answer as a batch without events. After a break, a watch without events continues from there.
+   * Asks the server up to which revision the watch is complete. A watch with the option `progress` then delivers the
+   * answer as a batch without events. If the connection breaks later, and the watch has received no events since the
+   * answer, the watch continues from the revision of the answer.
    *
    * @example
    * const watch = etcd.watch(prefix('jobs/'), { progress: true });
@@ -155,7 +157,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     this.#stream.requestProgress();
   }
 
-  /** Ends the watch at once and drops the events that were not taken. */
+  /** Ends the watch at once, and drops the events that the consumer has not taken. */
   async close(): Promise<void> {
     this.#parts.discard();
   }

@@ -7,12 +7,13 @@ import { errorOf } from '../support/errors.js';
 import { runEtcdctl } from '../support/etcdctl.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-// The tests may change users and roles on the shared server, because these have no effect while authentication is off.
+// The tests may change users and roles on the shared server, because users and roles have no effect while
+// authentication is disabled.
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 describe('users', () => {
-  test('can be added once, listed, and deleted once', async () => {
+  test('can be added only once, can be listed, and can be deleted only once', async () => {
     const [{ auth }, name] = [openClient(), unique('user')];
     await auth.userAdd(name, { password: 'p' });
     expect((await auth.userList()).users).toContain(name);
@@ -44,7 +45,7 @@ describe('users', () => {
 });
 
 describe('roles', () => {
-  test('can be added once, listed, and deleted once', async () => {
+  test('can be added only once, can be listed, and do not exist after their deletion', async () => {
     const [{ auth }, name] = [openClient(), unique('role')];
     await auth.roleAdd(name);
     expect((await auth.roleList()).roles).toContain(name);
@@ -59,9 +60,9 @@ describe('roles', () => {
     ['a prefix', prefix('app/'), keyRange('app/', 'app0')],
     ['every key', prefix(''), fromKey(new Uint8Array([0]))],
     ['a range', keyRange('b', 'd'), keyRange('b', 'd')],
-    ['all keys from a key on', fromKey('x'), fromKey('x')],
+    ['all keys from a given key on', fromKey('x'), fromKey('x')],
     ['keys that are not text', prefix(new Uint8Array([0xff])), fromKey(new Uint8Array([0xff]))],
-  ])('list a permission for %s with keys that can be used to revoke it', async (_, keys, told) => {
+  ])('list a permission for %s with the keys that `roleRevokePermission` needs', async (_, keys, told) => {
     const { auth } = openClient();
     const role = await roleWith(openClient(), { access: 'read', keys: 'other' }, { access: 'write', keys });
     const { permissions } = await auth.roleGet(role);
@@ -83,7 +84,7 @@ describe('roles', () => {
 });
 
 describe('authentication', () => {
-  test('can be enabled when a user root with the role root exists, and disabled again', async () => {
+  test('can be enabled only when the user "root" exists and has the role "root", and can be disabled', async () => {
     const { endpoints } = await ownEtcd();
     const anonymous = openClient({ endpoints });
     expect(await errorOf(anonymous.auth.enable())).toMatchObject({ reason: 'RootUserNotExist', outcome: 'rejected' });
@@ -103,7 +104,7 @@ describe('authentication', () => {
     expect((await anonymous.get('k'))?.text()).toBe('x');
   });
 
-  test('has a status, which servers before etcd 3.5 do not support', async () => {
+  test('has a status that `auth.status()` returns, except on etcd 3.4', async () => {
     const { endpoints, root } = await authEtcd();
     const { version } = await root.maintenance.status(endpoints[0] as string);
     if (version.startsWith('3.4.')) {
@@ -118,7 +119,7 @@ describe('authentication', () => {
     expect((await root.auth.status()).enabled).toBe(false);
   });
 
-  test('returns a token for the right password only', async () => {
+  test('returns a token only for the correct password of an existing user', async () => {
     const { endpoints, root } = await authEtcd();
     const { auth } = openClient({ endpoints });
     const token = await auth.authenticate(USER.username, USER.password);
@@ -131,7 +132,7 @@ describe('authentication', () => {
     expect(await errorOf(auth.authenticate(USER.username, USER.password))).toMatchObject({ reason: 'AuthFailed' });
   });
 
-  test('uses the new password after a change', async () => {
+  test('succeeds only with the new password after a password change', async () => {
     const { endpoints, root } = await authEtcd();
     const { auth } = openClient({ endpoints });
     await root.auth.userChangePassword(USER.username, 'changed');
@@ -139,7 +140,7 @@ describe('authentication', () => {
     expect(await auth.authenticate(USER.username, 'changed')).not.toBe('');
   });
 
-  test('refuses a password for a user without a password', async () => {
+  test('with a password fails for a user that was created without a password', async () => {
     const { endpoints, root } = await authEtcd();
     await root.auth.userAdd('certified', { noPassword: true });
     const { auth } = openClient({ endpoints });
@@ -150,7 +151,7 @@ describe('authentication', () => {
 });
 
 describe('an authenticated user', () => {
-  test('can make the calls that its roles permit, and no others', async () => {
+  test('can make the calls that its roles permit, and no other calls', async () => {
     const { endpoints, root } = await authEtcd();
     const role = await roleWith(
       root,

@@ -5,7 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedUnary } from '../support/scripted-server.js';
 
-test('a lock call whose token is refused too often has outcome unknown, because the server may have put the lock key before it refused the token', async () => {
+test('a lock or campaign call has outcome "unknown" when the server refuses every token, because a refused call may have put its key', async () => {
   const refused = () => {
     throw { code: 16, details: 'etcdserver: invalid auth token' };
   };
@@ -22,7 +22,7 @@ test('a lock call whose token is refused too often has outcome unknown, because 
   expect(await errorOf(raw.kv.put({ key: name }))).toMatchObject({ outcome: 'rejected' });
 });
 
-test('a call with an empty user name rejects, and fetches no new token', async () => {
+test('a call whose request has an empty user name rejects without fetching a new token', async () => {
   let [authenticated, added] = [0, 0];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),

@@ -34,7 +34,7 @@ describe('tokens that expire after a second (S12, S29)', () => {
     expect(kvs.every(({ version }) => version === 1n)).toBe(true);
   });
 
-  test('do not end a watch, a keepalive or a waiting lock, and new watches on the same stream get a new token', async () => {
+  test('do not end a watch, a keepalive or a waiting `lock()` call, and do not prevent new watches', async () => {
     const { endpoints } = await authEtcd('--auth-token-ttl=1');
     const [etcd, other] = [openClient({ endpoints, auth: USER }), openClient({ endpoints, auth: USER })];
     const watch = etcd.watch(prefix('app/watched/'));
@@ -93,13 +93,13 @@ describe('credentials (S29)', () => {
     });
   });
 
-  test('with a password and an undefined token use the password', async () => {
+  test('with a password and `token: undefined` authenticate with the password', async () => {
     const { endpoints } = await authEtcd();
     const etcd = openClient({ endpoints, auth: { ...USER, token: undefined } as never });
     await etcd.put('app/k', 'x');
   });
 
-  test('work after changes of users and roles, which invalidate tokens', async () => {
+  test('still work after a change to a role, which invalidates all tokens', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = openClient({ endpoints, auth: USER });
     await etcd.put('app/k', 'x');
@@ -121,7 +121,7 @@ describe('credentials (S29)', () => {
     expect(sent.filter(({ path }) => path === AUTHENTICATE)).toEqual([]);
   });
 
-  test('are refused for endpoints without TLS unless allowPlaintext is set, and no error contains them', () => {
+  test('are rejected for endpoints without TLS unless `allowPlaintext` is set, and no error contains them', () => {
     const auth = { username: 'u', password: 'sesame' };
     const endpoints = ['http://127.0.0.1:1'];
     expect(() => new Client({ endpoints, auth })).toThrow(/http:\/\/127.0.0.1:1.*allowPlaintext/);
@@ -140,7 +140,7 @@ describe('credentials (S29)', () => {
 });
 
 describe('a server that refuses every token (S29)', () => {
-  test('receives a bounded number of attempts of a call', async () => {
+  test('receives only a bounded number of attempts of a call', async () => {
     let [authenticated, puts] = [0, 0];
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
@@ -154,7 +154,7 @@ describe('a server that refuses every token (S29)', () => {
     expect([puts, authenticated]).toEqual([4, 4]);
   });
 
-  test('ends a watch after a bounded number of new streams', async () => {
+  test('makes a watch fail after a bounded number of streams', async () => {
     let [authenticated, streams] = [0, 0];
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
@@ -169,7 +169,7 @@ describe('a server that refuses every token (S29)', () => {
   });
 });
 
-describe('a watch whose creation an older server refuses with "permission denied" because its token has expired (S12, S29)', () => {
+describe('a watch that an older server refuses with "permission denied" because the token has expired (S12, S29)', () => {
   const refusal = {
     watchId: -1n,
     created: true,
@@ -224,7 +224,7 @@ describe('a watch whose creation an older server refuses with "permission denied
 });
 
 describe('a denied call', () => {
-  test('for a watch ends no other watch, and does not make the client fetch a new token', async () => {
+  test('that creates a watch ends no existing watch, and does not make the client fetch a new token', async () => {
     const { endpoints } = await authEtcd();
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ endpoints, auth: USER, transport });
@@ -239,11 +239,11 @@ describe('a denied call', () => {
       break;
     }
     expect(sent.filter(({ path }) => path === AUTHENTICATE)).toEqual([]);
-    // Each denied watch is created once, and the existing watch is not created again.
+    // The client has not created the existing watch again.
     expect(sent.filter(({ path }) => path === methods.watch.watch.path).map(kindOf)).not.toContain('app/k');
   });
 
-  test('for the renewal of a lease with forbidden keys ends only that keepalive (etcd 3.5)', async (context) => {
+  test('that renews a lease with forbidden keys ends only the keepalive of that lease (etcd 3.5+)', async (context) => {
     const { endpoints, root, version } = await authEtcd();
     if (version?.startsWith('3.4.')) return context.skip('etcd 3.4 permits every renewal');
     const etcd = openClient({ endpoints, auth: USER });
@@ -252,7 +252,7 @@ describe('a denied call', () => {
     const others = await Promise.all(Array.from({ length: 3 }, () => Session.open(etcd, { ttl: 2 })));
     const { id } = await root.lease.grant({ ttl: 60 });
     await root.put('elsewhere', 'x', { lease: id });
-    // The client sends all renewals together, so the refusal of the server does not say which lease it concerns.
+    // The client sends all renewals together, so the server's refusal does not say which lease it concerns.
     const numbers = await Promise.all(Array.from({ length: 3 }, () => etcd.lease.grant({ ttl: 60 })));
     const before = numbers.slice(0, 2).map((lease) => etcd.lease.keepAlive(lease.id));
     const forbidden = etcd.lease.keepAlive(id);
@@ -264,7 +264,7 @@ describe('a denied call', () => {
     expect([held.valid(), ...others.map((other) => other.valid())]).toEqual([true, true, true, true]);
   });
 
-  test('is retried with a new token when a change of users during a scan has invalidated the old token', async () => {
+  test('is retried with a new token when a change to a role during a scan has invalidated the old token', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = openClient({ endpoints, auth: USER });
     // More data than etcd 3.7 sends on a stream before the client reads.
@@ -294,13 +294,13 @@ describe('a user without a password', () => {
   });
 });
 
-test('the time limit of the client does not limit an Authenticate call', async () => {
+test('an Authenticate call is not limited by the `timeoutMs` of the client', async () => {
   const { endpoints } = await authEtcd();
   const etcd = openClient({ endpoints, auth: USER, timeoutMs: 10 });
   await etcd.put('app/k', 'x', { timeoutMs: 10_000 });
 });
 
-/** Waits until tokens have expired. A test cannot make a token expire in another way. */
+/** Waits for this many milliseconds, so that tokens expire. A test has no other way to make a token expire. */
 function idle(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -20,8 +20,8 @@ import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { Authority } from '../support/tls/authority.js';
 
-// Makes calls fail at servers and on the way to them. No error may contain a key, a value, a password or a token. The
-// tests use canaries, which are unique secret texts, and search the errors for them.
+// These tests make calls fail, at the server or on the way to the server. No error may contain a key, a value, a
+// password or a token. The tests use canaries, which are unique secret texts, and search the errors for the canaries.
 
 watchOutput();
 
@@ -80,7 +80,7 @@ const FORBIDDEN_CALLS: Calls = {
   resign: (etcd) => etcd.electionService.resign(WRONG_LEADER),
   'leader of electionService': (etcd) => etcd.electionService.leader(FORBIDDEN),
   'raw put': (etcd) => etcd.raw.kv.put({ key: Buffer.from(FORBIDDEN), value: Buffer.from(VALUE) }),
-  'raw put of wrong types': (etcd) => etcd.raw.kv.put({ key: FORBIDDEN as never, lease: VALUE as never }),
+  'raw put with wrong types': (etcd) => etcd.raw.kv.put({ key: FORBIDDEN as never, lease: VALUE as never }),
   'raw watch': (etcd) => {
     const stream = etcd.raw.watch.watch();
     stream.send({ requestUnion: { case: 'createRequest', value: { key: FORBIDDEN as never } } });
@@ -106,7 +106,7 @@ test('errors of denied calls contain no key, value or password', async () => {
   }
 });
 
-/** Calls that fail when the connection fails. */
+/** Calls with secret keys and values. They fail when the connection or the authentication fails. */
 const KEYED_CALLS: Calls = {
   get: (etcd) => etcd.get(KEY, SOON),
   put: (etcd) => etcd.put(KEY, VALUE, SOON),
@@ -148,7 +148,7 @@ test('errors of failed connections contain no key, value, password or private ke
     expectNoCanary(await failureOf(Promise.resolve().then(() => openClient({ endpoints: [https], tls }))));
 });
 
-test('errors of exceeded size limits, passed time limits and compacted revisions contain no key or value', async () => {
+test('errors of rejected, timed-out, canceled and closed calls contain no key or value', async () => {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });
   const large = VALUE.repeat(100_000);
@@ -160,11 +160,11 @@ test('errors of exceeded size limits, passed time limits and compacted revisions
   await expectFailures(
     {
       'a request that exceeds maxRequestBytes': () => etcd.put(KEY, large),
-      'a request that exceeds the limit of the server': () =>
+      "a request that exceeds the server's limit": () =>
         openClient({ endpoints, maxRequestBytes: 2 ** 30 }).put(KEY, large),
       'a response that exceeds maxReceiveBytes': () => openClient({ endpoints, maxReceiveBytes: 50 }).get(KEY),
-      'a time limit that passes at once': () => etcd.put(KEY, VALUE, { timeoutMs: 1e-6 }),
-      'a cancelled call': () => etcd.put(KEY, VALUE, { signal: AbortSignal.abort() }),
+      'a time limit that expires at once': () => etcd.put(KEY, VALUE, { timeoutMs: 1e-6 }),
+      'a canceled call': () => etcd.put(KEY, VALUE, { signal: AbortSignal.abort() }),
       'a compacted revision': () => etcd.get(KEY, { revision: 1n }),
       'a watch of a compacted revision': () => etcd.watch(KEY, { startRevision: 1n }).batches().next(),
       'a future revision': () => etcd.get(KEY, { revision: 1_000_000n }),
@@ -176,7 +176,7 @@ test('errors of exceeded size limits, passed time limits and compacted revisions
         await cached.close();
         cached.get(KEY);
       },
-      'keys outside of a cached range': async () => (await etcd.cachedRange(prefix(KEY))).get(FORBIDDEN),
+      'a key outside a cached range': async () => (await etcd.cachedRange(prefix(KEY))).get(FORBIDDEN),
       'a closed client': () => closed.put(KEY, VALUE),
       'a watch of a closed client': () => closed.watch(KEY).created(),
     },
@@ -191,7 +191,7 @@ test('errors of exceeded size limits, passed time limits and compacted revisions
   }
 });
 
-test('errors of lost locks, sessions and other recipes contain no key', async () => {
+test('errors of locks, elections and other recipes contain no key or value', async () => {
   const etcd = openClient();
   const session = await Session.open(etcd, { ttl: 60 });
   const other = await Session.open(etcd, { ttl: 60 });
@@ -260,7 +260,7 @@ async function expectFailures(
   expectNoCanary(etcd);
 }
 
-/** The error that the promise rejects with. */
+/** Returns the error that the promise rejects with. Fails the test unless the promise rejects with an EtcdError. */
 async function failureOf(call: Promise<unknown>, what = ''): Promise<EtcdError> {
   const error = await call.then(
     () => undefined,

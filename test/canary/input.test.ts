@@ -19,8 +19,8 @@ import { Client, type Compare, keyRange, op, prefix } from '../../src/index.js';
 import { canary, expectNoCanary, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';
 
-// A value that is given for the wrong argument may be a secret or a key. The error names the argument and the type of
-// the value, and does not contain the value.
+// A value that a caller passes as the wrong argument may be a secret or a key. The error may name the argument and the
+// type of the value, but must not contain the value. The test passes canaries, which are unique secret texts.
 
 watchOutput();
 
@@ -41,11 +41,11 @@ const WRONG: readonly (readonly [what: string, value: unknown])[] = [
 type Call = (...given: never[]) => unknown;
 
 const ENDPOINT = inject('endpoints')[0] as string;
-/** Limits for calls that would otherwise wait. */
+/** Time limits for calls that would otherwise wait. */
 const SOON = { timeoutMs: 2_000 } as const;
 const WAIT = { maxWaitMs: 2_000 } as const;
 
-/** Calls with valid arguments, which the test replaces one by one. */
+/** Returns calls and their valid arguments. The test replaces one argument at a time with a value of a wrong type. */
 function callsOf(etcd: Client, session: Session): Readonly<Record<string, readonly [call: Call, ...right: unknown[]]>> {
   const { auth, cluster, electionService, lease, lockService, maintenance, raw } = etcd;
   const key = unique();
@@ -266,7 +266,7 @@ function compare(target: unknown, operator: unknown, operand: unknown): Compare 
   return { target, operator, operand, keys: 'k' } as never;
 }
 
-test('the error for a wrong argument does not contain the argument, for every argument of every function', {
+test('the error for a wrong argument of any function does not contain the value of the argument', {
   timeout: 300_000,
 }, async () => {
   const etcd = openClient();
@@ -290,7 +290,7 @@ test('the error for a wrong argument does not contain the argument, for every ar
   expect(refused).toBeGreaterThan(700);
 });
 
-/** Stops waiting for a call that waits by design, because such a call did not refuse its argument. */
+/** Runs `action` and waits at most `ms` for it. A call that waits longer by design did not refuse its argument. */
 async function within(ms: number, action: () => Promise<unknown>): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<void>((resolve) => {

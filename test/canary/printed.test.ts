@@ -17,8 +17,9 @@ import { canariesIn, canary, expectNoCanary, plant, watchOutput } from '../suppo
 import { openClient, unique } from '../support/client.js';
 import { Authority } from '../support/tls/authority.js';
 
-// Checks what Node.js prints when a program inspects objects of this package, and what Node.js prints by itself. The
-// names of locks, elections and services may be printed, because they are public fields.
+// Checks that no secret is in what Node.js prints when a program inspects objects of this package, or in the debug
+// output, warnings and uncaught errors of Node.js. The names of locks, elections and services may be printed, because
+// they are public fields.
 
 watchOutput();
 
@@ -28,7 +29,7 @@ const PASSWORD = canary('password');
 const TOKEN = canary('token');
 const ENDPOINT = inject('endpoints')[0] as string;
 
-test('util.inspect with all options shows no key, value or password of any object', async () => {
+test('util.inspect shows no key, value or password when it inspects objects of this package', async () => {
   const etcd = openClient();
   await etcd.put(KEY, VALUE);
   const session = await Session.open(etcd);
@@ -62,7 +63,7 @@ test('util.inspect with all options shows no key, value or password of any objec
   await Promise.all([cached.close(), watch.close(), healing.close(), elected.resign(), session.close()]);
 });
 
-test('util.inspect shows no credentials of a client', async () => {
+test('util.inspect shows no password, token or private key when it inspects a client with credentials', async () => {
   const https = ENDPOINT.replace('http:', 'https:');
   const { cert, key } = await (await Authority.create()).issue();
   for (const line of key.split('\n')) if (line.length === 64) plant(line);

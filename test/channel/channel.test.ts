@@ -8,7 +8,7 @@ const UNTIMED = { timeoutMs: Number.POSITIVE_INFINITY, deadline: Number.POSITIVE
 const WATCH = { method: methods.watch.watch, ...UNTIMED };
 const IGNORE = { message: () => {}, end: () => {} };
 
-test('the channel closes the transport of a removed endpoint when its last call or stream has ended', async () => {
+test("the channel closes a removed endpoint's transport when the transport's last call or stream has ended", async () => {
   const closed: string[] = [];
   const handlers = new Map<string, StreamHandler<never>>();
   const channel = new Channel(
@@ -27,11 +27,11 @@ test('the channel closes the transport of a removed endpoint when its last call 
     await channel.unary({ method: methods.kv.range, request: {}, ...UNTIMED });
   }
   expect(closed).toHaveLength(99);
-  const cancelled = channel.stream(WATCH, IGNORE);
+  const canceled = channel.stream(WATCH, IGNORE);
   channel.stream(WATCH, IGNORE);
   channel.follow(endpoints('http://other:1'));
-  cancelled.cancel();
-  cancelled.cancel();
+  canceled.cancel();
+  canceled.cancel();
   expect(closed).toHaveLength(99);
   handlers.get('http://changing:100')?.end(undefined);
   expect(closed.at(-1)).toBe('http://changing:100');

@@ -7,7 +7,7 @@ import { errorOf } from '../support/errors.js';
 
 const METHODS = { put: '/etcdserverpb.KV/Put', watch: '/etcdserverpb.Watch/Watch' } as const;
 
-/** Records the messages about calls of one method until the test ends. */
+/** Records the messages that the diagnostics channels publish about calls of `method`, until the test ends. */
 function listen(method: string): { readonly started: CallDiagnostics[]; readonly ended: CallDiagnostics[] } {
   const messages = { started: [] as CallDiagnostics[], ended: [] as CallDiagnostics[] };
   for (const [name, list] of [
@@ -51,7 +51,7 @@ test('the diagnostics of a failed call contain its error and every endpoint that
   expect(JSON.stringify(ended)).not.toMatch(/the-key|the-value/);
 });
 
-test('the diagnostics channels publish the start and the end of a stream with its number of messages', async () => {
+test('the diagnostics channels publish the start and the end of a stream, with the number of messages sent and received', async () => {
   const { started, ended } = listen(METHODS.watch);
   const etcd = openClient();
   const key = unique();
@@ -66,7 +66,7 @@ test('the diagnostics channels publish the start and the end of a stream with it
   expect(ended[0]?.received).toBeGreaterThanOrEqual(2);
 });
 
-test('a subscriber receives only the calls that start after it subscribed', async () => {
+test('a diagnostics subscriber receives only messages about calls that start after it subscribed', async () => {
   const etcd = openClient();
   await etcd.put(unique(), 'before');
   const { started } = listen(METHODS.put);
@@ -74,7 +74,7 @@ test('a subscriber receives only the calls that start after it subscribed', asyn
   expect(started).toHaveLength(1);
 });
 
-test('onAttempt of an interceptor is called for each attempt when the diagnostics channels have subscribers', async () => {
+test('the `onAttempt` of an interceptor is called for each attempt when the diagnostics channels have subscribers', async () => {
   listen(METHODS.put);
   const tried: string[] = [];
   const interceptor: Interceptor = {

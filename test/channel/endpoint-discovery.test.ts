@@ -4,7 +4,7 @@ import { parseEndpoint } from '../../src/host/endpoint.js';
 import type { Transport } from '../../src/transport/transport.js';
 
 describe('memberEndpoints', () => {
-  it('returns each advertised endpoint once, without those of learners and of members that are not started', () => {
+  it('returns each endpoint that voting members advertise once, and skips learners and members that have not started', () => {
     const members = [member('http://a:1', 'http://a:2'), { ...member('http://b'), isLearner: true }, member()];
     expect(urls(['http://a:1'], [...members, member('http://a:1')])).toEqual(['http://a:1', 'http://a:2']);
   });
@@ -16,7 +16,7 @@ describe('memberEndpoints', () => {
     expect(urls(['http://x:1'], members)).toEqual(['http://a:1', 'https://b:1']);
   });
 
-  it('leaves out endpoints that allowEndpoint refuses, and passes URLs with a port to allowEndpoint', () => {
+  it('leaves out endpoints that `allowEndpoint` refuses, and always passes `allowEndpoint` URLs with a port', () => {
     const members = [member('https://a', 'https://b:1', 'https://A.evil:1')];
     const asked: string[] = [];
     const allow = (url: string): boolean => asked.push(url) > 0 && url === 'https://a:2379';
@@ -24,14 +24,14 @@ describe('memberEndpoints', () => {
     expect(asked).toEqual(['https://a:2379', 'https://b:1', 'https://a.evil:1']);
   });
 
-  it('throws when allowEndpoint returns a promise', () => {
+  it('throws when `allowEndpoint` returns a promise', () => {
     const allow = (async () => false) as never;
     expect(() => urls(['https://x:1'], [member('https://a')], allow)).toThrow(
       'allowEndpoint: got an object (Promise) for https://a:2379; allowed: a boolean',
     );
   });
 
-  it('leaves out malformed URLs, and sockets on the machine of the member', () => {
+  it("leaves out malformed URLs and the Unix sockets of a member's own machine", () => {
     expect(urls(['http://x:1'], [member('localhost:1', 'unix:///tmp/a', 'http://a:1/path', '')])).toEqual([]);
   });
 });

@@ -5,13 +5,15 @@ import { monotonicMs } from '../../src/runtime/timers.js';
 
 const [A, B, C] = ['http://a:1', 'http://b:1', 'http://c:1'] as const;
 
+// The pool parks an endpoint that fails: until the parking ends, the pool picks another endpoint if one is available.
+// A spare endpoint is a configured endpoint that is not in the latest list of preferred endpoints.
 describe('the endpoint pool', () => {
-  it('picks the same endpoint while that endpoint works', () => {
+  it('picks the same endpoint again while no call to that endpoint fails', () => {
     const pool = poolOf(A, B, C);
     expect(pool.pick()).toBe(pool.pick());
   });
 
-  it('does not return to an endpoint that failed when the next endpoint fails too', () => {
+  it('picks the third endpoint, and not the first one again, when the first and the second endpoint have failed', () => {
     const pool = poolOf(A, B, C);
     const order = [0, 1, 2].map(() => {
       const endpoint = pool.pick();
@@ -29,12 +31,12 @@ describe('the endpoint pool', () => {
     expect(pool.pick()).toBe(b);
   });
 
-  it('counts the calls that fail with one connection as one failure', () => {
+  it('counts all calls that fail when one connection is lost as one failure', () => {
     const pool = poolOf(A, B, C);
     const endpoint = pool.pick();
     for (let call = 0; call < 200; call += 1) fail(pool, endpoint);
     expect(endpoint.failures).toBe(1);
-    // A stream that left the endpoint must not return to it at once.
+    // A stream that left the endpoint must not return to this endpoint at once.
     expect(endpoint.parkedUntil - monotonicMs()).toBeGreaterThan(500);
     pool.succeeded(endpoint, endpoint.failedAt - 1);
     expect(pool.pick()).not.toBe(endpoint);
@@ -42,7 +44,7 @@ describe('the endpoint pool', () => {
     expect(endpoint.parkedUntil).toBe(0);
   });
 
-  it('makes all calls that could not connect wait for the same moment, and longer after each failure', () => {
+  it('makes all calls that could not connect wait until the same time, and lengthens the wait after repeated failures', () => {
     const pool = poolOf(A, B, C);
     const endpoint = pool.pick();
     const waits = Array.from({ length: 12 }, () => {

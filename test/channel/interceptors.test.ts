@@ -7,7 +7,7 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { valueText } from '../support/watch-events.js';
 
-/** An interceptor that records the methods of calls and streams. Each record begins with `name`. */
+/** Returns an interceptor that adds the method of each call and stream to `notes`. Each note begins with `name`. */
 function recording(notes: string[], name = ''): Interceptor {
   return {
     async unary(call, next) {
@@ -100,7 +100,7 @@ test('an interceptor receives the messages and the end of a stream', async () =>
   expect(ended).toBe(1);
 });
 
-test('an interceptor sees a call once, with its token, and the Authenticate call before it', async () => {
+test('an interceptor sees the Authenticate call, and then sees the authenticated call once, with the token', async () => {
   const { endpoints } = await authEtcd();
   const tokens: (string | undefined)[] = [];
   const notes: string[] = [];

@@ -8,7 +8,7 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { scriptedServer, scriptedStream } from '../support/scripted-server.js';
 import { clientOf, creation, header } from '../support/scripted-watch.js';
 
-/** A logger that records each line with its level and its details. */
+/** Returns a logger that adds each line, with its level and its details, to `lines`. */
 function recordingLogger(): { readonly logger: Logger; readonly lines: string[] } {
   const lines: string[] = [];
   const record =
@@ -18,7 +18,7 @@ function recordingLogger(): { readonly logger: Logger; readonly lines: string[] 
   return { logger: { debug: record('debug'), info: record('info'), warn: record('warn') }, lines };
 }
 
-test('the logger receives a line for an unavailable endpoint, and a line for a call that is retried at another endpoint', async () => {
+test('the logger receives one line about an unavailable endpoint and one about the call that is retried elsewhere', async () => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const unused = `http://127.0.0.1:${port}`;
@@ -54,7 +54,7 @@ test('the logger receives lines when watches lose their stream and continue, and
   }
 });
 
-test('the logger receives a line for a lost lease, and no line for a closed keepalive', async () => {
+test('the logger receives a line about a lost lease, and no line about a keepalive that the caller closes', async () => {
   const { logger, lines } = recordingLogger();
   const etcd = openClient({ logger });
   const [lost, kept] = await Promise.all([etcd.lease.grant({ ttl: 60 }), etcd.lease.grant({ ttl: 60 })]);
@@ -69,7 +69,7 @@ test('the logger receives a line for a lost lease, and no line for a closed keep
   expect(lines).toEqual([`warn: lease lost ${id} LeaseExpired ${problem}`]);
 });
 
-test('the logger receives one line when watches start to wait and one when they continue, however many attempts fail', async () => {
+test('the logger receives one line when watches start to wait and one when the watches continue, however many attempts fail', async () => {
   const { logger, lines } = recordingLogger();
   let streams = 0;
   const etcd = await clientOf(
@@ -114,7 +114,7 @@ test('the logger receives one line when a server without a leader refuses a watc
   ]);
 });
 
-test('the logger receives one line when keepalives start to wait, and one when they continue', async () => {
+test('the logger receives one line when keepalives start to wait for a server, and one when the keepalives continue', async () => {
   const { logger, lines } = recordingLogger();
   let streams = 0;
   const server = await scriptedServer(
@@ -134,7 +134,7 @@ test('the logger receives one line when keepalives start to wait, and one when t
   ]);
 });
 
-/** A logger with the signature of pino. Like pino, it drops the details if the message is the first argument. */
+/** A logger with pino's signature. Like pino, it drops the details when the message is the first argument. */
 class PinoLike {
   readonly lines: string[] = [];
 
@@ -146,7 +146,7 @@ class PinoLike {
   }
 }
 
-test('objectFirst passes the details and the message of each line to a logger such as pino', async () => {
+test('objectFirst passes the details of each line before the message, as a logger such as pino expects', async () => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const pino = new PinoLike();
@@ -169,13 +169,13 @@ function about(lines: readonly string[], what: string): string[] {
 
 test.each([
   [
-    'throws',
+    'throws an error',
     () => {
       throw new Error('disk full');
     },
   ],
-  ['rejects', () => Promise.reject(new Error('disk full'))],
-])('a call succeeds when the logger %s or lacks the method of a level', async (_, warn) => {
+  ['returns a promise that rejects', () => Promise.reject(new Error('disk full'))],
+])('a call succeeds when the logger has no `debug` and `info` methods, and `warn` %s', async (_, warn) => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const logger: Logger = { warn };

@@ -16,7 +16,10 @@ const [A, B] = ['http://a:1', 'http://b:1'] as const;
 const put = { method: methods.kv.put, request: { key: Buffer.from('k') } };
 const get = { method: methods.kv.range, request: { key: Buffer.from('k') } };
 
-/** A channel over two endpoints. The first endpoint refuses `refusals` calls with this status, then accepts calls. */
+/**
+ * Returns a channel over two endpoints, and the URLs of the endpoints that were called. The first endpoint refuses the
+ * first `refusals` calls with the status `refusal`, and then accepts calls.
+ */
 function refusingChannel(refusal: readonly [StatusCode, string], refusals: number) {
   const asked: string[] = [];
   let left = refusals;
@@ -46,12 +49,12 @@ test.each([
   ['a read', get, DROPPED],
   ['a write', put, DROPPED],
 ] as const)(
-  '%s is retried at the same endpoint when the member refuses it momentarily: %3$s',
+  '%s is retried at the same endpoint when the member refuses it temporarily with %3$s',
   async (_, what, refusal) => {
     const { asked, call } = refusingChannel(refusal, 2);
     await call(what);
     expect(asked).toEqual([A, A, A]);
-    // The endpoint is not parked, so the next call uses the same endpoint.
+    // The pool has not put the endpoint aside (parked it), so the next call uses the same endpoint.
     await call(what);
     expect(asked.at(-1)).toBe(A);
   },
@@ -64,7 +67,7 @@ test('a read is retried at another endpoint when the first endpoint keeps refusi
   expect(asked.filter((url) => url === A).length).toBeGreaterThan(2);
 });
 
-test('a write is not retried after LeaderChanged, because its outcome is unknown', async () => {
+test('a write is not retried after LeaderChanged, because the outcome of the write is unknown', async () => {
   const { asked, call } = refusingChannel(LEADER_CHANGED, 1);
   expect(await errorOf(call(put))).toMatchObject({ reason: 'LeaderChanged', outcome: 'unknown' });
   expect(asked).toEqual([A]);
@@ -79,7 +82,7 @@ test('a dropped proposal has outcome rejected, because raft did not append it', 
   });
 });
 
-test("a time-out of the server has reason DeadlineExceeded after the caller's deadline, and reason Timeout before it", async () => {
+test("a timeout reported by the server has reason Timeout before the caller's deadline, and DeadlineExceeded after it", async () => {
   const refusal = ['Unavailable', 'etcdserver: request timed out'] as const;
   for (const [leftMs, reason] of [
     [0, 'DeadlineExceeded'],

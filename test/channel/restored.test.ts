@@ -14,13 +14,13 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 interface Restorable {
   readonly endpoints: readonly string[];
-  /** Copies the current data. Restarts the member. */
+  /** Stops the member, copies its data folder, and starts the member again. */
   backup(): Promise<void>;
-  /** Replaces the data with the copy. Restarts the member. */
+  /** Stops the member, replaces its data folder with the copy, and starts the member again. */
   restore(): Promise<void>;
 }
 
-/** A cluster of one member whose data the test can restore to an older state. The cluster ID stays the same. */
+/** Starts a cluster of one member whose data the test can restore to an older state. The cluster ID stays the same. */
 async function restorableEtcd(): Promise<Restorable> {
   const folder = temporaryFolder();
   const [data, copy] = [join(folder, 'data'), join(folder, 'copy')];
@@ -95,7 +95,7 @@ describe('a cluster that is restored from an older copy', () => {
     expect(await client.get(held.key)).toBeUndefined();
   });
 
-  test('makes one ordered read reject with reason ClusterChanged, and then orders later reads again', async () => {
+  test('makes one ordered read reject with reason ClusterChanged, and later ordered reads succeed', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints, orderedReads: true });
     await client.put('k', 'before');

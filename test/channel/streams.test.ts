@@ -8,7 +8,7 @@ import { methods } from '../../src/gen/methods.js';
 import { monotonicMs } from '../../src/runtime/timers.js';
 import type { StreamHandler, Transport, UnaryCall } from '../../src/transport/transport.js';
 
-/** A transport with one stream. The test calls the stream's handler. `calls` records what the client calls. */
+/** Returns a transport with one stream, and the stream's handler. `calls` lists the methods that the client called. */
 function scripted(): { rpc: Rpc; transport: Transport; calls: string[]; handler: () => StreamHandler<never> } {
   let known: StreamHandler<never> | undefined;
   const calls: string[] = [];
@@ -32,7 +32,7 @@ function scripted(): { rpc: Rpc; transport: Transport; calls: string[]; handler:
   return { rpc: new Rpc(transport, settings), transport, calls, handler: () => known as StreamHandler<never> };
 }
 
-test('openStream pauses the server after 16 unread messages, and resumes it when the caller reads', async () => {
+test('openStream pauses the stream after 16 unread messages, and resumes the stream when the caller reads', async () => {
   const { rpc, calls, handler } = scripted();
   const stream = openStream(rpc, methods.watch.watch);
   for (let count = 0; count < 15; count += 1) handler().message({} as never);
@@ -43,7 +43,7 @@ test('openStream pauses the server after 16 unread messages, and resumes it when
   expect(calls).toEqual(['pause', 'resume']);
 });
 
-test('the time limit of readStream does not include the time between the reads of the caller', async () => {
+test("the time limit of readStream does not include the time between the caller's reads", async () => {
   const { rpc, handler } = scripted();
   const messages = readStream(rpc, methods.maintenance.snapshot, {}, { timeoutMs: 200 });
   const first = messages.next();
@@ -54,7 +54,10 @@ test('the time limit of readStream does not include the time between the reads o
   await messages.return();
 });
 
-/** A member that answers reads with these revisions, in order. It never answers a read whose revision is undefined. */
+/**
+ * Returns the transport of a member that answers one read with each of these revisions, in order, and never answers a
+ * read whose revision is undefined. `signals` lists the abort signals of the reads.
+ */
 function member(revisions: readonly (bigint | undefined)[]): {
   transport: Transport;
   signals: (AbortSignal | undefined)[];
@@ -72,7 +75,7 @@ function member(revisions: readonly (bigint | undefined)[]): {
 
 const read = { method: methods.kv.range, request: { key: Buffer.from('k') }, timeoutMs: 1_000 } as const;
 
-test('OrderedReads cancels the reads at the other endpoints when one endpoint has caught up', async () => {
+test('OrderedReads cancels the other reads when one endpoint returns a revision that is recent enough', async () => {
   const { transport, signals } = member([9n, 5n, undefined, 9n]);
   const reads = new OrderedReads(transport, () => ['http://a:1', 'http://b:1'], new ClusterIdentity());
   const call = { ...read, deadline: monotonicMs() + 1_000 };

@@ -4,7 +4,7 @@ import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 describe('etcdwire call', () => {
-  it('reads and prints keys and values in base64, or as text with --text', async () => {
+  it('reads and prints keys and values in base64 by default, and as text with --text', async () => {
     const key = unique();
     await cliJson(['call', 'KV/Put', JSON.stringify({ key: Buffer.from(key).toString('base64'), value: '/w==' })]);
     expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0xff));
@@ -22,7 +22,7 @@ describe('etcdwire call', () => {
     expect(kvs).toHaveLength(1);
   });
 
-  it('sends each line of standard input to a stream and prints each response as a JSON line', async () => {
+  it('sends each line of standard input as a message of the stream, and prints each response as a JSON line', async () => {
     const key = unique();
     const watch = new RunningCli(['call', '--text', 'Watch/Watch']);
     watch.process.stdin.write(`${JSON.stringify({ create_request: { key, watch_id: 7 } })}\n`);
@@ -121,7 +121,7 @@ describe('etcdwire describe', () => {
   });
 });
 
-it('etcdwire decode explains each byte as text and as JSON', async () => {
+it('etcdwire decode explains each part of a message, as text or as JSON', async () => {
   const hex = ['0a07', '1001', '1a0161', '2001', '1200'];
   const { stdout } = await cli(['-w', 'table', 'decode', 'txnrequest', ...hex]);
   expect(stdout.split('\n')).toEqual([

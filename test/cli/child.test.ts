@@ -2,6 +2,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { runChild } from '../../src/cli/child.js';
 import { PROGRAM } from '../support/cli.js';
 
+// The guard process ends the command if etcdwire cannot do so, for example because etcdwire is suspended.
+
 test('runChild does not start the command when the lock is lost while the guard process starts', async () => {
   const [, script = ''] = process.argv;
   process.argv[1] = PROGRAM;

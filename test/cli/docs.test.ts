@@ -7,8 +7,8 @@ import { PROGRAM } from '../support/cli.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-// This test runs the example sessions in docs/command-line.md. In a session, a command follows "$ ", and continues on
-// lines that begin with "> ". All other lines are the output of the command before them.
+// This test runs the example shell sessions in docs/command-line.md. A command follows "$ ", and continues on lines
+// that begin with "> ". All other lines are the output of the previous command.
 
 const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
 const SESSIONS = [...PAGE.matchAll(/^```console\n(.*?)^```$/gms)].map(([, text]) => text as string);

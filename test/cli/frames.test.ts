@@ -6,7 +6,7 @@ import { http2 } from '../../src/transport/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 
-/** The frames of a client that logs in, watches a key, puts a large value, and gets an error. */
+/** Returns the frames of a client that logs in, watches a key, puts a large value, and receives an error. */
 async function framesOfCalls(): Promise<WireFrame[]> {
   const { endpoints } = await authEtcd();
   const frames: WireFrame[] = [];
@@ -44,7 +44,7 @@ test('frameRows shows no token and no password', async () => {
   expect(shown).not.toMatch(TOKEN);
 });
 
-test('frameRows puts the rest of a malformed message into a row of its own', () => {
+test('frameRows puts the bytes from the malformed field of a message to the end into a row of their own', () => {
   const answer = { method: '/etcdserverpb.KV/Put', typeName: 'etcdserverpb.PutRequest' };
   const bytes = Uint8Array.of(0x0a, 1, 0x61, 0x12, 9, 0x62);
   const whole = Uint8Array.of(0, 0, 11, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 6, ...bytes);

@@ -26,14 +26,14 @@ describe('etcdwire get, put and del', () => {
     expect(await cliJson(['del', key])).toMatchObject({ deleted: '1' });
   });
 
-  it('take a value from standard input byte for byte', async () => {
+  it('read the value from standard input byte for byte when `put` is given no value', async () => {
     const key = unique();
     const value = Uint8Array.of(0, 0xff, 10, 13, 0x80);
     await cli(['put', key], { stdin: value });
     expect((await openClient().get(key))?.value).toEqual(value);
   });
 
-  it('print tables without control characters', async () => {
+  it('escape control characters when they print tables', async () => {
     const key = unique();
     await openClient().put(`${key}/a`, 'red\u001b[2Jgreen');
     await openClient().put(`${key}/b`, Uint8Array.of(0xff, 1));
@@ -75,7 +75,7 @@ describe('etcdwire get, put and del', () => {
     }
   });
 
-  it('read a key at a given revision', async () => {
+  it('let `get --rev` read a key at an earlier revision', async () => {
     const key = unique();
     const { header } = await openClient().put(key, 'old');
     await openClient().put(key, 'new');
@@ -84,7 +84,7 @@ describe('etcdwire get, put and del', () => {
   });
 });
 
-it('etcdwire txn runs a transaction from a JSON file, whose keys and values are text with --text', async () => {
+it('etcdwire txn --text runs a transaction from a JSON file in which keys and values are text', async () => {
   const key = unique();
   const folder = temporaryFolder();
   const file = join(folder, 'txn.json');
@@ -121,7 +121,7 @@ it('etcdwire ignores empty environment variables and empty endpoints', async () 
   expect(await cli(['get', unique(), '--endpoints', endpoints], { environment })).toMatchObject({ code: 0 });
 });
 
-it('etcdwire watch prints one event per line until it is interrupted', async () => {
+it('etcdwire watch prints one event per line until SIGINT arrives', async () => {
   const key = unique();
   const etcd = openClient();
   const { header } = await etcd.put(key, 'one');
@@ -151,7 +151,7 @@ it('etcdwire lease grants, renews, shows and revokes a lease', async () => {
   expect(await cli(['lease', 'keep-alive', '--once', id])).toMatchObject({ code: 1 });
 });
 
-it('etcdwire put exits when it is interrupted while it reads the value', async () => {
+it('etcdwire put exits when SIGINT arrives while etcdwire reads the value', async () => {
   const put = new RunningCli(['put', unique()]);
   // The value is longer than the buffer of a pipe, so the write completes only after etcdwire has begun to read.
   await new Promise<void>((resolve) => put.process.stdin.write('x'.repeat(2_000_000), () => resolve()));
@@ -169,7 +169,7 @@ it('etcdwire exits with 73 and one line on standard error when it cannot write t
   expect(child.status).toBe(73);
 });
 
-it.each(['--prefix', '--from-key'])('etcdwire get prints all keys for an empty key with %s', async (flag) => {
+it.each(['--prefix', '--from-key'])('etcdwire get %s prints all keys when the key is empty', async (flag) => {
   const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
   await cli(['put', 'a', '1'], { environment });
   await cli(['put', 'b', '2'], { environment });
@@ -186,7 +186,7 @@ it('etcdwire --version prints the version of package.json', async () => {
   expect(await cli(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n` });
 });
 
-it('etcdwire status and etcdwire member list print each member', async () => {
+it('etcdwire status and `etcdwire member list` each print every member', async () => {
   const [endpoint = ''] = inject('endpoints');
   const [status] = await cliJson<{ endpoint: string; status: { version: string } }[]>(['status']);
   expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
@@ -194,14 +194,14 @@ it('etcdwire status and etcdwire member list print each member', async () => {
   expect(members[0]?.clientURLs).toEqual([endpoint]);
 });
 
-it('etcdwire status prints the members that answer, and exits with the code of the first failure', async () => {
+it("etcdwire status prints the status or the error of every member, and exits with the first failure's exit code", async () => {
   const endpoints = [...inject('endpoints'), 'http://127.0.0.1:1'].join(',');
   const { code, stdout } = await cli(['status', '--endpoints', endpoints, '--command-timeout', '1s']);
   expect(code).toBe(69);
   expect(JSON.parse(stdout)).toMatchObject([{ status: {} }, { error: expect.stringContaining('ECONNREFUSED') }]);
 });
 
-it('etcdwire snapshot save writes a complete file', async () => {
+it('etcdwire snapshot save writes a file that includes the checksum at its end', async () => {
   const file = join(temporaryFolder(), 'snapshot.db');
   const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
   const saved = await cliJson<{ bytes: number }>(['snapshot', 'save', file], { environment });

@@ -8,12 +8,12 @@ import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 const etcdctl = inject('etcdctl');
-/** Runs a program in a PID namespace of its own, as a container does. */
+/** The command that runs a program in a PID namespace of its own, as a container does. */
 const UNSHARE = ['unshare', '--pid', '--fork', '--kill-child'];
 const mayUnshare = spawnSync(UNSHARE[0] as string, [...UNSHARE.slice(1), 'true']).status === 0;
 
 describe('etcdwire lock', () => {
-  it('passes the key and the token to its command, exits with its exit code, and releases the lock', async () => {
+  it("passes the queue key and the token to its command, releases the lock, and exits with the command's exit code", async () => {
     const name = unique('lock');
     const { code, stdout } = await cli(['lock', name, '--', 'sh', '-c', 'env; exit 7']);
     expect(code).toBe(7);
@@ -44,7 +44,7 @@ describe('etcdwire lock', () => {
     expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringMatching(stderr) });
   });
 
-  it('exits with the code that a shell would report when the command is killed or does not exist', async () => {
+  it("exits with a shell's exit code for a command that is killed or that does not exist", async () => {
     const name = unique('lock');
     expect(await cli(['lock', name, '--', 'sh', '-c', 'kill -9 $$'])).toMatchObject({ code: 137 });
     const missing = await cli(['lock', name, '--', '/no/such/program']);
@@ -52,7 +52,7 @@ describe('etcdwire lock', () => {
     expect((await openClient().range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  it('forwards a signal to its command, and exits with the exit code of the command', async () => {
+  it("forwards a signal to its command, and exits with the command's exit code", async () => {
     const script = 'trap "echo told; exit 5" TERM; echo ready; while :; do sleep 0.05; done';
     const running = new RunningCli(['lock', unique(), '--', 'sh', '-c', script]);
     await running.lines(1);
@@ -60,7 +60,7 @@ describe('etcdwire lock', () => {
     expect(await running.done).toMatchObject({ code: 5, stdout: 'ready\ntold\n' });
   });
 
-  it('forwards every signal, even a repeated one, and runs as long as its command', async () => {
+  it('forwards every signal to its command, even repeated signals, and runs until the command exits', async () => {
     const names = ['USR1', 'USR2', 'QUIT', 'HUP', 'INT', 'TERM'] as const;
     const traps = names.map((name) => `trap 'echo ${name}' ${name};`).join(' ');
     const script = `${traps} trap 'exit 6' ALRM; echo ready; while :; do sleep 0.02; done`;
@@ -86,7 +86,7 @@ describe('etcdwire lock', () => {
     expect(isAlive(pid)).toBe(false);
   });
 
-  it('exits after the lock is lost even if it is process 1 of a container and dead processes remain', async (context) => {
+  it('exits after the lock is lost even if etcdwire is process 1 of a container and dead processes remain', async (context) => {
     if (!mayUnshare) return context.skip('this user may not create a PID namespace');
     const name = unique('lock');
     const script = '(trap "" TERM; echo ready; while :; do sleep 0.05; done) & wait';
@@ -97,7 +97,7 @@ describe('etcdwire lock', () => {
     expect(await running.done).toMatchObject({ code: 76 });
   });
 
-  it('exits with the exit code of its command even if it cannot revoke its lease', async () => {
+  it("exits with the command's exit code even if it cannot revoke its lease", async () => {
     const { endpoints, processes } = await ownEtcd();
     const environment = { ETCDCTL_ENDPOINTS: endpoints.join() };
     const script = 'echo ready; read line; exit 3';
@@ -113,7 +113,7 @@ describe('etcdwire lock', () => {
     expect(code).toBe(3);
   });
 
-  it('keeps its command running when the reader of its trace closes the pipe', async () => {
+  it('keeps its command running when the process that reads the trace closes the pipe', async () => {
     const name = unique('lock');
     const running = new RunningCli(['trace', '--', 'lock', name, '--', 'sh', '-c', 'read line; exit 4']);
     running.process.stderr.destroy();
@@ -123,7 +123,7 @@ describe('etcdwire lock', () => {
     await queueOf(name, 0);
   });
 
-  it('releases the lock when the reader of its output closes the pipe', async () => {
+  it('releases the lock when the process that reads its output closes the pipe', async () => {
     const name = unique('lock');
     const first = new RunningCli(['lock', name]);
     await first.lines(1);
@@ -148,7 +148,7 @@ describe('etcdwire lock', () => {
     expect(stderr).toMatch(new RegExp(`^etcdwire: ${name} was lost: .*\n$`));
   });
 
-  it('prints the queue key and holds the lock until it is interrupted when it has no command', async () => {
+  it('prints the queue key and holds the lock until SIGINT arrives when no command is given', async () => {
     const name = unique('lock');
     const holder = new RunningCli(['-w', 'simple', 'lock', name]);
     const [key = ''] = await holder.lines(1);
@@ -169,7 +169,7 @@ describe('etcdwire lock', () => {
     ['SIGINT', 130],
     ['SIGQUIT', 131],
     ['SIGUSR2', 140],
-  ] as const)('leaves the queue when %s ends it during its wait', async (signal, code) => {
+  ] as const)('leaves the queue and exits when %s arrives while it waits for the lock', async (signal, code) => {
     const name = unique('lock');
     const holder = new RunningCli(['lock', name]);
     await holder.lines(1);
@@ -200,7 +200,7 @@ describe('etcdwire lock', () => {
 });
 
 describe('etcdwire elect', () => {
-  it('runs a command as the leader and proclaims its value', async () => {
+  it('proclaims the given value, and runs the command as the leader', async () => {
     const name = unique('election');
     const running = new RunningCli(['elect', name, 'node-1', '--', 'sh', '-c', 'echo $ETCDWIRE_LOCK_KEY; cat']);
     const [key = ''] = await running.lines(1);
@@ -228,7 +228,7 @@ describe('etcdwire elect', () => {
   });
 });
 
-it('etcdwire lock prints its key and token as JSON', async () => {
+it('etcdwire lock prints the queue key and the token as JSON when no command is given', async () => {
   const name = unique('lock');
   const holder = new RunningCli(['lock', name]);
   const { key, token } = JSON.parse((await holder.lines(1))[0] ?? '');
@@ -236,7 +236,7 @@ it('etcdwire lock prints its key and token as JSON', async () => {
   expect(kvs[0]?.create_revision).toBe(token);
 });
 
-/** Waits until the queue has this number of keys. */
+/** Waits until the queue of the lock or election `name` has `count` keys. */
 async function queueOf(name: string, count: number): Promise<void> {
   const etcd = openClient();
   await vi.waitFor(async () => expect((await etcd.range(prefix(`${name}/`))).count).toBe(count), 10_000);
@@ -251,7 +251,7 @@ function startEtcdctl(args: readonly string[]): { line(): Promise<string>; kill(
   return { line: async () => (await lines.next()).value, kill: (signal) => void child.kill(signal) };
 }
 
-/** Whether the process runs. A dead process does not count, even if its parent has not read its exit code yet. */
+/** Whether the process is alive. A zombie, whose parent has not read its exit code yet, does not count as alive. */
 function isAlive(pid: string): boolean {
   try {
     return !/\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));

@@ -5,12 +5,13 @@ import { cli, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { SHORT_TTL, Steps, stateOf, untilStopped } from '../support/steps.js';
 
-// These tests stop or kill etcdwire while its command runs. Each command puts its fencing token to the same key many
-// times. The history of this key shows whether two commands ran at the same time.
+// These tests suspend etcdwire, for example with SIGTSTP, or kill etcdwire while its command runs. Each command puts
+// its fencing token to the same key many times. The history of this key shows whether two commands ran at the same
+// time.
 
 describe.each(['lock', 'elect'])('etcdwire %s', (verb) => {
   it.each(['SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGSTOP'] as const)(
-    'never lets two commands run at the same time when %s stops it for longer than the TTL',
+    'never lets two commands run at the same time when %s suspends etcdwire for longer than the TTL',
     async (signal) => {
       const steps = await Steps.begin();
       const first = await steps.holder(verb);
@@ -25,7 +26,7 @@ describe.each(['lock', 'elect'])('etcdwire %s', (verb) => {
   );
 });
 
-it('a command stops when SIGTSTP stops etcdwire, and continues after SIGCONT if the lock is still held', async () => {
+it('a command is suspended together with etcdwire by SIGTSTP, and continues after SIGCONT if the lock is still held', async () => {
   const steps = await Steps.begin();
   const { running, etcdwire, command } = await steps.holder('lock', 200, '60');
   process.kill(etcdwire, 'SIGTSTP');
@@ -38,7 +39,7 @@ it('a command stops when SIGTSTP stops etcdwire, and continues after SIGCONT if 
   expect(await steps.tokens()).toHaveLength(200);
 });
 
-it('a command ends before another contender gets the lock when the etcdwire that runs it is killed', async () => {
+it('a command ends before another contender acquires the lock when the etcdwire process of the command is killed', async () => {
   const steps = await Steps.begin();
   const first = await steps.holder('lock');
   process.kill(first.etcdwire, 'SIGKILL');
@@ -48,6 +49,7 @@ it('a command ends before another contender gets the lock when the etcdwire that
   expect(await steps.turns()).toEqual([first.token, second.token]);
 });
 
+// The guard process ends the command if etcdwire is suspended or killed.
 it('etcdwire warns and keeps its command running when the guard process is killed', async () => {
   const steps = await Steps.begin();
   const { running, etcdwire, command } = await steps.holder('lock', 200, '60');
@@ -59,7 +61,7 @@ it('etcdwire warns and keeps its command running when the guard process is kille
   });
 });
 
-it('etcdwire lock without a command exits with 76 when it was stopped for longer than the TTL', async () => {
+it('etcdwire lock without a command exits with 76 when it was suspended for longer than the TTL', async () => {
   const name = unique('lock');
   const first = new RunningCli(['lock', name, '--ttl', SHORT_TTL]);
   await first.lines(1);
@@ -69,7 +71,7 @@ it('etcdwire lock without a command exits with 76 when it was stopped for longer
   expect(await first.done).toMatchObject({ code: 76, stderr: expect.stringMatching(/ was lost: /) });
 });
 
-it('a waiting etcdwire lock does not run its command when it was stopped for longer than the TTL', async () => {
+it('etcdwire lock does not run its command when it was suspended for longer than the TTL while it waited for the lock', async () => {
   const name = unique('lock');
   const holder = new RunningCli(['lock', name]);
   const [line = ''] = await holder.lines(1);

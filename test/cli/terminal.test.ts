@@ -5,8 +5,8 @@ import { openClient, unique } from '../support/client.js';
 import { SHORT_TTL, Steps, stateOf } from '../support/steps.js';
 import { CTRL_C, CTRL_Z, NO_TERMINAL, Terminal } from '../support/terminal.js';
 
-// The terminal echoes the typed text. The typed commands contain quotes that the shell removes. Therefore the patterns
-// match only the output of the commands, and not the echo.
+// The terminal echoes the text that a test types. The typed commands contain quotes, such as "h"ello, that the shell
+// removes. So a pattern such as /hello/ matches only the output of a command, and not the echo of the command itself.
 
 describe.skipIf(NO_TERMINAL !== undefined)(
   `etcdwire lock on a terminal${NO_TERMINAL ? ` (skipped: ${NO_TERMINAL})` : ''}`,
@@ -35,7 +35,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       await terminal.until(/second=two/);
     });
 
-    it('continues the command in the background after Ctrl-Z and bg, and stops it when it reads the terminal', async () => {
+    it('continues the command in the background after Ctrl-Z and bg, and suspends it when it reads the terminal', async () => {
       const terminal = new Terminal();
       const script = 'echo "re"ady; while [ ! -e go ]; do sleep 0.05; done; echo "wen"t on; read a; echo "go"t=$a';
       terminal.type(`cd $(mktemp -d); etcdwire lock ${unique()} -- sh -c '${script}'\n`);
@@ -54,7 +54,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
     it.each([
       ['a pipe', 'echo data | '],
       ['the terminal', ''],
-    ])('ends the command when Ctrl-Z stops it for longer than the TTL and standard input is %s', async (_, before) => {
+    ])('ends the command when Ctrl-Z suspends it past the TTL and standard input is %s', async (_, before) => {
       const steps = await Steps.begin();
       const terminal = new Terminal();
       const line = ['etcdwire', 'lock', steps.name, '--ttl', SHORT_TTL, '--', ...steps.command()].join(' ');
@@ -85,7 +85,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       expect(output).not.toContain('told');
     });
 
-    it('ends a process of the command that ignores SIGTERM and has lost its parent when the lock is lost', async () => {
+    it('ends an orphaned process of the command that ignores SIGTERM when the lock is lost', async () => {
       const name = unique('lock');
       const terminal = new Terminal();
       // The subshell that starts the orphan ends at once, and process 1 becomes the parent of the orphan.
@@ -118,7 +118,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       expect(stateOf(Number(pid))).toBeUndefined();
     });
 
-    it('ends a stopped command and releases the lock when the terminal is closed', async () => {
+    it('ends a suspended command and releases the lock when the terminal is closed', async () => {
       const name = unique('lock');
       const terminal = new Terminal();
       terminal.type(`etcdwire lock ${name} --ttl 60 -- sh -c 'echo "p"id=$$; exec sleep 60'\n`);

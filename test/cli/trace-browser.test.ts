@@ -7,7 +7,7 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 const chromium = findChromium();
 
-test('the page of a trace shows the bytes of a message in a browser after a click', async (context) => {
+test('the trace page in a browser shows the bytes of a message after a click on the message', async (context) => {
   if (chromium === undefined) return context.skip('this machine has no Chromium');
   const file = join(temporaryFolder(), 'trace.html');
   await cli(['trace', '--html', file, '--', 'lock', unique('lock'), '--', 'true']);
@@ -21,7 +21,7 @@ test('the page of a trace shows the bytes of a message in a browser after a clic
   page.on('pageerror', (error) => problems.push(error.message));
   await page.goto(`file://${file}`);
 
-  // The chart shows the holder.
+  // The chart of the lock queue shows the time during which this client held the lock.
   expect(await page.locator('.queue rect.holds.own').isVisible()).toBe(true);
   const message = page.locator('details.message', { hasText: 'put my queue key' });
   const bytes = message.locator('td', { hasText: 'field 1, length-delimited: compare' }).first();

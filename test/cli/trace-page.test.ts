@@ -8,14 +8,14 @@ import { cli, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-/** The labels of the arrows for messages and for changes by other contenders. */
+/** Returns the labels of the page's arrows, which show messages and changes by other contenders. */
 function labels(page: string): string[] {
   return [...page.matchAll(/<g class="(?:message|seen)">.*?<title>(.*?)<\/title>/gs)].map(
     ([, label]) => label as string,
   );
 }
 
-test('the page of a trace shows the messages and the queue of a contended lock', async () => {
+test('the trace page shows the messages and the queue of a lock that several clients want', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   // The name contains characters that the page must escape.
   const name = unique('lock-<b>"');
@@ -71,7 +71,7 @@ test('the page of a trace shows the messages and the queue of a contended lock',
   expect(page).toContain('field 1, length-delimited: compare: etcdserverpb.Compare');
 });
 
-test('the page of a trace contains no password and no token', async () => {
+test('the trace page of an authenticated command contains no password and no token', async () => {
   const { endpoints } = await authEtcd();
   const file = join(temporaryFolder(), 'trace.html');
   const login = ['--user', `${USER.username}:${USER.password}`, '--plaintext-auth', '--endpoints', endpoints.join()];
@@ -86,7 +86,7 @@ test('the page of a trace contains no password and no token', async () => {
   expect(page).not.toMatch(TOKEN);
 });
 
-test('the page of a trace contains no password that a call sets', async () => {
+test("the trace page does not contain a password that the command's request sets", async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const request = JSON.stringify({ name: unique(), password: 'hunter2secret' });
   await cli(['trace', '--html', file, '--', 'call', 'Auth/UserAdd', request]);
@@ -95,7 +95,7 @@ test('the page of a trace contains no password that a call sets', async () => {
   expect(page).not.toContain('hunter2secret');
 });
 
-test('the page of a trace quotes the command for a shell, and is kept when the next trace has invalid arguments', async () => {
+test('the trace page quotes the command for a shell, and is not overwritten by a trace with invalid arguments', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const command = ['lock', unique(), '--', 'sh', '-c', "echo 'a b'"];
   expect(await cli(['trace', '--html', file, '--', ...command])).toMatchObject({ code: 0 });

@@ -18,7 +18,7 @@ interface Line {
   readonly messages?: readonly { readonly type: string; readonly message: Readonly<Record<string, unknown>> }[];
 }
 
-test('etcdwire trace prints the frames of a command to standard error, and the output of the command to standard output', async () => {
+test("etcdwire trace prints a command's frames to standard error, and the command's output to standard output", async () => {
   const key = unique();
   const { code, stdout, stderr } = await cli(['trace', '--', 'put', key, 'seen', '-w', 'simple']);
   expect({ code, stdout }).toEqual({ code: 0, stdout: 'OK\n' });
@@ -53,7 +53,7 @@ test('etcdwire trace runs the command and exits with 73 when it cannot write the
   expect(await openClient().get(key)).toBeDefined();
 });
 
-test('etcdwire trace accepts the connection flags before and after trace, and in the traced command', async () => {
+test("etcdwire trace accepts connection flags before and after `trace`, and prefers the traced command's flags", async () => {
   const key = unique();
   const nowhere = ['--endpoints', 'http://127.0.0.1:1', '--command-timeout', '300ms'];
   for (const args of [

@@ -9,7 +9,7 @@ import { recordingTransport } from '../support/recording-transport.js';
 const ABSENT = 'http://127.0.0.1:1';
 
 describe('memberList', () => {
-  test('returns the same members from every endpoint, linearizable or not', async () => {
+  test('returns the same members from every endpoint, whether or not the call is linearizable', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const etcd = openClient({ endpoints });
     const { members } = await etcd.cluster.memberList();
@@ -24,7 +24,7 @@ describe('memberList', () => {
     }
   });
 
-  test('needs no quorum when linearizable is false (etcd 3.5)', async (context) => {
+  test('needs no quorum when `linearizable` is false (etcd 3.5)', async (context) => {
     const { endpoints, processes } = await ownEtcd({ members: 3 });
     const [survivor, ...others] = processes;
     if (survivor === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
@@ -38,7 +38,7 @@ describe('memberList', () => {
 });
 
 describe('cluster', () => {
-  test('adds a learner, promotes it when it has caught up, and removes it', async (context) => {
+  test('adds a learner, promotes the learner when it has caught up, and removes the member', async (context) => {
     const { endpoints, cluster } = await ownEtcd();
     if (cluster === undefined) return context.skip('no member can join servers that the tests did not start');
     const etcd = openClient({ endpoints });
@@ -79,13 +79,13 @@ describe('cluster', () => {
       isLearner: false,
     });
 
-    // etcd removes no member before the other members have been connected for five seconds.
+    // etcd refuses to remove a member until the remaining members have been connected for five seconds.
     await expect.poll(() => removed(etcd, id), { timeout: 20_000 }).toBe(true);
     expect((await etcd.cluster.memberList()).members).toHaveLength(1);
     await etcd.put('k', 'y');
   });
 
-  test('adds a voting member, which counts for the quorum at once', async (context) => {
+  test('adds a voting member, which counts toward the quorum at once', async (context) => {
     const { endpoints, cluster } = await ownEtcd();
     if (cluster === undefined) return context.skip('no member can join servers that the tests did not start');
     const etcd = openClient({ endpoints });
@@ -102,7 +102,7 @@ describe('cluster', () => {
     await expect.poll(async () => (await etcd.get('k'))?.text()).toBe('y');
   });
 
-  test('updates the URLs of a member, and removes it', async () => {
+  test('updates the peer URLs of a member, and removes the member', async () => {
     const { endpoints } = await ownEtcd();
     const { cluster } = openClient({ endpoints });
     const { member } = await cluster.memberAdd([ABSENT], { learner: true });
@@ -119,7 +119,7 @@ describe('cluster', () => {
     expect(await errorOf(cluster.memberPromote(1n))).toMatchObject({ reason: 'MemberNotFound' });
   });
 
-  test('rejects the URL of an existing member with PeerURLExist', async () => {
+  test('rejects the peer URL of an existing member with reason PeerURLExist', async () => {
     const { endpoints } = await ownEtcd();
     const { cluster } = openClient({ endpoints });
     const [self] = (await cluster.memberList()).members as [Member];
@@ -129,7 +129,7 @@ describe('cluster', () => {
     });
   });
 
-  test('refuses malformed URLs and ids before it sends anything', async () => {
+  test('refuses malformed URLs and IDs before it sends anything', async () => {
     const { transport, sent } = recordingTransport();
     const { cluster } = openClient({ transport });
     const calls = [

@@ -9,7 +9,7 @@ import { valueText } from '../support/watch-events.js';
 const UNREACHABLE = 'http://127.0.0.1:1';
 
 describe('sync', () => {
-  test('finds all members through one endpoint, so the client still works when that member is killed', async (context) => {
+  test("finds all members through one member's endpoint, so the client still works when that member is killed", async (context) => {
     const { endpoints, processes } = await ownEtcd({ members: 3 });
     const [first] = processes;
     if (first === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
@@ -20,7 +20,7 @@ describe('sync', () => {
     expect((await etcd.sync()).toSorted()).toEqual(endpoints.toSorted());
     expect(etcd.endpoints.toSorted()).toEqual(endpoints.toSorted());
     await first.kill();
-    // The client may repeat a read until the cluster has a leader again, but not a write.
+    // The client repeats a read, but not a write, until the cluster has a leader again. So this read comes first.
     await etcd.get('k', { timeoutMs: 20_000 });
     await etcd.put('k', 'x');
     for await (const event of watch) {
@@ -30,7 +30,7 @@ describe('sync', () => {
     expect(session.valid()).toBe(true);
   });
 
-  test('runs every autoSyncIntervalMs from the first call on, until the client is closed', async () => {
+  test('runs every `autoSyncIntervalMs` after the first call, until the client is closed', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const { transport, sent } = recordingTransport();
     const lists = (): number => sent.filter(({ path }) => path === '/etcdserverpb.Cluster/MemberList').length;
@@ -45,7 +45,7 @@ describe('sync', () => {
     expect(lists()).toBe(before);
   });
 
-  test('leaves out endpoints that allowEndpoint refuses, and keeps the current endpoints when allowEndpoint refuses all', async () => {
+  test('leaves out endpoints that `allowEndpoint` refuses, and keeps the current endpoints when it refuses all of them', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const [first = '', second = ''] = endpoints;
     const one = openClient({ endpoints: [first], allowEndpoint: (url) => url === second });
@@ -71,7 +71,7 @@ describe('sync', () => {
     expect((await etcd.get('k'))?.text()).toBe('x');
   });
 
-  test('has its options checked by the constructor of the client', async () => {
+  test("rejects invalid options in the client's constructor", async () => {
     for (const options of [{ autoSyncIntervalMs: 0 }, { autoSyncIntervalMs: '5' }, { allowEndpoint: 'https://a' }]) {
       const given = Promise.resolve().then(() => openClient(options as never));
       expect(await errorOf(given)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });

@@ -9,7 +9,7 @@ import { watchers } from '../support/metrics.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 describe('Barrier', () => {
-  test('blocks all waiters until any client releases it', async () => {
+  test('blocks all waiters until any client releases the barrier', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const barrier = new Barrier(etcd, name);
     await barrier.wait();
@@ -23,7 +23,7 @@ describe('Barrier', () => {
     await barrier.wait();
   });
 
-  test('lets its waiters through when it is released and at once held again', async () => {
+  test('lets its waiters through when a client releases the barrier and immediately holds it again', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('barrier');
     const barrier = new Barrier(direct, name);
@@ -40,7 +40,7 @@ describe('Barrier', () => {
     await waiting;
   });
 
-  test('is released when its lease ends', async () => {
+  test('releases its waiters when the lease of the barrier ends', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const lease = await etcd.lease.grant({ ttl: 60 });
     await new Barrier(etcd, name).hold({ lease: lease.id });
@@ -56,11 +56,14 @@ describe('DoubleBarrier', () => {
       Array.from({ length: count }, async () => new DoubleBarrier(await Session.open(etcd), name, count)),
     );
   }
-  /** Counts the barrier's keys except the epoch key, which stays because it counts rounds and withdrawals. */
+  /**
+   * Counts the keys of the barrier, except `NAME/epoch`. That key is never deleted. It changes when a participant
+   * withdraws and when a round ends. A round is the time between the common start and the common end.
+   */
   const keys = async (etcd: Client, name: string): Promise<number> =>
     (await etcd.range(prefix(`${name}/`))).kvs.filter((kv) => kv.keyText() !== `${name}/epoch`).length;
 
-  test('begins when all have entered and ends when all have left, in each of several rounds', async () => {
+  test('starts each of several rounds when all participants have entered, and ends it when all have left', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const all = await barriers(etcd, name, 5);
     for (let round = 0; round < 3; round += 1) {
@@ -113,7 +116,7 @@ describe('DoubleBarrier', () => {
     await Promise.all([a.leave(), b.leave(), c.leave()]);
   });
 
-  test('ends a round when some or all of its participants have died', async () => {
+  test('ends a round when the sessions of some or all of its participants have ended', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const sessions = [await Session.open(etcd), await Session.open(etcd)];
     const [a, b] = sessions.map((session) => new DoubleBarrier(session, name, 2)) as [DoubleBarrier, DoubleBarrier];
@@ -129,7 +132,7 @@ describe('DoubleBarrier', () => {
     await Promise.all([c.leave(), d.leave()]);
   });
 
-  test('never begins a round of two with one participant that enters and withdraws repeatedly', async () => {
+  test('never starts a round for two when a single participant enters and withdraws repeatedly', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [barrier] = await barriers(etcd, name, 2);
     for (let round = 0; round < 300; round += 1) {
@@ -139,7 +142,7 @@ describe('DoubleBarrier', () => {
     await expect.poll(() => keys(etcd, name)).toBe(0);
   });
 
-  test('counts a participant once when an answer is lost, and admits it to the round that it completes', async () => {
+  test('counts a participant once, and admits it to the round, when the answer to its put is lost', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('barrier');
     const [a] = await barriers(etcd, name, 2);
@@ -152,7 +155,7 @@ describe('DoubleBarrier', () => {
     expect(await keys(direct, name)).toBe(0);
   });
 
-  test('admits both participants or neither when one withdraws while the other enters', async () => {
+  test('admits both participants or neither when one participant withdraws while the other enters', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
     const entered = (entering: Promise<void>): Promise<boolean> =>
@@ -174,7 +177,7 @@ describe('DoubleBarrier', () => {
     expect(together).toBeGreaterThan(0);
   });
 
-  test('admits the participants of the next round when all participants of the current round have died', async () => {
+  test('admits the participants of the next round when the sessions of all current participants have ended', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, name] = [openClient({ endpoints }), unique('barrier')];
     const dying = await Promise.all([Session.open(etcd), Session.open(etcd)]);
@@ -188,7 +191,7 @@ describe('DoubleBarrier', () => {
     await Promise.all(next.map((barrier) => barrier.leave()));
   });
 
-  test('rejects a participant that enters after its count is reached', async () => {
+  test('rejects a participant that enters when the barrier is already full', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const { id: lease } = await etcd.lease.grant({ ttl: 60 });
     // The keys of two participants exist, but neither of the two has put the ready key yet.
@@ -202,7 +205,7 @@ describe('DoubleBarrier', () => {
     expect((await etcd.range(prefix(`${name}/waiters/`))).count).toBe(2);
   });
 
-  test('rejects a leave before an enter, and a second enter', async () => {
+  test('rejects a call of `leave` before `enter`, and a second call of `enter`', async () => {
     const [barrier] = await barriers(openClient(), unique('barrier'), 1);
     expect(await errorOf((barrier as DoubleBarrier).leave())).toMatchObject({ reason: 'InvalidInput' });
     await (barrier as DoubleBarrier).enter();
@@ -211,7 +214,7 @@ describe('DoubleBarrier', () => {
   });
 });
 
-test('a participant that withdraws while disconnected does not block the others, even after a compaction', async () => {
+test('a participant that withdraws while it is disconnected does not block the others, even after a compaction', async () => {
   const { endpoints } = await ownEtcd();
   let isCut = false;
   const cutOff = openClient({

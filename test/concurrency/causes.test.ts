@@ -15,7 +15,8 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 
-// The error of a wait that times out says whether no server answered or another holder had the lock.
+// The error of a wait that times out says whether no server answered or another contender held the lock. Each entry of
+// WAITS starts such a wait with one method of one class.
 
 const WAITS: Readonly<Record<string, (session: Session, name: string, options: WaitOptions) => Promise<unknown>>> = {
   lock: (session, name, options) => new Mutex(session, name).lock(options),
@@ -55,7 +56,7 @@ describe('a wait that times out', () => {
     },
   );
 
-  test('has no cause and outcome rejected when another holder has the lock', async () => {
+  test('has outcome rejected and no cause when another contender holds the lock', async () => {
     const [name, holder, waiter] = [unique('lock'), await Session.open(openClient()), await Session.open(openClient())];
     await using _held = await new Mutex(holder, name).lock();
     const error = await errorOf(new Mutex(waiter, name).lock({ maxWaitMs: 300 }));
@@ -64,7 +65,7 @@ describe('a wait that times out', () => {
     expect(error.message).toBe('lock not done within maxWaitMs = 300');
   });
 
-  test('has outcome unknown when its queue key may still exist', async () => {
+  test('has outcome unknown when the client could not confirm the deletion of its queue key', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const name = unique('lock');
     const [holder, waiter] = [openClient(), openClient({ endpoints: [proxy.endpoint] })];

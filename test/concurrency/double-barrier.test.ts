@@ -6,9 +6,10 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { answerLost, deletes, puts, stagedTransport } from '../support/transactions.js';
 
-// These tests delay a transaction of one participant and let another event happen first.
+// These tests delay one participant's transaction and let another event happen first. A round begins when the last
+// participant puts the ready key (`NAME/ready`).
 
-test('a participant whose session is lost before its put of the ready key does not begin a round', async () => {
+test('a participant whose key is deleted just before it puts the ready key does not begin a round', async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   const transport = stagedTransport({
     onTransaction: async (ops, send) => {
@@ -29,7 +30,7 @@ test('a participant whose session is lost before its put of the ready key does n
   expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded' });
 });
 
-test('a participant whose enter call failed does not stay in the round', async () => {
+test('a participant whose `enter` call failed does not stay in the round', async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   let held = false;
   const transport = stagedTransport({
@@ -49,7 +50,7 @@ test('a participant whose enter call failed does not stay in the round', async (
   await b.leave({ maxWaitMs: 5_000 });
 });
 
-test('a delayed put of a participant does not apply after the participant has left', async () => {
+test("a delayed put of a participant's key has no effect after the participant has left", async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   let letGo: (() => Promise<unknown>) | undefined;
   const transport = stagedTransport({

@@ -10,7 +10,7 @@ async function election(etcd: Client, name: string): Promise<Election> {
   return new Election(await Session.open(etcd), name);
 }
 
-/** Collects the leaders that an observer yields. */
+/** Observes the election and collects the values of the leaders in `told`, until `stop()` is called. */
 function observed(of: Election): { readonly told: string[]; readonly stop: () => Promise<void> } {
   const told: string[] = [];
   const stop = new AbortController();
@@ -28,7 +28,7 @@ function observed(of: Election): { readonly told: string[]; readonly stop: () =>
   };
 }
 
-test('the first candidate leads, and its key holds the value that it proclaims (S17, S23)', async () => {
+test('the first candidate leads, and its key holds the last value that it proclaimed (S17, S23)', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const [a, b] = [await election(etcd, name), await election(etcd, name)];
   expect(await a.leader()).toBeUndefined();
@@ -47,7 +47,7 @@ test('the first candidate leads, and its key holds the value that it proclaims (
   expect(await a.leader()).toBeUndefined();
 });
 
-test('a campaign replaces the value that an earlier attempt of the same session has put', async () => {
+test('a campaign replaces the value that an earlier campaign of the same session put', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const session = await Session.open(etcd);
   await etcd.put(`${name}/${session.leaseId.toString(16)}`, 'old', { lease: session.leaseId });
@@ -55,7 +55,7 @@ test('a campaign replaces the value that an earlier attempt of the same session 
   expect((await etcd.get(leadership.key))?.text()).toBe('new');
 });
 
-test('candidates of one session wait in the local queue (S22)', async () => {
+test("candidates of one session wait for each other in the session's local queue (S22)", async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const both = await election(etcd, name);
   const first = await both.campaign('1');
@@ -65,7 +65,7 @@ test('candidates of one session wait in the local queue (S22)', async () => {
   expect((await both.campaign('3')).token).toBeGreaterThan(first.token);
 });
 
-test('an observer sees every leader and every proclamation once and in order (S26)', async () => {
+test('an observer sees every leader and every proclaimed value once and in order (S26)', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const candidates = await Promise.all(Array.from({ length: 5 }, () => election(etcd, name)));
   const { told, stop } = observed(await election(openClient(), name));
@@ -96,7 +96,7 @@ test('an observer that starts late sees the current leader first', async () => {
   }
 });
 
-test('an observer continues after a compaction while it was disconnected, and repeats no leader (S26)', async () => {
+test('an observer repeats no leader when history was compacted while the observer was disconnected (S26)', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const name = unique('election');
@@ -155,7 +155,7 @@ test('an observer neither loses nor repeats a leader when it reconnects (S26)', 
   await stop();
 });
 
-test('a new session resumes a leadership with the lease of an orphaned session', async () => {
+test("a new session resumes a leadership with an orphaned session's lease", async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const before = await Session.open(etcd, { ttl: 30 });
   const { token } = await new Election(before, name).campaign('me');
@@ -169,7 +169,7 @@ test('a new session resumes a leadership with the lease of an orphaned session',
   expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
 });
 
-test('resume rejects when the lease never held the leadership or has lost it', async () => {
+test('`resume` rejects when the lease does not hold the leadership with the given token', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const session = await Session.open(etcd);
   const own = new Election(session, name);

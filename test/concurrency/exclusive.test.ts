@@ -18,7 +18,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await expect.poll(count).toBe(length);
     };
 
-    test('has one holder of 50 contenders at a time, in the order of their tokens (S17, S18)', async () => {
+    test('admits one of 50 contenders at a time, in the order of their tokens (S17, S18)', async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const tokens: bigint[] = [];
       let inside = 0;
@@ -39,16 +39,16 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await queued(etcd, name, 0);
     });
 
-    test('deletes the queue key of a cancelled or timed-out wait, and keeps the queue order (S21)', async () => {
+    test('deletes the queue key of a canceled or timed-out wait, and keeps the queue order (S21)', async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const first = await take(await Session.open(etcd), name);
       const stop = new AbortController();
-      const cancelled = errorOf(take(await Session.open(etcd), name, { signal: stop.signal }));
+      const canceled = errorOf(take(await Session.open(etcd), name, { signal: stop.signal }));
       await queued(etcd, name, 2);
       const third = take(await Session.open(etcd), name);
       await queued(etcd, name, 3);
       stop.abort();
-      expect(await cancelled).toMatchObject({ reason: 'Canceled' });
+      expect(await canceled).toMatchObject({ reason: 'Canceled' });
       await queued(etcd, name, 2);
       expect(await errorOf(take(await Session.open(etcd), name, { maxWaitMs: 100 }))).toMatchObject({
         reason: 'DeadlineExceeded',
@@ -87,7 +87,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       expect(held.valid()).toBe(true);
     });
 
-    test('has its next holder within a second after the lease of a killed holder ends', async () => {
+    test("admits the next waiter within a second after a killed holder's lease ends", async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const script = new URL('../support/lock-holder.ts', import.meta.url);
       const args = [inject('endpoints')[0] as string, name, String(TTL), primitive];
@@ -107,7 +107,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await held.release();
     });
 
-    test("wakes one of 20 waiters for each release, by the server's own count of watch events (S18)", async () => {
+    test('wakes only one of 20 waiters for each release, according to the number of watch events that the server sent (S18)', async () => {
       const { endpoints } = await ownEtcd();
       const [etcd, name] = [openClient({ endpoints }), unique('x')];
       const waiting: Promise<Held | ReentrantHeld>[] = [];

@@ -33,7 +33,7 @@ describe('a release', () => {
     expect((await etcd.get(second.key))?.createRevision).toBe(second.token);
   });
 
-  test('does not delete the key of a newer lock when it is repeated after a lost answer (S25)', async () => {
+  test('does not delete the key of a newer lock when the client repeats the release after a lost answer (S25)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const held = await lock(etcd, name);
@@ -47,7 +47,7 @@ describe('a release', () => {
     expect(newer.valid()).toBe(true);
   });
 
-  test('aborts the signal first, and may be repeated', async () => {
+  test("aborts the holder's signal at once, and may be repeated", async () => {
     const held = await lock(openClient(), unique('lock'));
     const unlocking = held.release();
     expect(held.signal.aborted).toBe(true);
@@ -56,8 +56,8 @@ describe('a release', () => {
   });
 });
 
-describe('a write of a holder (S23)', () => {
-  test('compares the token, and has responses typed by its operations', async () => {
+describe("a transaction of the lock's holder (S23)", () => {
+  test('succeeds while the lock is held, and returns one typed response for each operation', async () => {
     const [etcd, key] = [openClient(), unique()];
     const held = await lock(etcd, unique('lock'));
     const result = await held.txn({
@@ -70,7 +70,7 @@ describe('a write of a holder (S23)', () => {
     expect(!again.succeeded && again.responses[0]?.text()).toBe('by the holder');
   });
 
-  test("is refused without effect when the holder's key is gone", async () => {
+  test("is rejected without effect when the holder's key no longer exists", async () => {
     const [etcd, key] = [openClient(), unique()];
     const held = await lock(etcd, unique('lock'));
     await openClient().txn({ then: [op.delete(held.key)] });
@@ -90,14 +90,14 @@ test('a lock that was lost and never released does not block the next locker of 
   expect([lost.valid(), again.valid()]).toEqual([false, true]);
 });
 
-test("a holder's signal aborts when another client deletes its key", async () => {
+test("a holder's signal aborts when another client deletes the holder's key", async () => {
   const held = await lock(openClient(), unique('lock'));
   const told = new Promise((resolve) => held.signal.addEventListener('abort', () => resolve(held.signal.reason)));
   await openClient().delete(held.key);
   expect(await told).toMatchObject({ reason: 'LockLost' });
 });
 
-test('an acquisition rejects when its session is lost before it completes', async () => {
+test('an acquisition rejects when its session ends before the acquisition completes', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const session = await Session.open(etcd);
   const [lease, key] = [session.leaseId, `${name}/k`];
@@ -113,7 +113,7 @@ test('an acquisition rejects when its session is lost before it completes', asyn
   await expect.poll(() => left).toBe(1);
 });
 
-test('a holder watches its key again after a compaction', async () => {
+test('a holder still learns of the deletion of its key after a compaction', async () => {
   const { endpoints } = await ownEtcd();
   const { transport, sent } = recordingTransport();
   const [etcd, direct] = [openClient({ endpoints, transport }), openClient({ endpoints })];

@@ -21,13 +21,13 @@ test("the next waiter holds the lock within the TTL plus one second when the hol
   holder.process.kill('SIGKILL');
   const killedAt = performance.now();
   const held = await waiting;
-  // The next waiter must hold the lock within this time. A waiter that only polls would be slower.
+  // The next waiter must hold the lock within the TTL plus one second. A waiter that only polls would be slower.
   expect(performance.now() - killedAt).toBeLessThan((TTL + 1) * 1_000);
   await held.release();
 });
 
 test.for([0.5, 1.2, 3])(
-  'a holder whose event loop was blocked for %s x TTL sees its signal aborted before it can act (S14)',
+  'the signal of a holder whose event loop was blocked for %s x TTL is aborted at once if the lease expired (S14)',
   async (factor) => {
     const [etcd, other, name, report] = [openClient(), openClient(), unique('lock'), unique('report')];
     const session = await Session.open(etcd, { ttl: TTL });
@@ -60,7 +60,7 @@ test.for([0.5, 1.2, 3])(
       reason: 'LockLost',
       outcome: 'rejected',
     });
-    // Without the client's own check, the server refuses a write with the old token too.
+    // Even if the client sent the write without its own check, the transaction's condition on the old token would fail.
     const fenced = await etcd.txn({
       if: [compare.createRevision(held.key, '==', held.token)],
       then: [op.put(report, 'stale')],

@@ -7,9 +7,9 @@ import { type Client, prefix } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';
 
-// A paused member, a proxy or a network may deliver a copy of any write at any later time (S25). A history is a
-// sequence of steps that use one primitive. These tests send a copy of one write again after every later step, and
-// compare the store's contents with those of a run without copies.
+// A paused member, a proxy or a network may deliver a copy of any write at any later time (S25). Each history below is
+// a sequence of steps that use one exported class or function, such as Mutex. The tests send one write of a history
+// again after every later step, and compare the store's contents with the contents after a run without copies.
 
 vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
   ...(await original<object>()),
@@ -21,7 +21,7 @@ const { Semaphore, SelfHealingSession, Session, stm, withLock } = concurrency;
 
 type Step = () => Promise<unknown>;
 
-/** Returns the steps of one run. The tests copy only the writes of the client `etcd`, not those of `other`. */
+/** Returns the steps of one run. The tests send again only writes of the client `etcd`, never writes of `other`. */
 type History = (etcd: Client, other: Client, name: string) => Promise<readonly Step[]>;
 
 /** A history for each exported class and function. The last test fails when an export has no history. */
@@ -101,7 +101,7 @@ const HISTORIES: Readonly<Record<string, History>> = {
     const own = new Semaphore(await Session.open(etcd), name, 2);
     const others = new Semaphore(await Session.open(other), name, 2);
     const permits: concurrency.Held[] = [];
-    // The semaphore releases its gate in the background.
+    // A waiter holds the semaphore's gate, a lock, while it takes a permit, and releases the gate in the background.
     const acquire = async (semaphore: concurrency.Semaphore): Promise<void> => {
       permits.push(await semaphore.acquire());
       await expect.poll(async () => (await other.range(prefix(`${name}/gate/`))).count).toBe(0);
@@ -202,7 +202,7 @@ async function unlock(held: concurrency.Held | undefined): Promise<void> {
   await held?.release();
 }
 
-/** Takes an item, and waits until the consumer has released its lock, which happens in the background. */
+/** Dequeues an item, and waits until the consumer's queue key is gone, which is deleted in the background. */
 async function dequeue(
   queue: concurrency.Queue | concurrency.PriorityQueue,
   session: concurrency.Session,
@@ -220,7 +220,7 @@ interface Write {
   readonly sendAgain: () => Promise<unknown>;
 }
 
-/** Returns a client and the writes that it has sent so far. */
+/** Returns a client, and a list to which every write that the client sends is added. */
 function recordedClient(stepsDone: () => number): { readonly etcd: Client; readonly writes: Write[] } {
   const writes: Write[] = [];
   const etcd = openClient({
@@ -257,7 +257,10 @@ function writesKeys({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   });
 }
 
-/** Describes each key of a primitive: its value, whether it has a lease, and its version. Replaces random parts. */
+/**
+ * Describes each key under a name: its value, whether it has a lease, and its version. Replaces the name and the random
+ * parts by constants, so that the descriptions of two runs can be compared.
+ */
 async function contents(reader: Client, name: string): Promise<readonly string[]> {
   const keys: string[] = [];
   for (const start of [name, `__${name}`]) {
@@ -266,7 +269,7 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
         .keyText()
         .replace(name, 'NAME')
         .replace(/[0-9a-f]{13,}/g, 'X');
-      // The version of a counter key does not matter.
+      // The keys `epoch` and `generation` are counters, whose versions and values do not matter.
       const isCounter = /\/(?:epoch|generation)$/.test(key);
       const value = kv
         .text()
@@ -281,8 +284,8 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
 }
 
 /**
- * Runs the steps of a history and returns the store's contents after each step. If `copied` is given, sends the write
- * with this index again after each later step, and compares the contents with `expected`.
+ * Runs the steps of a history. Returns the store's contents after each step, and the writes. If `copied` is given,
+ * sends the write with this index again after each later step, and instead compares the contents with `expected`.
  */
 async function play(
   history: History,
@@ -298,7 +301,7 @@ async function play(
     await step();
     done += 1;
     const write = copied === undefined ? undefined : writes[copied];
-    // The server may refuse the copy, which is as good as a copy without effect.
+    // The server may refuse the copy. A refused copy does not change the store either.
     await write?.sendAgain().catch(() => {});
     if (expected === undefined) states.push(await contents(reader, name));
     else
@@ -313,13 +316,13 @@ async function play(
 }
 
 describe('a copy of a write that arrives after any later step', () => {
-  test.for(Object.entries(HISTORIES))('does not change what %s has stored', async ([, history]) => {
+  test.for(Object.entries(HISTORIES))('does not change the contents that %s has stored', async ([, history]) => {
     const { states, writes } = await play(history, undefined);
     expect(writes.length).toBeGreaterThan(0);
     await Promise.all(writes.map((_, copied) => play(history, copied, states)));
   });
 
-  test('is tested with a history of every export', () => {
+  test('is tested for every exported class and function', () => {
     const exported = [...Object.keys(concurrency), ...Object.keys(discovery)];
     expect(exported.filter((name) => !(name in HISTORIES))).toEqual([]);
   });

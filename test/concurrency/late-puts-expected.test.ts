@@ -7,12 +7,14 @@ import { openClient, unique } from '../support/client.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { answerLost } from '../support/transactions.js';
 
+// A late put is a put that takes effect after the session has released the key. A session looks for late puts of a key
+// for the time `expectedMs` after the release, which these tests shorten.
 vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
   ...(await original<object>()),
   LATE_PUT_TIMES: { firstSweepMs: 20, expectedMs: 100 },
 }));
 
-test('a lock has one holder at a time even if the previous hold outlived the watch for late puts', async () => {
+test('a lock has one holder at a time even if the first holder keeps the lock for longer than `expectedMs`', async () => {
   let losesAnswer = true;
   const etcd = openClient({
     interceptors: [
@@ -39,7 +41,7 @@ test('a lock has one holder at a time even if the previous hold outlived the wat
   expect((await mutex.tryLock())?.token).toBeGreaterThan(second?.token as bigint);
 });
 
-test('a session ends its watch for late puts when the time for late puts is over', async () => {
+test('a session cancels its watch for late puts when the time `expectedMs` is over', async () => {
   const { transport, sent } = recordingTransport();
   const session = await Session.open(openClient({ transport }));
   const key = `${unique('lock')}/key`;
@@ -50,7 +52,7 @@ test('a session ends its watch for late puts when the time for late puts is over
   await expect.poll(() => requests('cancelRequest')).toBe(1);
 });
 
-test('an endpoint that is registered twice stays when the caller closes the first registration', async () => {
+test('a service endpoint that is registered twice stays when the caller closes the first registration', async () => {
   const { transport, sent } = recordingTransport();
   const etcd = openClient({ transport });
   const session = await Session.open(etcd);
@@ -58,7 +60,7 @@ test('an endpoint that is registered twice stays when the caller closes the firs
   const first = await service.register(session, 'id', { address: 'first:1' });
   const second = await service.register(session, 'id', { address: 'second:2' });
   await first.close();
-  // The release of a lock makes the session sweep for late puts.
+  // The release of a lock makes the session list the keys of its lease (a sweep) and delete late puts.
   await (await new Mutex(session, unique('lock')).lock()).release();
   await expect.poll(() => sent.some(({ path }) => path === methods.lease.leaseTimeToLive.path)).toBe(true);
   await session.client.get('after the sweep');
@@ -91,7 +93,8 @@ test.each(['SelfHealingSession', 'Session'] as const)(
     });
     losesAnswers = false;
     const sweeps = (): number => sent.filter(({ path }) => path === methods.lease.leaseTimeToLive.path).length;
-    // A lock of a plain session makes the session sweep. The failed registration must not.
+    // The release of a lock makes a Session list the keys of its lease and delete late puts (a sweep). The failed
+    // registration must not cause the deletion of the registered key.
     if (session instanceof Session) {
       await (await new Mutex(session, unique('lock')).lock()).release();
       await expect.poll(sweeps).toBeGreaterThan(0);

@@ -6,17 +6,18 @@ import type { UnaryCall } from '../../src/transport/index.js';
 import { openClient, unique } from '../support/client.js';
 import { answerLost } from '../support/transactions.js';
 
-// A put whose answer is lost may apply late. The session then deletes the key, unless the key is in use again.
+// A put whose answer is lost may take effect late, after the session has released the key. The session then deletes the
+// key, unless the key is in use again.
 
 /** Controls which calls of the client are delayed and which answers are lost. */
 interface Network {
-  /** Loses the answer of the next transaction. */
+  /** Loses the answer to the next transaction. */
   losesAnswer: boolean;
-  /** Delays the next transaction and reports it as lost. */
+  /** Delays the next transaction until `resume()`, and makes its call fail at once as if the answer were lost. */
   delaysPut: boolean;
-  /** Delays the next read of a key: either its request, before the server receives it, or its answer. */
+  /** Delays the next read of a key: either the request, before the server receives it, or the answer. */
   delaysRead: 'request' | 'answer' | undefined;
-  /** Ends all delays. */
+  /** Ends all current delays. */
   resume(): void;
 }
 
@@ -88,7 +89,7 @@ async function duringDeletion(
   await expect.poll(() => network.delaysRead).toBeUndefined();
 }
 
-test('a key that is registered again while the session deletes it exists afterwards', async () => {
+test('a key exists after the session registered it again while the session was deleting it', async () => {
   const { etcd, network } = open();
   const [session, key] = [await SelfHealingSession.open(etcd), unique()];
   await duringDeletion(session, network, key, 'request');
@@ -100,7 +101,7 @@ test('a key that is registered again while the session deletes it exists afterwa
   expect((await etcd.get(key))?.text()).toBe('again');
 });
 
-test('a deletion that arrives late does not delete a key that was registered again in the meantime', async () => {
+test('a delayed deletion does not delete a key that was registered again in the meantime', async () => {
   const { etcd, network } = open();
   const [session, key] = [await SelfHealingSession.open(etcd), unique()];
   await duringDeletion(session, network, key, 'answer');
@@ -150,7 +151,7 @@ test('a session that watches for a late put of one key does not delete its other
   await held.release();
 });
 
-test('a late put that applied before the watch was created is deleted', async () => {
+test('a late put that took effect before the session created its watch is deleted', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const session = await Session.open(etcd);
   const own = `${name}/read/${session.leaseId.toString(16)}-`;

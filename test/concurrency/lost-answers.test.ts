@@ -6,8 +6,8 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { lock, proxied, queueLength } from '../support/locks.js';
 
-describe('an acquisition whose answer is lost (S24)', () => {
-  test('adopts its own key, and leaves no orphan in the queue', async () => {
+describe('an acquisition of a lock whose answer is lost (S24)', () => {
+  test('finds the key that it has already put, and leaves no second key in the queue', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);
@@ -19,7 +19,7 @@ describe('an acquisition whose answer is lost (S24)', () => {
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  test('leaves no orphan in the queue when the caller cancels it at the same time', async () => {
+  test('leaves no key in the queue when the caller cancels the acquisition at the same time', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);
@@ -35,8 +35,8 @@ describe('an acquisition whose answer is lost (S24)', () => {
   });
 });
 
-describe('a waiter whose answer or watch is lost', () => {
-  test('still waits for the keys before its own (S24)', async () => {
+describe('a waiter that loses an answer or its connection', () => {
+  test('still waits for the queue keys before its own key when an answer is lost (S24)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const first = await lock(direct, name);
@@ -50,7 +50,7 @@ describe('a waiter whose answer or watch is lost', () => {
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
-  test('waits for the next key before its own when its predecessor has left in the meantime (S18)', async () => {
+  test('waits for the next key before its own when its predecessor leaves while the waiter is disconnected (S18)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);
@@ -74,8 +74,8 @@ describe('a waiter whose answer or watch is lost', () => {
   });
 });
 
-describe('a session that watches its queue key for late puts', () => {
-  test('acquires free locks with tryLock, and leaves no key of a released lock', async () => {
+describe('a session that watches for a late put of its queue key', () => {
+  test('acquires a free lock with `tryLock`, and leaves no key after the release', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const session = await Session.open(etcd);
     const mutex = new Mutex(session, name);
@@ -91,8 +91,8 @@ describe('a session that watches its queue key for late puts', () => {
   });
 });
 
-describe('a put of an acquisition that applies late (S24)', () => {
-  test('leaves no orphan in the queue when a further attempt has acquired and released the lock', async () => {
+describe("a put of a lock's queue key that takes effect late (S24)", () => {
+  test('leaves no key in the queue after a second attempt has acquired and released the lock', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);
@@ -111,7 +111,7 @@ describe('a put of an acquisition that applies late (S24)', () => {
   });
 });
 
-test('the error of a wait without an answer names the last failure', async () => {
+test('the error of a `lock` call that times out names the last failure when no server answered', async () => {
   const refused = { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent' } as const;
   const etcd = openClient({
     interceptors: [

@@ -8,8 +8,8 @@ import { lock, NEVER, plain, proxied, queueLength, TXN, WATCH } from '../support
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-describe('an acquisition', () => {
-  test('puts one key, named by lock and lease, with one call, and its create revision is the token (S17)', async () => {
+describe('an acquisition of a lock', () => {
+  test("puts one key, NAME/LEASE-ID, with a single call, and uses the key's create revision as the token (S17)", async () => {
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ transport });
     const [session, name] = [await Session.open(etcd), unique('lock')];
@@ -23,7 +23,7 @@ describe('an acquisition', () => {
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  test('excludes other contenders, in the order of the queue, each with a greater token (S17, S18)', async () => {
+  test('admits one contender at a time, in the order of the queue, each with a greater token (S17, S18)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const holders: bigint[] = [];
     let inside = 0;
@@ -46,7 +46,7 @@ describe('an acquisition', () => {
     expect(new Set(holders).size).toBe(50);
   });
 
-  test('watches the key right before its own, so that a release wakes one waiter (S18)', async () => {
+  test('watches the key directly before its own key, so that a release wakes only one waiter (S18)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const first = await lock(etcd, name);
     const waiters = [];
@@ -65,7 +65,7 @@ describe('an acquisition', () => {
     for (const { held } of waiters.slice(1)) await (await held).release();
   });
 
-  test('watches its predecessor from the current revision, and then reads the queue again (S19)', async () => {
+  test('watches the key of its predecessor from the current revision, and then reads the queue again (S19)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const first = await lock(etcd, name);
     const { transport, sent } = recordingTransport();
@@ -88,13 +88,13 @@ describe('an acquisition', () => {
     const first = await enqueue(etcd, keyA, '', NEVER, () => {});
     const second = await enqueue(etcd, keyB, '', NEVER, () => {});
     expect(second.predecessor?.createRevision).toBe(first.own.createRevision);
-    // This happens between the answer to the queue's transaction and the creation of the watch.
+    // The predecessor leaves and returns after `second` has read the queue, and before `second` creates its watch.
     await leaveQueue(etcd, keyA.key, first.own.createRevision, NEVER);
     await enqueue(etcd, keyA, '', NEVER, () => {});
     await waitUntilFirst(etcd, second, NEVER);
   });
 
-  test('rejects when its own key is deleted together with its predecessor (S20)', async () => {
+  test("rejects when its own key is deleted together with its predecessor's key (S20)", async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
     const first = await enqueue(etcd, queueKey(name, a.leaseId), '', NEVER, () => {});
@@ -103,7 +103,7 @@ describe('an acquisition', () => {
     expect(await errorOf(waitUntilFirst(etcd, second, NEVER))).toMatchObject({ reason: 'LockLost' });
   });
 
-  test('still waits when a compaction ends the watch of its predecessor (S6, S18)', async () => {
+  test("still waits when a compaction ends its watch of the predecessor's key (S6, S18)", async () => {
     const { endpoints } = await ownEtcd();
     const { etcd, direct, proxy } = await proxied(endpoints);
     const name = unique('lock');
@@ -119,7 +119,7 @@ describe('an acquisition', () => {
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
-  test('rejects at once when another client deletes its own key (S20, S21)', async () => {
+  test("rejects at once when another client deletes the waiter's key (S20, S21)", async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
     const session = await Session.open(etcd);
@@ -141,17 +141,17 @@ describe('an acquisition', () => {
   });
 });
 
-describe('a wait that ends early (S21)', () => {
-  test('deletes its queue key when it is cancelled, and keeps the order of the others', async () => {
+describe('a wait for a lock that ends early (S21)', () => {
+  test('deletes its queue key when the caller cancels it, and keeps the order of the other waiters', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const first = await lock(etcd, name);
     const stop = new AbortController();
-    const cancelled = errorOf(lock(etcd, name, { signal: stop.signal }));
+    const canceled = errorOf(lock(etcd, name, { signal: stop.signal }));
     await queueLength(etcd, name, 2);
     const third = lock(etcd, name);
     await queueLength(etcd, name, 3);
     stop.abort(new Error('changed my mind'));
-    expect(await cancelled).toMatchObject({ reason: 'Canceled', cause: { message: 'changed my mind' } });
+    expect(await canceled).toMatchObject({ reason: 'Canceled', cause: { message: 'changed my mind' } });
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(2);
     await first.release();
     await (await third).release();
@@ -160,7 +160,8 @@ describe('a wait that ends early (S21)', () => {
   test('deletes its queue key when it times out, and rejects with DeadlineExceeded', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
-    // Long enough for the answer to the acquiring call, because the error would otherwise name the missing answer.
+    // One second is enough to receive the answer to the transaction that enters the queue. Without an answer, the error
+    // would name the last failure.
     const error = await errorOf(lock(etcd, name, { maxWaitMs: 1_000 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', message: 'lock not done within maxWaitMs = 1000' });
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(1);
@@ -178,7 +179,7 @@ describe('a wait that ends early (S21)', () => {
 });
 
 describe('lockers of one session (S22)', () => {
-  test('hold the lock one at a time, in order, each with its own token', async () => {
+  test('acquire the lock one at a time, in order of arrival, each with its own token', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const session = await Session.open(etcd);
     const tokens: bigint[] = [];
@@ -197,7 +198,7 @@ describe('lockers of one session (S22)', () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => Number(a - b)));
   });
 
-  test('leave the local queue when cancelled, without an effect on the holder', async () => {
+  test('leave the local queue of their session when they time out, without an effect on the holder', async () => {
     const session = await Session.open(openClient());
     const mutex = new Mutex(session, unique('lock'));
     const held = await mutex.lock();
@@ -210,7 +211,7 @@ describe('lockers of one session (S22)', () => {
 });
 
 describe('tryLock', () => {
-  test('acquires a free lock, and leaves no key when the lock is held', async () => {
+  test('acquires a free lock, and leaves no key when another contender holds the lock', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [new Mutex(await Session.open(etcd), name), new Mutex(await Session.open(etcd), name)];
     const held = await a.tryLock();
@@ -221,7 +222,7 @@ describe('tryLock', () => {
     expect((await b.tryLock())?.valid()).toBe(true);
   });
 
-  test('does not report the lock as acquired because the queue key of an earlier attempt exists (S24)', async () => {
+  test('does not acquire a held lock when the queue key of an earlier attempt still exists (S24)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const holder = await lock(etcd, name);
     const session = await Session.open(etcd);
@@ -239,7 +240,7 @@ describe('tryLock', () => {
   });
 });
 
-test('a lock "a" waits for holders of "a/b", and a lock "a/b" does not wait for holders of "a" (S38)', async () => {
+test('a waiter for lock "a" waits for the holder of "a/b", and a waiter for "a/b" ignores the holder of "a" (S38)', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const nested = await lock(etcd, `${name}/b`);
   expect(await errorOf(lock(etcd, name, { maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
@@ -249,7 +250,7 @@ test('a lock "a" waits for holders of "a/b", and a lock "a/b" does not wait for 
   await outer.release();
 });
 
-test('an empty name and an invalid maxWaitMs are refused before anything is sent', async () => {
+test('a Mutex refuses an empty name and an invalid `maxWaitMs` with reason InvalidInput', async () => {
   const session = await Session.open(openClient());
   expect(await errorOf(() => new Mutex(session, ''))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   expect(await errorOf(new Mutex(session, 'x').lock({ maxWaitMs: -1 }))).toMatchObject({

@@ -15,9 +15,10 @@ import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-// A user with permission for a folder can use every primitive whose name lies in the folder.
+// Locks, elections, queues and barriers store all their keys under the folder of their name, such as "app/". So
+// permission for the folder is enough to use them. PriorityQueue is the exception.
 
-test('a user with readwrite permission on "app/" can use all primitives in "app/" except PriorityQueue', async () => {
+test('a user with readwrite permission on "app/" can use every recipe with a name in "app/" except PriorityQueue', async () => {
   const { endpoints, root } = await authEtcd();
   const etcd = openClient({ endpoints, auth: USER });
   const [session, other] = [await Session.open(etcd), await Session.open(etcd)];
@@ -49,7 +50,7 @@ test('a user with readwrite permission on "app/" can use all primitives in "app/
   await priorities.enqueue('item', 1);
   expect((await priorities.dequeue(session)).text()).toBe('item');
 
-  // The name has no folder, so the helper keys need another permission.
+  // The name "jobs" has no folder, so the queue's internal keys under "__jobs/" need a permission of their own.
   await root.auth.roleGrantPermission('app', 'readwrite', prefix('jobs'));
   const outside = new Queue(etcd, 'jobs');
   const error = await errorOf(outside.enqueue('item'));

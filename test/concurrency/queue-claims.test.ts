@@ -5,7 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { answerLost, deletes, stagedTransport } from '../support/transactions.js';
 
-test('an item that another consumer takes first is not returned', async () => {
+test('`dequeue` does not return an item that another consumer takes first', async () => {
   const [direct, name] = [openClient(), unique('queue')];
   let taken = 0;
   const transport = stagedTransport({
@@ -23,7 +23,7 @@ test('an item that another consumer takes first is not returned', async () => {
   expect((await queue.dequeue(session, { maxWaitMs: 5_000 })).text()).toBe('second');
 });
 
-test('dequeue rejects with outcome unknown when its claim is not answered before the session ends', async () => {
+test('`dequeue` rejects with outcome unknown when the session ends before the deletion of the item is answered', async () => {
   const name = unique('queue');
   let session: Session | undefined;
   const transport = stagedTransport({

@@ -13,14 +13,14 @@ interface Consumer {
   readonly dequeue: (options?: WaitOptions) => Promise<KeyValue>;
 }
 
-/** A queue and the session of one consumer. */
+/** Returns the methods of a queue, with a session of their own for `dequeue`. */
 async function queue(etcd: Client, name: string): Promise<Consumer> {
   const [session, items] = [await Session.open(etcd), new Queue(etcd, name)];
   return { enqueue: (value) => items.enqueue(value), dequeue: (options) => items.dequeue(session, options) };
 }
 
 describe('Queue', () => {
-  test('returns items in the order of their puts, each to one consumer', async () => {
+  test('returns items in the order in which they were put, and each item to one consumer only', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const producer = await queue(etcd, name);
     const items = Array.from({ length: 40 }, (_, index) => String(index));
@@ -38,7 +38,7 @@ describe('Queue', () => {
     expect(order).toEqual(['a', 'b', 'c']);
   });
 
-  test('returns items that a Go program put: keys under NAME/, oldest mod revision first', async () => {
+  test('returns items that a Go program put under NAME/, in the order of their mod revisions', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     await etcd.put(`${name}/1700000000000000002`, 'first');
     await etcd.put(`${name}/1700000000000000001`, 'second');
@@ -47,7 +47,7 @@ describe('Queue', () => {
     expect(await consumer.enqueue('x')).toMatch(new RegExp(`^${name}/\\d{19}$`));
   });
 
-  test('wakes one of 20 consumers for each item, and leaves no key of a wait that times out (S21)', async () => {
+  test('wakes only one of 20 consumers for each item, and leaves no key of a wait that times out (S21)', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, name] = [openClient({ endpoints }), unique('queue')];
     const waiting = [];
@@ -68,7 +68,7 @@ describe('Queue', () => {
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(0);
   });
 
-  test('does not lose an item when the answer of its claim is lost', async () => {
+  test('does not lose an item when the answer to the deletion of the item is lost', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('queue');
     await (await queue(direct, name)).enqueue('precious');
@@ -79,7 +79,7 @@ describe('Queue', () => {
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  test('rejects a waiting consumer with outcome rejected when its queue key or session is lost', async () => {
+  test("rejects a waiting consumer's call with outcome rejected when the consumer's queue key or session is lost", async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const waiting = errorOf((await queue(etcd, name)).dequeue());
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1);
@@ -106,7 +106,7 @@ describe('Queue', () => {
 });
 
 describe('PriorityQueue', () => {
-  test('returns the smallest priority first, and equal priorities in the order of their puts', async () => {
+  test('returns the item with the lowest number first, and items with equal priority in the order of their puts', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const priorities = new PriorityQueue(etcd, name);
     for (const [value, priority] of [
@@ -124,7 +124,7 @@ describe('PriorityQueue', () => {
     expect(order).toEqual(['a', 'b1', 'b2', 'b3', 'c']);
   });
 
-  test("never reuses the number of an item that was taken, like Go's queue", async () => {
+  test("gives each item of one priority the next number, as Go's priority queue does", async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const priorities = new PriorityQueue(etcd, name);
     const keys = await Promise.all(Array.from({ length: 20 }, (_, index) => priorities.enqueue(String(index), 1)));

@@ -5,7 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { queueLength } from '../support/locks.js';
 
-test('an owner acquires the lock again at once, and holds it until it has released each hold', async () => {
+test('an owner acquires its lock again at once, and keeps the lock until it has released every hold', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const me = {};
@@ -21,7 +21,7 @@ test('an owner acquires the lock again at once, and holds it until it has releas
   await queueLength(etcd, name, 0);
 });
 
-test('owners are distinguished by identity within one session', async () => {
+test('two owners in one session are different if they are different objects, even with equal contents', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const [a, b] = [{ id: 1 }, { id: 1 }];
@@ -32,7 +32,7 @@ test('owners are distinguished by identity within one session', async () => {
   expect((await waiting).token).toBeGreaterThan(held.token);
 });
 
-test('two concurrent calls of one owner share the lock, and one continues when the other is cancelled', async () => {
+test('two concurrent `lock` calls of one owner share the lock, and one call continues when the other is canceled', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const other = await new Mutex(await Session.open(etcd), name).lock();
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
@@ -66,7 +66,7 @@ test('an invalid owner is refused', async () => {
   }
 });
 
-test('tryLock gives the owner a further hold, and gives other owners none', async () => {
+test('`tryLock` returns another hold to the owner of the lock, and returns undefined to other owners', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const first = await mutex.tryLock('me');
@@ -79,7 +79,7 @@ test('tryLock gives the owner a further hold, and gives other owners none', asyn
   expect((await mutex.tryLock('you'))?.valid()).toBe(true);
 });
 
-test('an owner gets the lock by its lock call even if its concurrent tryLock call fails', async () => {
+test("an owner's `lock` call acquires the lock even if a concurrent `tryLock` call of the same owner fails", async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const other = await new Mutex(await Session.open(etcd), name).lock();
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
@@ -90,7 +90,7 @@ test('an owner gets the lock by its lock call even if its concurrent tryLock cal
   expect((await locking).count).toBe(1);
 });
 
-test('a transaction of a hold is refused after the owner has released the lock', async () => {
+test('a transaction through a hold is rejected after the owner has released the lock', async () => {
   const [etcd, name, key] = [openClient(), unique('lock'), unique()];
   const held = await new ReentrantMutex(await Session.open(etcd), name).lock('me');
   expect((await held.txn({ then: [op.put(key, 'by the owner')] })).succeeded).toBe(true);

@@ -59,14 +59,14 @@ test('a writer waits for earlier readers, and a later reader waits for the write
   expect(order).toEqual(['writer', 'reader']);
 });
 
-test("an RWMutex uses the keys of Go's RWMutex: NAME/read/…, NAME/write/…", async () => {
+test("an RWMutex uses the same keys as Go's RWMutex, NAME/read/… and NAME/write/…", async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const mutex = await rwMutex(etcd, name);
   const read = await mutex.readLock();
   expect(read.key.startsWith(`${name}/read/`)).toBe(true);
   const { id: lease } = await etcd.lease.grant({ ttl: 60 });
   await read.release();
-  // Go names a contender's key by the time in nanoseconds.
+  // In Go, the name of a contender's key ends with the time in nanoseconds.
   await etcd.put(`${name}/write/1700000000000000001`, '', { lease });
   expect(await mutex.tryReadLock()).toBeUndefined();
   await etcd.delete(`${name}/write/1700000000000000001`);
@@ -76,7 +76,7 @@ test("an RWMutex uses the keys of Go's RWMutex: NAME/read/…, NAME/write/…", 
   await etcd.lease.revoke(lease);
 });
 
-test('a session may hold several read locks, and its own write lock waits for them until it times out', async () => {
+test('a session may hold several read locks, and its own write lock must wait until they are released', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const mutex = await rwMutex(etcd, name);
   const [a, b] = [await mutex.readLock(), await mutex.readLock()];
@@ -87,7 +87,7 @@ test('a session may hold several read locks, and its own write lock waits for th
   expect((await mutex.lock()).valid()).toBe(true);
 });
 
-test('cancelled attempts leave no key, and at most one watch', async () => {
+test('canceled waits for a read lock leave no key, and leave at most one watch on the server', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const name = unique('rw');
@@ -104,7 +104,7 @@ test('cancelled attempts leave no key, and at most one watch', async () => {
   await writer.release();
 });
 
-test('a put that applies after its wait was cancelled is deleted (S24)', async () => {
+test('a key whose put takes effect after its wait was canceled is deleted (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('rw');
   const mutex = await rwMutex(etcd, name);
@@ -121,7 +121,7 @@ test('a put that applies after its wait was cancelled is deleted (S24)', async (
   await queueLength(direct, name, 0);
 });
 
-test('a reader whose session ends while the writer leaves never holds the lock (S20)', async () => {
+test('a reader whose session ends just before the writer releases the lock does not acquire the lock (S20)', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const writer = await (await rwMutex(etcd, name)).lock();
   const session = await Session.open(etcd);

@@ -4,7 +4,9 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { answerLost, deletes, puts, stagedTransport } from '../support/transactions.js';
 
-test('a session recognizes its keys after a second gap while its first lease is still alive', async () => {
+// A gap is the time between the loss of a session's lease and the restoration of the registered keys with a new lease.
+
+test('a session restores its keys after repeated gaps while its earlier leases still exist on the server', async () => {
   const dead = new Set<bigint>();
   const etcd = openClient({ transport: stagedTransport({ dead }) });
   await using session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -20,7 +22,7 @@ test('a session recognizes its keys after a second gap while its first lease is 
   }
 });
 
-test('unregister deletes a key that register found with the same value', async () => {
+test('`unregister` deletes a key that already existed with the same value and lease when it was registered', async () => {
   const [etcd, key] = [openClient(), unique('service')];
   await using session = await SelfHealingSession.open(etcd);
   await etcd.put(key, 'x', { lease: session.leaseId });
@@ -29,7 +31,7 @@ test('unregister deletes a key that register found with the same value', async (
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('a put that applies after its key was unregistered is deleted', async () => {
+test('a key whose put takes effect after the key was unregistered is deleted', async () => {
   const [direct, key] = [openClient(), unique('service')];
   let letGo: (() => Promise<unknown>) | undefined;
   const transport = stagedTransport({
@@ -46,7 +48,7 @@ test('a put that applies after its key was unregistered is deleted', async () =>
   await expect.poll(() => direct.get(key)).toBeUndefined();
 });
 
-test('a key that is being unregistered is not put again after a gap', async () => {
+test('a key is not put again after a gap when its `unregister` call has timed out', async () => {
   const [direct, key, dead] = [openClient(), unique('service'), new Set<bigint>()];
   const transport = stagedTransport({
     onTransaction: async (ops, send) => {

@@ -6,7 +6,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 
-test('a semaphore grants its number of permits and no more, in the order of the calls', async () => {
+test('a semaphore grants at most its number of permits at a time, in the order of their tokens', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const tokens: bigint[] = [];
   let [inside, most] = [0, 0];
@@ -27,7 +27,7 @@ test('a semaphore grants its number of permits and no more, in the order of the 
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(0);
 });
 
-test('a session may hold several permits, and the next waiter waits for any of them', async () => {
+test('a session may hold several permits, and the next waiter continues when any one of them is released', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const semaphore = new Semaphore(await Session.open(etcd), name, 3);
   const permits = [await semaphore.acquire(), await semaphore.acquire(), await semaphore.acquire()];
@@ -42,7 +42,7 @@ test('a session may hold several permits, and the next waiter waits for any of t
   await expect.poll(async () => (await semaphore.tryAcquire()) !== undefined).toBe(true);
 });
 
-test('tryAcquire returns a free permit right after another acquisition', async () => {
+test('`tryAcquire` returns a free permit immediately after another contender has acquired a permit', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const [a, b] = [await Session.open(etcd), await Session.open(openClient())];
   for (let count = 0; count < 10; count += 1) {
@@ -51,7 +51,7 @@ test('tryAcquire returns a free permit right after another acquisition', async (
   expect(await new Semaphore(a, name, 10).tryAcquire()).toBeUndefined();
 });
 
-test('permits are granted in the order of the calls, across sessions and within one', async () => {
+test('permits are granted in the order of the calls, both between sessions and within one session', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
   const first = await new Semaphore(a, name, 1).acquire();
@@ -84,7 +84,7 @@ test('the permits of a lost session become free', async () => {
   expect((await next).valid()).toBe(true);
 });
 
-test('a permit whose answer is lost is deleted when its wait is cancelled (S24)', async () => {
+test("a permit's key is deleted when the answer to its put is lost and the wait is canceled (S24)", async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('semaphore');
   const stop = new AbortController();
@@ -96,7 +96,7 @@ test('a permit whose answer is lost is deleted when its wait is cancelled (S24)'
   await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0);
 });
 
-test('an acquisition whose answer is lost takes one permit (S24)', async () => {
+test('an acquisition takes only one permit when the answer to its put is lost (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('semaphore');
   const session = await Session.open(etcd);

@@ -7,7 +7,10 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 
-test('a session can use an existing lease, and revokes it when it is closed', async () => {
+// A gap is the time between the loss of a self-healing session's lease and the restoration of its registered keys with
+// a new lease. An orphaned session is one that has ended without the revocation of its lease.
+
+test('a session can use an existing lease, and revokes the lease when the session is closed', async () => {
   const etcd = openClient();
   const { id: lease } = await etcd.lease.grant({ ttl: 30 });
   const session = await Session.open(etcd, { lease });
@@ -18,7 +21,7 @@ test('a session can use an existing lease, and revokes it when it is closed', as
   expect((await etcd.lease.timeToLive(lease)).remaining).toBeUndefined();
 });
 
-test('Session.open rejects when its lease is gone or no server confirms it in time', async () => {
+test('Session.open rejects when the given lease does not exist or no server confirms the lease in time', async () => {
   const etcd = openClient();
   expect(await errorOf(Session.open(etcd, { lease: 12_345n }))).toMatchObject({ reason: 'LeaseExpired' });
   const nobody = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 200 });
@@ -30,7 +33,7 @@ test('Session.open rejects when its lease is gone or no server confirms it in ti
   expect(await errorOf(Session.open(etcd, { lease: 5n, ttl: 5 }))).toMatchObject({ reason: 'InvalidInput' });
 });
 
-test('an orphaned session leaves its lease and its locks to the next session with the lease', async () => {
+test('an orphaned session leaves its lease and its locks to the next session that uses the lease', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const session = await Session.open(etcd, { ttl: 30 });
   const held = await new Mutex(session, name).lock();
@@ -41,7 +44,7 @@ test('an orphaned session leaves its lease and its locks to the next session wit
   expect(await etcd.get(held.key)).toBeUndefined();
 });
 
-test('a session ends at once when a lock call finds that its lease is gone', async () => {
+test("a session ends at once when a `lock` call finds that the session's lease no longer exists", async () => {
   const etcd = openClient();
   const session = await Session.open(etcd, { ttl: 60 });
   await openClient().lease.revoke(session.leaseId);
@@ -49,7 +52,7 @@ test('a session ends at once when a lock call finds that its lease is gone', asy
   expect([session.valid(), session.signal.reason.reason]).toEqual([false, 'LeaseNotFound']);
 });
 
-test('registered keys are put again after the loss of the lease, and a gap is reported', async () => {
+test('a self-healing session puts its registered keys again after the loss of its lease, and reports the gap', async () => {
   const [etcd, name] = [openClient(), unique('service')];
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
   await session.register(`${name}/a`, 'A');
@@ -77,7 +80,7 @@ test('registered keys are put again after the loss of the lease, and a gap is re
   expect(await gaps.next()).toMatchObject({ done: true });
 });
 
-test('a key that another client has put during the gap is not replaced', async () => {
+test('a self-healing session does not replace a key that another client has put during a gap', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -96,7 +99,7 @@ test('a key that another client has put during the gap is not replaced', async (
   expect((await direct.get(key))?.text()).toBe('theirs');
 });
 
-test('keys given as Buffers are distinguished by their bytes', async () => {
+test('a self-healing session distinguishes registered keys by their bytes, even if the keys are not UTF-8', async () => {
   const [etcd, name] = [openClient(), unique('service')];
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
   const keys = [0xf1, 0xf2].map((byte) => Buffer.concat([Buffer.from(name), Buffer.from([byte])]));
@@ -109,7 +112,7 @@ test('keys given as Buffers are distinguished by their bytes', async () => {
   await session.close();
 });
 
-test('unregister may be repeated after a timeout, and the session does not put the key again in between', async () => {
+test('`unregister` may be called again after a timeout, and deletes the key', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -124,7 +127,7 @@ test('unregister may be repeated after a timeout, and the session does not put t
   await session.unregister(key);
 });
 
-test('a delayed put restores neither an older value nor an unregistered key', async () => {
+test('a delayed put of a registered key restores neither an older value nor an unregistered key', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 30 });
@@ -146,7 +149,7 @@ test('a delayed put restores neither an older value nor an unregistered key', as
   await expect.poll(() => direct.get(`${key}3`)).toBeUndefined();
 });
 
-test('a key that is registered during a gap exists after the gap', async () => {
+test('a key that is registered during a gap of a self-healing session exists after the gap', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -163,7 +166,7 @@ test('a key that is registered during a gap exists after the gap', async () => {
   await session.close();
 });
 
-test('register waits for the next lease when it finds that the current lease is gone', async () => {
+test('`register` waits for the next lease when the current lease no longer exists', async () => {
   const [etcd, key] = [openClient(), unique('service')];
   const session = await SelfHealingSession.open(etcd, { ttl: 60 });
   await openClient().lease.revoke(session.leaseId);
@@ -175,7 +178,7 @@ test('register waits for the next lease when it finds that the current lease is 
 });
 
 describe('a closed client', () => {
-  test("frees the locks of its sessions and of its namespaces' sessions at once", async () => {
+  test("releases the locks of its sessions and of its namespaces' sessions at once", async () => {
     const [etcd, other, name] = [openClient(), openClient(), unique('lock')];
     const [own, inside] = [await Session.open(etcd), await Session.open(etcd.namespace(`${name}/in/`))];
     const held = [await new Mutex(own, `${name}/own`).lock(), await new Mutex(inside, 'lock').lock()];
@@ -187,8 +190,8 @@ describe('a closed client', () => {
   });
 
   test.each([
-    ['by two calls', (etcd: Client) => Promise.all([etcd.close(), etcd.close()])],
-    ['together with its session', (etcd: Client, session: Session) => Promise.all([session.close(), etcd.close()])],
+    ['by two concurrent calls', (etcd: Client) => Promise.all([etcd.close(), etcd.close()])],
+    ['concurrently with its session', (etcd: Client, session: Session) => Promise.all([session.close(), etcd.close()])],
     [
       'and closed again by a listener of the session',
       async (etcd: Client, session: Session) => {
@@ -196,7 +199,7 @@ describe('a closed client', () => {
         await etcd.close();
       },
     ],
-  ])('waits until its locks are free when it is closed %s', async (_, close) => {
+  ])('waits until its lease is revoked when it is closed %s', async (_, close) => {
     const { etcd, proxy } = await proxied();
     const session = await Session.open(etcd, { ttl: 60 });
     proxy.delay(30);
@@ -213,7 +216,7 @@ describe('a closed client', () => {
     await other.lease.revoke(session.leaseId);
   });
 
-  test('waits for a silent server for 2 s at most', async () => {
+  test('waits for at most 2 s when the server does not answer', async () => {
     const { etcd, proxy } = await proxied();
     await Session.open(etcd, { ttl: 60 });
     proxy.blackhole();
@@ -243,7 +246,7 @@ test('Session.open on a closed namespace rejects and leaves no lease', async () 
   expect(leases.filter((lease) => lease.ttl === ttl)).toEqual([]);
 });
 
-test('a closed client ends the gaps of its self-healing sessions', async () => {
+test('a self-healing session ends when its client is closed', async () => {
   const etcd = openClient();
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
   await etcd.close();
@@ -251,7 +254,7 @@ test('a closed client ends the gaps of its self-healing sessions', async () => {
   expect(session.signal.reason).toMatchObject({ reason: 'ClientClosed' });
 });
 
-test("a finished wait leaves no listener on the caller's signal", async () => {
+test("a `lock` call that has finished leaves no listener on the caller's signal", async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const session = await Session.open(etcd);
   const { signal } = new AbortController();
@@ -260,14 +263,14 @@ test("a finished wait leaves no listener on the caller's signal", async () => {
   await held.release();
 });
 
-test('Session.open with a lease rejects when its signal has already aborted', async () => {
+test("Session.open with a lease rejects when the caller's signal has already aborted", async () => {
   const etcd = openClient();
   const { id } = await etcd.lease.grant({ ttl: 30 });
   const signal = AbortSignal.abort(new Error('enough'));
   expect(await errorOf(Session.open(etcd, { lease: id, signal }))).toMatchObject({ reason: 'Canceled' });
 });
 
-test('close rejects when no server revokes a long lease in time', async () => {
+test('`close` of a session rejects when no server confirms the revocation of the lease in time', async () => {
   const { etcd, proxy } = await proxied();
   const session = await Session.open(etcd, { ttl: 60 });
   proxy.blackhole();

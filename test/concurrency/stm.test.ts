@@ -7,7 +7,7 @@ import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-/** The isolation levels whose commit checks that the keys that were read have not changed. */
+/** The isolation levels under which a commit checks that no key that the transaction read has changed. */
 const CHECKED: readonly Isolation[] = ['serializableSnapshot', 'serializable', 'repeatableReads'];
 const ALL: readonly Isolation[] = [...CHECKED, 'readCommitted'];
 
@@ -34,7 +34,7 @@ describe.for(CHECKED)('stm with isolation %s', (isolation) => {
     expect(balances).not.toEqual([100, 100, 100, 100, 100]);
   });
 
-  test('prevents write skew: of two doctors on call, at most one leaves', async () => {
+  test('prevents write skew, so at most one of two doctors on call leaves', async () => {
     const etcd = openClient();
     for (let round = 0; round < 10; round += 1) {
       const ward = unique('ward');
@@ -77,7 +77,7 @@ describe.for(CHECKED)('stm with isolation %s', (isolation) => {
 });
 
 describe.for(ALL)('stm with isolation %s', (isolation) => {
-  test('writes all or nothing, sees its own writes, and returns what the function returns', async () => {
+  test("commits all writes together, shows the function its own writes, and returns the function's result", async () => {
     const [etcd, name] = [openClient(), unique()];
     const lease = (await Session.open(etcd)).leaseId;
     await etcd.put(`${name}/gone`, 'x');
@@ -111,7 +111,7 @@ describe.for(ALL)('stm with isolation %s', (isolation) => {
   });
 });
 
-test('snapshot levels read all keys at one revision, and repeatableReads reads each key once', async () => {
+test('the serializable levels read all keys at one revision, and repeatableReads reads each key once', async () => {
   const [etcd, name] = [openClient(), unique()];
   const [a, b] = [`${name}/a`, `${name}/b`];
   const read = async (isolation: Isolation): Promise<unknown[]> => {
@@ -135,12 +135,12 @@ test('snapshot levels read all keys at one revision, and repeatableReads reads e
   };
   expect(await read('serializableSnapshot')).toEqual(['1', '1', '1']);
   expect(await read('serializable')).toEqual(['1', '1', '1']);
-  // The first run read 1 and 2, a state that never existed. Its writes took no effect.
+  // The first run read a = 1 and b = 2, a state that never existed. It failed its check and ran again.
   expect(await read('repeatableReads')).toEqual(['2', '2', '2']);
   expect(await read('readCommitted')).toEqual(['1', '2', '2']);
 });
 
-test('a write to an unread key that has changed conflicts only under serializableSnapshot', async () => {
+test('a change by another client to a key that is written but not read conflicts only under serializableSnapshot', async () => {
   const [etcd, name] = [openClient(), unique()];
   const runsOf = async (isolation: Isolation): Promise<number> => {
     let runs = 0;
@@ -160,7 +160,7 @@ test('a write to an unread key that has changed conflicts only under serializabl
   expect(await runsOf('serializable')).toBe(1);
 });
 
-test('a run whose revision is compacted runs again', async () => {
+test('stm runs the function again when the revision that it reads at is compacted', async () => {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });
   await etcd.put('a', '1');
@@ -177,7 +177,7 @@ test('a run whose revision is compacted runs again', async () => {
   expect([result, runs]).toEqual([['2', '2'], 2]);
 });
 
-test('a commit whose answer is lost is not repeated, and rejects with outcome unknown', async () => {
+test('stm does not repeat a commit whose answer is lost, and rejects with outcome unknown', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique();
   let runs = 0;
@@ -193,7 +193,7 @@ test('a commit whose answer is lost is not repeated, and rejects with outcome un
   expect([runs, (await direct.get(`${key}-written`))?.version]).toEqual([1, 1n]);
 });
 
-test('stm uses Buffers as they were at the call, and distinguishes keys by their bytes', async () => {
+test('stm copies a Buffer when the function passes the Buffer to `put`, and distinguishes keys by their bytes', async () => {
   const [etcd, name] = [openClient(), unique()];
   const key = (byte: number): Buffer => Buffer.concat([Buffer.from(name), Buffer.from([byte])]);
   const value = Buffer.from('one');
@@ -208,7 +208,7 @@ test('stm uses Buffers as they were at the call, and distinguishes keys by their
   await etcd.txn({ then: [op.put(key(0xf1), 'a'), op.put(key(0xf2), 'b')] });
 });
 
-test('a timeout during a read rejects with outcome rejected', async () => {
+test('stm rejects with outcome rejected when the time limit passes during a read', async () => {
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
@@ -216,7 +216,7 @@ test('a timeout during a read rejects with outcome rejected', async () => {
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
 });
 
-test('a timeout during a commit rejects with outcome unknown', async () => {
+test('stm rejects with outcome unknown when the time limit passes during a commit', async () => {
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
@@ -224,7 +224,7 @@ test('a timeout during a commit rejects with outcome unknown', async () => {
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('an invalid level, number of attempts or key is refused', async () => {
+test('stm rejects an invalid isolation level, number of attempts or key, and an aborted signal', async () => {
   const etcd = openClient();
   expect(await errorOf(stm(etcd, () => {}, { isolation: 'none' as Isolation }))).toMatchObject({
     reason: 'InvalidInput',

@@ -8,7 +8,7 @@ import { faultProxy } from '../support/fault-proxy.js';
 import { lock, proxied, queueLength } from '../support/locks.js';
 
 describe('withLock', () => {
-  test('runs the action under the lock, returns its result, and leaves no key', async () => {
+  test('runs the action while it holds the lock, returns the result of the action, and leaves no key and no lease', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     let lease = 0n;
     const result = await withLock(etcd, name, async (held) => {
@@ -26,7 +26,7 @@ describe('withLock', () => {
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  test('rejects in time when no server answers', async () => {
+  test('rejects after `maxWaitMs` when no server accepts a connection', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const { endpoint } = proxy;
     await proxy.close();
@@ -43,7 +43,7 @@ describe('withLock', () => {
     );
   });
 
-  test('waits for a server longer than the time limit of one call when maxWaitMs is not set', async () => {
+  test('waits for a server for longer than the time limit of one call when `maxWaitMs` is not set', async () => {
     let attempts = 0;
     let isDown = true;
     const etcd = openClient({
@@ -51,7 +51,7 @@ describe('withLock', () => {
         {
           unary: async (call, next) => {
             if (!isDown) return next(call);
-            // The first three attempts time out.
+            // The first three calls time out.
             attempts += 1;
             isDown = attempts < 3;
             throw timedOut('call', call.timeoutMs, 'not-sent', call.method.path);
@@ -73,7 +73,7 @@ describe('withLock', () => {
     expect(result).toBe('done');
   });
 
-  test('rejects in time when the servers stop answering', async () => {
+  test('rejects without waiting for the cleanup when the server stops answering during the wait', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);
@@ -82,7 +82,7 @@ describe('withLock', () => {
     proxy.blackhole();
     const start = performance.now();
     expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded' });
-    // The call must not wait for the cleanup, which alone would take 10 s.
+    // The call must not wait for the deletion of its queue key and the revocation of its lease, which would take 10 s.
     expect(performance.now() - start).toBeLessThan(6_000);
     await holder.release();
   });

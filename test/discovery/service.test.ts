@@ -6,7 +6,7 @@ import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-test('an endpoint is listed while its session lives, and not afterwards', async () => {
+test('an endpoint is listed until its registration or its session is closed', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
@@ -23,12 +23,12 @@ test('an endpoint is listed while its session lives, and not afterwards', async 
   expect((await service.list()).size).toBe(0);
 });
 
-test("a service uses the layout of Go's naming/endpoints", async () => {
+test("a service uses the same keys and values as Go's package naming/endpoints", async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   await service.register(await Session.open(etcd), 'ts', { address: 'h:1', metadata: 'blue' });
   expect((await etcd.get(`${target}/ts`))?.text()).toBe('{"Op":0,"Addr":"h:1","Metadata":"blue"}');
-  // The first values are as Go writes them. The other values are not endpoints and must be left out.
+  // Go writes values such as the first one. The other two values are not endpoints, so the list must leave them out.
   await etcd.put(`${target}/go`, '{"Op":0,"Addr":"h:2","Metadata":null}');
   await etcd.put(`${target}/other`, 'not JSON');
   await etcd.put(`${target}/list`, '[1]');
@@ -55,7 +55,7 @@ test('a watcher sees all endpoints and then each change', async () => {
   await updates.return();
 });
 
-test('a watcher sees the difference between the endpoints before and after a compaction', async () => {
+test('a watcher that missed changes because of a compaction receives the difference between the old and new endpoints', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const service = new Service(direct, 'api');
@@ -91,7 +91,7 @@ test('an endpoint of a self-healing session is registered again after the loss o
   await session.close();
 });
 
-test('close does not delete an endpoint that another program has replaced', async () => {
+test('`close` of a registration does not delete an endpoint that another session has replaced', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const old = await service.register(await Session.open(etcd), 'a', { address: 'h:1' });
@@ -100,7 +100,7 @@ test('close does not delete an endpoint that another program has replaced', asyn
   expect([...(await service.list()).values()]).toEqual([{ address: 'h:2' }]);
 });
 
-test('a session of another namespace is refused, because the service would not find its key', async () => {
+test('`register` refuses a session of another namespace, because the service would not find the key', async () => {
   const etcd = openClient();
   const session = await SelfHealingSession.open(etcd);
   const service = new Service(etcd.namespace('app/'), unique());

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
-// The walks of docs/architecture.md name functions and methods of files, such as [`Http2Stream.send`](../src/x.ts).
+// Some sections of docs/architecture.md list the functions that a call or event passes through, one hop per line. A hop
+// names a function or method and links to its file, such as [`Http2Stream.send`](../src/x.ts).
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PAGE = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
@@ -29,13 +30,13 @@ function section(heading: string): string {
 }
 
 describe('docs/architecture.md', () => {
-  it.each(HOPS)('names $name, which $file defines', ({ name, file }) => {
+  it.each(HOPS)('links $name to $file, which defines that name', ({ name, file }) => {
     expect(existsSync(join(ROOT, file))).toBe(true);
     const source = readFileSync(join(ROOT, file), 'utf8');
     expect(name.split('.').filter((part) => !defines(source, part))).toEqual([]);
   });
 
-  it.each(WALKS)('describes the walk "%s" as a numbered list of at least five hops', (heading) => {
+  it.each(WALKS)('has a section "%s" with a numbered list of at least five hops', (heading) => {
     const hops = [...section(heading).matchAll(/^\d+\. .*\[`/gm)];
     expect(hops.length).toBeGreaterThanOrEqual(5);
   });

@@ -12,7 +12,7 @@ import { openScope, SCOPE_NAMES, type Scope } from '../support/example-scope.js'
 import { claimsOf, documented, PUBLIC_NAMES, programOf } from '../support/examples.js';
 import { Authority } from '../support/tls/authority.js';
 
-// Compiles and runs the `@example` blocks of the doc comments, each as a program of its own.
+// These tests compile the `@example` block of each doc comment as a separate program, and run it against a server.
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDER = `${ROOT}.cache/examples-${process.pid}/`;
@@ -44,7 +44,7 @@ it('each exported class and function has an example', () => {
   expect(named.filter(({ name }) => !shown.has(name)).map(({ file, name }) => `${file} ${name}`)).toEqual([]);
 });
 
-it('each example compiles with the names that it imports or takes from its surroundings', async () => {
+it('each example compiles, with predefined names such as `etcd` in scope', async () => {
   const config = {
     extends: `${ROOT}tsconfig.json`,
     compilerOptions: {
@@ -62,7 +62,7 @@ it('each example compiles with the names that it imports or takes from its surro
   expect(stdout.replaceAll(/^.*?(\d+\.ts)/gm, (_all: string, file: string) => titles.get(file))).toBe('');
 });
 
-/** Examples that change the whole server, so each gets a server of its own. */
+/** Matches examples that change the whole server. Each such example runs on a server of its own. */
 const CHANGES_THE_SERVER = /\.auth\.(?:enable|disable|authenticate)\(|\.member(?:Add|Promote|Remove|Update)\(/;
 
 const ROOT_USER = { username: 'root', password: 'secret', allowPlaintext: true };
@@ -119,7 +119,7 @@ describe('each example runs against a server:', () => {
   });
 });
 
-/** Makes what the example expects to exist. */
+/** Creates the keys, the users and the roles that the example expects to exist. */
 async function prepare(etcd: Client, example: string): Promise<void> {
   await etcd.delete(prefix(''));
   await etcd.put('config/color', 'blue');
@@ -157,12 +157,12 @@ async function accompany({ etcd, session, service, election }: Scope, example: s
   if (example.includes('observe(')) await election.campaign('host-1');
 }
 
-/** An iteration without `break` ends when its source ends, which does not happen here. */
+/** Whether the example iterates without `break` over a source, such as a watch, that never ends by itself. */
 function isEndless(example: string): boolean {
   return /for await/.test(example) && !/break;|snapshot\(/.test(example);
 }
 
-/** Makes changes that the loop of an endless example observes. */
+/** Makes changes that the loop of an endless example observes. See `isEndless`. */
 async function change({ etcd }: Scope, example: string): Promise<void> {
   await etcd.put('config/size', '11');
   await etcd.delete('config/size');

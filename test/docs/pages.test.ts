@@ -9,7 +9,7 @@ const PAGES = pagesIn(ROOT);
 const WRITTEN_PAGES = PAGES.filter((page) => !page.startsWith('docs/reference'));
 const README_LINES_MAX = 150;
 
-/** The kinds of code blocks that each page may have, because a test runs them. `text` and `sh` are only read. */
+/** The languages of the code blocks that each page must contain. Other tests run the `ts` and `console` blocks. */
 const RUN: Readonly<Record<string, readonly string[]>> = {
   'README.md': ['sh', 'ts'],
   'docs/architecture.md': ['text'],
@@ -29,12 +29,12 @@ function read(page: string): string {
 }
 
 describe('a page of the documentation', () => {
-  it.each(WRITTEN_PAGES)('contains only code blocks that a test runs: %s', (page) => {
+  it.each(WRITTEN_PAGES)('contains code blocks only in the languages listed for it: %s', (page) => {
     const kinds = new Set([...read(page).matchAll(/^```(\w+)/gm)].map(([, kind]) => kind));
     expect([...kinds].sort()).toEqual(RUN[page] ?? []);
   });
 
-  it.each(PAGES)('has links that lead to an existing file and heading: %s', (page) => {
+  it.each(PAGES)('contains only links to existing files and headings: %s', (page) => {
     expect(brokenLinks(ROOT, page)).toEqual([]);
   });
 });
@@ -48,7 +48,7 @@ describe('docs/README.md', () => {
 });
 
 describe('docs/go-clientv3.md', () => {
-  it('names a test in each row', () => {
+  it('links to more than 50 tests', () => {
     expect(linksOf(ROOT, 'docs/go-clientv3.md').filter((link) => link.includes('/test/')).length).toBeGreaterThan(50);
   });
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
-// docs/semantics.md defines the rules S1 to S42. Sources, tests and pages cite them by number.
+// docs/semantics.md defines the rules S1 to S42. Sources, tests, scripts and pages cite the rules by these numbers.
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PAGE = 'docs/semantics.md';
@@ -37,7 +37,7 @@ describe('docs/semantics.md', () => {
     expect(rules.filter((rule) => !/Source:\s/.test(rule)).map((rule) => rule.split(':')[0])).toEqual([]);
   });
 
-  it.each(DEFINED)('defines S%i, which at least one test cites', (number) => {
+  it.each(DEFINED)('defines S%i, and at least one test cites that rule', (number) => {
     const tests = FILES.filter((file) => file.endsWith('.test.ts') && !file.endsWith('/semantics.test.ts'));
     expect(tests.filter((file) => citedIn(file).includes(number))).not.toEqual([]);
   });

@@ -4,10 +4,10 @@ import { withScenes } from '../../scripts/wire/page.js';
 import { play } from '../../scripts/wire/scenario.js';
 
 const PAGE = readFileSync(new URL('../../docs/wire.md', import.meta.url), 'utf8');
-/** The version that the page shows. The bytes of other versions differ a little. */
+/** The etcd version whose bytes the page shows. The bytes of other versions differ a little. */
 const MINOR = '3.6.';
 
-test('docs/wire.md shows the bytes of a new run', async (context) => {
+test('docs/wire.md shows the same bytes as a new run of its programs', async (context) => {
   if (!inject('etcdVersion')?.startsWith(MINOR)) return context.skip(`docs/wire.md shows etcd ${MINOR}x`);
   const run = await play();
   if (run === undefined) return context.skip('needs an etcd that it can start itself');

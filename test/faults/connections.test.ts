@@ -5,11 +5,11 @@ import { recoveryTime } from '../support/faults/recovery.js';
 import { between, pick } from '../support/faults/rounds.js';
 import { faultRow, underLoad } from '../support/faults/row.js';
 
-// Connections break, or deliver data in small pieces or late (S2, S4, S5, S27, S28).
+// Connections break, deliver data in small pieces, or deliver data late (S2, S4, S5, S27, S28).
 
 const BREAKS = 30;
 const RESET_INTERVAL_MS = 5;
-/** How long the connections are reset again and again. */
+/** How long the test keeps resetting connections. */
 const RESETS_MS = 1_500;
 
 faultRow(

@@ -12,17 +12,17 @@ import { type Figures, faultRow } from '../support/faults/row.js';
 
 // A cluster changes while 50 locks and 50 watches are open (S2, S4, S13, S14, S16).
 
-/** TTL of the locks in seconds. It is much longer than an election or a restart takes, so no lock may be lost. */
+/** TTL of the locks' leases in seconds. It is much longer than an election or a restart, so no lock may be lost. */
 const LONG_TTL = 10;
-/** TTL in seconds for the test that pauses a leader for longer than the TTL. It is short, so that the test is short. */
+/** TTL in seconds for the test that pauses the leader for longer than the TTL. It is small to keep the test short. */
 const SHORT_TTL = 3;
 const SYNC_INTERVAL_MS = 500;
 /**
- * The longest time from the grant of a lock to the revocation of its lease. The holder's watch of its own key starts
- * after 100 ms, so some revocations happen before the watch and some after it.
+ * The maximum time from the acquisition of a lock to the revocation of its lease. The holder begins to watch its own
+ * key after 100 ms, so some revocations happen before the watch starts and some after.
  */
 const MAX_REVOKED_AFTER_MS = 300;
-/** Number of revoked leases in one run of the test. */
+/** The number of leases that one run of the test revokes. */
 const REVOCATIONS = 10;
 
 faultRow(
@@ -47,8 +47,8 @@ faultRow(
   },
 );
 
-// A leader that resumes after a pause revokes leases that the new leader has renewed since (see docs/faults.md). So
-// etcd may take any of the locks from their holders, at once or 7 s later, and the test does not count them as
+// A leader that resumes after a pause revokes leases that the new leader has renewed in the meantime (see
+// docs/faults.md). So etcd may end any of the locks, at once or 7 s later, and the test does not count these losses as
 // violations.
 faultRow(
   'leader paused for longer than the TTL under 50 locks and 50 watches',
@@ -63,8 +63,8 @@ faultRow(
   },
 );
 
-// Revokes the lease of a holder, as a leader that resumes after a pause does, before or after the holder watches its
-// own key. The next holder may therefore learn of the revocation before or after the former holder.
+// Revokes a holder's lease, as a leader that resumes after a pause does, before or after the holder begins to watch its
+// own key. Therefore either the next holder or the former holder may be the first to learn of the revocation.
 faultRow(
   'lease of the holder revoked while another contender waits',
   () => FaultyCluster.start({ members: 1 }),
@@ -100,8 +100,8 @@ faultRow(
 );
 
 /**
- * Expects that no lock is lost, that no watch loses, repeats or reorders an event or splits the events of one revision
- * into two batches, and that etcd applies no put twice.
+ * Makes faults while 50 locks and 50 watches are open. Expects that no lock is lost, that no watch loses, repeats or
+ * reorders an event or splits the events of one revision into two batches, and that etcd applies no put twice.
  */
 async function underCrowd(
   fixture: FaultyCluster,

@@ -5,16 +5,16 @@ import { pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 import { WallClock } from '../support/faults/wall-clock.js';
 
-// The holder of a lock stops between its check of the lock and its write, and continues after another contender has
-// acquired the lock (S14, S16). A resource that checks fencing tokens must reject the write of the former holder.
+// The holder of a lock is suspended between its check of the lock and its write, and resumes after another contender
+// has acquired the lock (S14, S16). A resource that checks fencing tokens must reject the former holder's write.
 
 const TTL = 2;
-/** TTL in seconds for the clock test, which expects no lost session. Stalls of a busy machine are shorter than it. */
+/** TTL in seconds for the wall-clock test. It is longer than a stall of a busy machine, because no session may end. */
 const CLOCK_TTL = 5;
 const HOUR_MS = 3_600_000;
-/** How long the event loop is blocked, as a multiple of the TTL. */
+/** How long the test blocks the event loop, as multiples of the TTL. */
 const FACTORS = [0.5, 1.2, 3] as const;
-/** The jumps of the wall clock: the argument of `WallClock.set`, and the resulting offset in hours. */
+/** The offsets of the wall clock: the argument of `WallClock.set`, and the same offset as a number of hours. */
 const OFFSETS = [
   ['+1h', 1],
   ['+0', 0],

@@ -5,11 +5,11 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { between } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 
-// One stream keeps thousands of leases alive (S13, S14).
+// One stream keeps thousands of leases alive, even if its connection is lost and opened again (S13, S14).
 
 const LEASES = 5_000;
 const TTL = 10;
-/** Number of concurrent grants or revocations. */
+/** Maximum number of concurrent grants or revocations. */
 const BATCH = 250;
 
 faultRow(
@@ -32,7 +32,7 @@ faultRow(
     }
     const { ids } = await etcd.lease.list();
     expect(new Set(ids)).toEqual(new Set(kept.map(({ id }) => id)));
-    // Revoking all leases takes long, so the last leases may expire before the test revokes them. Ignore such failures.
+    // Revoking all leases takes so long that the last leases may expire first. Ignore failures of these revocations.
     for (let first = 0; first < LEASES; first += BATCH)
       await Promise.allSettled(kept.slice(first, first + BATCH).map(({ id }) => etcd.lease.revoke(id)));
     return { faults: 1 };

@@ -9,9 +9,9 @@ import { between, pick } from '../support/faults/rounds.js';
 import { directAndProxied, faultRow } from '../support/faults/row.js';
 import { lock, queueLength } from '../support/locks.js';
 
-// Responses to lock operations are lost, and waiters leave their queue (S18, S21, S24, S25).
+// Responses to lock operations are lost, and waiters leave the queue of a lock (S18, S21, S24, S25).
 
-/** The longest time from the moment that the lock is free until the next waiter holds it. */
+/** The maximum time in milliseconds from the release of the lock until the next waiter holds the lock. */
 const NEXT_MS = 1_000;
 
 const single = (): Promise<FaultyCluster | undefined> => FaultyCluster.start({ members: 1 });
@@ -19,8 +19,8 @@ const single = (): Promise<FaultyCluster | undefined> => FaultyCluster.start({ m
 faultRow('lost response to the transaction of a lock', single, async (fixture, { seed }) => {
   const { direct, proxied, proxy } = directAndProxied(fixture);
   const recoveryMs: number[] = [];
-  for (const cancelled of [true, false]) {
-    const name = `l-${seed}-${cancelled}`;
+  for (const canceled of [true, false]) {
+    const name = `l-${seed}-${canceled}`;
     const holder = await lock(direct, name);
     const stop = new AbortController();
     const session = await Session.open(proxied);
@@ -28,17 +28,17 @@ faultRow('lost response to the transaction of a lock', single, async (fixture, {
     const second = new Mutex(session, name).lock({ signal: stop.signal });
     second.catch(() => {});
     await lost;
-    if (cancelled) {
+    if (canceled) {
       stop.abort();
       await expect(second).rejects.toMatchObject({ reason: 'Canceled' });
     }
-    const ahead = cancelled ? 1 : 2;
+    const ahead = canceled ? 1 : 2;
     await queueLength(direct, name, ahead);
     const third = lock(direct, name);
     await queueLength(direct, name, ahead + 1);
     const freedAt = performance.now();
     await holder.release();
-    if (!cancelled) await (await second).release();
+    if (!canceled) await (await second).release();
     const held = await third;
     const nextMs = performance.now() - freedAt;
     expect(nextMs).toBeLessThan(NEXT_MS);
@@ -53,7 +53,7 @@ faultRow('lost response to the transaction of a lock', single, async (fixture, {
 faultRow('lost response to an unlock while the lock is taken again', single, async (fixture, { seed }) => {
   const { direct, proxied, proxy } = directAndProxied(fixture);
   const recoveryMs: number[] = [];
-  // The lock is taken again by another session, or by the same session under the same queue key.
+  // Another session acquires the lock next, or the same session does so with the same queue key.
   for (const own of [false, true]) {
     const name = `u-${seed}-${own}`;
     const session = await Session.open(proxied);
@@ -99,7 +99,7 @@ faultRow('loss of a session that waits for a lock', single, async (fixture, { se
   return { faults: 1, recoveryMs: [recoveryMs] };
 });
 
-faultRow('cancelled waits for a lock', single, async (fixture, { seed, random }) => {
+faultRow('canceled waits for a lock', single, async (fixture, { seed, random }) => {
   const { direct, proxied } = directAndProxied(fixture);
   const name = `c-${seed}`;
   const holder = await lock(direct, name);
@@ -123,13 +123,13 @@ faultRow('cancelled waits for a lock', single, async (fixture, { seed, random })
   const indices = waiters.map((_, index) => index);
   const atLeast = pick(indices, random);
   const leaving = indices.filter((index) => random() < 0.5 || index === atLeast);
-  const cancelledAt = performance.now();
+  const canceledAt = performance.now();
   for (const index of leaving) {
     waiters[index]?.stop.abort();
     if (random() < 0.5) await pause(between(0, 10, random));
   }
   await queueLength(direct, name, 1 + count - leaving.length);
-  const recoveryMs = performance.now() - cancelledAt;
+  const recoveryMs = performance.now() - canceledAt;
   expect(recoveryMs).toBeLessThan(NEXT_MS);
   for (const index of leaving) await expect(waiters[index]?.lock).rejects.toMatchObject({ reason: 'Canceled' });
   await holder.release();

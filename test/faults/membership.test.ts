@@ -9,8 +9,9 @@ import { pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 import { valueText } from '../support/watch-events.js';
 
+/** How often the client reads the member list of the cluster (a sync). */
 const SYNC_INTERVAL_MS = 500;
-/** How much longer than the interval a sync may take, because no member returns the member list during an election. */
+/** How much later than the sync interval the client may learn of a change. During an election, syncs fail. */
 const GRACE_MS = 3_000;
 
 faultRow(

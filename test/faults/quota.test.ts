@@ -62,7 +62,7 @@ faultRow(
   },
 );
 
-/** Frees space as etcd's documentation describes, with the client whose put was refused. */
+/** Frees space as etcd's documentation describes: deletes the keys, compacts, defragments, and disarms the alarm. */
 async function makeRoom(etcd: Client, endpoint: string, keys: string): Promise<void> {
   const { header } = await etcd.delete(prefix(keys));
   await etcd.compact(header.revision, { physical: true });

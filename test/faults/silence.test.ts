@@ -9,29 +9,30 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { pick, type Round, variant } from '../support/faults/rounds.js';
 import { type Figures, faultRow, underLoad } from '../support/faults/row.js';
 
-// Members stop responding while their connections stay open (S10, S16, S30).
+// Members stop responding while their connections stay open (S10, S16, S30). The client must move to another member in
+// time.
 
-/** Pings of the client under test. The interval is the shortest that etcd allows, so that the test is short. */
+/** The ping options of the client under test. The interval is the minimum that etcd allows, to keep the tests short. */
 const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
-/** How long a request waits for a response before the client sends a ping. grpc-js pings only at fixed intervals. */
+/** The maximum time that a request waits for a response before the client sends a ping. grpc-js has fixed intervals. */
 const PROBED_AFTER_MS = inject('transport') === 'grpc-js' ? PINGS.pingIntervalMs : 1_000;
-/** The longest time until the client uses another member than the silent one: the ping, and 1 s for all other steps. */
+/** The maximum time until the client leaves the silent member: the time for a ping, and 1 s for everything else. */
 const LEFT_WITHIN_MS = PROBED_AFTER_MS + PINGS.pingTimeoutMs + 1_000;
-/** The longest times for each kind of work. A lease has 1.5 s more, because its next renewal may not be due yet. */
+/** The maximum time for each kind of work. A renewal has 1.5 s more, because the next renewal may not be due yet. */
 const LEFT_MS = { watch: LEFT_WITHIN_MS, call: LEFT_WITHIN_MS, renewal: LEFT_WITHIN_MS + 1_500 } as const;
 /**
- * The longest times until the client uses another member, after its member has lost contact with the leader. A call
- * takes longest, because etcd fails a read after 7 s, and the read may first wait for an earlier batch of reads.
+ * The maximum times until the client uses another member, after the client's member has lost contact with the leader. A
+ * call takes longest, because etcd fails a read after 7 s, and the read may first wait for an earlier batch of reads.
  */
 const NO_LEADER_MS = { watch: 5_000, call: 15_000, renewal: 5_000 } as const;
 /** Time limit of each measured step, so that a test that hangs ends with an error. */
 const GIVE_UP_MS = 60_000;
 const CONNECT_TIMEOUT_MS = 500;
-/** The longest time to connect to the good endpoint, not counting the time-outs of the silent endpoints. */
+/** The maximum time to connect to the endpoint that works, not counting the timeouts of the silent endpoints. */
 const CONNECTED_MS = 1_000;
-/** How much earlier than the server the client considers a lease expired. */
+/** How much earlier the client considers a lease expired than the server does. */
 const LEASE_MARGIN_MS = 1_000;
-/** Seconds. The client renews the lease after a third of its TTL. */
+/** TTL of the lease in seconds. The client renews the lease after a third of the TTL. */
 const LEASE_TTL = 10;
 
 faultRow(
@@ -125,7 +126,9 @@ async function leftBy(
   return { faults: 1, recoveryMs: [watchMs], further };
 }
 
-/** Puts the key once. The read before it makes sure that the cluster has a leader, so that the put succeeds. */
+/**
+ * Puts the key once. First reads the key, which succeeds only when the cluster has a leader, so that the put succeeds.
+ */
 async function putOnce(etcd: Client, key: string): Promise<void> {
   await etcd.get(key, { timeoutMs: GIVE_UP_MS });
   await etcd.put(key, 'x', { timeoutMs: GIVE_UP_MS });

@@ -10,17 +10,17 @@ import { queueLength } from '../support/locks.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { valueText } from '../support/watch-events.js';
 
-/** How often the tokens expire in one run of the test. */
+/** The number of times that the tokens expire in one run of the test. */
 const EXPIRIES = 10;
-/** Lifetime of a token in seconds. Even on a busy machine, the client uses a new token well within this time. */
+/** Lifetime of a token in seconds. Even on a busy machine, the client uses a new token long before it expires. */
 const TOKEN_TTL = 2;
 /** How long to wait until a token has expired. The server checks once a second, so a token lives up to 1 s longer. */
 const UNTIL_EXPIRED_MS = (TOKEN_TTL + 1) * 1_000 + 500;
-/** TTL of a lease in seconds. The client renews it every 4 s, so the token has expired before each renewal. */
+/** TTL of a lease in seconds. The client renews the lease every 4 s, so the token has expired before each renewal. */
 const KEPT_TTL = 12;
-/** TTL of the sessions in seconds. It is so long that the sessions are not renewed during the test. */
+/** TTL of the sessions in seconds. It is so long that the client does not renew their leases during the test. */
 const SESSION_TTL = 3_600;
-/** The greatest number of puts after each expiry. */
+/** The maximum number of puts after each expiry of the tokens. */
 const PUTS = 20;
 
 faultRow('expired auth tokens', openWithAuth, async ({ endpoints, proxied, proxies }, { seed, random }) => {
@@ -49,7 +49,8 @@ faultRow('expired auth tokens', openWithAuth, async ({ endpoints, proxied, proxi
     const before = authentications();
     const values = Array.from({ length: 1 + Math.floor(PUTS * random()) }, (_, index) => `${expiry}.${index}`);
     const expiredAt = performance.now();
-    // Two clients reopen their watches with the expired token, and the third one makes calls with it.
+    // Two clients have to open their streams again with their expired tokens. The third client makes calls with its
+    // expired token.
     for (const proxy of proxies) proxy.dropConnections();
     await Promise.all(values.map((value) => writer.client.put(`${name}/watched/${value}`, value)));
     put.push(...values);

@@ -14,8 +14,8 @@ const MEBIBYTE = 1024 * 1024;
 const OPS_PER_TXN = 128;
 const WATCHES = 10_000;
 /**
- * The most memory that the events of a watch may use while its consumer does not read them. They are in the buffer of
- * the watch and in the buffers of the connection.
+ * The maximum memory that a watch's events may use while the consumer does not read them. Unread events are in the
+ * watch's buffer and in the connection's buffers.
  */
 const MAX_WAITING_BYTES = 32 * MEBIBYTE;
 
@@ -98,7 +98,7 @@ faultRow('slow consumer of a watch', single, async (fixture, { seed, random }) =
   const puts = Math.ceil(between(100, 200, random));
   for (let put = 0; put < puts; put += 1) {
     await direct.put(`slow-${seed}/${put % 8}`, value);
-    // Drop the events of the second watch, because the test measures only the memory of the slow watch.
+    // Drop the events of `sibling`, because the test measures only the memory of the slow watch.
     await expect.poll(() => siblingSeen.batches.length, { interval: 1 }).toBe(put + 1);
     siblingSeen.batches[put] = { ...(siblingSeen.batches[put] as WatchBatch), events: [] };
   }

@@ -4,7 +4,7 @@ import { EtcdError } from '../../src/errors/etcd-error.js';
 import { type Endpoint, parseEndpoint } from '../../src/host/endpoint.js';
 import { fuzz } from '../support/fuzz.js';
 
-/** The secret in generated URLs. It appears only in parts of a URL that may contain a secret. */
+/** The secret in generated URLs. It appears only in the credentials, the query and the fragment of a URL. */
 const SECRET = 'hunter2';
 
 const host = fc.oneof(
@@ -39,7 +39,7 @@ const url = fc.tuple(scheme, secret, host, port, path, tail).map((parts) => part
 fuzz<string>({
   target: 'endpoint',
   property:
-    'parseEndpoint turns any text into an endpoint whose URL parses to the same endpoint, or an error without secrets',
+    'parseEndpoint returns an endpoint whose URL parses to the same endpoint, or throws an error without secrets',
   inputs: fc.oneof(
     { weight: 8, arbitrary: url },
     { weight: 1, arbitrary: fc.webUrl({ withFragments: true, withQueryParameters: true }) },
@@ -66,8 +66,8 @@ fuzz<string>({
     expect(tls).toBe(/^https:/i.test(text));
     if ('path' in address) expect(address.path.length > 1 && address.path.startsWith('/')).toBe(true);
     else {
-      // `URL.port` is empty for the default port of the scheme, which differs between http and https, so parse the text
-      // with both schemes.
+      // `URL.port` is empty for the default port of a scheme: 80 for http and 443 for https. Parse the text with both
+      // schemes to find a port that the text contains.
       const ports = ['http', 'https'].map((other) => new URL(text.replace(/^\w+/, other)).port);
       expect(address.port).toBe(Number(ports.find((given) => given !== '') ?? 2379));
       expect(address.host).toMatch(/^[^[\]/\s]+$/);

@@ -53,7 +53,7 @@ const good = fc.constantFrom('{"header":{},"count":"5"}', '{"header":{"revision"
 
 fuzz<Input>({
   target: 'gateway',
-  property: 'a gateway client turns any response into a message, an EtcdError, or the end of a stream',
+  property: 'a gateway client turns any HTTP response into a message, an EtcdError, or the end of a stream',
   inputs: fc.record({
     status: fc.oneof(
       { weight: 4, arbitrary: fc.constant(200) },
@@ -132,7 +132,7 @@ function answer({ status, pieces, breaks }: Input): Response {
   return new Response(body, { status });
 }
 
-/** The text cut into pieces at random places. */
+/** Generates the text cut into pieces at random places. */
 function cut(text: string): fc.Arbitrary<string[]> {
   return fc.array(fc.nat({ max: text.length }), { maxLength: 4 }).map((at) => {
     const sorted = [0, ...at.sort((a, b) => a - b), text.length];

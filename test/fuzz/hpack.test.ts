@@ -8,7 +8,7 @@ import { fromHex, fuzz, hex } from '../support/fuzz.js';
 import { BlockReader, block, type Field, integer, STATIC_FIELDS, tableSize } from '../support/http2-hpack.js';
 
 interface Input {
-  /** The limit in bytes on the list of fields that a block decodes to. */
+  /** The limit in bytes on the size of the field list that a header block decodes to. */
   readonly maxListBytes: number;
   /** Consecutive header blocks on one connection. */
   readonly blocks: readonly string[];
@@ -23,11 +23,11 @@ const field: fc.Arbitrary<Field> = fc.oneof(
   fc.constantFrom<Field>([':status', '200'], ['grpc-status', '0'], ['grpc-status', '7'], ['content-type', 'text/html']),
 );
 const index = fc.integer({ min: 0, max: STATIC_FIELDS.length + 12 });
-/** Octets with their length, marked as Huffman-coded or as plain. */
+/** Octets with their length in front, marked as Huffman-coded or as plain. */
 const octets = fc
   .tuple(fc.uint8Array({ maxLength: 12 }), fc.constantFrom(0, 0x80))
   .map(([bytes, flag]) => Buffer.concat([integer(flag, 0x7f, bytes.length), bytes]));
-/** One field representation of RFC 7541, section 6, or a few arbitrary octets. */
+/** One field representation according to RFC 7541, section 6, or a few arbitrary octets. */
 const representation: fc.Arbitrary<Uint8Array> = fc.oneof(
   { weight: 4, arbitrary: index.map((each) => integer(0x80, 0x7f, each)) },
   {
@@ -54,7 +54,7 @@ const aBlock = fc
 
 fuzz<Input>({
   target: 'hpack',
-  property: 'the HPACK decoder agrees with a second decoder on any header blocks, or fails with COMPRESSION_ERROR',
+  property: 'the HPACK decoder reads any header blocks as a second decoder does, or fails with COMPRESSION_ERROR',
   inputs: fc.record({
     maxListBytes: fc.constantFrom(0, 100, 300, 65_536),
     blocks: fc
@@ -85,7 +85,7 @@ fuzz<Input>({
       }
       if (expected === 'refused') throw new Error('the decoder accepted a block that the second decoder refuses');
       expect(list).toEqual(within(maxListBytes, expected));
-      // The fields must also be right if they come from the cache.
+      // The fields must also be correct if `ResponseHeaders` returns them from its cache.
       const last = (name: string) => list.fields.filter((each) => each[0] === name).at(-1)?.[1];
       expect(known).toMatchObject({ contentType: last('content-type'), tooLarge: list.tooLarge });
       const status = last(':status');
@@ -105,7 +105,7 @@ function fieldsReadBy(reader: BlockReader, bytes: Uint8Array): readonly Field[] 
   }
 }
 
-/** The fields that fit the limit, and whether the limit excludes any field. */
+/** Returns the first fields that fit within the limit, and whether the limit excludes any field. */
 function within(maxListBytes: number, fields: readonly Field[]): { fields: readonly Field[]; tooLarge: boolean } {
   let bytes = 0;
   const fit = fields.filter(([name, value]) => {

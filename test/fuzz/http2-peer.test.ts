@@ -10,20 +10,21 @@ import { Http2Peer, type PeerConnection, turn } from '../support/http2-peer.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// In virtual time, the peer does everything that HTTP/2 allows, and calls succeed, fail, time out and are cancelled.
-// Every call must end once. Its outcome must be `not-sent` only if the peer has received no HEADERS of the call or has
-// excluded its stream by GOAWAY. No call may open a stream after the end of the call or after the client was closed.
-// The client must obey RFC 9113 and etcd's limit on pings, and must close silent connections and flooded ones.
+// In virtual time, the peer does everything that HTTP/2 allows, and calls succeed, fail, time out and are canceled.
+// Every call must end once. The outcome of a call may be `not-sent` only if the peer has received no HEADERS of the
+// call or has excluded the call's stream with GOAWAY. No call may open a stream after the end of the call or after the
+// client was closed. The client must obey RFC 9113 and etcd's limit on pings, and must close connections that are
+// silent and connections that the peer floods with useless frames.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
 /**
- * The time within which the client must close a silent connection with open streams. It starts with the last byte of
- * the peer or the oldest open stream, whichever is later.
+ * The time within which the client must close a silent connection with open streams. It starts when the peer sent the
+ * last byte or when the oldest open stream was opened, whichever is later.
  */
 const LEFT_WITHIN_MS = pingIntervalMs + 3 * pingTimeoutMs + 500;
 /**
- * The client must open no calls on a connection once this time has passed since a call timed out there without any byte
- * from the peer.
+ * A call that times out on a connection without any byte from the peer shows that the connection may be dead. When this
+ * time has passed since, the client must open no further streams on the connection.
  */
 const SUSPECT_WITHIN_MS = 1_500;
 const SIGNALS = 3;
@@ -36,12 +37,12 @@ const FLOODS = {
   settings: Buffer.concat([settings({ INITIAL_WINDOW_SIZE: 65_536 }), settings({ INITIAL_WINDOW_SIZE: 65_535 })]),
 } as const;
 
-/** One step of a script. A `signal` of -1 stands for no signal, and a `timeoutMs` of 0 for no timeout. */
+/** One step of a generated script. A `signal` of -1 stands for no signal, and a `timeoutMs` of 0 for no timeout. */
 type Step =
   | {
       readonly do: 'call';
       readonly count: number;
-      /** Whether the event loop turns after the calls, so that the client can send them. */
+      /** Whether the script waits for a turn of the event loop after the calls, so that the client can send them. */
       readonly sent: boolean;
       readonly timeoutMs: number;
       readonly signal: number;
@@ -100,7 +101,7 @@ const inputs: fc.Arbitrary<readonly Step[]> = fc
 
 fuzz<readonly Step[]>({
   target: 'http2-peer',
-  property: 'every call ends once, with an outcome that fits what the peer received, when the peer obeys HTTP/2',
+  property: 'every call ends once, with an outcome that agrees with what the peer received, when the peer obeys HTTP/2',
   inputs,
   runs: 800,
   parts: { answered: 0.15, unanswered: 0.1 },
@@ -116,21 +117,23 @@ class PeerPlay implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #peer: Http2Peer;
   readonly #calls: Tracked[] = [];
-  /** By token of a call: when the call last opened a stream. */
+  /** For each call, by its token: when the call last opened a stream, on the virtual clock. */
   readonly #openedAt = new Map<string, number>();
   readonly #violations: string[] = [];
   readonly #signals = Array.from({ length: SIGNALS }, () => new AbortController());
-  /** By connection: the last stream identifier in the peer's latest GOAWAY. */
+  /** For each connection: the last stream identifier in the peer's latest GOAWAY. */
   readonly #goneAway = new Map<PeerConnection, number>();
   /** When the peer last sent bytes on each connection, on the virtual clock. */
   readonly #spokeAt = new Map<PeerConnection, number>();
   #answersPings = true;
   #isClosing = false;
-  /** Whether the event loop was blocked and timers that are due have not run yet. */
+  /** Whether the event loop was blocked and the timers that became due have not run yet. */
   #blocked = false;
-  /** Connections on which the peer has answered a PING, so that etcd's limit may forbid the next PING. */
+  /**
+   * Connections on which the peer has answered a PING. There, etcd's limit on pings may not allow the next PING yet.
+   */
   readonly #probed = new Set<PeerConnection>();
-  /** By connection: when a call first timed out there without any byte from the peer since the call's stream opened. */
+  /** For each connection: when a call first timed out although the peer sent nothing since the call's stream opened. */
   readonly #evidenceAt = new Map<PeerConnection, number>();
 
   constructor(clock: VirtualClock) {
@@ -301,8 +304,8 @@ class PeerPlay implements Play<Step> {
   }
 
   /**
-   * Called when a call opens a stream. No call may have timed out in silence on this connection `SUSPECT_WITHIN_MS` ago
-   * or earlier.
+   * Called when a call opens a stream. Records a violation if a call timed out on this connection `SUSPECT_WITHIN_MS`
+   * ago or earlier and the peer has been silent since.
    */
   #checkEvidence(connection: PeerConnection): void {
     const at = this.#evidenceAt.get(connection);
@@ -312,7 +315,7 @@ class PeerPlay implements Play<Step> {
     );
   }
 
-  /** Called when all due timers have run. No connection with open streams may have been silent for too long. */
+  /** Called when all due timers have run. Records a violation for each open connection that was silent for too long. */
   #checkLeft(): void {
     for (const connection of this.#peer.connections) {
       const silentMs = this.#clock.now - (this.#spokeAt.get(connection) as number);

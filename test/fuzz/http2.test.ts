@@ -30,8 +30,8 @@ import {
 } from '../support/http2-frames.js';
 import { Http2Peer, turn } from '../support/http2-peer.js';
 
-// The peer sends arbitrary bytes. Every call must end with its response or with an EtcdError, nothing else may be
-// thrown, and the client must obey the rules of HTTP/2.
+// The peer of an HTTP/2 client sends arbitrary bytes. Every call must end with its response or with an EtcdError, the
+// client must throw nothing else, and the client must obey the rules of HTTP/2.
 
 /** The actions on the client side that a conversation can contain. */
 const ACTIONS = [
@@ -144,13 +144,13 @@ function isAction(step: string): step is Action {
   return ACTIONS.some((action) => action === step);
 }
 
-/** A client with a get, a put and a watch under way. */
+/** A client with a get, a put and a watch in progress. */
 class BusyClient {
   readonly #peer = new Http2Peer({ greeting: false, ownClose: true });
   readonly #calls: Promise<unknown>[];
   readonly #watching: OpenWatch;
   readonly #aborting = new AbortController();
-  #cancelled = false;
+  #canceled = false;
 
   constructor() {
     this.#calls = [range(this.#peer, { signal: this.#aborting.signal }), put(this.#peer)];
@@ -160,7 +160,7 @@ class BusyClient {
 
   async receive(bytes: Uint8Array): Promise<void> {
     const { connection } = this.#peer;
-    // Let a new connection open, because the peer cannot send before that.
+    // Wait until a new connection is open, because the peer cannot send before then.
     if (connection.frames.length === 0) await turn();
     connection.send(bytes);
   }
@@ -179,7 +179,7 @@ class BusyClient {
       case 'write':
         return stream.send(CREATE_WATCH);
       case 'cancel':
-        this.#cancelled = true;
+        this.#canceled = true;
         return stream.cancel();
       case 'congest':
         this.#peer.connection.roomy = false;
@@ -215,7 +215,7 @@ class BusyClient {
       for (const connection of this.#peer.connections) connection.lose();
     }
     await turn();
-    expect([settled, this.#cancelled || this.#watching.end !== undefined]).toEqual([this.#calls.length, true]);
+    expect([settled, this.#canceled || this.#watching.end !== undefined]).toEqual([this.#calls.length, true]);
     await this.#peer.close();
     return answered;
   }

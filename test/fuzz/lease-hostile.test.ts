@@ -14,8 +14,9 @@ import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// The server sends arbitrary answers to keepalives. The client must throw nothing, and no keepalive may be valid for
-// longer than the answer to its last request and the granted TTL allow, counted from when the client sent that request.
+// The server sends arbitrary answers to keepalives. The client must throw nothing. Each answer contains a TTL. No
+// keepalive may be valid for longer than the TTL in the latest answer, or than the TTL that was granted, counted from
+// the time at which the client sent the answered request.
 
 type Step =
   | { readonly do: 'keep'; readonly lease: number; readonly ttl: number }
@@ -30,7 +31,7 @@ const SMALLEST = String(-(2n ** 63n));
 
 const ms = fc.oneof(fc.constantFrom(1, 49, 60, 333, 500, 700, 900, 1_000, 1_700, 100_000), fc.nat({ max: 3_000 }));
 const STEPS: readonly fc.Arbitrary<Step>[] = [
-  // A TTL of 0 stands for a lease of which the client knows only the id.
+  // A `ttl` of 0 means that the client knows only the ID of the lease, and not its TTL.
   fc.record({ do: fc.constant('keep'), lease: fc.integer({ min: 1, max: 3 }), ttl: fc.constantFrom(0, 1, 2, 60) }),
   fc.record({ do: fc.constant('close'), handle: fc.nat({ max: 3 }) }),
   ...[0, 1].map(() =>
@@ -57,7 +58,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 fuzz<readonly Step[]>({
   target: 'lease-hostile',
   property:
-    'no keepalive is valid for longer than its TTL and the last answer allow when a server sends arbitrary answers',
+    'no keepalive is valid for longer than the granted TTL or the last answer allows when the answers are arbitrary',
   inputs: script(STEPS, 40),
   runs: 5_000,
   parts: { valid: 0.05, lost: 0.1 },
@@ -67,8 +68,8 @@ fuzz<readonly Step[]>({
 interface Kept {
   readonly handle: KeepAlive;
   /**
-   * `sentAt`: when the client sent the last request that was answered. `until`: until when that answer allows the
-   * keepalive to be valid.
+   * `sentAt` is when the client sent the last request that the server answered. `until` is the end of the time for
+   * which that answer allows the keepalive to be valid.
    */
   sentAt: number;
   until: number;
@@ -79,9 +80,9 @@ class Keeping implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #renewals: RenewalStream;
   readonly #kept: Kept[] = [];
-  /** By lease: when the client sent each unanswered request. */
+  /** For each lease: when the client sent each request that the server has not answered. */
   readonly #unanswered = new Map<bigint, number[]>();
-  /** By lease: the TTL in seconds that was given to the latest keepalive. */
+  /** For each lease: the TTL in seconds that the latest keepalive with a known TTL was given. */
   readonly #granted = new Map<bigint, number>();
   #handler: StreamHandler<LeaseKeepAliveResponse> | undefined;
   #streams = 0;
@@ -149,8 +150,8 @@ class Keeping implements Play<Step> {
     if (this.#handler === undefined) return;
     const sentAt = this.#unanswered.get(id)?.shift() ?? LONG_AGO;
     for (const kept of this.#kept) {
-      // The client ignores an answer that belongs to no request, and an answer to a request that is older than the last
-      // answered one.
+      // The client ignores an answer that belongs to no request, and an answer to a request that is older than the
+      // latest answered request.
       if (kept.handle.id !== id || sentAt < kept.sentAt) continue;
       kept.sentAt = sentAt;
       kept.until = sentAt + Math.min(Number(ttl), this.#granted.get(id) ?? Number.POSITIVE_INFINITY) * 1_000;

@@ -15,8 +15,8 @@ import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
 // The server counts TTLs correctly, streams break, and the event loop is blocked at times. No keepalive may be valid
-// after its lease has expired or was revoked on the server, a lost keepalive must stay lost, and none may be lost while
-// the streams work.
+// after its lease has expired or was revoked on the server. A lost keepalive must stay lost. No keepalive may be lost
+// while the streams work.
 
 const LEASES = 3;
 const TTLS = [1, 2, 5, 60] as const;
@@ -24,15 +24,15 @@ const TTLS = [1, 2, 5, 60] as const;
 type Step =
   /** The server grants the lease `delayMs` after the client sent the request. */
   | { readonly do: 'grant'; readonly lease: number; readonly ttl: number; readonly delayMs: number }
-  /** With `known`, the client passes the granted lease with its TTL. Otherwise, it passes only the id. */
+  /** If `known` is set, the client passes the granted lease with its TTL. Otherwise, the client passes only the ID. */
   | { readonly do: 'keep'; readonly lease: number; readonly known: boolean }
   | { readonly do: 'close'; readonly handle: number }
-  /** Another client revokes the lease, or this client if `own` is set. */
+  /** Revokes the lease: this client does if `own` is set, and otherwise another client. */
   | { readonly do: 'revoke'; readonly lease: number; readonly own: boolean }
-  /** `ignore`: the server never answers these requests. */
+  /** `serve`: the server answers requests. `ignore`: it never answers them. `deliver`: answers reach the client. */
   | { readonly do: 'serve' | 'ignore' | 'deliver'; readonly count: number }
   | { readonly do: 'break'; readonly how: number }
-  /** `pass`: timers run during this time. `block`: the event loop is blocked. */
+  /** Lets time pass. `pass`: timers run during this time. `block`: the event loop is blocked, so that no timer runs. */
   | { readonly do: 'pass' | 'block'; readonly ms: number };
 
 const BREAKS = [
@@ -63,7 +63,7 @@ const beginning = fc.tuple(few, fc.boolean()).map(([ttl, known]): Step[] => [
 fuzz<readonly Step[]>({
   target: 'lease',
   property:
-    'no keepalive is valid after its lease has ended or after it was lost, and none is lost while the streams work',
+    'no keepalive is valid after its lease has ended, a lost keepalive stays lost, and none is lost while streams work',
   inputs: fc.tuple(beginning, script(STEPS, 40)).map(([first, rest]) => [...first, ...rest]),
   runs: 2_000,
   parts: { kept: 0.1, lost: 0.1 },
@@ -84,8 +84,8 @@ class Keeping implements Play<Step> {
   readonly #handles: KeepAlive[] = [];
   readonly #lost = new Map<KeepAlive, unknown>();
   /**
-   * The ids of leases that another client revoked. The client learns of the revocation with the next renewal, unless
-   * the id has been granted again.
+   * The IDs of leases that another client revoked. The client learns of the revocation from the next renewal, unless
+   * the ID has been granted again by then.
    */
   readonly #revoked = new Set<bigint>();
   #requests: bigint[] = [];
@@ -150,7 +150,7 @@ class Keeping implements Play<Step> {
   /** Lets the streams work and expects that valid keepalives stay valid. */
   async end(): Promise<string> {
     for (let round = 0; round < 80; round += 1) {
-      // After 25 rounds, the client has reopened its stream, so a valid keepalive must stay valid.
+      // After 25 iterations, the client has opened its stream again, so a valid keepalive must stay valid.
       const alive = this.#handles.filter((handle) => round > 25 && handle.valid() && !this.#revoked.has(handle.id));
       this.#serve(100);
       this.#deliver(100);
@@ -167,7 +167,7 @@ class Keeping implements Play<Step> {
 
   async #grant({ lease, ttl, delayMs }: Extract<Step, { do: 'grant' }>): Promise<void> {
     const id = idOf(lease);
-    // The server refuses to grant an id that is in use.
+    // The server refuses to grant an ID that is in use.
     if (this.#isAlive(id)) return;
     const sentAt = this.#clock.now;
     await this.#clock.pass(delayMs);

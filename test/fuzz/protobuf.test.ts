@@ -20,12 +20,12 @@ import { fromHex, fuzz, hex } from '../support/fuzz.js';
 import { joined, plausibleBytes, varint, wireField } from '../support/wire-bytes.js';
 
 interface Input {
-  /** Full name of the message. */
+  /** Full name of the message type. */
   readonly type: string;
   readonly bytes: string;
 }
 
-/** Nested fields with the field numbers of a type, at up to 130 levels. */
+/** Generates fields that are nested at up to 130 levels and have field numbers of the type. */
 function nested(type: protobuf.Type): fc.Arbitrary<Uint8Array> {
   const number = fc.constantFrom(1, ...type.fieldsArray.map(({ id }) => id));
   return fc.tuple(fc.array(number, { maxLength: 130 }), fc.constantFrom(2, 3)).map(([numbers, wireType]) =>
@@ -50,7 +50,7 @@ const inputs: fc.Arbitrary<Input> = fc.constantFrom(...messageTypes).chain((type
 fuzz<Input>({
   target: 'protobuf',
   property:
-    'any bytes decode to the same message as with protobufjs and survive a round trip, or are rejected as malformed',
+    'the codec decodes any bytes as protobufjs does, and encodes the message again, or rejects the bytes as malformed',
   inputs,
   runs: 15_000,
   parts: { message: 0.3, malformed: 0.2 },
@@ -74,10 +74,11 @@ fuzz<Input>({
     // protobufjs 8 refuses a group in a message without fields. protobufjs 7, which proto-loader uses, accepts it.
     if (theirs !== undefined) same(message, theirs);
     else if (!hasReplacements(message)) expect(readBy(protoLoader, type, bytes)).toBeDefined();
-    // A length prefix alone must not allocate memory, so the message must not hold more than the input.
+    // A large length prefix must not make the decoder allocate memory, so the message must not be larger than the
+    // input.
     expect(weightOf(message)).toBeLessThanOrEqual(bytes.length);
     same(decode(codec, encode(codec, message as Init<Fields>)), message);
-    // Bytes before and after the message are not part of it.
+    // The decoder must ignore bytes before and after the given part of the input.
     same(decode(codec, joined([Uint8Array.of(8, 1), bytes, Uint8Array.of(8, 1)]), 2, 2 + bytes.length), message);
     return 'message';
   },
@@ -91,17 +92,17 @@ function readBy(coder: Coder, type: string, bytes: Uint8Array): Fields | undefin
   }
 }
 
-/** Whether the message contains replacement characters for invalid UTF-8, which the other decoders refuse. */
+/** Whether the message contains replacement characters. They stand for invalid UTF-8, which other decoders refuse. */
 function hasReplacements(message: Fields): boolean {
   return JSON.stringify(message, (_, value) => (typeof value === 'bigint' ? String(value) : value)).includes('\ufffd');
 }
 
-/** Number of bytes and elements in the fields of a message. Fails if messages are nested deeper than 100. */
+/** Returns the number of bytes and elements in a message's fields. Fails if messages are nested deeper than 100. */
 function weightOf(message: object, depth = 0): number {
   expect([Object.getPrototypeOf(message), depth <= 100]).toEqual([Object.prototype, true]);
   let weight = 0;
   for (const [name, field] of Object.entries(message)) {
-    // Do not count the case name of a oneof, because the wire format contains only the field number.
+    // Do not count the string `case` of a oneof, because the wire format contains only the field number.
     if (name === 'case') continue;
     for (const value of Array.isArray(field) ? field : [field]) {
       if (Array.isArray(field)) weight += 1;

@@ -5,9 +5,10 @@ import { EtcdError } from '../../src/errors/etcd-error.js';
 import { Snapshot } from '../../src/services/maintenance.js';
 import { fromHex, fuzz, hex } from '../support/fuzz.js';
 
+/** One message of a snapshot stream, with the next bytes of the database. */
 interface Piece {
   readonly blob: string;
-  /** Number of bytes that remain according to the member, in decimal digits. */
+  /** The number of bytes that follow this piece according to the member, in decimal digits. */
   readonly remainingBytes: string;
 }
 
@@ -84,7 +85,7 @@ function changed(pieces: readonly Piece[], each: Change): readonly Piece[] {
 
 fuzz<readonly Piece[]>({
   target: 'snapshot',
-  property: 'a snapshot of any pieces is complete, or its iterator rejects before it returns the last bytes',
+  property: 'a snapshot is complete, or its iterator rejects before it returns the last bytes, whatever the pieces',
   inputs: fc
     .tuple(whole, fc.oneof(fc.constant([]), fc.array(change, { maxLength: 3 })))
     .map(([pieces, changes]) => changes.reduce(changed, pieces)),
@@ -126,7 +127,7 @@ function isWhole(bytes: Uint8Array): boolean {
   return createHash('sha256').update(database).digest().equals(digest);
 }
 
-/** Whether `remainingBytes` of a piece is right: the number of bytes after the piece, without the digest. */
+/** Whether a piece's `remainingBytes` is correct: the number of bytes after the piece, without the final digest. */
 function isCounted({ remainingBytes }: Piece, pieces: readonly Piece[], index: number): boolean {
   const after = pieces.slice(index + 1).reduce((bytes, { blob }) => bytes + blob.length / 2, 0);
   return BigInt(remainingBytes) === BigInt(Math.max(0, after - 32));

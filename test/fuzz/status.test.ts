@@ -9,7 +9,7 @@ import { fuzz } from '../support/fuzz.js';
 import { block, type Field } from '../support/http2-hpack.js';
 
 interface Input {
-  /** The fields of headers or trailers. Each character stands for an octet. */
+  /** The fields of headers or trailers. Each character of a string stands for one octet. */
   readonly fields: readonly Field[];
   /** The `cancel_reason` of a watch that the server cancels. */
   readonly cancelReason: string;
@@ -56,7 +56,7 @@ const cancelReason = fc.oneof(
 
 fuzz<Input>({
   target: 'status',
-  property: 'any trailers and any cancel reason become a valid EtcdError, or status OK',
+  property: 'any trailers become a valid EtcdError or status OK, and any cancel reason becomes a valid EtcdError',
   inputs: fc.record({ fields: fc.array(field, { maxLength: 6 }), cancelReason }),
   runs: 6_000,
   parts: { OK: 0.01, error: 0.5 },
@@ -74,7 +74,7 @@ fuzz<Input>({
     expect(error === undefined).toBe(/^0{1,9}$/.test(last('grpc-status') ?? ''));
     const text = last('grpc-message');
     if (error !== undefined && text !== undefined && last('grpc-status') !== undefined) {
-      // The problem must not be longer than the text that was sent: an octet becomes at most one character.
+      // The problem must not be longer than the text that was sent, because an octet becomes at most one character.
       expect(error.problem.length).toBeLessThanOrEqual(Math.max(text.length, 'gRPC status FailedPrecondition'.length));
       const meant = decoded(text);
       if (meant !== undefined && meant !== '') expect(error.problem).toBe(meant);
@@ -101,7 +101,7 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** Encodes `grpc-message` as gRPC does. */
+/** Percent-encodes a text as gRPC encodes the field `grpc-message`. */
 function percentEncoded(text: string): string {
   return [...Buffer.from(text)]
     .map((octet) =>

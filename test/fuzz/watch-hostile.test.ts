@@ -16,8 +16,8 @@ import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// The server sends arbitrary responses. The client must throw nothing but EtcdErrors, every watch must end, and no
-// timer may be left.
+// The server of a watch stream sends arbitrary responses. The client must throw only EtcdErrors, every watch must end
+// when it is closed, and no timer may be left.
 
 type Step =
   | { readonly do: 'watch'; readonly buffer: number; readonly progress: boolean }
@@ -35,7 +35,7 @@ type Step =
       readonly events: readonly string[];
     }
   | { readonly do: 'break'; readonly code: number; readonly message: string }
-  /** Whether the server allows the client to read keys from now on. */
+  /** Sets whether the server allows the client to read keys from now on. */
   | { readonly do: 'allow'; readonly allowed: boolean }
   | { readonly do: 'pass'; readonly ms: number };
 
@@ -87,7 +87,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 
 fuzz<readonly Step[]>({
   target: 'watch-hostile',
-  property: 'every watch ends and nothing is thrown when a server sends arbitrary watch responses',
+  property: 'every closed watch ends, and the client throws only EtcdErrors, when a server sends arbitrary responses',
   inputs: script(STEPS, 40),
   runs: 6_000,
   parts: { delivered: 0.05, quiet: 0.1 },
@@ -98,7 +98,7 @@ class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #watchStream: WatchStream;
   readonly #watches: Watch[] = [];
-  /** The number of promises that have not settled. */
+  /** The number of promises of the watches that have not settled. */
   #pending = 0;
   #delivered = 0;
   readonly #problems: unknown[] = [];
@@ -172,7 +172,7 @@ class Watching implements Play<Step> {
     return this.#delivered > 0 ? 'delivered' : 'quiet';
   }
 
-  /** Returns the outgoing half of a stream. The steps of the script play the incoming half. */
+  /** Returns the outgoing half of a stream. The steps of the script deliver the messages of the incoming half. */
   #open(handler: StreamHandler<WatchResponse>): OutgoingStream<WatchRequest> {
     expect(this.#handler, 'one stream at a time').toBeUndefined();
     this.#streams += 1;

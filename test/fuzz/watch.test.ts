@@ -14,30 +14,30 @@ import { type Play, playing, script } from '../support/script.js';
 import { MEMBER, SimulatedStore, SimulatedWatchStream, type WatchServerKind } from '../support/simulated-watches.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// The server is correct, and its streams break at any time. No event may be lost, repeated or out of order, and no
-// revision may be delivered in parts.
+// The server is correct, but its streams break at any time. A watch must not lose, repeat or reorder events, and must
+// deliver the events of one revision together.
 
 const KEYS = ['a', 'b', 'c'] as const;
 /** The ranges to watch: a single key, or undefined for every key. */
 const RANGES = ['a', 'b', undefined] as const;
 const BUFFERS = [1, 700, 40_000, 8 * 1024 * 1024] as const;
 /**
- * The revision at which `put many` stops. To read a history of this length, the client uses several server-side watches
- * one after the other, yet a run stays short.
+ * The revision at which `put many` stops. For a history of this length, the client needs several server-side watches in
+ * succession, and yet a run stays short.
  */
 const LONGEST = 3_000n;
 
 type Step =
-  /** The kind of server. This is the first step. */
+  /** Chooses the kind of server. This is the first step of a script. */
   | ({ readonly do: 'server' } & WatchServerKind)
-  /** The server restarts with the data of `behind` revisions ago. */
+  /** Restores the server's data to the state of `behind` revisions ago, and breaks the stream. */
   | { readonly do: 'restore'; readonly behind: number }
   /** `put`: puts, in one revision, the keys whose bits are set in `keys`. `put many`: puts one key `count` times. */
   | { readonly do: 'put'; readonly keys: number }
   | { readonly do: 'put many'; readonly count: number }
   /** Compacts all but the latest `behind` revisions. */
   | { readonly do: 'compact'; readonly behind: number }
-  /** Opens a watch that starts now, or `offset` revisions after the first or the present revision. */
+  /** Opens a watch that starts at the next event, or `offset` revisions after the first or the present revision. */
   | {
       readonly do: 'watch';
       readonly from: 'now' | 'first' | 'present';
@@ -46,11 +46,11 @@ type Step =
       readonly buffer: number;
       readonly progress: boolean;
     }
-  /** Reads batches: `take` asks for all of them at once, and `read` for one after the other. */
+  /** Reads `batches` batches: `take` asks for all batches at once, and `read` asks for one batch after the other. */
   | { readonly do: 'take' | 'read'; readonly watch: number; readonly batches: number }
   | { readonly do: 'close' | 'ask'; readonly watch: number }
   | { readonly do: 'serve' | 'deliver'; readonly count: number }
-  /** Sends events to a watch, beginning `again` revisions before the first unsent one. */
+  /** Sends events to a watch. Starts `again` revisions before the first revision that has not been sent. */
   | {
       readonly do: 'sync';
       readonly watch: number;
@@ -98,11 +98,11 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 
 const server = fc.record({ do: fc.constant('server' as const), ownIds: fc.boolean(), earlyProgress: fc.boolean() });
 
-/** Opens a watch, and brings it into one of several states. */
+/** Generates first steps that open a watch and bring it into one of several states. */
 const beginning = fc.oneof(
   watch.map((step): Step[] => [step]),
   watch.map((step): Step[] => [step, { do: 'serve', count: 1 }, { do: 'exceed' }, { do: 'serve', count: 1 }]),
-  // A watch that gets a progress reply while events are still to come, and then loses its stream.
+  // A watch that receives a progress reply before the server has sent all events, and then loses its stream.
   watch.map((step): Step[] => [
     { ...step, from: 'now' },
     { do: 'serve', count: 1 },
@@ -132,14 +132,16 @@ const beginning = fc.oneof(
 
 fuzz<readonly Step[]>({
   target: 'watch',
-  property: 'a watch delivers each revision once, whole and in order when streams break at any time',
+  property: 'a watch delivers every revision once, in order and in one batch, when its streams break at any time',
   inputs: fc.tuple(server, beginning, script(STEPS, 40)).map(([kind, first, rest]) => [kind, ...first, ...rest]),
   runs: 500,
   parts: { delivered: 0.3 },
   check: playing((clock) => new Watching(clock)),
 });
 
-/** A client, its server, and a `JudgedWatch` for each watch. */
+/**
+ * A client, a simulated server, and a `JudgedWatch` for each watch, which checks the events that the watch delivers.
+ */
 class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #store = new SimulatedStore();
@@ -148,15 +150,15 @@ class Watching implements Play<Step> {
   readonly #closing = new AbortController();
   #stream: SimulatedWatchStream | undefined;
   #kind: WatchServerKind = MEMBER;
-  /** The server has issued the tokens 1 to `#tokens`, one for each stream, and refuses those up to `#goodFrom`. */
+  /** The server has issued the tokens 1 to `#tokens`, one for each stream. It refuses the tokens 1 to `#goodFrom`. */
   #tokens = 0;
   #goodFrom = 0;
 
   constructor(clock: VirtualClock) {
     this.#clock = clock;
     const transport: Transport = {
-      // Every unary call succeeds. The client makes one when a watch is refused, to check whether it may read the keys,
-      // and learns that only its token was refused.
+      // Every unary call succeeds. When the server refuses a watch, the client makes a unary call to check whether it
+      // may read the keys. The success shows that the server refused only the token.
       unary: async ({ method }) => {
         const header = { ...ResponseHeader.create(), clusterId: 1n, revision: this.#store.revision };
         return { ...method.response.create(), header, version: this.#kind.earlyProgress ? '3.5.7' : '3.6.0' };
@@ -276,8 +278,8 @@ class Watching implements Play<Step> {
     const start = from === 'now' ? 0n : base + BigInt(offset) > 0n ? base + BigInt(offset) : 1n;
     const key = RANGES[range % RANGES.length];
     const bufferBytes = BUFFERS[buffer % BUFFERS.length];
-    // The early progress replies of such a server are wrong, and a watch delivers them unchanged. Do not ask for
-    // progress then, because `JudgedWatch` would blame the watch.
+    // A server with `earlyProgress` sends wrong progress replies, and a watch delivers these replies unchanged. Do not
+    // ask such a server for progress, because `JudgedWatch` would report a fault of the watch.
     const isTrusted = !this.#kind.earlyProgress;
     const given = new Uint8Array(Buffer.from(key ?? ''));
     const watch = new Watch(this.#watchStream, key === undefined ? prefix(given) : given, {
@@ -285,7 +287,7 @@ class Watching implements Play<Step> {
       bufferBytes,
       progress: progress && isTrusted,
     });
-    // The caller overwrites its buffer, which must not change the watched keys.
+    // Overwrite the caller's buffer. The watch must still use the original key.
     given.fill(0x7e);
     const isJudgedWatch = (changed: string): boolean => key === undefined || key === changed;
     this.#watched.push(new JudgedWatch(watch, this.#store, isJudgedWatch, start));

@@ -11,7 +11,7 @@ import { httpServer, openGateway } from '../support/gateway.js';
 
 const CREATED = '{"result":{"header":{"revision":"5"},"watch_id":"1","created":true}}\n';
 
-test('a client stops reading a response that is too long, and closes its connection', async () => {
+test('a client stops reading a response that exceeds maxReceiveBytes, and closes the connection of the response', async () => {
   let closed = false;
   const url = await httpServer((request, response) => {
     request.resume();
@@ -26,7 +26,7 @@ test('a client stops reading a response that is too long, and closes its connect
   await expect.poll(() => closed, { timeout: 3_000 }).toBe(true);
 });
 
-test('a watch whose events arrive within silenceMs of each other keeps its first request', async () => {
+test('a watch keeps its first request while each event arrives less than `silenceMs` after the previous event', async () => {
   let watches = 0;
   const url = await httpServer(async (request, response) => {
     request.resume();

@@ -16,12 +16,12 @@ const allMethods = Object.values(methods).flatMap((service): Method<unknown, unk
 
 describe('the JSON gateway', () => {
   test.each(allMethods.map((method) => [method.path, method] as const))(
-    'offers %s at the HTTP path that gatewayPath returns, or gatewayPath returns none',
+    'offers %s at the HTTP path that gatewayPath returns, unless gatewayPath returns undefined',
     async (_, method) => {
       const [endpoint = ''] = inject('endpoints');
       const path = gatewayPath(method);
       if (path === undefined) return expect(method.path).toBe('/etcdserverpb.KV/RangeStream');
-      // The status of a GET shows whether the path exists. A GET has no effect, because the gateway takes only POST.
+      // The status of a GET shows whether the path exists. A GET has no effect, because the gateway accepts only POST.
       const { status } = await fetch(endpoint + path, { method: 'GET' });
       const missing = ['HashKV', 'AuthStatus', 'Downgrade'].some((name) => path.includes(name.toLowerCase()));
       if (inject('etcdVersion')?.startsWith('3.4.') && (missing || path === '/v3/auth/status'))
@@ -30,7 +30,7 @@ describe('the JSON gateway', () => {
     },
   );
 
-  test('has no RangeStream, so the client rejects the call with NotInGateway and sends nothing', async () => {
+  test('does not offer RangeStream, so the client rejects the call with NotInGateway and sends nothing', async () => {
     const stream = openGateway().raw.kv.rangeStream({ key: Buffer.from('a') });
     expect(await errorOf(stream.next())).toMatchObject({
       reason: 'NotInGateway',
@@ -40,7 +40,7 @@ describe('the JSON gateway', () => {
     });
   });
 
-  test('cannot report the progress of a watch, so requestProgress throws and the watch goes on', async () => {
+  test('cannot report the progress of a watch, so `requestProgress` throws, and the watch continues', async () => {
     const etcd = openGateway();
     const key = unique();
     const watch = etcd.watch(key);
@@ -93,7 +93,7 @@ describe('the JSON gateway', () => {
     });
   });
 
-  test('accepts a token for calls and watches', async () => {
+  test("accepts a client's token for calls and watches", async () => {
     const { endpoints } = await authEtcd();
     const etcd = openGateway({ endpoints, auth: USER });
     const watch = etcd.watch('app/k');
@@ -105,7 +105,7 @@ describe('the JSON gateway', () => {
   });
 });
 
-test('a client creates a watch again when the gateway ends the response before the watch is created', async () => {
+test('a client sends the creation of a watch again when the gateway ends the response before the watch is created', async () => {
   let requests = 0;
   const url = await httpServer((request, response) => {
     requests += 1;
@@ -117,7 +117,7 @@ test('a client creates a watch again when the gateway ends the response before t
   await watch.close();
 });
 
-test('a client opens a silent watch again at the revision that it has reached', async () => {
+test('a client opens a silent watch again at the revision that the watch has reached', async () => {
   const key = unique();
   let watches = 0;
   const transport = gateway({
@@ -141,7 +141,7 @@ test('a client opens a silent watch again at the revision that it has reached', 
   await watch.close();
 });
 
-test('a watch does not count as silent while its caller reads no events', async () => {
+test('a watch does not lose or repeat events when its caller reads no events for longer than `silenceMs`', async () => {
   const key = unique();
   const stream = openGateway({ transport: gateway({ silenceMs: 1_000 }) }).raw.watch.watch();
   stream.send({ requestUnion: { case: 'createRequest', value: { key: Buffer.from(key) } } });

@@ -6,6 +6,8 @@ import { GuardPool, type MakeCall } from '../../src/transport/gateway/write-guar
 import { errorOf } from '../support/errors.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
+// A guard is a key that makes a write through the JSON gateway take effect only once, even if a runtime resends the
+// request. A guard pool keeps the guards of a client for later writes.
 let clock: VirtualClock;
 let wallMs: number;
 let created: number;
@@ -31,7 +33,7 @@ const ask: MakeCall = async (method) => {
 };
 const { signal } = new AbortController();
 
-test('a guard pool reuses a guard for five minutes, and then creates a new one', async () => {
+test('a guard pool reuses a guard for five minutes, and then creates a new guard', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   pool.release(await pool.take(ask, signal));
   for (const [passes, expected] of [
@@ -45,7 +47,7 @@ test('a guard pool reuses a guard for five minutes, and then creates a new one',
   }
 });
 
-test.each([300_000, -1])('a guard pool drops a guard when the wall clock jumps by %d ms', async (jump) => {
+test.each([300_000, -1])('a guard pool does not reuse a guard after the wall clock jumped by %d ms', async (jump) => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   pool.release(await pool.take(ask, signal));
   wallMs += jump;
@@ -53,7 +55,7 @@ test.each([300_000, -1])('a guard pool drops a guard when the wall clock jumps b
   expect(created).toBe(2);
 });
 
-test('a guard pool takes over the lease and the key that a first copy of its requests created', async () => {
+test('a guard pool uses the lease and the key that an earlier copy of its own requests created', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   const second: MakeCall = async (method) => {
     if (method.path === methods.lease.leaseGrant.path)
@@ -65,7 +67,7 @@ test('a guard pool takes over the lease and the key that a first copy of its req
   expect((await pool.take(second, signal)).revision).toBe(5n);
 });
 
-test('take rejects with outcome not-sent when another client deletes the new guard key at once', async () => {
+test('`take` rejects with outcome not-sent when another client has already deleted the new guard key', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   const deleted: MakeCall = async (method) => {
     if (method.path === methods.lease.leaseGrant.path) return { header, id: 1n, ttl: 600n, error: '' } as never;
@@ -75,7 +77,7 @@ test('take rejects with outcome not-sent when another client deletes the new gua
   expect(await errorOf(pool.take(deleted, signal))).toMatchObject({ outcome: 'not-sent', code: 'Unavailable' });
 });
 
-test('a guard that a guard pool could not create does not count towards the limit of 32', async () => {
+test('a guard that a guard pool could not create does not count toward the limit of 32 guards', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   const failing: MakeCall = () => {
     const lost = { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' } as const;

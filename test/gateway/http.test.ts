@@ -9,8 +9,8 @@ import { httpServer, openGateway } from '../support/gateway.js';
 
 describe('the gateway transport', () => {
   test.each([
-    ['the token and hasleader by default', undefined, 'true'],
-    ['the token without hasleader if allHeaders is false', false, undefined],
+    ['the token and the header hasleader by default', undefined, 'true'],
+    ['the token without the header hasleader if `allHeaders` is false', false, undefined],
   ])('sends %s', async (_, allHeaders, hasLeader) => {
     const requests: IncomingMessage[] = [];
     const url = await httpServer((request) => void requests.push(request));
@@ -23,7 +23,7 @@ describe('the gateway transport', () => {
     await watch.close();
   });
 
-  test('sends requests with the fetch of its options', async () => {
+  test('sends requests with the `fetch` function of its options', async () => {
     const urls: string[] = [];
     const etcd = openGateway({
       transport: gateway({
@@ -44,7 +44,7 @@ describe('the gateway transport', () => {
     expect(await errorOf(() => openGateway(options))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   });
 
-  test('refuses a request longer than maxRequestBytes', async () => {
+  test('refuses a request that is longer than maxRequestBytes', async () => {
     const etcd = openGateway({ maxRequestBytes: 1_000 });
     expect(await errorOf(etcd.put('k', 'x'.repeat(1_001)))).toMatchObject({ reason: 'InvalidInput' });
   });
@@ -63,7 +63,7 @@ describe('a put over the gateway', () => {
   });
 
   test.each(['EHOSTUNREACH', 'ENETUNREACH', 'ECONNRESET'])(
-    'rejects with outcome unknown after the error %s, because an established connection can fail with it',
+    'rejects with outcome unknown after the error %s, because an established connection can fail with that error',
     async (code) => {
       const transport = gateway({
         fetch: () => Promise.reject(new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) })),
@@ -104,7 +104,7 @@ describe('a put over the gateway', () => {
       (_, response) => void response.writeHead(500).end('{"code":0}'),
       { code: 'Unknown' },
     ],
-    ['the response is a page', (_, response) => void response.end('<html>'), { reason: 'MalformedMessage' }],
+    ['the response is an HTML page', (_, response) => void response.end('<html>'), { reason: 'MalformedMessage' }],
     ['no response arrives', () => {}, { reason: 'DeadlineExceeded' }],
     [
       'the response breaks off',
@@ -139,7 +139,7 @@ describe('a put over the gateway', () => {
     },
   );
 
-  test('rejects with outcome unknown when its signal aborts after the request was sent', async () => {
+  test("rejects with outcome unknown when the caller's signal aborts after the request was sent", async () => {
     const url = await httpServer(() => {});
     const giveUp = new AbortController();
     const etcd = openGateway({ endpoints: [url] });
@@ -157,7 +157,7 @@ describe('a put over the gateway', () => {
   });
 });
 
-test('a client accepts a response whose JSON is longer than maxReceiveBytes if its message is not', async () => {
+test('a client accepts a response whose JSON is longer than maxReceiveBytes if the protobuf message is not', async () => {
   const name = unique();
   const puts = Array.from({ length: 100 }, (_, index) => op.put(`${name}/${index}`, ''));
   await openGateway().txn({ then: puts });
@@ -165,7 +165,7 @@ test('a client accepts a response whose JSON is longer than maxReceiveBytes if i
   expect(kvs).toHaveLength(100);
 });
 
-test('a client refuses a response whose message is longer than maxReceiveBytes', async () => {
+test('a client refuses a response whose protobuf message is longer than maxReceiveBytes', async () => {
   const name = unique();
   const etcd = openGateway({ maxReceiveBytes: 10_000 });
   await openGateway().put(name, 'x'.repeat(100_000));

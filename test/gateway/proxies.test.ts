@@ -9,7 +9,7 @@ import { httpServer, openGateway } from '../support/gateway.js';
 const CREATED = '{"result":{"header":{"revision":"5"},"watch_id":"1","created":true}}';
 
 describe('a client behind a proxy', () => {
-  test('stops reading an error response that does not end', async () => {
+  test('stops reading an error response that never ends', async () => {
     let closed = false;
     const url = await httpServer((request, response) => {
       request.resume();
@@ -52,7 +52,7 @@ describe('a client behind a proxy', () => {
     expect(await maintenance.defragment({})).toEqual({ header: undefined });
   });
 
-  test('rejects a put with outcome unknown when the proxy answers with a page and status 404', async () => {
+  test('rejects a put with outcome unknown when the proxy answers with an HTML page and status 404', async () => {
     const url = await httpServer((_, response) => void response.writeHead(404).end('<html>'));
     expect(await errorOf(openGateway({ endpoints: [url] }).put('k', 'v'))).toMatchObject({
       reason: 'NotInGateway',
@@ -62,18 +62,18 @@ describe('a client behind a proxy', () => {
 
   test.each<[string, RequestListener, object | undefined]>([
     [
-      'succeeds when the response is valid gzip',
+      'accepts the response to a put that is valid gzip',
       (_, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('{"header":{}}')),
       undefined,
     ],
     [
-      'rejects with outcome unknown when the gzip response breaks off',
+      'rejects a put with outcome unknown when the gzip response breaks off',
       (_, response) =>
         void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('{"header":{}}').subarray(0, 12)),
       { reason: 'ConnectionLost', outcome: 'unknown' },
     ],
     [
-      'rejects with outcome unknown when the response claims to be gzip and is not',
+      'rejects a put with outcome unknown when the response claims to be gzip but is not',
       (_, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end('{"header":{}}'),
       { reason: 'ConnectionLost', outcome: 'unknown' },
     ],
@@ -84,23 +84,23 @@ describe('a client behind a proxy', () => {
   });
 });
 
-describe('a watch whose first request etcd has answered', () => {
+describe('a gateway watch that etcd has created', () => {
   test.each<[string, () => Response]>([
     ['status 401', () => new Response('<html>', { status: 401 })],
     ['status 403', () => new Response('<html>', { status: 403 })],
     ['status 404', () => new Response('404 page not found', { status: 404 })],
-    ['status 404 in the form of the gateway', () => Response.json({ code: 5, message: 'Not Found' }, { status: 404 })],
+    ['status 404 as a gateway error', () => Response.json({ code: 5, message: 'Not Found' }, { status: 404 })],
     ['status 502', () => new Response('<html>', { status: 502 })],
-    ['a page with status 200', () => new Response('<html>\n<body>\n')],
+    ['an HTML page with status 200', () => new Response('<html>\n<body>\n')],
     ['other JSON with status 200', () => Response.json({ status: 'maintenance' })],
     ['a response that breaks off within a line', () => new Response(CREATED.slice(0, 40))],
     ['an empty response', () => new Response('')],
     ['empty lines', () => new Response('\r\n\r\n')],
-  ])('continues after a proxy has answered its requests with %s', async (_, answer) => {
+  ])('continues after a proxy has answered later requests of the watch with %s', async (_, answer) => {
     const key = unique();
     let watches = 0;
     const transport = gateway({
-      // With this short limit, the client opens the silent watch again and again.
+      // With this short limit, the client sends a new request for the silent watch every 200 ms.
       silenceMs: 200,
       fetch: async (url, init) => {
         if (!url.endsWith('/v3/watch')) return fetch(url, init);
@@ -148,7 +148,7 @@ test.each([
   ).toMatchObject({ reason });
 });
 
-test('a client accepts CR LF at the end of the lines of a watch', async () => {
+test('a client accepts lines that end with CR LF in the response of a watch', async () => {
   const url = await httpServer((request, response) => {
     request.resume();
     response.write(`${CREATED}\r\n\r\n`);
@@ -158,7 +158,7 @@ test('a client accepts CR LF at the end of the lines of a watch', async () => {
   await watch.close();
 });
 
-test('a call ends at its deadline and drops a later response when fetch ignores signals', async () => {
+test('a call ends at its deadline or when its signal aborts, even if `fetch` ignores signals', async () => {
   let answer = (_: Response): void => {};
   const transport = gateway({
     fetch: () =>

@@ -13,6 +13,10 @@ import { openGateway } from '../support/gateway.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { RESENDINGS, type Resending, ResendingFetch } from '../support/resending-fetch.js';
 
+// Some runtimes resend HTTP requests by themselves. With the option `guardWrites`, the gateway transport adds a guard
+// to each write: the transaction checks and changes a guard key, so that a second copy of the transaction has no
+// effect.
+
 const GUARDS = prefix('etcdwire/gateway-guards/');
 
 interface Opened {
@@ -20,7 +24,7 @@ interface Opened {
   readonly host: ResendingFetch;
 }
 
-/** A client on a simulated runtime that resends requests. */
+/** Opens a client with guarded writes on a simulated runtime (`host`) that resends requests. */
 function resending(
   how: Resending,
   options: GatewayOptions = {},
@@ -31,7 +35,7 @@ function resending(
   return { etcd: openGateway({ transport, ...client }), host };
 }
 
-/** Every value that the keys have had since the revision `from`, in order; undefined for a deletion. */
+/** Returns the values that keys with the prefix had since revision `from`, in order. A deletion counts as undefined. */
 async function history(name: string, from: bigint): Promise<(string | undefined)[]> {
   const etcd = openClient();
   const values: (string | undefined)[] = [];
@@ -94,7 +98,7 @@ describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (ho
     expect(await history(key, from)).toEqual([value, ...theirs]);
   });
 
-  test('two increments of a counter add two', async () => {
+  test('two increments of a counter with stm add two', async () => {
     const key = unique();
     const { etcd, host } = resending(how);
     for (let count = 0; count < 2; count += 1)
@@ -105,7 +109,7 @@ describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (ho
     expect((await openClient().get(key))?.text()).toBe('2');
   });
 
-  test('a lease is granted once with a random or a given ID, and stays revoked', async () => {
+  test('a lease with a random or a given ID is granted only once, and a revoked lease stays revoked', async () => {
     const { etcd, host } = resending(how);
     const granted = await etcd.lease.grant({ ttl: 60 });
     const raw = await etcd.raw.lease.leaseGrant({ ttl: 60n });
@@ -136,7 +140,7 @@ describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (ho
 });
 
 describe('without a guard, on a runtime that sends each request twice', () => {
-  test('a put overwrites what another client wrote between the two copies', async () => {
+  test('a put overwrites a value that another client put between the two copies of the put', async () => {
     const key = unique();
     const from = await revision();
     const { etcd, host } = resending('after another write', { guardWrites: false });
@@ -146,7 +150,7 @@ describe('without a guard, on a runtime that sends each request twice', () => {
     expect(await history(key, from)).toEqual(['mine', 'theirs', 'mine']);
   });
 
-  test('two increments of a counter add three, because one is applied twice', async () => {
+  test('two increments of a counter add three, because one increment is applied twice', async () => {
     const key = unique();
     const { etcd, host } = resending('at once', { guardWrites: false });
     host.resends = (url) => {
@@ -189,7 +193,7 @@ describe('on a runtime that may resend requests', () => {
           else: [op.range(prefix(`${name}/`))],
         }),
       ];
-      // Revisions and keys differ from run to run.
+      // Replace revisions and keys, because they differ from run to run.
       return JSON.parse(
         JSON.stringify(answers, (field, value) => {
           if (/[rR]evision$/.test(field) || field === 'raftTerm') return typeof value;
@@ -223,7 +227,7 @@ describe('on a runtime that may resend requests', () => {
     expect(error.message).not.toMatch(/secret/);
   });
 
-  test('a lock has one holder at a time', async () => {
+  test('a lock has only one holder at a time', async () => {
     const name = unique('lock');
     let [inside, holds] = [0, 0];
     const contend = async (etcd: Client): Promise<void> => {
@@ -247,7 +251,7 @@ describe('on a runtime that may resend requests', () => {
     expect(holds).toBe(16);
   });
 
-  test('late copies of requests undo neither the latest value of a leader nor its resignation', async () => {
+  test("late copies of requests undo neither a leader's latest proclaimed value nor the leader's resignation", async () => {
     const name = unique('election');
     const { etcd, host } = resending('late');
     const session = await Session.open(etcd, { ttl: 10 });
@@ -263,7 +267,7 @@ describe('on a runtime that may resend requests', () => {
     await session.close();
   });
 
-  test('a late copy of a request does not take a released lock again', async () => {
+  test('a late copy of a request does not acquire a released lock again', async () => {
     const name = unique('lock');
     const { etcd, host } = resending('late');
     const session = await Session.open(etcd, { ttl: 10 });
@@ -337,14 +341,14 @@ describe('on a runtime that may resend requests', () => {
     expect((await root.range(prefix('app/guards/'))).count).toBe(1);
   });
 
-  test('a write rejects with the missing permission when the user may not write guard keys', async () => {
+  test('a write rejects with an error that names the missing permission when the user may not write guard keys', async () => {
     const { endpoints } = await authEtcd();
     const error = await errorOf(guarded({}, { endpoints, auth: USER }).put('app/k', 'v'));
     expect(error).toMatchObject({ reason: 'PermissionDenied', outcome: 'not-sent' });
     expect(error.message).toMatch(/"etcdwire\/gateway-guards\/".*readwrite.*guardPrefix/);
   });
 
-  test('guard keys have a lease, ignore the namespace, and are reused', async () => {
+  test("guard keys have a lease, are outside the client's namespace, and are reused", async () => {
     const { endpoints } = await ownEtcd();
     const plain = openClient({ endpoints });
     const etcd = guarded({}, { endpoints }).namespace('space/');
@@ -366,7 +370,7 @@ describe('on a runtime that may resend requests', () => {
     expect((await etcd.range(GUARDS)).count).toBeLessThanOrEqual(32);
   });
 
-  test('a write that waits for a guard ends when its signal aborts, and the next write gets the guard', async () => {
+  test('a write that waits for a guard rejects when its signal aborts, and the next waiting write gets the guard', async () => {
     let release = (): void => {};
     const released = new Promise<void>((resolve) => {
       release = resolve;
@@ -435,7 +439,7 @@ describe('on a runtime that may resend requests', () => {
     for (const key of ['a', 'b', 'c', 'd']) await etcd.put(key, '');
   });
 
-  test('a transaction may have maxTxnOps minus two operations, because the guard takes two', async () => {
+  test('a transaction may have two operations fewer than maxTxnOps, because the guard needs two operations', async () => {
     const etcd = guarded();
     const puts = (count: number, name: string): ReturnType<typeof op.put>[] =>
       Array.from({ length: count }, (_, index) => op.put(`${name}/${index}`, ''));
@@ -448,7 +452,7 @@ describe('on a runtime that may resend requests', () => {
     expect(await errorOf(small.txn({ then: puts(1, unique()) }))).toMatchObject({ reason: 'InvalidInput' });
   });
 
-  test('a cluster without space refuses a guarded deletion, but applies a deletion without a guard', async () => {
+  test('a cluster that has no space left refuses a guarded deletion, but applies a deletion without a guard', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, plain] = [guarded({}, { endpoints }), openClient({ endpoints })];
     await etcd.put('k', '');
@@ -473,7 +477,7 @@ describe('on a runtime that may resend requests', () => {
     expect(await errorOf(etcd.put(unique(), ''))).toMatchObject({ outcome: 'unknown' });
   });
 
-  test('a call that would take effect each time it arrives rejects with NotInGateway unless allowRepeatedWrites is set', async () => {
+  test('a call that would take effect again with each copy rejects with NotInGateway unless allowRepeatedWrites is set', async () => {
     const { endpoints } = await ownEtcd();
     const etcd = guarded({}, { endpoints });
     const error = await errorOf(etcd.auth.userAdd('user', { password: 'secret' }));
@@ -491,7 +495,7 @@ describe('on a runtime that may resend requests', () => {
   });
 });
 
-test('repeatEffectOf returns the effect of a second copy for every RPC', () => {
+test("repeatEffectOf classifies the effect of a second copy of every RPC's request", () => {
   const empty = { success: [], failure: [], action: 0 };
   const counts: Record<string, number> = {};
   for (const method of allMethods) {

@@ -7,10 +7,11 @@ import { openClient, unique } from '../support/client.js';
 import { openGateway } from '../support/gateway.js';
 import { iterations } from '../support/thorough.js';
 
-// A simulated runtime resends requests in every way that is possible: the first response is lost, the copies race, or a
-// copy arrives after any number of later requests. Each write is applied once, or rejects with outcome unknown.
+// A simulated runtime resends requests in every possible way: the first response is lost, the copies race, or a copy
+// arrives after any number of later requests. Each write must be applied once, or reject with outcome unknown and be
+// applied at most once.
 
-/** How the runtime treats one request. A number says after how many later requests a second copy arrives. */
+/** How the runtime treats one request. A number is the number of later requests before a second copy arrives. */
 type Fate = 'once' | 'first answer lost' | 'race' | number;
 
 type Step =
@@ -28,7 +29,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('increment' as const), times: fc.integer({ min: 1, max: 3 }) }),
 );
 
-test('each write on a runtime that resends requests is applied once, or at most once if it rejects with outcome unknown', async () => {
+test('each write on a runtime that resends requests is applied once, or at most once if its outcome is unknown', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 2, maxLength: 8 }),
@@ -44,7 +45,7 @@ async function play(steps: readonly Step[], fates: readonly Fate[]): Promise<voi
   const from = (await direct.put(`${name}/counter`, '0')).header.revision + 1n;
   const host = new ResendingHost(fates);
   const etcd = openGateway({ transport: gateway({ guardWrites: true, fetch: host.fetch }) });
-  /** The error of the put of each value; undefined if the put succeeded. */
+  /** For each value, the error of the put of that value, or undefined if the put succeeded. */
   const errors = new Map<string, EtcdError | undefined>();
   const note = async (value: string, writing: Promise<unknown>): Promise<void> => {
     errors.set(value, await errorOrNone(writing));
@@ -94,7 +95,7 @@ async function errorOrNone(writing: Promise<unknown>): Promise<EtcdError | undef
   }
 }
 
-/** Every value that was put under the prefix `name` since the revision `from`, in order. */
+/** Returns the values that were put under the prefix `NAME/` since the revision `from`, in order. */
 async function history(direct: Client, name: string, from: bigint): Promise<string[]> {
   const values: string[] = [];
   const watch = direct.watch(prefix(`${name}/`), { startRevision: from });
@@ -106,6 +107,7 @@ async function history(direct: Client, name: string, from: bigint): Promise<stri
   return values;
 }
 
+/** A simulated runtime whose `fetch` sends some requests twice. `fates` says how it treats each request, in turn. */
 class ResendingHost {
   readonly #fates: readonly Fate[];
   #requests = 0;

@@ -14,17 +14,19 @@ import { type ResettingProxy, resettingProxy } from '../support/resetting-proxy.
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { valueText } from '../support/watch-events.js';
 
-// Some runtimes resend a POST by themselves when a kept-alive connection is reset. In these tests, each runtime writes
-// over a proxy. The proxy passes the request on to etcd, lets another client write, and resets the connection.
+// Some JavaScript runtimes resend a POST by themselves when a kept-alive connection is reset. In these tests, each
+// runtime writes through a proxy. The proxy passes the request on to etcd, lets another client write, and resets the
+// connection. A guard is a key that makes a resent write take effect only once.
 
 type Perform = (task: Task) => Promise<Ends>;
 
+/** A JavaScript runtime. */
 interface Host {
   readonly name: string;
   readonly resends: boolean;
   /**
-   * Opens a proxy in front of etcd. Resolves with the proxy and a function that performs tasks over the proxy. If the
-   * runtime cannot be used, resolves with the reason as a string.
+   * Opens a proxy in front of etcd. Resolves with the proxy and a function that makes the runtime write through the
+   * proxy. If the runtime cannot be used, resolves with the reason as a string.
    */
   open(): Promise<string | { readonly proxy: ResettingProxy; readonly perform: Perform }>;
 }
@@ -64,7 +66,7 @@ describe.each(HOSTS)('when a connection of $name is reset', ({ resends, open }) 
     const host = await open();
     if (typeof host === 'string') return context.skip(host);
     const key = unique();
-    // The text is part of the transaction that puts the first value.
+    // The proxy resets the answer to the request with this text, which is the transaction that puts the value 1.
     const reset = host.proxy.resetAnswer(`"value":${base64('1')}`, async () => {});
     await host.perform({ endpoint: host.proxy.endpoint, key, what: 'increments', guardWrites });
     await reset;
@@ -72,12 +74,12 @@ describe.each(HOSTS)('when a connection of $name is reset', ({ resends, open }) 
   });
 });
 
-/** A key or value as a JSON string of the request. */
+/** Returns a key or value in the form that it has in a JSON request: a quoted string in base64. */
 function base64(text: string): string {
   return `"${btoa(text)}"`;
 }
 
-/** The values that the key has had since the revision `from`, in order. */
+/** Returns the values that the key has had since the revision `from`, in order. */
 async function history(key: string, from: bigint): Promise<string[]> {
   const etcd = openClient();
   const watch = etcd.watch(prefix(key), { startRevision: from });

@@ -10,7 +10,10 @@ import { errorOf } from '../support/errors.js';
 import { openGateway } from '../support/gateway.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
-/** A `fetch` that never answers the first creations of watches, like a proxy that buffers responses. */
+/**
+ * Returns a `fetch` that, like a proxy that buffers responses, never answers the first `creations` requests to create a
+ * watch. `count` returns the number of such requests so far.
+ */
 function buffering(creations: number): { readonly fetch: typeof fetch; readonly count: () => number } {
   let count = 0;
   return {
@@ -24,7 +27,7 @@ function buffering(creations: number): { readonly fetch: typeof fetch; readonly 
   };
 }
 
-test('a watch stream ends after 10 s with an error that names a buffering proxy when etcd does not answer a creation', async () => {
+test('a watch stream ends after 10 s with an error that suggests a buffering proxy when no watch creation is answered', async () => {
   const clock = new VirtualClock();
   onTestFinished(() => clock.restore());
   const options = { maxRequestBytes: 1_000, maxReceiveBytes: 1_000 } as TransportOptions;
@@ -47,7 +50,7 @@ test('a watch stream ends after 10 s with an error that names a buffering proxy 
   expect(clock.timers).toBe(0);
 });
 
-test('watches whose creation a proxy holds back are created when the proxy lets responses through', async () => {
+test('watches are created when a proxy that has held back responses lets the responses through', async () => {
   const proxy = buffering(2);
   const lines: string[] = [];
   const etcd = openGateway({
@@ -63,7 +66,7 @@ test('watches whose creation a proxy holds back are created when the proxy lets 
   expect((await watches[2]?.[Symbol.asyncIterator]().next())?.value).toMatchObject({ type: 'put' });
 });
 
-test('a watch rejects with the last failure when its caller cancels it before it is created', async () => {
+test('a watch rejects with the last failure when the caller cancels the watch before it is created', async () => {
   const giveUp = new AbortController();
   const proxy = buffering(Number.POSITIVE_INFINITY);
   const etcd = openGateway({ transport: gateway({ fetch: proxy.fetch, silenceMs: 100 }) });
@@ -76,7 +79,7 @@ test('a watch rejects with the last failure when its caller cancels it before it
   expect(error.message).toMatch(/caller's signal; last failure: .*proxy_buffering off/);
 });
 
-test('a wait for a lock rejects with the last failure of its watch when the wait times out', async () => {
+test("a wait for a lock that times out rejects with the last failure of the wait's watch", async () => {
   const name = unique('lock');
   const { fetch } = buffering(Number.POSITIVE_INFINITY);
   const etcd = openGateway({ transport: gateway({ fetch, silenceMs: 100 }) });
@@ -87,7 +90,7 @@ test('a wait for a lock rejects with the last failure of its watch when the wait
   });
 });
 
-test('a watch that is canceled after its creation rejects without the failure before the creation', async () => {
+test('a watch that is canceled after its creation rejects with an error that omits failures before the creation', async () => {
   const giveUp = new AbortController();
   const proxy = buffering(1);
   const watch = openGateway({

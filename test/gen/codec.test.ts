@@ -35,7 +35,7 @@ const RUNS = iterations(60);
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
 describe('the codec of every message', () => {
-  it.each(types)('decodes a %s that it encoded to the same message', (_, type) => {
+  it.each(types)('decodes a %s that the codec has encoded to the same message', (_, type) => {
     check(messageArbitrary(type), (message) => same(ours.decode(type, ours.encode(type, message)), message), {
       examples: [[codecOf(type).create()]],
     });
@@ -100,7 +100,7 @@ describe('a oneof', () => {
   const oneofs = messageTypes.flatMap((type) => type.oneofsArray.flatMap((oneof) => oneof.fieldsArray));
 
   it.each(oneofs.map((field) => [field.fullName.slice(1), field] as const))(
-    'keeps %s when its value is the default',
+    'encodes and decodes %s when it is set to its default value',
     (_, field) => {
       const type = field.parent as protobuf.Type;
       const isMessage = field.resolvedType instanceof protobuf.Type;
@@ -133,13 +133,13 @@ describe('repeated enums', () => {
     expect(encode(WatchCreateRequest, { filters: [] })).toStrictEqual(new Uint8Array(0));
   });
 
-  it('are refused when a value extends beyond the end of the packed field', () => {
+  it('are rejected as malformed when a value extends beyond the end of the packed field', () => {
     expectMalformed(WatchCreateRequest, [42, 1, 0x80, 0x01]);
   });
 });
 
 describe('a nested message that occurs twice', () => {
-  it('is merged, and the later value of a field wins', () => {
+  it('is merged, and the later of two values of a field is kept', () => {
     const first = encode(Event, { kv: { key: Uint8Array.of(1), version: 2n } });
     const second = encode(Event, { kv: { version: 3n, lease: 4n } });
     const { kv } = decode(Event, joined([first, second]));
@@ -161,21 +161,21 @@ describe('malformed input', () => {
     expectMalformed(KeyValue, nestedGroups(100_000), 'nested deeper');
   });
 
-  it('does not include many messages or groups side by side', () => {
+  it('does not include messages with many nested messages or groups at the same level', () => {
     const groups = joined(Array.from({ length: 300 }, () => nestedGroups(60)));
     expect(decode(KeyValue, groups)).toStrictEqual(KeyValue.create());
     const event = encode(Event, { kv: { version: 1n } });
     expect(decode(Event, joined(Array.from({ length: 300 }, () => event))).kv?.version).toBe(1n);
   });
 
-  it('is refused when a group has no end, the end of another group, or no start', () => {
+  it('is refused when a group has no end tag, the end tag of another group, or no start tag', () => {
     expectMalformed(KeyValue, [0xa3, 0x06, 8, 1]);
     expectMalformed(KeyValue, [0xa3, 0x06, 0xac, 0x06]);
     expectMalformed(KeyValue, [0xa4, 0x06]);
   });
 
   it.each([2n ** 31n, 2n ** 32n - 1n, 2n ** 32n + 1n, 2n ** 63n, 3n])(
-    'is refused without an allocation when a length is %s and two bytes are left',
+    'is refused without a large allocation when a length is %s but only two bytes are left',
     (length) => {
       const [event, key, filters, unknown] = [0x12, 0x0a, 0x2a, 0xa2];
       const before = process.memoryUsage().arrayBuffers;
@@ -188,13 +188,13 @@ describe('malformed input', () => {
     },
   );
 
-  it('is refused when a field exceeds its nested message, although more bytes follow', () => {
+  it('is refused when a field extends beyond the end of its nested message, even if more bytes follow', () => {
     expectMalformed(Event, [0x12, 3, 0x0a, 2, 65, 66, 8, 1], 'length');
     expectMalformed(Event, [0x12, 2, 16, 0x80, 1, 8, 1], 'truncated');
     expectMalformed(Event, [0x12, 3, 0xa1, 0x06, 0, 0, 0, 0, 0, 0, 0, 0], 'truncated');
   });
 
-  it('is refused when a varint has 11 bytes, but a varint of 10 bytes is valid', () => {
+  it('is refused when a varint has more than 10 bytes', () => {
     const ones = (bytes: number, last = 1): number[] => [...Array.from({ length: bytes - 1 }, () => 0xff), last];
     expect(decode(KeyValue, Uint8Array.from([16, ...ones(10)])).createRevision).toBe(-1n);
     expectMalformed(KeyValue, [16, ...ones(11)], 'varint longer');
@@ -210,7 +210,7 @@ describe('malformed input', () => {
     expect(decode(WatchCreateRequest, Uint8Array.from([40, ...varint(2n ** 32n + 1n)])).filters).toStrictEqual([1]);
   });
 
-  it('is refused when a field number is 0, with every wire type, in messages and in groups', () => {
+  it('is refused when a field number is 0 or out of range, whatever the wire type, in messages and in groups', () => {
     for (let tag = 0; tag < 8; tag += 1) {
       expectMalformed(KeyValue, [tag | 0x90, 0x80, 0x80, 0x80, 0x10, 0], 'field number out of range');
       expectMalformed(KeyValue, [tag, 0, 0, 0, 0, 0, 0, 0, 0], 'field number out of range');
@@ -225,7 +225,7 @@ describe('malformed input', () => {
 });
 
 describe('bytes', () => {
-  it('are copied from the input Buffer to plain arrays', () => {
+  it('are copied from the input Buffer into new Uint8Arrays', () => {
     const { key } = decode(KeyValue, Buffer.from([10, 2, 65, 66]));
     expect(key).toStrictEqual(Uint8Array.of(65, 66));
     expect(key.buffer.byteLength).toBe(2);
@@ -233,7 +233,7 @@ describe('bytes', () => {
 });
 
 describe('text', () => {
-  it('keeps a byte order mark', () => {
+  it('keeps a byte order mark when it is encoded and decoded', () => {
     const type = protoTree.lookupType('etcdserverpb.AuthUserAddRequest');
     const message = { ...codecOf(type).create(), name: '\uFEFFroot', password: '\uFEFF' };
     expect(ours.encode(type, message)).toStrictEqual(protobufjs.encode(type, message));

@@ -27,7 +27,7 @@ interface Facts {
   readonly enums: Record<string, { readonly values: Record<string, number> }>;
 }
 
-/** A row of the table of methods. */
+/** An entry of the generated table of RPC methods. */
 interface Row {
   readonly path: string;
   readonly kind: string;
@@ -42,14 +42,14 @@ const rows = Object.values(methods).flatMap((service): Row[] => Object.values(se
 const enums = descendants(protoTree).filter((entry) => entry instanceof protobuf.Enum);
 
 describe('the .proto files', () => {
-  it('define exactly the services and methods of etcd', () => {
+  it("define exactly etcd's services and methods", () => {
     const services = descendants(protoTree).filter((entry) => entry instanceof protobuf.Service);
     expect(byName(services, (service) => byName(service.methodsArray, methodFact, 'name'))).toStrictEqual(
       facts.services,
     );
   });
 
-  it('define exactly the messages of etcd', () => {
+  it("define exactly etcd's messages", () => {
     expect(messageTypes.map(nameOf).sort()).toStrictEqual(Object.keys(facts.messages).sort());
   });
 
@@ -64,7 +64,7 @@ describe('the .proto files', () => {
     },
   );
 
-  it('define exactly the enums of etcd with their values', () => {
+  it("define exactly etcd's enums, with their values", () => {
     const expected = Object.entries(facts.enums).map(([name, { values }]) => [name, values]);
     expect(byName(enums, (type) => ({ ...type.values }))).toStrictEqual(Object.fromEntries(expected));
   });
@@ -74,7 +74,7 @@ describe('the .proto files', () => {
     expect(fields.filter((field) => field.map || field.delimited).map((field) => field.fullName)).toStrictEqual([]);
   });
 
-  it('use explicit presence only for messages and oneofs, because the generator does not support it elsewhere', () => {
+  it('use explicit presence only for messages and oneofs, because the generator does not support other optional fields', () => {
     const scalars = messageTypes.flatMap((type) => type.fieldsArray).filter((field) => field.partOf === null);
     const explicit = scalars.filter((field) => field.hasPresence && !(field.resolvedType instanceof protobuf.Type));
     expect(explicit.map((field) => field.fullName)).toStrictEqual([]);
@@ -88,7 +88,7 @@ describe('the generated code', () => {
     expect(exported).toHaveLength(codecs.size);
   });
 
-  it('exports each enum under its name, and an enum called "Type" under the name of its message and "Type"', () => {
+  it('exports each enum under its name, and an enum "Type" of a message "M" as "MType"', () => {
     const expected = Object.entries(facts.enums).map(([name, { values }]) => {
       const words = name.split('.');
       return [`${words[0]}.${name.endsWith('.Type') ? words.slice(-2).join('') : words.at(-1)}`, values];
@@ -101,7 +101,7 @@ describe('the generated code', () => {
 });
 
 describe('the table of methods', () => {
-  it('contains all 49 methods with their path, kind, request and response', () => {
+  it('contains each of the 49 methods with its path, kind, request type and response type', () => {
     expect(rows).toHaveLength(49);
     const described = rows.map(({ path, kind, request, response }) => ({
       path,
@@ -130,7 +130,7 @@ describe('the table of methods', () => {
     );
   });
 
-  it('marks as repeatable exactly the methods that change nothing, and Authenticate (S28)', () => {
+  it('marks exactly Authenticate and the methods that change nothing as repeatable (S28)', () => {
     const repeatable = rows.filter((row) => row.repeatable).map((row) => row.path);
     expect(repeatable.sort()).toStrictEqual(
       [

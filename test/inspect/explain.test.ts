@@ -11,7 +11,7 @@ const RUNS = iterations(40);
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
 it.each(types)(
-  'explain assigns every byte of %s to exactly one span, even if the message has unknown fields',
+  '`explain` assigns every byte of a %s to exactly one span, even if the message has unknown fields',
   (name, type) => {
     const given = fc.tuple(messageArbitrary(type), fc.array(unknownField, { maxLength: 3 }));
     fc.assert(
@@ -26,7 +26,7 @@ it.each(types)(
   },
 );
 
-it('explain yields the values of a message and of its nested messages', () => {
+it('`explain` yields the values of a message and of its nested messages', () => {
   const type = messageTypes.find(({ name }) => name === 'LeaseLeasesResponse') as (typeof messageTypes)[number];
   const bytes = ours.encode(type, {
     header: { clusterId: 2n ** 63n, memberId: 0n, revision: -1n, raftTerm: 0n },
@@ -40,7 +40,7 @@ it('explain yields the values of a message and of its nested messages', () => {
   ]);
 });
 
-it('explain yields one span for each element of a packed field', () => {
+it('`explain` yields one span for each element of a packed field', () => {
   const spans = [...explain('etcdserverpb.WatchCreateRequest', Uint8Array.of(0x2a, 2, 0, 1))];
   expect(spans.map(({ part, value }) => [part, value])).toEqual([
     ['tag', undefined],
@@ -50,7 +50,7 @@ it('explain yields one span for each element of a packed field', () => {
   ]);
 });
 
-it('explain yields the spans before the malformed bytes, and then throws MalformedMessage', async () => {
+it('`explain` yields the spans before malformed bytes, and then throws an error with reason MalformedMessage', async () => {
   const spans: Span[] = [];
   const error = await errorOf(() => {
     for (const span of explain('etcdserverpb.PutRequest', Uint8Array.of(0x0a, 1, 0x61, 0x12, 9))) spans.push(span);

@@ -27,7 +27,7 @@ function textOf({ direction, type, streamId, flags }: WireFrame): string {
   return [direction === 'sent' ? '>' : '<', type, streamId, ...flags].join(' ');
 }
 
-test('tapped reports each frame of a call, from the preface to the trailers', async () => {
+test('`tapped` reports each frame of a call, from the preface to the trailers', async () => {
   const { etcd, frames } = tappedClient();
   const key = unique();
   await etcd.put(key, 'value');
@@ -47,7 +47,7 @@ test('tapped reports each frame of a call, from the preface to the trailers', as
   expect(trailers).toMatchObject({ headers: expect.arrayContaining([['grpc-status', '0']]) });
 });
 
-test('tapped reports all bytes of the connection in order', async () => {
+test('`tapped` reports all bytes that the connection sends and receives, in order', async () => {
   const bytes: { sent: Uint8Array[]; received: Uint8Array[] } = { sent: [], received: [] };
   const frames: WireFrame[] = [];
   const counted: typeof openByteStream = (endpoint, tls, events) => {
@@ -74,7 +74,7 @@ test('tapped reports all bytes of the connection in order', async () => {
   }
 });
 
-test('tapped reports no password and no token', async () => {
+test('`tapped` reports no password and no token', async () => {
   const { endpoints } = await authEtcd();
   const { etcd, frames } = tappedClient({ endpoints, auth: USER });
   await etcd.put('app/k', 'v');
@@ -92,7 +92,7 @@ test('tapped reports no password and no token', async () => {
   }
 });
 
-/** The frames that a decoder reports. `streams` has the methods of the streams that are open. */
+/** Returns the frames that a decoder reports. `streams` contains the method of each open stream. */
 function decoded(frames: readonly Uint8Array[], streams: StreamMethods = new Map()): DecodedFrame[] {
   const all: DecodedFrame[] = [];
   const decoder = new FrameDecoder('server', streams, (frame) => all.push(frame));
@@ -100,18 +100,18 @@ function decoded(frames: readonly Uint8Array[], streams: StreamMethods = new Map
   return all;
 }
 
-test('FrameDecoder replaces with 0 the bytes of a response that arrives after its stream was reset', () => {
+test('FrameDecoder replaces every byte of a response with 0 when the response belongs to no open stream', () => {
   const answer = [0, 0, 0, 0, 3, 0x12, 1, 0x74];
   const [frame] = decoded([Uint8Array.of(0, 0, answer.length, 0, 0, 0, 0, 0, 1, ...answer)]);
   expect([...(frame?.bytes.subarray(9) ?? [])]).toEqual(answer.map(() => 0));
 });
 
-test('FrameDecoder replaces with 0 the bytes of a header block that continues in another frame', () => {
+test('FrameDecoder replaces every byte of a header block with 0 when the block continues in another frame', () => {
   const [frame] = decoded([Uint8Array.of(0, 0, 3, 1, 0, 0, 0, 0, 1, 0x10, 5, 0x74)]);
   expect([...(frame?.bytes.subarray(9) ?? [])]).toEqual([0, 0, 0]);
 });
 
-test('FrameDecoder ignores padding', () => {
+test('FrameDecoder does not treat the padding of a DATA frame as part of the message', () => {
   const streams: StreamMethods = new Map([[1, methods.kv.put as AnyMethod]]);
   const payload = [2, 0, 0, 0, 0, 0, 9, 9];
   const [frame] = decoded([Uint8Array.of(0, 0, payload.length, 0, 8, 0, 0, 0, 1, ...payload)], streams);

@@ -36,7 +36,7 @@ function go(primitive: string, name: string): Child {
   return startChild(program.path, [inject('endpoints')[0] as string, primitive, name], { stdin: 'pipe' });
 }
 
-/** Tells the Go program to release or leave its primitive. */
+/** Tells the Go program to go on: to release its lock or its leadership, or to leave its barrier. */
 function cue(child: Child): void {
   child.process.stdin?.write('\n');
 }
@@ -45,7 +45,7 @@ test.for([
   ['mutex', (session: Session, name: string): Promise<Held> => new Mutex(session, name).lock()],
   ['election', (session: Session, name: string): Promise<Held> => new Election(session, name).campaign('ours')],
   ['write', (session: Session, name: string): Promise<Held> => new RWMutex(session, name).lock()],
-] as const)('%s: the Go client and this client wait for each other', async ([primitive, take]) => {
+] as const)('the Go program in mode "%s" and this client wait for each other to release', async ([primitive, take]) => {
   const [etcd, name] = [openClient(), unique('go')];
   const session = await Session.open(etcd);
   const ours = await take(session, name);
@@ -59,7 +59,7 @@ test.for([
   expect((await waiting).token).toBeGreaterThan(ours.token);
 });
 
-test('RWMutex: readers of both clients share the lock, and a writer waits for both', async () => {
+test('RWMutex: both clients share a read lock, and a write lock is refused until both have released it', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const mutex = new RWMutex(await Session.open(etcd), name);
   const ours = await mutex.readLock();
@@ -73,7 +73,7 @@ test('RWMutex: readers of both clients share the lock, and a writer waits for bo
   expect((await mutex.tryLock())?.valid()).toBe(true);
 });
 
-test('Election: this client sees the leader of the Go client', async () => {
+test('Election: this client sees that the Go client is the leader', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const theirs = go('election', name);
   expect(await theirs.line()).toBe('in');
@@ -81,7 +81,7 @@ test('Election: this client sees the leader of the Go client', async () => {
   expect((await election.leader())?.text()).toBe('go');
 });
 
-test('Barrier: each client waits for the barrier of the other', async () => {
+test('Barrier: each client waits until the other client releases the barrier', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const barrier = new Barrier(etcd, name);
   const theirs = go('barrier', name);
@@ -113,7 +113,7 @@ test('DoubleBarrier: two Go clients and this client enter and leave together thr
   }
 });
 
-test('Queue: each client dequeues the items of the other', async () => {
+test('Queue: each client dequeues the items that the other client enqueued', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const [session, queue] = [await Session.open(etcd), new Queue(etcd, name)];
   expect(await go('enqueue', name).line()).toBe('out');
@@ -133,7 +133,7 @@ test('PriorityQueue: both clients dequeue in the same order', async () => {
   expect(order).toEqual(['Go 1', 'ours 3', 'Go 5', 'ours 5']);
 });
 
-test('Service: each client finds the services of the other', async () => {
+test('Service: each client finds the service that the other client registered', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const service = new Service(etcd, name);
   await service.register(await Session.open(etcd), 'ts', { address: 'ts:1', metadata: 'n' });

@@ -28,7 +28,7 @@ describe('JSON of every message', () => {
 });
 
 describe('JSON', () => {
-  it('has the names of the .proto file, 64-bit integers as strings, bytes as base64, and no default values', () => {
+  it('contains .proto field names, 64-bit integers as strings, bytes as base64, and no default values', () => {
     const request = {
       ...RangeRequest.create(),
       key: Uint8Array.of(0xff, 0),
@@ -42,7 +42,7 @@ describe('JSON', () => {
     });
   });
 
-  it('can have names in camel case, integers as numbers, enums as numbers, and null for a field that is left out', () => {
+  it('may contain names in camel case, integers and enum values as numbers, and null for an omitted field', () => {
     const json = { key: 'YQ', maxModRevision: 7, sortOrder: 2, rangeEnd: null, limit: '-3' };
     expect(fromJson(RangeRequest, json)).toStrictEqual({
       ...RangeRequest.create(),
@@ -53,20 +53,20 @@ describe('JSON', () => {
     });
   });
 
-  it('has the case of a oneof as a field, even if the message of the case is empty', () => {
+  it('contains the chosen case of a oneof as a field, even if the message in the field is empty', () => {
     const request = { requestUnion: { case: 'progressRequest', value: {} } } as const;
     expect(toJson(WatchRequest, request)).toStrictEqual({ progress_request: {} });
     expect(fromJson(WatchRequest, { progress_request: {} })).toStrictEqual(request);
   });
 
-  it('contains bytes as the functions of the caller convert them', () => {
+  it('contains bytes in the form that the conversion functions of the caller produce', () => {
     const json = { key: 'a', value: 'ä' };
     const put = fromJson(PutRequest, json, { bytesFromJson: (text) => new TextEncoder().encode(text) });
     expect(put.value).toStrictEqual(Uint8Array.of(0xc3, 0xa4));
     expect(toJson(PutRequest, put, (bytes) => new TextDecoder().decode(bytes))).toStrictEqual(json);
   });
 
-  it('can have unknown fields when ignoreUnknown is set', () => {
+  it('may contain unknown fields when `ignoreUnknown` is set', () => {
     const json = { revision: '4', since: 'tomorrow' };
     expect(fromJson(ResponseHeader, json, { ignoreUnknown: true }).revision).toBe(4n);
   });
@@ -79,12 +79,12 @@ describe('JSON', () => {
     ['an integer out of range', { limit: '9223372036854775808' }, /^limit: .*2\^63/],
     ['an integer with a fraction', { limit: 1.5 }, /^limit: got the number 1.5/],
     ['a number above 2^53 - 1', { limit: 2 ** 60 }, /^limit: .*given as a string if above 2\^53 - 1/],
-    ['an integer in words', { limit: 'ten' }, /^limit: got a string/],
+    ['a word for an integer', { limit: 'ten' }, /^limit: got a string/],
     ['an unknown enum value', { sort_order: 'SIDEWAYS' }, /^sort_order: .*NONE, ASCEND, DESCEND/],
-    ['an enum value that is the name of a property of every object', { sort_order: 'constructor' }, /^sort_order: /],
-    ['text for a boolean', { serializable: 'true' }, /^serializable: .*true or false/],
+    ['an enum value that is a property of every JavaScript object', { sort_order: 'constructor' }, /^sort_order: /],
+    ['a string for a boolean', { serializable: 'true' }, /^serializable: .*true or false/],
     ['an array as the message', [], /^etcdserverpb\.RangeRequest: got an object \(Array\); allowed: a JSON object/],
-  ])('with %s is refused, and the error names the field', async (_, json, message) => {
+  ])('with %s is refused, and the error names the field or the message', async (_, json, message) => {
     expect(await errorOf(() => fromJson(RangeRequest, json))).toMatchObject({
       reason: 'InvalidInput',
       message: expect.stringMatching(message),
@@ -95,7 +95,7 @@ describe('JSON', () => {
     [{ compare: [{}, { version: '1', value: 'YQ==' }] }, /^compare\[1\]\.value: got a second case of the oneof/],
     [{ success: [{ request_range: { limit: true } }] }, /^success\[0\]\.request_range\.limit: /],
     [{ success: {} }, /^success: got an object \(Object\); allowed: a JSON array/],
-  ])('is refused with the path of the wrong field', (json, message) => {
+  ])('is refused with an error that contains the path of the wrong field', (json, message) => {
     expect(() => fromJson(TxnRequest, json)).toThrow(message);
   });
 });

@@ -10,14 +10,14 @@ const bytes = (...values: number[]): Uint8Array => new Uint8Array(values);
 const key = fc.uint8Array({ minLength: 1, maxLength: 6 });
 
 // S33
-describe('the end of a prefix', () => {
+describe('the range end of a prefix', () => {
   test('is the prefix up to its last byte below 0xff, with that byte incremented', () => {
     expect(prefixEnd(bytes(1, 2))).toEqual(bytes(1, 3));
     expect(prefixEnd(bytes(1, 0xff))).toEqual(bytes(2));
     expect(prefixEnd(bytes(1, 0xff, 0xff))).toEqual(bytes(2));
   });
 
-  test('is "no end" when every byte is 0xff', () => {
+  test('is "\\0", which stands for no upper bound, when every byte of the prefix is 0xff', () => {
     expect(prefixEnd(bytes(0xff, 0xff))).toEqual(bytes(0));
   });
 
@@ -36,8 +36,8 @@ describe('the end of a prefix', () => {
   });
 });
 
-describe('keys on the wire', () => {
-  test('have no end for a single key, and the end "\\0" for fromKey and for the empty prefix', () => {
+describe('the argument keys', () => {
+  test('has no range end for a single key, and the range end "\\0" for `fromKey` and for the empty prefix', () => {
     expect(resolveKeys('a', 'keys')).toEqual({ key: bytes(97), rangeEnd: bytes() });
     expect(resolveKeys(prefix(''), 'keys')).toEqual({ key: bytes(0), rangeEnd: bytes(0) });
     expect(resolveKeys(fromKey('a'), 'keys')).toEqual({ key: bytes(97), rangeEnd: bytes(0) });
@@ -59,7 +59,7 @@ describe('keys on the wire', () => {
     ['undefined', () => undefined, /got undefined/],
     ['null', () => null, /got null/],
     ['a string with a lone surrogate', () => '\ud800', /lone surrogate/],
-  ])('refuse %s', async (_what, keys, message) => {
+  ])('is refused when it is %s', async (_what, keys, message) => {
     const error = await errorOf(() => resolveKeys(keys() as never, 'keys'));
     expect(error).toMatchObject({ reason: 'InvalidInput', code: 'InvalidArgument', outcome: 'not-sent' });
     expect(error.message).toMatch(message);

@@ -101,7 +101,7 @@ describe('a KeyValue', () => {
     expect([json.key, json.value]).toEqual([undefined, undefined]);
   });
 
-  test('throws InvalidJson for a value that is not JSON, and does not show the value', async () => {
+  test('throws InvalidJson for a value that is not JSON, and the error does not show the value', async () => {
     const kv = await stored(unique(), 's3cret');
     const error = await errorOf(() => kv.json());
     expect(error).toBeInstanceOf(EtcdError);
@@ -147,7 +147,7 @@ describe('range', () => {
   });
 
   // S35
-  test('requests no sort order for ascending keys, because etcd would sort all of them again', () => {
+  test('requests no sort order for ascending keys, because etcd would sort the keys again', () => {
     const { sortOrder, sortTarget } = rangeRequest(resolveKeys('a', 'keys'), withFirstKey());
     expect([sortOrder, sortTarget]).toEqual([undefined, undefined]);
   });
@@ -212,7 +212,7 @@ describe('scan', () => {
   });
 });
 
-test('a read of a future revision rejects with FutureRev, and one of a compacted revision with Compacted', async () => {
+test('a read at a future revision rejects with FutureRev, and a read at a compacted one with Compacted', async () => {
   const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
   const { header } = await etcd.put(unique(), 'x');
   expect(await errorOf(etcd.get('a', { revision: header.revision + 1_000n }))).toMatchObject({

@@ -10,13 +10,14 @@ const QUOTA_BYTES = 16 * 1024 * 1024;
 const AT_ONCE = 8;
 const VALUE_BYTES = 500_000;
 /**
- * Servers to try at most. About five of six servers apply a put that they refuse, so one of these almost surely does.
+ * The maximum number of servers to try. About five of six servers apply a put that they refuse, so at least one of
+ * eight servers almost certainly does.
  */
 const MAX_SERVERS = 8;
 
 // etcd checks the quota before it proposes a write, and again when it applies the write. In the second case it applies
-// the write and still answers with an error (quotaApplierV3 in its server).
-test('a put that the server refuses with NoSpace has the outcome unknown, because etcd may have applied it', async () => {
+// the write and still returns an error (see quotaApplierV3 in etcd's server).
+test('a put that fails with NoSpace has the outcome "unknown", because etcd may have applied the put', async () => {
   for (let server = 0; server < MAX_SERVERS; server += 1) {
     const { endpoints, stop } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
     const etcd = openClient({ endpoints });

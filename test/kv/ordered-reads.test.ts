@@ -23,7 +23,7 @@ describe('a serializable read', () => {
     expect(header.revision).toBeLessThan(ahead.revision);
   });
 
-  test('is answered by another endpoint when the first one lags behind', async () => {
+  test('is answered by another endpoint when the first endpoint lags behind', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([behind.endpoint, ahead.endpoint], { transport });
@@ -36,7 +36,7 @@ describe('a serializable read', () => {
     expect(asked(behind.endpoint)).toBeGreaterThan(5);
   });
 
-  test('is answered by another endpoint in time when one endpoint is down', async () => {
+  test('is answered within its time limit when one endpoint is down and another endpoint lags behind', async () => {
     const { ahead, behind, proxy } = await twoServers();
     const etcd = ordered([proxy.endpoint, behind.endpoint, ahead.endpoint]);
     expect((await etcd.get('k', SERIALIZABLE))?.text()).toBe('new');
@@ -44,7 +44,7 @@ describe('a serializable read', () => {
     expect((await etcd.get('k', { ...SERIALIZABLE, timeoutMs: 3_000 }))?.text()).toBe('new');
   });
 
-  test('rejects with StaleRead at its time limit when every endpoint lags behind', async () => {
+  test('rejects with StaleRead at its time limit when every reachable endpoint lags behind', async () => {
     const { ahead, behind, proxy } = await twoServers();
     const etcd = ordered([behind.endpoint, proxy.endpoint]);
     await etcd.get('k', { ...SERIALIZABLE, endpoint: proxy.endpoint });
@@ -55,7 +55,7 @@ describe('a serializable read', () => {
     expect(error.message).toContain('timeoutMs = 300');
   });
 
-  test('is answered when the endpoint that it names has caught up', async () => {
+  test('is answered as soon as the endpoint that it names has caught up', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([ahead.endpoint, behind.endpoint], { transport });
@@ -68,7 +68,7 @@ describe('a serializable read', () => {
     expect(header.revision).toBeGreaterThanOrEqual(ahead.revision);
   });
 
-  test('is answered when a lagging endpoint has caught up while another one is down', async () => {
+  test('is answered as soon as a lagging endpoint has caught up, even if the other endpoint is down', async () => {
     const { ahead, behind, proxy } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([proxy.endpoint, behind.endpoint], { transport });
@@ -96,7 +96,7 @@ describe('a serializable read', () => {
     expect(await read).toMatchObject({ reason: 'Canceled', cause: { message: 'enough' } });
   });
 
-  test('is sent to no other endpoint when it names one', async () => {
+  test('is sent only to the endpoint that it names', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([ahead.endpoint, behind.endpoint], { transport });
@@ -106,7 +106,7 @@ describe('a serializable read', () => {
     expect(asked(ahead.endpoint)).toBe(1);
   });
 
-  test('rejects a stale answer in a read-only transaction and in a namespace, too', async () => {
+  test('does not return stale data in a read-only transaction or in a namespace', async () => {
     const { ahead, behind } = await twoServers();
     const etcd = ordered([behind.endpoint, ahead.endpoint]);
     await etcd.get('k', { ...SERIALIZABLE, endpoint: ahead.endpoint });
@@ -130,7 +130,7 @@ describe('a serializable read', () => {
   });
 });
 
-test('a slow read may return an older revision than a quick read that started later and completed first', async () => {
+test('a slow read may return an older revision than a quick read that started later and ended earlier', async () => {
   const { ahead, behind } = await twoServers();
   let release = (): void => {};
   let answered = false;
@@ -155,12 +155,12 @@ test('a slow read may return an older revision than a quick read that started la
   const quick = await etcd.get('k', { ...SERIALIZABLE, endpoint: ahead.endpoint });
   release();
   expect([quick?.text(), (await slow)?.text()]).toEqual(['new', 'old']);
-  // A read that starts after the newer revision has arrived may not return the older one.
+  // A read that starts after the newer revision has arrived must not return the older revision.
   const late = etcd.get('k', { ...SERIALIZABLE, endpoint: behind.endpoint, timeoutMs: 200 });
   expect(await errorOf(late)).toMatchObject({ reason: 'StaleRead' });
 });
 
-test('concurrent reads of a server under writes all succeed at the first attempt', async () => {
+test('concurrent reads from one server all succeed at the first attempt while another client writes', async () => {
   const { ahead } = await twoServers();
   const { transport, asked } = counting();
   const etcd = ordered([ahead.endpoint], { transport });
@@ -203,7 +203,8 @@ interface Place {
 }
 
 /**
- * The key "k" is "new" on the server that is ahead, and "old" on the other. The proxy leads to the one that is ahead.
+ * Starts two servers. The key "k" has the value "new" on the server that is ahead, and "old" on the server that is
+ * behind. The proxy forwards to the server that is ahead.
  */
 async function twoServers(): Promise<{ ahead: Place; behind: Place; proxy: FaultProxy }> {
   const [first, second] = await Promise.all([ownEtcd(), ownEtcd()]);
@@ -226,7 +227,10 @@ async function writeUpTo(client: Client, revision: bigint, value: string): Promi
   while ((await client.put('k', value)).header.revision < revision);
 }
 
-/** The real transport without the cluster id of the responses, because the two servers belong to two clusters. */
+/**
+ * The default transport, but with the cluster id 0 in every unary response, because the two servers belong to different
+ * clusters.
+ */
 const anonymous: TransportFactory = (endpoint, options) => {
   const inner = defaultTransport(endpoint, options);
   return {
@@ -240,7 +244,7 @@ const anonymous: TransportFactory = (endpoint, options) => {
   };
 };
 
-/** The real transport, which counts the calls to each endpoint. */
+/** Returns a transport that counts the unary calls to each endpoint, and a function that returns such a count. */
 function counting(): { transport: TransportFactory; asked: (endpoint: string) => number } {
   const counts = new Map<string, number>();
   const asked = (endpoint: string): number => counts.get(endpoint) ?? 0;

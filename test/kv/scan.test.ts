@@ -25,7 +25,7 @@ describe('a scan', () => {
     expect(sent.map(({ path }) => path)).toEqual([PAGE, PAGE]);
   });
 
-  test('streams everything after the first page when the server can, and reads pages otherwise, at one revision', async (context) => {
+  test('reads at one revision, and streams all but the first page when the server can stream', async (context) => {
     if (streams === undefined) return context.skip('the version of the server is not known');
     const { etcd, sent } = recorded();
     const [writer, start] = [openClient(), `${unique('scan')}/`];
@@ -42,14 +42,14 @@ describe('a scan', () => {
     expect(requests[1]?.revision).toBeGreaterThan(0n);
     const paths = sent.map(({ path }) => path);
     if (streams) expect(paths).toEqual([PAGE, STREAM]);
-    // The client tries the stream once, and remembers that the server does not support it.
+    // The client tries the stream once, and remembers that the server does not support streams.
     else expect(paths).toEqual([PAGE, STREAM, PAGE, PAGE]);
     sent.length = 0;
     await names(etcd.scan(prefix(start)), start);
     expect(sent.map(({ path }) => path).includes(STREAM)).toBe(streams);
   });
 
-  test('reads at the revision of its options', async () => {
+  test('reads at the revision that its options contain', async () => {
     const [etcd, start] = [openClient(), `${unique('scan')}/`];
     await fill(etcd, start, 100, () => 'old');
     const { revision } = (await etcd.put(`${start}0050`, 'of this revision')).header;
@@ -59,7 +59,7 @@ describe('a scan', () => {
     expect(values).toEqual(numbers(100).map((_, index) => (index === 50 ? 'of this revision' : 'old')));
   });
 
-  test('skips no key when every key is the smallest key after the previous one', async () => {
+  test('skips no key when each key is the previous key with a zero byte appended', async () => {
     const [etcd, start] = [openClient({ maxReceiveBytes: 1_000 }), `${unique('scan')}/`];
     const keys = Array.from({ length: 100 }, (_, index) => `${start}${'\0'.repeat(index)}`);
     await openClient().txn({ then: keys.map((key) => op.put(key, 'x')) });
@@ -68,7 +68,7 @@ describe('a scan', () => {
     expect(seen).toEqual(keys);
   });
 
-  test('leaves the values out with keysOnly', async () => {
+  test('leaves out the values when `keysOnly` is set', async () => {
     const [etcd, start] = [openClient(), `${unique('scan')}/`];
     await fill(etcd, start, 100, () => 'x');
     const kvs: KeyValue[] = [];
@@ -77,7 +77,7 @@ describe('a scan', () => {
     expect(kvs.every((kv) => kv.value.length === 0)).toBe(true);
   });
 
-  test('reads pages instead of a stream when it has revision bounds, which etcd does not stream', async () => {
+  test('reads pages instead of a stream when it has revision bounds, which streams do not support', async () => {
     const { etcd, sent } = recorded();
     const [writer, start] = [openClient(), `${unique('scan')}/`];
     await fill(writer, start, 200, () => 'x');
@@ -100,7 +100,7 @@ describe('a scan with a small maxReceiveBytes', () => {
     expect(await names(etcd.scan(prefix(start)), start)).toEqual(numbers(300));
   });
 
-  test('rejects with ResponseTooLarge at a larger value, after every key before it', async () => {
+  test('yields every key before a value that is too large, and then rejects with ResponseTooLarge', async () => {
     const start = `${unique('scan')}/`;
     await fill(openClient(), start, 100, (index) => 'x'.repeat(index === 70 ? 200_000 : 10));
     const etcd = openClient({ maxReceiveBytes: 100_000 });
@@ -117,8 +117,8 @@ describe('a scan over a connection that breaks', () => {
   test.each(['dropConnections', 'reset'] as const)('continues after the last received key (%s)', async (fault) => {
     const { direct, proxy } = await proxied();
     const start = `${unique('scan')}/`;
-    // More data than the buffers of the proxy and of the client hold, so that the connection breaks before all of it
-    // has arrived.
+    // This is more data than the buffers of the proxy and of the client can hold. So the connection breaks before all
+    // data has arrived.
     await fill(direct, start, 1_000, () => 'x'.repeat(20_000));
     const { etcd, sent } = recorded([proxy.endpoint]);
     const seen: string[] = [];
@@ -130,7 +130,7 @@ describe('a scan over a connection that breaks', () => {
     if (streams) expect(sent.filter(({ path }) => path === STREAM).length).toBeGreaterThan(1);
   });
 
-  test('rejects with Compacted when its revision is compacted before the break', async () => {
+  test('rejects with Compacted when its revision is compacted before the connection breaks', async () => {
     const { etcd, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     await fill(direct, 'a/', 1_000, () => 'x'.repeat(20_000));
     const seen: string[] = [];
@@ -156,7 +156,7 @@ test('a scan at a compacted revision rejects with Compacted at its first key', a
 
 describe('a scan', () => {
   test('sends no more requests and cancels its stream when the consumer breaks out of the loop', async () => {
-    let cancelled = 0;
+    let canceled = 0;
     const { transport, sent } = recordingTransport();
     const etcd = openClient({
       transport: (endpoint, options) => {
@@ -164,7 +164,7 @@ describe('a scan', () => {
         const stream: typeof inner.stream = (call, handler) => {
           const opened = inner.stream(call, handler) as ReturnType<typeof inner.stream>;
           const cancel = (): void => {
-            cancelled += 1;
+            canceled += 1;
             opened.cancel();
           };
           return { ...opened, cancel } as never;
@@ -175,11 +175,11 @@ describe('a scan', () => {
     const start = `${unique('scan')}/`;
     await fill(openClient(), start, 1_000, () => 'x'.repeat(20_000));
     for await (const kv of etcd.scan(prefix(start))) if (kv.keyText().endsWith('0100')) break;
-    if (streams !== undefined) expect(cancelled).toBe(streams ? 1 : 0);
+    if (streams !== undefined) expect(canceled).toBe(streams ? 1 : 0);
     expect(sent.length).toBeLessThan(5);
   });
 
-  test('rejects with the reason of its signal when the signal aborts', async () => {
+  test('rejects with Canceled when its signal aborts, and the cause is the reason of the signal', async () => {
     const [etcd, start, stop] = [openClient(), `${unique('scan')}/`, new AbortController()];
     await fill(etcd, start, 1_000, () => 'x'.repeat(5_000));
     const error = await errorOf(async () => {
@@ -216,7 +216,7 @@ test.each([
   ['sort', { sort: { target: 'key', order: 'desc' } }],
   ['limit', { limit: 5 }],
   ['countOnly', { countOnly: true }],
-])('scan and get refuse the option %s, which only range has', async (name, option) => {
+])('scan and get refuse the option `%s`, which only `range` has', async (name, option) => {
   const etcd = openClient();
   const error = await errorOf(() => etcd.scan(prefix('a'), option as never));
   expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });

@@ -32,7 +32,7 @@ test('the client reopens the keepalive stream without a growing backoff when eac
   expect(kept.signal.aborted).toBe(false);
 });
 
-test('the keepalives of a namespace leave no listener on the closed signal of the client', async () => {
+test('a closed keepalive leaves no listener on the signal that aborts when the client closes', async () => {
   const { signal } = new AbortController();
   const renewals = new RenewalStream(silentRpc(signal));
   const kept = [renewals.keepAlive(5n), renewals.keepAlive(6n)];
@@ -41,7 +41,7 @@ test('the keepalives of a namespace leave no listener on the closed signal of th
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('the TTL of a lease counts from the first attempt when a later attempt finds the lease granted (S14, S15)', async () => {
+test('the TTL of a granted lease counts from the first attempt, even if it got no answer (S14, S15)', async () => {
   const attempts: number[] = [];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.lease.leaseGrant, () => {
@@ -64,7 +64,7 @@ test('the TTL of a lease counts from the first attempt when a later attempt find
   expect(sentAt).toBeLessThanOrEqual(attempts[0] as number);
 });
 
-test('a grant that is refused at once again and again ends when timeoutMs has passed', async () => {
+test('a grant rejects when `timeoutMs` has passed, even if each attempt fails immediately', async () => {
   const attempts: number[] = [];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.lease.leaseGrant, () => {
@@ -80,6 +80,6 @@ test('a grant that is refused at once again and again ends when timeoutMs has pa
     problem: expect.stringMatching(/^call not done within timeoutMs = 400; last failure: .*no server is here/),
   });
   expect(attempts.length).toBeGreaterThan(1);
-  // One attempt may be unanswered when the time is up. No attempt starts afterwards.
+  // One attempt may still be on its way to the server when the time is up. No attempt starts afterwards.
   expect(attempts.filter((at) => at > startedAt + 400).length).toBeLessThanOrEqual(1);
 });

@@ -32,7 +32,7 @@ describe('the deadline of a lease (S14)', () => {
     alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
   });
 
-  test('takes effect after a blocked event loop before any timer runs', async () => {
+  test('takes effect before any timer runs when the event loop was blocked', async () => {
     const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 1);
     const seen: string[] = [];
@@ -53,7 +53,7 @@ describe('the deadline of a lease (S14)', () => {
     expect(seen).toEqual(['same turn: false true', 'microtask: false true', 'immediate: false true']);
   });
 
-  test('aborts the signal when no code reads it', async () => {
+  test('aborts the signal when the program only listens for the abort event', async () => {
     const handles = Array.from({ length: 50 }, (_, index) => {
       const alive = new KeepAlive(BigInt(index + 1));
       alive.acknowledged(monotonicMs() - 900 + index * 7, 1);
@@ -73,7 +73,7 @@ describe('the deadline of a lease (S14)', () => {
     expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
   });
 
-  test('counts the granted TTL when an answer promises more', async () => {
+  test('is computed from the granted TTL when the server answers a renewal with a longer TTL', async () => {
     let requests = 0;
     const etcd = await clientOf(async (stream) => {
       for (;;) {
@@ -91,7 +91,7 @@ describe('the deadline of a lease (S14)', () => {
     await expect.poll(() => byId.ttl).toBe(3);
   });
 
-  test('does not overflow the timers when the TTL is the longest allowed', () => {
+  test('does not overflow the timers when the lease has the maximum TTL', () => {
     const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 9_000_000_000);
     expect(alive.valid()).toBe(true);
@@ -119,7 +119,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toHaveLength(1);
     expect(streams[0]?.metadata).toMatchObject({ hasleader: 'true' });
     await Promise.all(handles.map((handle) => handle.close()));
-    await streams[0]?.cancelled;
+    await streams[0]?.canceled;
   });
 
   test('is replaced when an answer takes too long', async () => {
@@ -168,7 +168,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(2);
   });
 
-  test('does not renew a lease again when the answer came after the deadline', async () => {
+  test('does not renew a lease again when the answer to a renewal came after the deadline', async () => {
     const requests: bigint[] = [];
     const etcd = await clientOf(async (stream) => {
       for (;;) {
@@ -186,7 +186,7 @@ describe('the keepalive stream (S13)', () => {
     expect(other.valid()).toBe(true);
   });
 
-  test('renews a lease for two keepalives when the second one starts before the answer arrives', async () => {
+  test('sends one request for two keepalives of a lease when the second starts before the answer', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -201,7 +201,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(1);
   });
 
-  test('does not count an answer for a closed keepalive as a renewal of a new one (S14)', async () => {
+  test('does not count an answer for a closed keepalive as a renewal of a new keepalive (S14)', async () => {
     const requests: bigint[] = [];
     let answer = (): void => {};
     const etcd = await clientOf(async (stream) => {
@@ -231,7 +231,7 @@ describe('the keepalive stream (S13)', () => {
     expect(second.valid()).toBe(false);
   });
 
-  test('renews the other leases when the keepalive whose request it sent alone is closed', async () => {
+  test('renews the other leases when the keepalive that it retries alone after a failure is closed', async () => {
     let streams = 0;
     let isTried = false;
     const etcd = await clientOf(async (stream) => {
@@ -255,7 +255,7 @@ describe('the keepalive stream (S13)', () => {
     expect(others.every((alive) => alive.valid())).toBe(true);
   });
 
-  test('waits longer after each failure for the first answer about a lease given by its id', async () => {
+  test('waits longer after each failure for the first answer about a lease that is given only by its id', async () => {
     const etcd = await clientOf(async (stream) => {
       const { id } = await stream.receive();
       await pause(1_500);

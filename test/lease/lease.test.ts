@@ -20,7 +20,7 @@ test('a lease can be granted, read, listed and revoked', async () => {
   expect((await lease.list()).ids).not.toContain(granted.id);
 });
 
-test('timeToLive of a lease that does not exist has no ttl and no remaining time (S13)', async () => {
+test('timeToLive returns no ttl and no remaining time for a lease that does not exist (S13)', async () => {
   expect(await openClient().lease.timeToLive(123_456_789n)).toMatchObject({
     ttl: undefined,
     remaining: undefined,
@@ -39,7 +39,7 @@ test('timeToLive lists the keys of a lease when `keys` is set, and revoke delete
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('every method that takes a lease accepts its id, a Lease, a KeepAlive and a Session', async () => {
+test('every method with a lease argument accepts a lease id, a Lease, a KeepAlive and a Session', async () => {
   const etcd = openClient();
   const key = unique();
   const lease = await etcd.lease.grant({ ttl: 60 });
@@ -60,7 +60,7 @@ test('every method that takes a lease accepts its id, a Lease, a KeepAlive and a
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('a put with a closed session sends its lease id, and the server refuses it with LeaseNotFound', async () => {
+test('a put with the lease of a closed session is rejected by the server with LeaseNotFound', async () => {
   const etcd = openClient();
   const session = await Session.open(etcd, { ttl: 60 });
   await session.close();
@@ -70,7 +70,7 @@ test('a put with a closed session sends its lease id, and the server refuses it 
   });
 });
 
-test('grant takes an id above 2^53 exactly, and refuses an id that is taken (S15, S37)', async () => {
+test('grant keeps the exact value of an id above 2^53, and refuses an id that is in use (S15, S37)', async () => {
   const { lease } = openClient();
   const id = 2n ** 62n + BigInt(Math.floor(Math.random() * 2 ** 40));
   expect((await lease.grant({ ttl: 60, id })).id).toBe(id);
@@ -78,7 +78,7 @@ test('grant takes an id above 2^53 exactly, and refuses an id that is taken (S15
   await lease.revoke(id);
 });
 
-test('a grant with a lost answer is repeated and creates one lease (S15)', async () => {
+test('a grant whose response is lost is retried and creates only one lease (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const direct = openClient();
   const before = new Set((await direct.lease.list()).ids);
@@ -94,7 +94,7 @@ test('a grant with a lost answer is repeated and creates one lease (S15)', async
   await direct.lease.revoke(granted.id);
 });
 
-test('a grant has an unknown outcome when an earlier attempt may have been granted (S15)', async () => {
+test('a grant has an unknown outcome when an earlier attempt may have succeeded (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   // The ttl field with the value 12346, as protobuf encodes it.
   const lost = proxy.loseNextAnswer(containing(Buffer.from([0x08, 0xba, 0x60]))).then(() => proxy.close());
@@ -105,7 +105,7 @@ test('a grant has an unknown outcome when an earlier attempt may have been grant
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('a grant has an unknown outcome when the client cannot read the lease that it created', async () => {
+test('a grant has an unknown outcome when the client cannot look up the lease that it may have created', async () => {
   let grants = 0;
   const lost = (outcome: 'unknown' | 'not-sent'): EtcdError =>
     new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome });
@@ -129,7 +129,7 @@ test('a grant has an unknown outcome when the client cannot read the lease that 
   });
 });
 
-test('a grant rejects with LeaseExpired when its lease has ended before the client reads it', async () => {
+test('a grant rejects with LeaseExpired when its lease has ended before the client looks it up', async () => {
   let grants = 0;
   const etcd = openClient({
     interceptors: [
@@ -165,7 +165,7 @@ test.each([
   expect(await errorOf(() => openClient().lease.keepAlive(lease))).toMatchObject({ reason: 'InvalidInput' });
 });
 
-test('the TTL of a lease counts from when the request was sent, not from the call of grant (S14)', async () => {
+test('the TTL of a lease counts from when the request was sent, not from when grant was called (S14)', async () => {
   const transport: TransportFactory = (endpoint, options) => {
     const real = defaultTransport(endpoint, options);
     return {
@@ -189,8 +189,8 @@ test('a lease that is kept alive outlives its TTL (S13)', async () => {
   await etcd.put(key, 'alive', { lease: lease.id });
   const alive = etcd.lease.keepAlive(lease);
   expect(alive.valid()).toBe(true);
-  // At 4.5 s, the deadline is later than 6 s, which is three times the TTL. Only acknowledged renewals move the
-  // deadline.
+  // The test waits 4.5 s. Then the deadline must be later than 6 s after the start, which is three times the TTL. Only
+  // acknowledged renewals move the deadline.
   const end = performance.now() + 6_000;
   await expect
     .poll(() => performance.now() + alive.remainingMs() > end && performance.now() > end - 1_500, { timeout: 10_000 })
@@ -199,7 +199,7 @@ test('a lease that is kept alive outlives its TTL (S13)', async () => {
   await alive.close();
 });
 
-test('a keepalive of a lease id is valid once the first renewal is acknowledged', async () => {
+test('a keepalive that is given only a lease id is valid as soon as its first renewal is acknowledged', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
   await using alive = lease.keepAlive(id);
@@ -208,7 +208,7 @@ test('a keepalive of a lease id is valid once the first renewal is acknowledged'
   expect(alive.ttl).toBe(60);
 });
 
-test('a keepalive is lost with LeaseExpired when its lease ends on the server, and others stay valid (S13, S16)', async () => {
+test('a keepalive is lost with LeaseExpired when its lease ends on the server; others stay valid (S13, S16)', async () => {
   const [etcd, other] = [openClient(), openClient()];
   const [lost, kept] = [await etcd.lease.grant({ ttl: 2 }), await etcd.lease.grant({ ttl: 2 })];
   const [losing, keeping] = [etcd.lease.keepAlive(lost), etcd.lease.keepAlive(kept)];
@@ -219,7 +219,7 @@ test('a keepalive is lost with LeaseExpired when its lease ends on the server, a
   expect(keeping.valid()).toBe(true);
 });
 
-test('a keepalive is lost with LeaseRevoked before this client sends the revoke (S16)', async () => {
+test('a keepalive is lost with LeaseRevoked before this client sends the revoke request (S16)', async () => {
   const { lease } = openClient();
   const alive = lease.keepAlive(await lease.grant({ ttl: 60 }));
   const revoking = lease.revoke(alive.id);
@@ -237,7 +237,7 @@ test('a keepalive is lost with LeaseUnreachable when no server answers before th
   expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
 });
 
-test('a keepalive is lost with KeepAliveClosed when it is closed, and with ClientClosed when the client is (S16)', async () => {
+test('a keepalive is lost with KeepAliveClosed when it is closed, and with ClientClosed when the client closes (S16)', async () => {
   const etcd = openClient();
   const lease = await etcd.lease.grant({ ttl: 60 });
   const [first, second] = [etcd.lease.keepAlive(lease), etcd.lease.keepAlive(lease)];
@@ -248,7 +248,7 @@ test('a keepalive is lost with KeepAliveClosed when it is closed, and with Clien
   const third = etcd.lease.keepAlive(lease.id);
   await expect.poll(() => third.valid()).toBe(true);
   await etcd.close();
-  // The loss comes at once, even if no renewal was due and no stream was open.
+  // Both keepalives are lost immediately, even if no renewal was due and no stream was open.
   expect([second, third].map(({ signal }) => signal.reason.reason)).toEqual(['ClientClosed', 'ClientClosed']);
 });
 
@@ -266,7 +266,7 @@ test('a lease that is kept alive survives connections that break', async () => {
   expect(alive.valid()).toBe(true);
 });
 
-test('keepAliveOnce renews a lease, and rejects with LeaseExpired when it does not exist', async () => {
+test('keepAliveOnce renews a lease, and rejects with LeaseExpired when the lease does not exist', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
   await expect.poll(async () => (await lease.timeToLive(id)).remaining).toBeLessThan(60);

@@ -5,7 +5,7 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 describe('moveLeader', () => {
-  test('finds the leader in any order of the endpoints, one of which is down', async () => {
+  test('finds the leader with the endpoints in any order, even if one endpoint is down', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const dead = 'http://127.0.0.1:1';
     for (let turn = 0; turn < endpoints.length; turn += 1) {
@@ -20,7 +20,7 @@ describe('moveLeader', () => {
     }
   });
 
-  test('rejects with NotLeader when no endpoint, or an endpoint other than the named one, is the leader’s', async () => {
+  test('rejects with NotLeader when the client has no endpoint of the leader, or names a follower', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const all = openClient({ endpoints });
     const { leader, follower } = await roles(all, endpoints);
@@ -51,7 +51,7 @@ interface Known {
   readonly endpoint: string;
 }
 
-/** The leader, and one of the followers. */
+/** Returns the leader and one of the followers. */
 async function roles(etcd: Client, endpoints: readonly string[]): Promise<{ leader: Known; follower: Known }> {
   const known = await Promise.all(
     endpoints.map(async (endpoint) => {
@@ -60,6 +60,6 @@ async function roles(etcd: Client, endpoints: readonly string[]): Promise<{ lead
     }),
   );
   const [leader, follower] = [known.find(({ leads }) => leads), known.find(({ leads }) => !leads)];
-  if (leader === undefined || follower === undefined) throw new Error('no leader');
+  if (leader === undefined || follower === undefined) throw new Error('the cluster has no leader or no follower');
   return { leader, follower };
 }

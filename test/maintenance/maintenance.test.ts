@@ -37,7 +37,7 @@ describe('status', () => {
 });
 
 // S31
-test('maintenance refuses an endpoint that is not one of the client’s before it sends anything', async () => {
+test('maintenance refuses an endpoint that the client was not opened with, and sends nothing', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });
   const calls = [
@@ -154,7 +154,7 @@ function everywhere<T>(etcd: Client, ask: (endpoint: string) => Promise<T>): Pro
   return Promise.all(etcd.endpoints.map(ask));
 }
 
-test('methods that concern one member refuse a missing endpoint', async () => {
+test('maintenance methods for a single member refuse a missing endpoint', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });
   const missing = undefined as never;
@@ -170,7 +170,7 @@ test('methods that concern one member refuse a missing endpoint', async () => {
   expect(sent).toEqual([]);
 });
 
-test('methods without a time limit reject when the member is down', async () => {
+test('maintenance methods without a time limit reject when the member is down', async () => {
   const { maintenance, endpoints } = openClient({ endpoints: ['http://127.0.0.1:1'] });
   const [endpoint] = endpoints as [string];
   const calls = [errorOf(maintenance.defragment(endpoint)), errorOf(maintenance.hashKV(endpoint))];

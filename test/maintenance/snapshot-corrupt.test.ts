@@ -15,7 +15,10 @@ const DATABASE = Uint8Array.from({ length: 512 * 8 }, (_, index) => index * 7);
 const DIGEST = Uint8Array.from(createHash('sha256').update(DATABASE).digest());
 const UNAVAILABLE = 14;
 
-/** The messages that a member sends. `remainingBytes` does not include the digest. */
+/**
+ * The messages of a complete snapshot, as a member sends them. Each message is one piece. `remainingBytes` does not
+ * include the digest.
+ */
 const WHOLE: readonly Piece[] = [
   ...Array.from({ length: 4 }, (_, index) => ({
     blob: DATABASE.subarray(index * 1024, (index + 1) * 1024),
@@ -77,16 +80,16 @@ describe('a snapshot', () => {
   });
 
   test('cancels its stream when the consumer breaks out of the loop', async () => {
-    let cancelled: Promise<void> | undefined;
+    let canceled: Promise<void> | undefined;
     const snapshot = await snapshotFrom(async (stream) => {
-      cancelled = stream.cancelled;
+      canceled = stream.canceled;
       for (const piece of WHOLE.slice(0, 3)) stream.send(piece);
     });
     for await (const chunk of snapshot) {
       expect(chunk.length).toBeGreaterThan(0);
       break;
     }
-    await cancelled;
+    await canceled;
   });
 });
 

@@ -26,7 +26,7 @@ describe('a snapshot', () => {
     expect(database.includes(VALUE.subarray(0, 1024))).toBe(true);
   });
 
-  test('is written to any sink, one piece after the other', async () => {
+  test('is written to any object with a `write` method, one piece at a time', async () => {
     const { etcd, endpoint } = await filled();
     const chunks: Uint8Array[] = [];
     let writing = 0;
@@ -50,7 +50,7 @@ describe('a snapshot', () => {
     expect(concatBytes(...chunks)).toHaveLength(size);
   });
 
-  test('can be restored by etcdctl, unless one byte of it is changed', async (context) => {
+  test('can be restored by etcdctl, unless a byte of the snapshot is changed', async (context) => {
     const version = (await localVersions()).find((minor) => minor === '3.5' || minor === '3.4');
     const { etcd, endpoint, etcdctl } = await filled(version);
     if (version === undefined || etcdctl === undefined) return context.skip('no etcdctl with "snapshot restore"');

@@ -5,13 +5,13 @@ import type { EtcdCluster } from '../../src/testing/index.js';
 
 /** The cluster that the exercises run against, and clients of that cluster. */
 export interface Context {
-  /** A client of the first member alone, so that each response reflects the calls before it. */
+  /** A client that is connected only to the first member, so that each response reflects the calls before it. */
   readonly etcd: Client;
   /** The endpoints of all members. */
   readonly endpoints: readonly string[];
-  /** "major.minor.patch". */
+  /** The etcd version of the members, as "major.minor.patch". */
   readonly version: string;
-  /** Undefined when the tests did not start the members. */
+  /** The cluster that the tests started. Undefined when the tests did not start the members. */
   readonly cluster: EtcdCluster | undefined;
   /** Opens a client with these options. The client is closed at the end of the run. */
   readonly open: (options: Partial<ClientOptions>) => Client;
@@ -36,7 +36,10 @@ export function expectedVerdict({ since }: Exercise, version: string): Verdict {
   return isAtLeast(version, since) ? 'ok' : 'Unimplemented';
 }
 
-/** @throws Error when the server does not behave as its version should. */
+/**
+ * Runs the exercise and returns its result.
+ * @throws Error when the RPC fails on a server that should have it, or works on a server that should not have it.
+ */
 export async function perform(exercise: Exercise, context: Context): Promise<Verdict> {
   if (expectedVerdict(exercise, context.version) === 'ok') {
     await exercise.run(context);
@@ -61,7 +64,10 @@ function isAtLeast(version: string, since: string): boolean {
 const EVENTUALLY_TIMEOUT_MS = 20_000;
 const POLL_MS = 50;
 
-/** Repeats an action that fails until it succeeds. Throws its last error after a time limit. */
+/**
+ * Repeats the action until it succeeds. Throws the last error of the action after the time limit, and throws an
+ * Unimplemented error immediately.
+ */
 export async function eventually<T>(action: () => T | Promise<T>): Promise<T> {
   const deadline = performance.now() + EVENTUALLY_TIMEOUT_MS;
   for (;;) {

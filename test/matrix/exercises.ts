@@ -8,7 +8,7 @@ import { lock } from './exercises/lock.js';
 import { maintenance } from './exercises/maintenance.js';
 import { watch } from './exercises/watch.js';
 
-/** One exercise for each RPC, grouped by service. */
+/** One exercise for each RPC, grouped by service. An exercise calls one RPC and checks its result. */
 export const exercises: Exercises = { kv, watch, lease, cluster, maintenance, auth, lock, election };
 
 /** All exercises, with their names as "service.rpc". */

@@ -10,7 +10,7 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
 describe('a cached range', () => {
-  test('contains the keys of one revision, and then their changes', async () => {
+  test('contains the keys as of one revision, and then follows their changes', async () => {
     const [etcd, name] = [openClient(), `${unique('cache')}/`];
     await etcd.txn({ then: ['c', 'a', 'b'].map((key) => op.put(name + key, `${key}1`)) });
     await using cached = await etcd.cachedRange(prefix(name));
@@ -29,7 +29,7 @@ describe('a cached range', () => {
     expect(cached.range(`${name}b`)).toEqual([]);
   });
 
-  test('contains each of 50 writes after waitForRevision has reached the revision of the write', async () => {
+  test('contains each of 50 writes as soon as `waitForRevision` resolves for the revision of the write', async () => {
     const [etcd, key] = [openClient(), unique('cache')];
     await using cached = await etcd.cachedRange(key);
     for (let round = 0; round < 50; round += 1) {
@@ -50,7 +50,7 @@ describe('a cached range', () => {
     expect(cached.size).toBe(0);
   });
 
-  test('never shows a part of a transaction', async () => {
+  test('never shows only a part of a transaction', async () => {
     const [etcd, name] = [openClient(), `${unique('cache')}/`];
     const write = (value: string) => etcd.txn({ then: [op.put(`${name}a`, value), op.put(`${name}b`, value)] });
     await write('first');
@@ -91,7 +91,7 @@ describe('a cached range', () => {
     expect(await errorOf(() => rest.get('a'))).toMatchObject({ reason: 'InvalidInput' });
   });
 
-  test('refuses keys outside its range, because they may exist in the store', async () => {
+  test('refuses reads of keys outside its range, because the store may contain those keys', async () => {
     const [etcd, name] = [openClient(), `${unique('cache')}/`];
     await using cached = await etcd.cachedRange(keyRange(`${name}b`, `${name}d`));
     await using single = await etcd.cachedRange(`${name}b`);
@@ -195,7 +195,7 @@ describe('waitForRevision', () => {
 });
 
 describe('a cached range ends', () => {
-  test('when it is closed: it cancels the watch, rejects every wait, and throws on every read', async () => {
+  test('when it is closed, and then cancels its watch, rejects every wait, and throws on every read', async () => {
     const { transport, sent } = recordingTransport();
     const [etcd, key] = [openClient({ transport }), unique()];
     const cached = await etcd.cachedRange(key);
@@ -219,7 +219,7 @@ describe('a cached range ends', () => {
     expect(await errorOf(() => cached.get(key))).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('before its first read when its keys are invalid, or when no server answers in time', async () => {
+  test('before its first read when its keys are invalid, no server answers in time, or its signal aborts', async () => {
     expect(await errorOf(openClient().cachedRange(''))).toMatchObject({ reason: 'InvalidInput' });
     const dead = openClient({ endpoints: ['http://127.0.0.1:1'] });
     expect(await errorOf(dead.cachedRange('a', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
@@ -229,8 +229,8 @@ describe('a cached range ends', () => {
 });
 
 /**
- * Wraps the real transport and holds back the events of watches until `release` is called. `reads` returns the number
- * of transactions, with which a cached range reads the store's revision.
+ * Wraps the default transport and holds back watch events until `release` is called. `reads` returns the number of
+ * completed transactions. A cached range uses transactions to read the current revision of the store.
  */
 function holdingEvents(): { transport: TransportFactory; release: () => void; reads: () => number } {
   const held: (() => void)[] = [];

@@ -10,7 +10,10 @@ import { valueText } from '../support/watch-events.js';
 
 /** Number of keys in the range. Deleting all of them takes a few seconds. */
 const KEYS = 6_000;
-/** How many changes the mirror must deliver before all keys are deleted. Several compactions happen in this time. */
+/**
+ * The number of event messages that the mirror must deliver while keys are deleted. Several compactions happen in this
+ * time.
+ */
 const FOLLOWED = 300;
 
 describe('a mirror', () => {
@@ -54,7 +57,7 @@ describe('a mirror', () => {
     ]);
   });
 
-  test('of an empty range is synced at once, and delivers previous keys with prevKv', async () => {
+  test('of an empty range is synced immediately, and delivers previous values when `prevKv` is set', async () => {
     const [etcd, key] = [openClient(), unique()];
     const messages = iterate(etcd.mirror(key, { prevKv: true }));
     expect(await next(messages, 'keys')).toMatchObject({ kvs: [] });
@@ -86,7 +89,7 @@ describe('a mirror over a connection that breaks', () => {
     expect(replica.types).not.toContain('resync');
   });
 
-  test('completes the reading of its keys', async () => {
+  test('still reads all keys of its range', async () => {
     const { etcd: through, direct, proxy } = await proxied();
     const start = `${unique('mirror')}/`;
     await fill(direct, start, 300, 'x'.repeat(10_000));
@@ -100,7 +103,7 @@ describe('a mirror over a connection that breaks', () => {
     expect(replica.state).toEqual(await stateAt(direct, prefix(start), replica.syncedAt));
   });
 
-  test('delivers a resync and all keys again when history was compacted in the meantime', async () => {
+  test('delivers a resync and all keys again when the history was compacted during the break', async () => {
     const { etcd: through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     await fill(direct, 'a/', 50);
     const messages = iterate(through.mirror(prefix('a/')));
@@ -140,7 +143,7 @@ describe('a mirror over a connection that breaks', () => {
 });
 
 describe('a mirror of a range whose history is compacted after every 50 deletes', () => {
-  test('delivers deletes while further deletes are made, and reaches the remaining keys', async () => {
+  test('delivers deletes while writers delete more keys, and ends up with exactly the remaining keys', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, writer, start] = [openClient({ endpoints }), openClient({ endpoints }), 'a/'];
     // The range is so large that reading its pages takes longer than the time between two compactions.
@@ -190,11 +193,11 @@ describe('a mirror ends', () => {
     expect(kinds).toEqual(['createRequest', 'cancelRequest']);
   });
 
-  test.each(['before its start', 'among its keys', 'among its changes'])('when its signal aborts %s', async (when) => {
+  test.each(['before its start', 'after its keys', 'after a change'])('when its signal aborts %s', async (when) => {
     const [etcd, key, stop] = [openClient(), unique(), new AbortController()];
     const messages = iterate(etcd.mirror(key, { signal: stop.signal }));
-    if (when === 'among its keys') await next(messages, 'keys');
-    if (when === 'among its changes') {
+    if (when === 'after its keys') await next(messages, 'keys');
+    if (when === 'after a change') {
       await next(messages, 'synced');
       await etcd.put(key, 'x');
       await next(messages, 'events');
@@ -226,14 +229,14 @@ describe('a mirror ends', () => {
     await following;
   });
 
-  test('at once when its keys are invalid, or when its first reading fails', async () => {
+  test('immediately when its keys are invalid or its first read fails', async () => {
     expect(await errorOf(() => openClient().mirror(''))).toMatchObject({ reason: 'InvalidInput' });
     const dead = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 200 });
     expect(await errorOf(iterate(dead.mirror('a')).next())).toMatchObject({ reason: 'DeadlineExceeded' });
   });
 });
 
-/** Compares the replica's state at every revision and its list of events with the history of the store. */
+/** Compares the replica's state at every revision, and the events of the replica, with the history of the store. */
 async function checkAgainstStore(etcd: Client, start: string, replica: Replica): Promise<void> {
   for (const [revision, state] of replica.states) expect(state).toEqual(await stateAt(etcd, prefix(start), revision));
   expect(replica.states.size).toBeGreaterThan(50);
@@ -257,7 +260,7 @@ function iterate(mirror: Mirror): AsyncIterator<MirrorMessage> {
 
 type OfType<Type extends MirrorMessage['type']> = Extract<MirrorMessage, { type: Type }>;
 
-/** Returns the next message that has the given type, if any, and satisfies `suits`. Skips the messages before it. */
+/** Returns the next message. If `type` is given, skips messages until one has this type and satisfies `suits`. */
 async function next<Type extends MirrorMessage['type']>(
   messages: AsyncIterator<MirrorMessage>,
   type?: Type,
@@ -265,7 +268,7 @@ async function next<Type extends MirrorMessage['type']>(
 ): Promise<OfType<Type>> {
   for (;;) {
     const { value, done } = await messages.next();
-    if (done) throw new Error('the mirror ended');
+    if (done) throw new Error('the mirror ended before the expected message');
     const message = value as OfType<Type>;
     if (type === undefined || (message.type === type && suits(message))) return message;
   }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { EtcdError, type KeyValue, type MirrorMessage, prefix } from '../../src/index.js';
 import { CachedRange } from '../../src/mirror/cached-range.js';
 
-test('a cached range discards the keys of a reading that a resync interrupts', async () => {
+test('a cached range discards the keys of a read that a resync interrupts', async () => {
   const kvOf = (key: string): KeyValue => ({ key: Buffer.from(key), keyText: () => key }) as unknown as KeyValue;
   const cause = new EtcdError('gone', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
   async function* messages(): AsyncGenerator<MirrorMessage, void> {

@@ -41,7 +41,7 @@ describe('a number that is out of range', () => {
     expect(() => encode(TxnRequest, nested)).toThrowError(RangeError);
   });
 
-  it('is not the greatest or the least number of its type, which can be written', () => {
+  it('is refused, but the maximum and the minimum of each type are accepted', () => {
     expect(written((writer) => writer.int64(2n ** 63n - 1n))).toStrictEqual([...ones(8), 0x7f]);
     expect(written((writer) => writer.int64(-(2n ** 63n)))).toStrictEqual([...zeros(9), 1]);
     expect(written((writer) => writer.uint64(2n ** 64n - 1n))).toStrictEqual([...ones(9), 1]);
@@ -52,11 +52,11 @@ describe('a number that is out of range', () => {
 
 describe('a value of the wrong type', () => {
   it.each<[string, () => unknown, string]>([
-    ['text for bytes', () => encode(KeyValue, { key: 's3cret' as never }), 'bytes: got a string'],
-    ['a list for bytes', () => encode(KeyValue, { key: [1, 2] as never }), 'bytes: got an object (Array)'],
+    ['a string for bytes', () => encode(KeyValue, { key: 's3cret' as never }), 'bytes: got a string'],
+    ['an array for bytes', () => encode(KeyValue, { key: [1, 2] as never }), 'bytes: got an object (Array)'],
     ['a number for int64', () => encode(KeyValue, { lease: 5 as never }), 'int64: got 5'],
-    ['text for int64', () => encode(KeyValue, { lease: 's3cret' as never }), 'int64: got a string'],
-    ['text for bool', () => encode(PutRequest, { prevKv: 'no' as never }), 'bool: got a string'],
+    ['a string for int64', () => encode(KeyValue, { lease: 's3cret' as never }), 'int64: got a string'],
+    ['a string for bool', () => encode(PutRequest, { prevKv: 'no' as never }), 'bool: got a string'],
     ['a number for a string', () => new Writer().string(5 as never), 'string: got 5'],
     ['a string with a lone surrogate', () => new Writer().string('\ud800'), 'string: got a lone surrogate'],
     [
@@ -77,7 +77,7 @@ describe('a value of the wrong type', () => {
 describe('a nested message', () => {
   const lengths = [0, 1, 126, 127, 128, 129, 16_382, 16_383, 16_384, 16_385, 2_097_151, 2_097_152];
 
-  it.each(lengths)('of %i bytes has a length prefix of the shortest form', (length) => {
+  it.each(lengths)('of %i bytes has the shortest possible length prefix', (length) => {
     const head = protobuf.Writer.create().uint32(length).finish();
     expect(head).toHaveLength(length < 128 ? 1 : length < 16_384 ? 2 : length < 2_097_152 ? 3 : 4);
     const writer = new Writer();
@@ -94,7 +94,8 @@ describe('a nested message', () => {
   });
 
   it('does not damage the messages around it when several lengths need more bytes', () => {
-    // As `length` grows, the length prefixes of the put, its operation and the transactions become one byte longer.
+    // As `length` grows, the length prefixes of the put, of its operation and of the transactions become one byte
+    // longer, one after another.
     for (const from of [110, 16_365]) {
       for (let length = from; length < from + 25; length += 1) {
         const put = { ...PutRequest.create(), value: new Uint8Array(length).fill(7) };
@@ -193,5 +194,5 @@ function refusalOf(attempt: () => unknown): EtcdError {
     if (error instanceof EtcdError) return error;
     throw error;
   }
-  throw new Error('expected a refusal');
+  throw new Error('the call did not throw an error');
 }

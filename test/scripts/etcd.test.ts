@@ -39,7 +39,7 @@ describe('fetchArchive', () => {
     expect(existsSync(found.etcd)).toBe(true);
   });
 
-  test('rejects an archive with another SHA-256 and leaves nothing in the cache', async () => {
+  test('rejects an archive with an unexpected SHA-256, and leaves nothing in the cache', async () => {
     const { mirror, sha256 } = await releaseServer();
     const wrong = { [FILE]: sha256.replace(/^./, (digit) => (digit === '0' ? '1' : '0')) };
     await expect(fetchArchive(RELEASE, { mirror, checksums: wrong })).rejects.toThrow(/SHA-256 is \w+, expected/);
@@ -101,7 +101,7 @@ describe('findEtcd', () => {
     await expect(findEtcd({ prefer: 'exact' })).rejects.toThrow('ETCD_VERSION: got "2.0"; allowed: 3.4, 3.5, 3.6, 3.7');
   });
 
-  test('does not accept a release that loses watch events when the caller prefers an exact one', () => {
+  test('does not accept a release that loses watch events when the caller wants exact watches', () => {
     const exact = { minor: undefined, exact: true };
     expect(['3.4.41', '3.5.27', '3.6.8'].some((version) => suits(version, exact))).toBe(false);
     expect(['3.4.42', '3.5.28', '3.6.9', '3.7.0'].every((version) => suits(version, exact))).toBe(true);
@@ -118,7 +118,7 @@ test('startEtcd starts three members on different ports, and stop() ends all the
   for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
 });
 
-/** Writes a program that prints the version of an etcd and does nothing else. */
+/** Writes a shell script that prints an etcd version and does nothing else. Returns the path of the script. */
 function fakeEtcd(folder: string, version: string): string {
   mkdirSync(folder, { recursive: true });
   const program = join(folder, 'etcd');
@@ -127,7 +127,7 @@ function fakeEtcd(folder: string, version: string): string {
   return program;
 }
 
-/** Serves an archive with the layout of a release. */
+/** Starts an HTTP server that serves an archive with the layout of an etcd release. */
 async function releaseServer(): Promise<{ mirror: string; sha256: string }> {
   const work = mkdtempSync(join(tmpdir(), 'etcdwire-release-'));
   fakeEtcd(join(work, STEM), RELEASE);

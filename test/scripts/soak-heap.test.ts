@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { judgeHeap, type SoakSample } from '../../scripts/soak/heap.js';
 
 describe('judgeHeap', () => {
-  test('reports a heap that grows, and no heap that only goes up and down', () => {
+  test('reports a heap that grows, but not a heap that only fluctuates', () => {
     expect(
       judgeHeap(
         samples(30, (minute) => 10 + 0.1 * minute + noise(minute)),
@@ -17,12 +17,12 @@ describe('judgeHeap', () => {
     ).toMatchObject({ problems: [] });
   });
 
-  test('ignores growth in the first episodes', () => {
+  test('ignores growth in the first samples', () => {
     const warm = samples(30, (minute) => (minute < 5 ? minute : 10 + noise(minute)));
     expect(judgeHeap(warm, 20)).toMatchObject({ problems: [] });
   });
 
-  test('does not judge a few samples, and reports a problem only when the run was long', () => {
+  test('does not judge a heap with too few samples, which is a problem only after a long run', () => {
     const few = samples(14, (minute) => 10 * minute);
     expect(judgeHeap(few, 20).problems).toEqual([
       'heap: not judged, because 10 samples after the first 5 are needed and there are 9',

@@ -129,8 +129,8 @@ function memberArbitrary(member: Member, depth: number): fc.Arbitrary<unknown> {
 
 function valueArbitrary(field: protobuf.Field, depth: number): fc.Arbitrary<unknown> {
   if (field.resolvedType instanceof protobuf.Type) return messageArbitrary(field.resolvedType, depth - 1);
-  // Include numbers without a name: enums are open, because a newer server may send a value that this client does not
-  // know.
+  // The generated numbers include numbers without a name, because a newer server may send an enum value that this
+  // client does not know.
   if (field.resolvedType instanceof protobuf.Enum)
     return fc.oneof(fc.constantFrom(...Object.values(field.resolvedType.values)), fc.integer());
   return scalar(field).arbitrary;
@@ -215,7 +215,7 @@ function definitionOf(type: protobuf.Type): MessageTypeDefinition<object, object
   return grpc[type.fullName.slice(1)] as MessageTypeDefinition<object, object>;
 }
 
-/** Every gRPC method: its path, and for its request and its response the type and the coder of proto-loader. */
+/** Every gRPC method: its path, and the type and the proto-loader coder of its request and of its response. */
 export const grpcMethods = Object.values(grpc)
   .filter((definition): definition is ServiceDefinition => !('format' in definition))
   .flatMap((service) => Object.values(service).map((method) => ({ path: method.path, sides: sidesOf(method) })));
@@ -238,7 +238,7 @@ function sidesOf(method: MethodDefinition<object, object>): { readonly type: pro
 }
 
 /**
- * The message to which the concatenated encodings of two messages decode, according to
+ * Returns the message to which the concatenated encodings of two messages decode, according to
  * https://protobuf.dev/programming-guides/encoding/#last-one-wins.
  */
 export function merged(type: protobuf.Type, first: Fields, second: Fields): Fields {
@@ -270,7 +270,10 @@ function membersOf(type: protobuf.Type): Member[] {
   return [...new Set(type.fieldsArray.map((field) => field.partOf ?? field))];
 }
 
-/** The name of a member in the codec. It differs from the name in the .proto file only in underscores and capitals. */
+/**
+ * Returns the name of a member in the codec. This name differs from the name in the .proto file only in underscores and
+ * capital letters.
+ */
 function ourName(type: protobuf.Type, member: Member): string {
   const plain = (name: string): string => name.replaceAll('_', '').toLowerCase();
   const name = Object.keys(codecOf(type).create()).find((candidate) => plain(candidate) === plain(member.name));

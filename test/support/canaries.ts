@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, expect, vi } from 'vitest';
 
-// Canaries: unique texts that tests use as secrets, keys and values. Errors, logs and traces must not contain them.
+// A canary is a unique text that a test uses as a secret, a key or a value. Errors, logs and traces must not contain
+// canaries.
 
 /** The options with which `inspect` shows everything. */
 const EVERYTHING = {
@@ -15,7 +16,7 @@ const EVERYTHING = {
 } as const;
 
 const planted = new Set<string>();
-/** The arguments of console calls, and warnings of the process. */
+/** The recorded arguments of console calls, and the recorded warnings of the process. */
 const printed: unknown[] = [];
 
 /** Creates a canary whose text contains `what`. */
@@ -61,8 +62,8 @@ export function canariesIn(thing: unknown): string[] {
 }
 
 /**
- * A canary counts as readable if a text contains this many of its first characters. Fewer are allowed, because errors
- * quote the start of input that cannot be parsed.
+ * A canary counts as readable if a text contains this many of its first characters. A shorter start is allowed, because
+ * errors quote the start of input that cannot be parsed.
  */
 const TOO_MUCH_CHARS = 10;
 

@@ -3,7 +3,8 @@ import { Mutex, Session } from '../../src/concurrency/index.js';
 import { grpcJs } from '../../src/grpc-js.js';
 import { Client, prefix } from '../../src/index.js';
 
-// Prints all of its objects and errors, and exits with an uncaught error. A test searches the output for canaries.
+// This program prints all of its objects and errors, and exits with an uncaught error. A test passes unique texts,
+// called canaries, as the key, the value and the password, and searches the output for them.
 // Usage: canary-program.ts ENDPOINT TRANSPORT KEY VALUE PASSWORD
 
 const [endpoint = '', transport = '', key = '', value = '', password = ''] = process.argv.slice(2);

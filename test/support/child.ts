@@ -15,7 +15,7 @@ export interface Child {
 
 export interface ChildOptions {
   readonly stdin?: 'ignore' | 'pipe';
-  /** Variables in addition to those of this process. */
+  /** Environment variables in addition to the variables of this process. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 

@@ -8,7 +8,7 @@ export const PROGRAM = compiled(new URL('../../src/cli/main.ts', import.meta.url
 export interface CliOptions {
   readonly stdin?: string | Uint8Array;
   readonly environment?: Readonly<Record<string, string>>;
-  /** A program that starts the CLI, with its arguments. The command line of the CLI is appended to them. */
+  /** A program that starts the CLI, and the arguments before the command line of the CLI. */
   readonly under?: readonly string[];
 }
 
@@ -19,8 +19,8 @@ export interface CliResult {
 }
 
 /**
- * A running `etcdwire` process. It connects to the shared member unless its arguments or environment name other
- * endpoints.
+ * A running `etcdwire` process. It connects to the etcd member that all tests share, unless its arguments or its
+ * environment name other endpoints.
  */
 export class RunningCli {
   readonly process: ChildProcessWithoutNullStreams;
@@ -32,8 +32,8 @@ export class RunningCli {
   constructor(args: readonly string[], { stdin, environment = {}, under = [] }: CliOptions = {}) {
     const env = { ...process.env, ETCDCTL_ENDPOINTS: inject('endpoints').join(','), ...environment };
     const [program = '', ...all] = [...under, process.execPath, PROGRAM, ...args];
-    // `detached` starts the CLI without a controlling terminal, because the CLI handles signals differently if it has
-    // one.
+    // `detached` starts the CLI without a controlling terminal, because the CLI handles signals differently when it has
+    // a controlling terminal.
     this.process = spawn(program, all, { env, detached: true });
     onTestFinished(() => void this.process.kill('SIGKILL'));
     this.process.stdout.setEncoding('utf8').on('data', (text: string) => {

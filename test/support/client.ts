@@ -2,7 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { inject, onTestFinished } from 'vitest';
 import { Client, type ClientOptions } from '../../src/index.js';
 
-/** Opens a client of the shared member or of other endpoints. It is closed when the test ends. */
+/**
+ * Opens a client of the etcd member that all tests share, or of the given endpoints. The client is closed when the test
+ * ends.
+ */
 export function openClient({ endpoints = inject('endpoints'), ...options }: Partial<ClientOptions> = {}): Client {
   const client = new Client({ endpoints, ...options });
   onTestFinished(() => client.close());

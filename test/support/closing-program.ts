@@ -1,8 +1,8 @@
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { Client, prefix } from '../../src/index.js';
 
-// Uses a watch, a session and a lock, and closes the client. The process must then exit at once, although the next
-// renewal of the lease would be due in 100 s.
+// This program opens a watch, a session and a lock, and closes the client. The process must then exit immediately,
+// although the next renewal of the lease would be due in 100 s.
 // Usage: closing-program.ts ENDPOINT
 
 const client = new Client({ endpoints: [process.argv[2] ?? ''] });

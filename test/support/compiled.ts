@@ -18,8 +18,8 @@ const OPTIONS = {
 const known = new Map<string, string>();
 
 /**
- * Compiles a program of this project to one file and returns its path. A process that loaded the TypeScript source
- * instead would need most of a second of CPU time for that.
+ * Compiles a program of this project to one file and returns the path of that file. Loading the TypeScript source
+ * instead would cost each process most of a second of CPU time.
  */
 export function compiled(program: URL): string {
   const entryPoint = fileURLToPath(program);

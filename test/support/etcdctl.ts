@@ -32,8 +32,9 @@ export interface HistoryOptions {
 }
 
 /**
- * Resolves with the events under a prefix, in order, from the history of a cluster, which must have a quorum. etcdctl
- * reads them and shares no code with this client, so tests compare the results of the client with them.
+ * Resolves with the events under a prefix, in order, from the history of a cluster. The cluster must have a quorum.
+ * Tests compare the results of this client with these events. etcdctl reads the events, because it shares no code with
+ * this client.
  */
 export async function historyOf(options: HistoryOptions): Promise<readonly SeenEvent[]> {
   const { etcdctl, endpoints, prefix, fromRevision, last } = options;
@@ -65,7 +66,7 @@ export async function historyOf(options: HistoryOptions): Promise<readonly SeenE
   throw new Error(`etcdctl watch ended before it printed an event of ${last}`);
 }
 
-/** The events of a batch from this client's watch, in the form in which `historyOf` returns events. */
+/** Returns the events of a batch from this client's watch, in the form in which `historyOf` returns events. */
 export function seenEvents({ events }: WatchBatch): SeenEvent[] {
   return events.map((event) => ({
     revision: event.modRevision,

@@ -2,7 +2,7 @@ import { Election, type Held, Mutex, Session } from '../../src/concurrency/index
 import { Service } from '../../src/discovery/index.js';
 import { Client, type Credentials, type Lease, type ObjectFirstLogger } from '../../src/index.js';
 
-/** What examples use without declaring it. */
+/** The variables that the examples in doc comments use without declaring them. */
 export interface Scope {
   /** The endpoint of the server. */
   readonly server: string;
@@ -32,11 +32,11 @@ let current: Scope | undefined;
 
 /** Returns the scope of the example that runs. */
 export function scope(): Scope {
-  if (current === undefined) throw new Error('no example runs');
+  if (current === undefined) throw new Error('no example is running, because openScope has not been called');
   return current;
 }
 
-/** Opens a client and what stands on it, for one example. */
+/** Opens a client and a session, and creates the other variables of the scope, for one example. */
 export async function openScope(server: string, auth?: Credentials): Promise<Scope> {
   const etcd = new Client({ endpoints: [server], auth });
   const session = await Session.open(etcd, { ttl: 10 });

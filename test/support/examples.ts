@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { ENTRY_POINTS } from '../../scripts/entry-points.js';
 
-// Reads the `@example` blocks of the doc comments in src/, and makes programs of them.
+// Reads the `@example` blocks of the doc comments in src/, and turns them into programs.
 
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 const SCOPE = fileURLToPath(new URL('example-scope.js', import.meta.url));
@@ -53,7 +53,7 @@ function exampleOf(comment: string): string | undefined {
     .trim();
 }
 
-/** The exported names of each entry point of the package, with the path of its file. */
+/** Maps the path of each entry point of the package to the names that the entry point exports. */
 const EXPORTS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   [...ENTRY_POINTS.keys()].map((path) => [SRC + path, exportsOf(SRC + path.replace(/\.js$/, '.ts'))]),
 );
@@ -84,10 +84,10 @@ const NODE_IMPORTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Makes a program of an example. Adds the imports that the example leaves out, takes names such as `etcd` and
- * `session` from the scope of the test, and replaces the endpoint by that of the test's server.
+ * Turns an example into a program. Adds the imports that the example leaves out, and declares variables such as `etcd`
+ * and `session` with the values in the scope (example-scope.ts). Replaces the endpoint by that of the test's server.
  *
- * @param scope The names that the scope offers.
+ * @param scope The names of the variables in the scope.
  */
 export function programOf(example: string, scope: readonly string[]): string {
   const uses = (name: string): boolean => new RegExp(`(?<!(?<!\\.\\.)\\.|[\\w'/])${name}\\b(?!')`).test(example);
@@ -119,7 +119,7 @@ export function programOf(example: string, scope: readonly string[]): string {
   ].join('\n');
 }
 
-/** The expected output of an example: the comments after calls of `console.log`. "…" stands for any text. */
+/** Returns the expected output of an example: the comments after calls of `console.log`. "…" stands for any text. */
 export function claimsOf(example: string): string[] {
   return [...example.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm)].map(([, claim = '']) => claim);
 }

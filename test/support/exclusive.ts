@@ -10,21 +10,21 @@ import {
   type WaitOptions,
 } from '../../src/concurrency/index.js';
 
-/** A common interface of the primitives that have one holder at a time. */
+/** A common interface of the locks, elections and semaphores that have one holder at a time. */
 export interface Exclusive {
   readonly take: (session: Session, name: string, options?: WaitOptions) => Promise<Held | ReentrantHeld>;
   /** The prefix of the queue keys. */
   readonly queue: (name: string) => string;
   /**
-   * Number of events that the server sends when one holder hands over the lock, in addition to the event that wakes the
-   * next holder.
+   * The number of events that the server sends when one holder passes the lock to the next holder, in addition to the
+   * event that wakes the next holder.
    */
   readonly furtherEvents: number;
 }
 
 const underName = (name: string): string => `${name}/`;
 
-/** All primitives that have one holder at a time. */
+/** All kinds of locks, elections and semaphores that have one holder at a time. */
 export const EXCLUSIVES = {
   Mutex: {
     take: (session, name, options) => new Mutex(session, name).lock(options),
@@ -49,8 +49,8 @@ export const EXCLUSIVES = {
   'a Semaphore of one permit': {
     take: (session, name, options) => new Semaphore(session, name, 1).acquire(options),
     queue: underName,
-    // Waiters queue for a lock of the semaphore, its gate. A waiter that takes the permit hands the gate to the next
-    // waiter, which is one more event.
+    // Waiters queue for an internal lock of the semaphore. A waiter that acquires the permit passes this lock to the
+    // next waiter, which causes one more event.
     furtherEvents: 1,
   },
 } as const satisfies Record<string, Exclusive>;

@@ -5,9 +5,9 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { iterations } from './thorough.js';
 
-// Fuzz targets: properties that must hold for generated inputs. By default, a target always runs with the same seed.
+// A fuzz target is a property that must hold for generated inputs. By default, a target always runs with the same seed.
 // FUZZ_SEED and FUZZ_RUNS choose the seed and the number of inputs. FUZZ_MINUTES, which `npm run test:fuzz` sets,
-// repeats the run with new seeds until the time is over.
+// repeats the run with new seeds until the time is over. The corpus, test/fuzz/corpus, contains saved inputs.
 
 const CORPUS = join(import.meta.dirname, '../fuzz/corpus');
 const ORDINARY_SEED = 20_260;
@@ -32,8 +32,8 @@ export interface FuzzTarget<Input> {
    */
   readonly check: (input: Input) => string | Promise<string>;
   /**
-   * By word that `check` returns: a share of the inputs, from 0 to 1. More inputs than this must end with the word, so
-   * that the test fails if its inputs no longer reach the interesting cases.
+   * For words that `check` returns, a share of the inputs, from 0 to 1. `check` must return the word for more than this
+   * share of the inputs, so that the test fails if its inputs no longer reach the interesting cases.
    */
   readonly parts: Readonly<Record<string, number>>;
 }
@@ -74,7 +74,10 @@ async function run<Input>(target: FuzzTarget<Input>, seed: number): Promise<numb
   return details.numRuns;
 }
 
-/** An error with the failing input and the command that repeats the run. */
+/**
+ * Returns an error that contains the failing input and the command that repeats the run. Saves the input in the corpus
+ * if FUZZ_MINUTES is set.
+ */
 function failure<Input>({ target }: FuzzTarget<Input>, seed: number, details: fc.RunDetails<[Input]>): Error {
   const json = JSON.stringify(details.counterexample?.[0], undefined, 2);
   const path = join(CORPUS, target, `found-${createHash('sha256').update(json).digest('hex').slice(0, 8)}.json`);

@@ -4,14 +4,17 @@ import { inject, onTestFinished } from 'vitest';
 import { Client, type ClientOptions } from '../../src/index.js';
 import { gateway } from '../../src/transport/gateway/index.js';
 
-/** Opens a client that uses the gateway of the shared member. The client is closed when the test ends. */
+/**
+ * Opens a client that uses the HTTP/JSON gateway of the etcd member that all tests share. The client is closed when the
+ * test ends.
+ */
 export function openGateway(options: Partial<ClientOptions> = {}): Client {
   const client = new Client({ endpoints: inject('endpoints'), transport: gateway(), ...options });
   onTestFinished(() => client.close());
   return client;
 }
 
-/** Starts an HTTP server and stops it when the test ends. Resolves with its URL. */
+/** Starts an HTTP server and stops it when the test ends. Resolves with the URL of the server. */
 export async function httpServer(listener: RequestListener): Promise<string> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

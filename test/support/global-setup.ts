@@ -3,7 +3,7 @@ import { type Etcd, startEtcd } from '../../scripts/etcd.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The endpoints of the member that all tests share. Tests that stop or pause servers start their own. */
+    /** The endpoints of the member that all tests share. Tests that stop or suspend servers start their own. */
     endpoints: readonly string[];
     etcdctl: string | undefined;
     etcdVersion: string | undefined;

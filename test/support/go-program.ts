@@ -6,8 +6,8 @@ import { cacheFolder, onPath, run } from '../../scripts/programs.js';
 const INTEROP = join(import.meta.dirname, '../interop/go');
 
 /**
- * Builds the Go program in a folder, or finds it in the cache. Resolves with its path, or with the reason why the
- * program is missing.
+ * Builds the Go program in a folder, or finds the built program in the cache. Resolves with the path of the built
+ * program, or with the reason why it is missing.
  */
 export async function goProgram(folder = INTEROP): Promise<{ readonly path: string } | { readonly missing: string }> {
   const sources = ['main.go', 'go.mod', 'go.sum'].map((file) => readFileSync(join(folder, file)));

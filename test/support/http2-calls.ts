@@ -7,7 +7,7 @@ import { data, grpcMessage, headers } from './http2-frames.js';
 import { block, type Field } from './http2-hpack.js';
 import type { Http2Peer, PeerConnection } from './http2-peer.js';
 
-// Starts calls over a connection to a scripted peer, and encodes the responses of the peer.
+// These functions start calls over a connection to a scripted peer, and encode the responses of the peer.
 
 export const ANSWER_FIELDS: readonly Field[] = [
   [':status', '200'],
@@ -17,7 +17,7 @@ export const TRAILER_FIELDS: readonly Field[] = [['grpc-status', '0']];
 
 type Options<T> = { -readonly [Name in keyof T]?: T[Name] | undefined };
 
-/** Starts a get. It has no deadline unless the options contain one. */
+/** Starts a Range call for one key. The call has no deadline unless the options contain a deadline. */
 export function range(
   { transport }: Http2Peer,
   options: Options<Omit<UnaryCall<never, never>, 'method' | 'request'>> = {},
@@ -42,7 +42,7 @@ export function put({ transport }: Http2Peer, bytes = 1): Promise<unknown> {
   return quiet(transport.unary({ ...time, method: methods.kv.put, request }));
 }
 
-/** The length of the message that `put` sends for a value with this many bytes, including the gRPC prefix. */
+/** Returns the length of the message that `put` sends for a value with this many bytes, including the gRPC prefix. */
 export function putBytes(bytes: number): number {
   return grpcMessage(encode(methods.kv.put.request, { key: Buffer.from('a'), value: new Uint8Array(bytes) })).length;
 }
@@ -58,9 +58,9 @@ export interface OpenWatch {
   readonly stream: OutgoingStream<WatchRequest>;
   /** The watch id of each message, by which tests distinguish the messages. */
   readonly messages: bigint[];
-  /** Undefined while the stream is open. */
+  /** Set when the stream ends, with the error if there is one. Undefined while the stream is open. */
   end: { readonly error: EtcdError | undefined } | undefined;
-  /** How often the transport reported that the peer will close the connection. */
+  /** The number of times that the transport reported that the peer will close the connection. */
   leavings: number;
 }
 
@@ -95,17 +95,17 @@ export function watch(
   return open;
 }
 
-/** The first message of a watch. */
+/** The first message that a client sends on a watch stream, which creates a watch. */
 export const CREATE_WATCH: Init<WatchRequest> = {
   requestUnion: { case: 'createRequest', value: { key: Buffer.from('a') } },
 };
 
-/** A response of a watch, with its gRPC prefix. */
+/** Returns an encoded response of a watch, with its gRPC prefix. */
 export function watchMessage(watchId: number, cancelReason = ''): Buffer {
   return grpcMessage(encode(methods.watch.watch.response, { watchId: BigInt(watchId), cancelReason }));
 }
 
-/** The response message of a get, with its gRPC prefix. */
+/** Returns an encoded response of a Range call, with its gRPC prefix. */
 export function rangeMessage(count = 0): Buffer {
   return grpcMessage(encode(methods.kv.range.response, { count: BigInt(count) }));
 }
@@ -118,12 +118,12 @@ export function trailers(streamId: number, fields: readonly Field[] = TRAILER_FI
   return headers(streamId, block(fields), { endStream: true });
 }
 
-/** A complete response to a get: headers, data and trailers. */
+/** Returns the frames of a complete response to a Range call: headers, data and trailers. */
 export function rangeAnswer(streamId: number, count = 0): Buffer {
   return Buffer.concat([answerHeaders(streamId), data(streamId, rangeMessage(count)), trailers(streamId)]);
 }
 
-/** Makes the peer respond to every get on the connection with this count. */
+/** Makes the peer respond to every Range call on the connection with this count. */
 export function answerAll(connection: PeerConnection, count = 0): void {
   connection.onRequest = ({ id }) => connection.send(rangeAnswer(id, count));
 }

@@ -3,19 +3,19 @@ import { BlockReader, type Written } from './http2-hpack.js';
 
 const DEFAULT_WINDOW_BYTES = 65_535;
 /**
- * The shortest time that a server allows between two pings while streams are open: the default of etcd's
+ * The minimum time that a server requires between two pings while streams are open. This is the default of etcd's
  * `--grpc-keepalive-min-time`.
  */
 const MIN_PING_GAP_MS = 5_000;
-/** The shortest time that a server allows between two pings without open streams: grpc-go's `defaultPingTimeout`. */
+/** The minimum time that a server requires between two pings without open streams: grpc-go's `defaultPingTimeout`. */
 const MIN_IDLE_PING_GAP_MS = 7_200_000;
-/** The number of pings that may come too early: grpc-go's `maxPingStrikes`. */
+/** The number of pings that a server tolerates although they come too early: grpc-go's `maxPingStrikes`. */
 const MAX_PING_STRIKES = 2;
 
 /** A request of the client, as the peer sees it. */
 export interface PeerRequest {
   readonly id: number;
-  /** The representations in the header block. */
+  /** The field representations in the header block, in order. */
   readonly written: readonly Written[];
   readonly headers: Readonly<Record<string, string>>;
   /** The payload of the DATA frames so far. */
@@ -35,12 +35,12 @@ class PingPolicy {
   #strikes = 0;
   #reset = false;
 
-  /** Notes that the server has written HEADERS or DATA. The next ping is then allowed and clears the strikes. */
+  /** Records that the server has written HEADERS or DATA. The next ping is then allowed and clears the strikes. */
   wrote(): void {
     this.#reset = true;
   }
 
-  /** Whether the server accepts this ping. */
+  /** Records a ping. Returns whether the server accepts this ping. */
   allows(openStreams: number): boolean {
     const now = performance.now();
     const gapMs = now - this.#lastPingAt;
@@ -53,8 +53,9 @@ class PingPolicy {
 }
 
 /**
- * Checks every frame of a client against RFC 9113 (windows, frame sizes, number of streams, order of frames) and against
- * etcd's rules for pings. The limits of the peer apply once the client has acknowledged its SETTINGS.
+ * Checks every frame of a client against RFC 9113 (windows, frame sizes, number of streams, order of frames) and
+ * against etcd's rules for pings. The limits of the peer apply as soon as the client has acknowledged the peer's
+ * SETTINGS.
  */
 export class ClientRules {
   readonly breaches: string[] = [];
@@ -65,7 +66,8 @@ export class ClientRules {
   readonly #endedByPeer = new Set<number>();
   readonly #resetByPeer = new Set<number>();
   /**
-   * By stream: the bytes that the peer has allowed beyond the initial window, minus the bytes that the client has sent.
+   * For each stream, the bytes that the peer has allowed beyond the initial window, minus the bytes that the client has
+   * sent.
    */
   readonly #credit = new Map<number, number>();
   #connectionWindow = DEFAULT_WINDOW_BYTES;
@@ -79,7 +81,7 @@ export class ClientRules {
     this.#require(text === PREFACE, `the preface is ${JSON.stringify(text)}`);
   }
 
-  /** Notes a frame of the peer. */
+  /** Records a frame that the peer has sent. */
   sentByPeer({ name, flags, streamId, payload }: Frame): void {
     if (name === 'SETTINGS' && (flags & FLAG.ACK) === 0) this.#unacknowledged.push(settingPairs(payload));
     if (name === 'WINDOW_UPDATE' && payload.length === 4) {
@@ -93,7 +95,7 @@ export class ClientRules {
     if (name === 'RST_STREAM') this.#resetByPeer.add(streamId);
   }
 
-  /** Checks a frame of the client. */
+  /** Checks a frame that the client has sent. Adds a message to `breaches` for each violation of a rule. */
   check(frame: Frame): void {
     const { name, flags, streamId, payload } = frame;
     this.#frames += 1;

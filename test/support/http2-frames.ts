@@ -1,4 +1,5 @@
-// Encodes and decodes the frames of RFC 9113, sections 4 and 6, for the peer of the tests. It shares no code with the client.
+// Encodes and decodes the frames of RFC 9113, sections 4 and 6, for the peer of the tests. This file shares no code
+// with the client.
 
 /** The frame types, by number. */
 const FRAME_NAMES = [
@@ -60,7 +61,7 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** Encodes any frame, including invalid ones. */
+/** Encodes any frame, including invalid frames. */
 export function frame(type: FrameName | number, flags: number, streamId: number, payload: Uint8Array = none): Buffer {
   const header = Buffer.alloc(FRAME_HEADER_BYTES);
   header.writeUIntBE(payload.length, 0, 3);
@@ -135,14 +136,14 @@ export function goAway(lastStreamId: number, code: ErrorName | number = 'NO_ERRO
   return frame('GOAWAY', 0, 0, Buffer.concat([words(lastStreamId, errorNumber(code)), Buffer.from(debug)]));
 }
 
-/** Encodes 32-bit numbers. */
+/** Encodes 32-bit unsigned numbers, most significant octet first. */
 export function words(...values: readonly number[]): Buffer {
   const bytes = Buffer.alloc(values.length * 4);
   for (const [index, value] of values.entries()) bytes.writeUInt32BE(value, index * 4);
   return bytes;
 }
 
-/** A gRPC message with its prefix. A `flag` of 1 marks it as compressed. */
+/** Returns a gRPC message with its prefix. A `flag` of 1 marks the message as compressed. */
 export function grpcMessage(bytes: Uint8Array, flag = 0): Buffer {
   return Buffer.concat([Buffer.from([flag]), words(bytes.length), bytes]);
 }
@@ -169,7 +170,7 @@ export class FrameCutter {
   }
 }
 
-/** The settings of a SETTINGS frame, in order. */
+/** Returns the settings of a SETTINGS frame, in order. */
 export function settingPairs(payload: Buffer): [setting: number, value: number][] {
   return Array.from({ length: payload.length / 6 }, (_, index) => [
     payload.readUInt16BE(index * 6),

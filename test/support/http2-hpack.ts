@@ -54,12 +54,12 @@ function text(value: string): Buffer {
   return Buffer.concat([integer(0, 0x7f, value.length), Buffer.from(value, 'latin1')]);
 }
 
-/** One representation of a block. */
+/** One representation in a header block (RFC 7541, section 6). */
 export type Written =
   | { readonly kind: 'table size'; readonly bytes: number }
   | { readonly kind: 'indexed' | Literal; readonly name: string; readonly value: string; readonly octets: number };
 
-/** Decodes the header blocks of a client and checks that it respects the table sizes that its peer announced. */
+/** Decodes a client's header blocks, and checks that the client respects the table sizes that its peer announced. */
 export class BlockReader {
   #entries: Field[] = [];
   #maxBytes = 4_096;
@@ -70,13 +70,13 @@ export class BlockReader {
    */
   #owedBytes: number | undefined;
 
-  /** Notes a table size that the peer has announced and the client has acknowledged. */
+  /** Records a table size that the peer has announced and the client has acknowledged. */
   announced(bytes: number): void {
     this.#allowedBytes = bytes;
     if (bytes < this.#maxBytes) this.#owedBytes = Math.min(bytes, this.#owedBytes ?? bytes);
   }
 
-  /** @throws Error if the block violates RFC 7541. */
+  /** Decodes a header block. @throws Error if the block violates RFC 7541. */
   read(bytes: Buffer): Written[] {
     const cursor = new Cursor(bytes);
     const written: Written[] = [];

@@ -15,12 +15,12 @@ import {
   settings,
 } from './http2-frames.js';
 
-// A scripted HTTP/2 server without a socket. A test decides every byte that the server sends. Each side receives at
-// once what the other side writes.
+// A scripted HTTP/2 server without a socket. A test decides every byte that the server sends. Each side receives the
+// bytes that the other side writes without any delay.
 
 export const ENDPOINT = 'http://peer.test:2379';
 
-/** Options that turn off all timers. A test overrides the ones that it needs. */
+/** Options that turn off all timers. A test overrides the options that it needs. */
 export const UNTIMED: TransportOptions = {
   tls: undefined,
   connectTimeoutMs: Number.POSITIVE_INFINITY,
@@ -31,20 +31,20 @@ export const UNTIMED: TransportOptions = {
 };
 
 export interface PeerOptions extends Partial<TransportOptions> {
-  /** The first SETTINGS of the peer. With `false`, the peer sends no SETTINGS by itself. */
+  /** The first SETTINGS of the peer. If false, the peer sends no SETTINGS unless the test sends them. */
   readonly greeting?: Settings | false;
   /** The identifier of the first stream of each connection. */
   readonly firstStreamId?: number;
-  /** Called for each connection before the client learns that it is established. */
+  /** Called for each connection before the client learns that the connection is established. */
   readonly play?: (connection: PeerConnection, index: number) => void;
   /**
-   * Whether the test closes the peer itself instead of leaving that to the end of the test. A test that creates
-   * thousands of peers closes each after its use.
+   * Whether the test closes the peer itself. If not, the peer is closed when the test ends. A test that creates
+   * thousands of peers closes each peer after its use.
    */
   readonly ownClose?: boolean;
 }
 
-/** The peer, and a client transport that connects to it. Both are closed when the test ends. */
+/** The peer, and a client transport that connects to the peer. Both are closed when the test ends. */
 export class Http2Peer {
   readonly connections: PeerConnection[] = [];
   readonly transport: Transport;
@@ -85,7 +85,7 @@ export class PeerConnection implements ByteStream {
   readonly frames: Frame[] = [];
   /** Whether the client keeps the process alive for this connection. */
   held = true;
-  /** What `write` returns to the client. False reports congestion. */
+  /** The value that `write` returns to the client. False reports congestion. */
   roomy = true;
   /** Whether the client has closed the connection. */
   closed = false;
@@ -95,7 +95,7 @@ export class PeerConnection implements ByteStream {
   givesBuffers = false;
   /** Called when a request is complete. */
   onRequest: ((request: PeerRequest) => void) | undefined;
-  /** Called with the payload of each PING of the client that is not an acknowledgement. */
+  /** Called with the payload of each PING of the client that is not an acknowledgment. */
   onPing: ((payload: Buffer) => void) | undefined;
   readonly #events: ByteStreamEvents;
   readonly #greeting: Settings | false;
@@ -185,7 +185,7 @@ export class PeerConnection implements ByteStream {
     return this.frames.filter((frame) => frame.name === name && (streamId ?? frame.streamId) === frame.streamId);
   }
 
-  /** The error code of the client's GOAWAY, or undefined. */
+  /** The error code of the client's GOAWAY, or undefined if the client has sent no GOAWAY. */
   get goAwayCode(): string | undefined {
     const [goAway] = this.sent('GOAWAY');
     return goAway && errorName(goAway.payload.readUInt32BE(4));
@@ -196,7 +196,7 @@ export class PeerConnection implements ByteStream {
     return this.sent('SETTINGS').filter(({ flags }) => flags === FLAG.ACK).length;
   }
 
-  /** The sum of the client's WINDOW_UPDATE increments on a stream, or on the connection if `streamId` is 0. */
+  /** Returns the sum of the client's WINDOW_UPDATE increments on a stream, or on the connection if `streamId` is 0. */
   allowed(streamId: number): number {
     return this.sent('WINDOW_UPDATE', streamId).reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 0);
   }

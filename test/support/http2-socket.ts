@@ -9,7 +9,10 @@ export class Http2Socket {
   #wake: () => void = () => {};
   #over = false;
 
-  /** @param peer The role of the other side. A client sends a preface before its first frame, which is skipped here. */
+  /**
+   * @param peer The role of the other side. If the other side is a client, the preface that it sends before its first
+   * frame is skipped.
+   */
   constructor(socket: Socket, peer: 'client' | 'server') {
     this.#socket = socket;
     let preface = peer === 'client' ? PREFACE.length : 0;

@@ -48,8 +48,8 @@ export class JudgedWatch {
   }
 
   /**
-   * The first watched revision in the store that the watch has not delivered, or `created` if the watch does not exist
-   * on the server yet. Undefined if nothing is missing.
+   * Returns the first watched revision in the store that the watch has not delivered, or `created` if the watch does
+   * not exist on the server yet. Returns undefined if nothing is missing.
    */
   missing(): bigint | 'created' | undefined {
     if (this.#over) return undefined;

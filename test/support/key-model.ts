@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { fromKey, type Keys, keyRange, prefix } from '../../src/index.js';
 import { compareBytes } from '../../src/runtime/bytes.js';
 
-// A model of key ranges, which follows the definition of each kind of range. Tests compare the client's interval
-// algebra with it.
+// A model of key ranges, which follows the definition of each kind of range. Tests compare the intervals that the
+// client computes with this model.
 
-/** The bytes of generated keys. They reveal errors in carries, in truncation and at open ends of ranges. */
+/** The bytes of generated keys. They reveal errors in carries, in truncation and in ranges without an end. */
 const ALPHABET = [0x00, 0x01, 0xfe, 0xff, 0xff] as const;
 
 export function bytesOf(minLength: number, maxLength: number): fc.Arbitrary<Uint8Array> {
@@ -14,7 +14,7 @@ export function bytesOf(minLength: number, maxLength: number): fc.Arbitrary<Uint
 
 export const someKey = bytesOf(1, 4);
 
-/** A range, and a key that is in it. */
+/** A range of keys, a key that is in the range, and a function that tells whether a key is in the range. */
 export interface Selection {
   readonly keys: Keys;
   readonly member: Uint8Array;

@@ -1,19 +1,19 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Paths of all Markdown pages of a repository or an installed package, relative to its root. */
+/** Returns the paths of all Markdown pages of a repository or an installed package, relative to its root. */
 export function pagesIn(root: string): string[] {
   const docs = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => join('docs', name));
   return [...readdirSync(root), ...docs].filter((name) => name.endsWith('.md')).sort();
 }
 
-/** The targets of the relative links in a page. */
+/** Returns the targets of the relative links in a page. */
 export function linksOf(root: string, page: string): string[] {
   const links = [...prose(root, page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link as string);
   return links.filter((link) => !/^https?:/.test(link));
 }
 
-/** Links of a page to files or anchors that do not exist. */
+/** Returns the links of a page to files or anchors that do not exist. */
 export function brokenLinks(root: string, page: string): string[] {
   return linksOf(root, page).filter((link) => {
     const [path = '', anchor] = link.split('#');
@@ -23,14 +23,14 @@ export function brokenLinks(root: string, page: string): string[] {
   });
 }
 
-/** The text of a page without its code blocks. */
+/** Returns the text of a page without its code blocks. */
 function prose(root: string, page: string): string {
   return readFileSync(join(root, page), 'utf8').replace(/^```.*?^```$/gms, '');
 }
 
 /**
- * The anchors of a page: those that GitHub derives from headings, numbered where a heading repeats, and the ids of `a`
- * elements.
+ * Returns the anchors of a page: the anchors that GitHub derives from headings, numbered where a heading repeats, and
+ * the ids of `a` elements.
  */
 function anchors(root: string, page: string): Set<string> {
   const text = prose(root, page);

@@ -2,7 +2,8 @@ import { Session } from '../../src/concurrency/index.js';
 import { Client } from '../../src/index.js';
 import { EXCLUSIVES, type Exclusive, type ExclusiveName } from './exclusive.js';
 
-// Takes a lock with one of the primitives and holds it until the process is killed.
+// This program acquires a lock and holds it until the process is killed. PRIMITIVE is a name in exclusive.ts, such as
+// Mutex or Election.
 // Usage: lock-holder.ts ENDPOINT NAME TTL PRIMITIVE
 
 const [endpoint = '', name = '', ttl = '', primitive = 'Mutex'] = process.argv.slice(2);

@@ -4,23 +4,24 @@ import { runInNewContext } from 'node:vm';
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** Bytes on the heap and outside of it, after garbage collections. */
+/** Collects garbage. Returns the number of bytes in use on the JavaScript heap and outside of the heap. */
 export function bytesInUse(): number {
-  // The first collection may find dead objects that own bytes outside of the heap. The second one frees those bytes.
+  // The first collection may find dead objects that own bytes outside of the heap. The second collection frees those
+  // bytes.
   for (let round = 0; round < 2; round += 1) collectGarbage();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }
 
 /**
- * The greatest result of `growth` that a test accepts. Linear work grows by a factor of 10 and quadratic work by a
+ * The maximum result of `growth` that a test accepts. Linear work grows by a factor of 10 and quadratic work by a
  * factor of 100. The limit between them allows for noise.
  */
 export const MAX_GROWTH = 40;
 
 /**
  * Measures the factor by which the CPU time of the work grows when the count is ten times as large. `prepare` returns
- * the work.
+ * the work as a function, which runs only while the CPU time is measured.
  */
 export function growth(count: number, prepare: (count: number) => () => void): number {
   const [few, many] = [count, 10 * count].map((each) => {

@@ -6,8 +6,8 @@ import { startChild } from './child.js';
 import { compiledSource } from './compiled.js';
 
 /**
- * Runs an example, unchanged except that it imports the sources instead of the package. Resolves with the lines that it
- * prints.
+ * Runs an example program, which is unchanged except that it imports the sources instead of the package. Resolves with
+ * the lines that the program prints.
  */
 export async function runProgram(
   program: string,

@@ -8,7 +8,7 @@ export interface Recording {
   readonly sent: { readonly path: string; readonly request: unknown }[];
 }
 
-/** The default transport, which also records everything that the client sends. */
+/** Returns the default transport, wrapped so that it also records everything that the client sends. */
 export function recordingTransport(): Recording {
   const sent: Recording['sent'] = [];
   const transport: TransportFactory = (endpoint, options) => {

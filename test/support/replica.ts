@@ -9,13 +9,13 @@ import {
 } from '../../src/index.js';
 import { valueText } from './watch-events.js';
 
-/** Applies the messages of a mirror to a map of keys and values. */
+/** Applies the messages of a mirror to a map of keys and values, as an application would. */
 export class Replica {
   readonly #kvs = new Map<string, string>();
   /** The types of all messages, in order. */
   readonly types: MirrorMessage['type'][] = [];
   readonly events: string[] = [];
-  /** By revision: all keys and values after the message in which the mirror reported that revision. */
+  /** For each revision, all keys and values after the message in which the mirror reported that revision. */
   readonly states = new Map<bigint, string[]>();
   syncedAt = 0n;
 
@@ -53,7 +53,7 @@ export class Replica {
   }
 }
 
-/** The keys and values at a revision, read from the server. */
+/** Reads the keys and values at a revision from the server. */
 export async function stateAt(etcd: Keyspace, keys: Keys, revision: bigint): Promise<string[]> {
   return (await etcd.range(keys, { revision })).kvs.map((kv) => `${kv.keyText()}=${kv.text()}`).sort();
 }

@@ -1,7 +1,7 @@
 import type { Fetch } from '../../src/transport/gateway/index.js';
 
 /**
- * How the two copies of each POST are sent, and which response arrives.
+ * How `ResendingFetch` sends the two copies of each POST, and which response arrives.
  *
  * - `at once`: The response to the first copy is lost. The second copy follows, and its response arrives.
  * - `after another write`: Like `at once`, with `meanwhile` between the two copies.

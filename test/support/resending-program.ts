@@ -3,15 +3,15 @@ import { Client, type EtcdError } from '../../src/index.js';
 import { textOf } from '../../src/runtime/bytes.js';
 import { gateway } from '../../src/transport/gateway/index.js';
 
-// Writes over the gateway, in a browser page or as a Deno program. The program must not use an API that only some
-// runtimes have.
+// This program writes through the HTTP/JSON gateway, in a browser page or under Deno. It must not use an API that only
+// some runtimes have.
 
 export interface Task {
   readonly endpoint: string;
   readonly key: string;
   /** `put` makes one put, and `increments` makes two increments with `stm`. */
   readonly what: 'put' | 'increments';
-  /** Default: the default of the gateway transport for the runtime. */
+  /** The option `guardWrites` of the gateway transport. Default: the default of that transport for the runtime. */
   readonly guardWrites?: boolean | undefined;
 }
 
@@ -26,7 +26,7 @@ async function perform({ endpoint, key, what, guardWrites }: Task): Promise<Ends
       () => ends.push('resolved'),
       ({ outcome, problem }: EtcdError) => ends.push({ outcome, problem }),
     );
-  // Make calls first, so that the runtime reuses a connection for the writes.
+  // The client makes other calls first, so that the runtime reuses a connection for the writes.
   for (let count = 0; count < 3; count += 1) await etcd.get('warm');
   if (what === 'put') await end(etcd.put(key, 'mine'));
   else

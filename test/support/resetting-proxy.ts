@@ -11,9 +11,9 @@ export interface ResettingProxy {
   /** The number of requests for each path. */
   readonly requests: ReadonlyMap<string, number>;
   /**
-   * Makes the proxy lose the response to the next POST whose body contains this text, on a connection that has carried
-   * an earlier request. The proxy forwards the request and receives the response. Then it runs `meanwhile` and resets
-   * the connection. Resolves when `meanwhile` has finished.
+   * Makes the proxy lose the response to the next POST whose body contains this text and whose connection has carried
+   * an earlier request. The proxy forwards the request and receives the response. Then the proxy runs `meanwhile` and
+   * resets the connection. Resolves when `meanwhile` has finished.
    */
   resetAnswer(text: string, meanwhile: () => Promise<unknown>): Promise<void>;
 }

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { VirtualClock } from './virtual-clock.js';
 
 /**
- * Generates sequences of steps of several kinds. Each script prefers some kinds and omits others, because some states
- * are reached only after several steps of one kind.
+ * Generates scripts. A script is a sequence of steps of several kinds. Each script prefers some kinds and omits other
+ * kinds, because some states are reached only after several steps of one kind.
  */
 export function script<Step>(kinds: readonly fc.Arbitrary<Step>[], maxLength: number): fc.Arbitrary<readonly Step[]> {
   const weights = fc.array(fc.constantFrom(0, 1, 4, 16), { minLength: kinds.length, maxLength: kinds.length });
@@ -23,7 +23,7 @@ export interface Play<Step> {
   end(): Promise<string>;
 }
 
-/** Runs a script on a virtual clock, which only the steps of the script advance. */
+/** Returns a function that runs a script on a virtual clock. Only the steps of the script advance this clock. */
 export function playing<Step>(begin: (clock: VirtualClock) => Play<Step>): (steps: readonly Step[]) => Promise<string> {
   return async (steps) => {
     const clock = new VirtualClock();

@@ -10,7 +10,7 @@ import { onTestFinished } from 'vitest';
 import { decode, encode, type Init } from '../../src/protobuf/codec.js';
 import type { Method } from '../../src/protobuf/schema.js';
 
-// A gRPC server whose responses a test scripts, for behaviour that a real etcd does not show on demand.
+// A gRPC server whose responses a test scripts, for behavior that a real etcd does not show on demand.
 
 export interface ScriptedStream<Request, Response> {
   readonly metadata: Readonly<Record<string, unknown>>;
@@ -19,13 +19,13 @@ export interface ScriptedStream<Request, Response> {
   send(message: Init<Response>): void;
   /** Ends the stream with a gRPC status. */
   fail(code: number, details: string): void;
-  /** Resolves when the client has cancelled the stream. */
-  readonly cancelled: Promise<void>;
+  /** Resolves when the client has canceled the stream. */
+  readonly canceled: Promise<void>;
 }
 
 type Handlers = Record<string, unknown>;
 
-/** Starts a server with these handlers and stops it when the test ends. Resolves with its endpoint. */
+/** Starts a server with these handlers and stops it when the test ends. Resolves with the endpoint of the server. */
 export async function scriptedServer(
   ...implementations: { definition: Handlers; handlers: Handlers }[]
 ): Promise<string> {
@@ -68,7 +68,7 @@ export function scriptedStream<Request, Response>(
         }),
       send: (message) => void call.write(message as Response),
       fail: (code, details) => void call.emit('error', { code, details }),
-      cancelled: new Promise((resolve) => call.on('cancelled', () => resolve())),
+      canceled: new Promise((resolve) => call.on('cancelled', () => resolve())),
     };
     void play(stream);
   };
@@ -81,7 +81,7 @@ export interface ScriptedAnswers<Request, Response> extends Omit<ScriptedStream<
   end(): void;
 }
 
-/** Scripts a method with streamed responses. */
+/** Scripts a server-streaming method. */
 export function scriptedAnswers<Request, Response>(
   method: Method<Request, Response, 'server-streaming'>,
   play: (stream: ScriptedAnswers<Request, Response>) => Promise<void>,
@@ -94,7 +94,7 @@ export function scriptedAnswers<Request, Response>(
       send: (message) => void call.write(message as Response),
       end: () => void call.end(),
       fail: (code, details) => void call.emit('error', { code, details }),
-      cancelled: new Promise((resolve) => call.on('cancelled', () => resolve())),
+      canceled: new Promise((resolve) => call.on('cancelled', () => resolve())),
     });
   };
   const definition = { ...definitionOf(method, true), requestStream: false };

@@ -5,7 +5,7 @@ import type { Init } from '../../src/protobuf/codec.js';
 import { openClient } from './client.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from './scripted-server.js';
 
-/** A watch stream from the side of a scripted server. */
+/** A watch stream, as a scripted server sees it. */
 export type WatchedStream = ScriptedStream<WatchRequest, WatchResponse>;
 
 /** Opens a client of a scripted server that runs `play` for each watch stream. */
@@ -16,7 +16,7 @@ export async function clientOf(
   return openClient({ ...options, endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
 }
 
-/** Receives the next message, which must be a create request. */
+/** Receives the next message, which must be a create request. Resolves with the content of that request. */
 export async function creation(
   stream: WatchedStream,
 ): Promise<{ watchId: bigint; startRevision: bigint; fragment: boolean }> {
@@ -33,7 +33,7 @@ export function header(revision: bigint): Init<WatchResponse> {
   return { header: { revision } };
 }
 
-/** The event of a put. */
+/** Returns the event of a put. */
 export function put(key: string, modRevision: bigint): { kv: { key: Uint8Array; modRevision: bigint } } {
   return { kv: { key: new TextEncoder().encode(key), modRevision } };
 }

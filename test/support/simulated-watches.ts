@@ -10,9 +10,10 @@ import { decode, encode, type Init } from '../../src/protobuf/codec.js';
 import { textOf } from '../../src/runtime/bytes.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 
-// A simulated etcd that serves watches correctly. The test decides when it processes requests and delivers responses.
+// A simulated etcd that serves watches correctly. The test decides when the simulated server processes requests and
+// when it delivers responses.
 
-/** The number of revisions to which etcd limits one response to a watch that is catching up. */
+/** The maximum number of revisions in one response to a watch that is catching up, as in etcd. */
 const REVISIONS_PER_RESPONSE = 1_000;
 const VALUE = new Uint8Array(100);
 
@@ -21,7 +22,7 @@ interface Change {
   readonly keys: readonly string[];
 }
 
-/** The history of all keys. It keeps compacted changes, too, so that a test can compare delivered events with them. */
+/** The history of all keys. It includes compacted changes, so that a test can compare delivered events with them. */
 export class SimulatedStore {
   readonly #changes: Change[] = [];
   /** The changes that `restore` has removed. */
@@ -63,7 +64,7 @@ export class SimulatedStore {
       .filter(({ keys }) => keys.length > 0);
   }
 
-  /** The changes of the watched keys from a revision on. */
+  /** Yields the changes of the watched keys from a revision on. */
   *changes(from: bigint, isWatched: (key: string) => boolean): Generator<Change, void> {
     for (let index = Math.max(0, Number(from) - 2); index < this.#changes.length; index += 1) {
       const { revision, keys } = this.#changes[index] as Change;
@@ -98,20 +99,21 @@ const TOO_LARGE = new EtcdError('too large', {
 /** The ways in which servers behave differently. The client must support all of them. */
 export interface WatchServerKind {
   /**
-   * The server chooses the watch ids itself, from 0 on, and confirms creations out of order, like `etcd grpc-proxy`.
+   * Whether the server chooses the watch ids itself, from 0 on, and confirms creations out of order, like `etcd
+   * grpc-proxy`.
    */
   readonly ownIds: boolean;
   /**
-   * The server responds to progress requests before it has sent the events up to the reported revision, like etcd
-   * before 3.4.25 and 3.5.8.
+   * Whether the server responds to progress requests before it has sent the events up to the reported revision, like
+   * etcd before 3.4.25 and 3.5.8.
    */
   readonly earlyProgress: boolean;
 }
 
-/** A member of a current etcd. */
+/** The behavior of a member of a current etcd version. */
 export const MEMBER: WatchServerKind = { ownIds: false, earlyProgress: false };
 
-/** A watch stream from the side of the server, with its undelivered requests and responses. */
+/** A watch stream, as the server sees it, with the requests and responses that have not been delivered yet. */
 export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   readonly #store: SimulatedStore;
   readonly #handler: StreamHandler<WatchResponse>;
@@ -141,7 +143,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   }
 
   send(message: Init<WatchRequest>): void {
-    // Encode the request, so that an invalid one throws here.
+    // The request is encoded, so that an invalid request throws here.
     const bytes = encode(WatchRequest, message);
     if (!this.#over) this.#requests.push(decode(WatchRequest, bytes));
   }
@@ -175,7 +177,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
 
   /**
    * Sends the next revisions to one of the watches, in fragments of `fragmentEvents` events if the watch allows
-   * fragments. First repeats the `again` revisions before them, because some servers have sent events twice.
+   * fragments. Repeats the previous `again` revisions before them, because some servers have sent events twice.
    */
   sync(index: number, revisions: number, fragmentEvents: number, again = 0): void {
     const watch = this.#watch(index);
@@ -229,7 +231,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     this.#handler.end(BREAKS[how % BREAKS.length]);
   }
 
-  /** Ends the stream as if a response were too large. Does nothing if every watch allows fragments. */
+  /** Ends the stream with the error for a response that is too large. Does nothing if every watch allows fragments. */
   exceed(): void {
     if (this.#over || [...this.#watches.values()].every(({ fragment }) => fragment)) return;
     this.#over = true;

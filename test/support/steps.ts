@@ -10,13 +10,14 @@ const STEPPING = compiled(new URL('stepping-command.ts', import.meta.url));
 export const SHORT_TTL = '2';
 /**
  * Runs a program as a shell runs a job: in a process group of its own, with a parent in another group of the same
- * session. Without such a parent, the default action of SIGTSTP would not stop the program.
+ * session. Without such a parent, the default action of SIGTSTP would not suspend the program.
  *
- * `wait -f` rarely returns 148 when SIGTSTP has stopped the program, although `-f` should prevent that. The loop
- * therefore waits again while the program exists.
+ * In rare cases, `wait -f` returns 148 when SIGTSTP has suspended the program, although `-f` should prevent that. The
+ * function therefore waits again while the program exists. It is not a loop, because bash ends a loop when a job in it
+ * is suspended.
  */
-const WAIT = 'while wait -f $!; code=$?; kill -0 $! 2>/dev/null; do :; done; exit $code';
-const AS_JOB = ['bash', '-c', `set -m; "$@" & ${WAIT}`, 'bash'];
+const WAIT = 'waited() { wait -f $!; code=$?; if kill -0 $! 2>/dev/null; then waited; fi; }';
+const AS_JOB = ['bash', '-c', `${WAIT}; set -m; "$@" & waited; exit $code`, 'bash'];
 
 interface Holder {
   readonly running: RunningCli;
@@ -27,7 +28,7 @@ interface Holder {
   readonly token: number;
 }
 
-/** Observes commands that run under one lock. In each step, a command writes its fencing token to a key. */
+/** Starts and observes commands that run under one lock. In each step, a command writes its fencing token to a key. */
 export class Steps {
   /** The lock that the commands run under. */
   readonly name = unique('lock');
@@ -44,7 +45,7 @@ export class Steps {
     return new Steps(header.revision);
   }
 
-  /** The program and the arguments of a command that takes this many steps. */
+  /** Returns the program and the arguments of a command that takes this many steps. */
   command(count = Number.POSITIVE_INFINITY): readonly string[] {
     return [process.execPath, STEPPING, inject('endpoints')[0] as string, this.#key, String(count)];
   }
@@ -70,7 +71,7 @@ export class Steps {
     return { running, etcdwire, command: commandPid, token };
   }
 
-  /** The tokens of all steps so far, in the order of their revisions. */
+  /** Resolves with the tokens of all steps so far, in the order of their revisions. */
   async tokens(): Promise<number[]> {
     const { header } = await this.#etcd.put(this.#key, 'end');
     const tokens: number[] = [];
@@ -81,7 +82,7 @@ export class Steps {
     throw new Error('the watch ended');
   }
 
-  /** The tokens of the commands that took steps. Consecutive steps of one command count once. */
+  /** Resolves with the tokens of the commands that took steps. Consecutive steps of one command count once. */
   async turns(): Promise<number[]> {
     const tokens = await this.tokens();
     return tokens.filter((token, index) => token !== tokens[index - 1]);
@@ -92,7 +93,7 @@ export async function untilStopped(pid: number): Promise<void> {
   await expect.poll(() => stateOf(pid)).toBe('T');
 }
 
-/** The state letter of a process, as ps prints it. Undefined if the process does not exist or is a zombie. */
+/** Returns the state letter of a process, as ps prints it. Undefined if the process does not exist or is a zombie. */
 export function stateOf(pid: number): string | undefined {
   try {
     const state = /\) (\S)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1];

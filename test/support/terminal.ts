@@ -9,7 +9,7 @@ import { temporaryFolder } from './temporary-folder.js';
 
 const SCRIPT = 'script';
 
-/** Why tests cannot open a terminal on this machine. Undefined if they can. */
+/** The reason why tests cannot open a terminal on this machine. Undefined if they can open a terminal. */
 export const NO_TERMINAL = /util-linux/.test(String(spawnSync(SCRIPT, ['--version']).stdout))
   ? undefined
   : 'the program `script` of util-linux, which creates pseudo-terminals, is not on the PATH';
@@ -19,7 +19,8 @@ export const CTRL_C = '\x03';
 export const CTRL_Z = '\x1a';
 
 /**
- * The longest wait for output. It is shorter than the timeout of a test, so that a failed wait can report the output.
+ * The maximum time to wait for output. It is shorter than the timeout of a test, so that a failed wait can report the
+ * output.
  */
 const LIMIT_MS = 30_000;
 

@@ -2,14 +2,18 @@ import { inject } from 'vitest';
 import { localVersions } from '../../scripts/etcd/find.js';
 import { MINORS, type Minor } from '../../scripts/etcd/versions.js';
 
-// `npm run test:all` tests everything. `npm test` uses fewer generated inputs and only one version of etcd, to save time.
+// `npm run test:all` tests everything. To save time, `npm test` uses fewer generated inputs and only one version of
+// etcd.
 
-/** The number of generated inputs for this run, given the number for a complete run. */
+/** Returns the number of generated inputs for this run, given the number for a complete run. */
 export function iterations(complete: number): number {
   return inject('thorough') ? complete : Math.ceil(complete / 4);
 }
 
-/** The minor versions of etcd to test: the oldest and the newest local one, or only that of the shared member. */
+/**
+ * Resolves with the minor versions of etcd to test: the oldest and the newest local version, or only the version of the
+ * member that all tests share.
+ */
 export async function testedVersions(): Promise<Minor[]> {
   const versions = await localVersions();
   const shared = MINORS.find((minor) => inject('etcdVersion')?.startsWith(`${minor}.`));

@@ -5,18 +5,20 @@ import { defaultTransport } from '../../src/transport/default-transport.js';
 import type { TransportFactory } from '../../src/transport/transport.js';
 
 /**
- * Handles a transaction and returns its result. `ops` are the operations that it makes if its conditions hold. Calling
- * `send`, at once or later, sends the transaction to the server.
+ * Handles a transaction in place of the transport, and returns the result of the transaction. `ops` are the operations
+ * that the transaction makes if its conditions hold. `send`, called at once or later, sends the transaction to the
+ * server and returns the server's result.
  */
 export type OnTransaction = (ops: readonly RequestOp[], send: () => Promise<unknown>) => Promise<unknown>;
 
 export interface StagedOptions {
+  /** Handles every transaction. Default: sends it to the server at once. */
   readonly onTransaction?: OnTransaction;
-  /** Leases that the transport reports as expired, although the server still has them. */
+  /** The ids of the leases that the transport reports as expired, although the server still has them. */
   readonly dead?: ReadonlySet<bigint>;
 }
 
-/** The default transport, in which a test controls every transaction and the reported state of leases. */
+/** Creates a default transport in which a test handles every transaction and makes leases appear to have expired. */
 export function stagedTransport({
   onTransaction = (_, send) => send(),
   dead = new Set(),
@@ -44,12 +46,15 @@ export function stagedTransport({
   };
 }
 
-/** Whether one of the operations, including those of nested transactions, puts a key with this prefix. */
+/** Whether an operation, or an operation in the `then` list of a nested transaction, puts a key with this prefix. */
 export function puts(ops: readonly RequestOp[], key: string): boolean {
   return all(ops).some(({ request }) => request?.case === 'requestPut' && startsWith(request.value.key, key));
 }
 
-/** Whether one of the operations, including those of nested transactions, deletes a key with this prefix. */
+/**
+ * Whether an operation, or an operation in the `then` list of a nested transaction, deletes a key or range that starts
+ * with this prefix.
+ */
 export function deletes(ops: readonly RequestOp[], key: string): boolean {
   return all(ops).some(({ request }) => request?.case === 'requestDeleteRange' && startsWith(request.value.key, key));
 }
@@ -58,7 +63,7 @@ function all(ops: readonly RequestOp[]): readonly RequestOp[] {
   return ops.flatMap((op) => (op.request?.case === 'requestTxn' ? all(op.request.value.success) : [op]));
 }
 
-/** Creates the error of a call whose response was lost, so that its outcome is unknown. */
+/** Creates the error of a call whose response was lost and whose outcome is therefore unknown. */
 export function answerLost(): EtcdError {
   return new EtcdError('the answer was lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
 }

@@ -4,8 +4,8 @@ interface Timer {
 }
 
 /**
- * Replaces the clock, the timers and the random numbers of a test. Time passes only when the test calls `pass` or
- * `block`.
+ * Replaces `performance.now`, `setTimeout`, `clearTimeout` and `Math.random` during a test. Time passes only when the
+ * test calls `pass` or `block`. Every random number is 0.5.
  */
 export class VirtualClock {
   readonly #real = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout };
@@ -29,7 +29,7 @@ export class VirtualClock {
   restore(): void {
     Object.assign(globalThis, this.#real);
     Math.random = this.#random;
-    // Without the replacement, `performance.now` is the method of the prototype again.
+    // Deleting the replacement makes the prototype's `performance.now` visible again.
     Reflect.deleteProperty(performance, 'now');
   }
 
@@ -42,12 +42,12 @@ export class VirtualClock {
     return this.#timers.size;
   }
 
-  /** Advances the clock without running timers, like a blocked event loop. */
+  /** Advances the clock without running timers, as if the event loop were blocked. */
   block(ms: number): void {
     this.#now += ms;
   }
 
-  /** Advances the clock and runs each timer when it is due, followed by all pending promise callbacks. */
+  /** Advances the clock. Runs each timer when it is due, and after each timer all pending promise callbacks. */
   async pass(ms: number): Promise<void> {
     const end = this.#now + ms;
     await turn();
@@ -61,7 +61,7 @@ export class VirtualClock {
     this.#now = end;
   }
 
-  /** The earliest timer that is due by `end`. */
+  /** Returns the earliest timer that is due by `end`, with its id. */
   #next(end: number): [number, Timer] | undefined {
     let first: [number, Timer] | undefined;
     for (const entry of this.#timers) {

@@ -1,6 +1,7 @@
 import { Client, EtcdError } from '../../src/index.js';
 
-// Makes one call, prints its result and leaves the client open.
+// Makes one call, and prints `answered` or the reason and outcome of the error. Does not close the client, so that a
+// test can check that the process exits anyway.
 // Usage: waiting-program.ts ENDPOINT TIMEOUT_MS
 
 const [endpoint = '', timeoutMs] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 import type { WatchEvent } from '../../src/index.js';
 
-/** The value of a put as text; empty for a deletion. */
+/** Returns the value of a put as text, or an empty string for a deletion. */
 export function valueText(event: WatchEvent): string {
   return event.type === 'put' ? event.kv.text() : '';
 }

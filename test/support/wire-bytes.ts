@@ -5,10 +5,10 @@ import { messageTypes } from './arbitraries.js';
 // Builds protobuf encodings that no encoder of etcd's messages writes, such as unknown fields and deep nesting.
 
 const EMPTY = new Uint8Array(0);
-/** A field number that no message of etcd's API uses: the first one above all of theirs. */
+/** The lowest number above all field numbers of etcd's API. No message of the API has a field with this number. */
 const UNKNOWN_NUMBER = 1 + Math.max(...messageTypes.flatMap((type) => type.fieldsArray.map((field) => field.id)));
 
-/** A body for each wire type. No body is valid for another wire type. */
+/** A field body for each protobuf wire type. Each body is valid only for its own wire type. */
 export const WIRE_BODIES: Readonly<Record<number, Uint8Array>> = {
   0: Uint8Array.of(0x80, 1),
   1: Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8),
@@ -35,7 +35,10 @@ export const unknownField: fc.Arbitrary<Uint8Array> = fc.letrec<{ field: Uint8Ar
     .map(([number, { wireType, body }]) => wireField(number, wireType, body)),
 })).field;
 
-/** Generates fields with the field numbers of a type, but with any wire type and arbitrary bodies. */
+/**
+ * Generates up to six fields with the field numbers of this message type, or with one unknown number, but with any wire
+ * type and arbitrary bodies.
+ */
 export function plausibleBytes(type: protobuf.Type): fc.Arbitrary<Uint8Array> {
   const numbers = [...type.fieldsArray.map((field) => field.id), UNKNOWN_NUMBER];
   const field = fc
@@ -44,7 +47,10 @@ export function plausibleBytes(type: protobuf.Type): fc.Arbitrary<Uint8Array> {
   return fc.array(field, { maxLength: 6 }).map(joined);
 }
 
-/** Inserts the fields of `extra` before, between and after the fields of the message, at every level of nesting. */
+/**
+ * Returns the message with fields of `extra`, taken in turn, before, between and after its own fields, at every level
+ * of nesting.
+ */
 export function spliced(type: protobuf.Type, bytes: Uint8Array, extra: readonly Uint8Array[]): Uint8Array {
   let next = 0;
   const another = (): Uint8Array => extra[next++ % extra.length] ?? EMPTY;
@@ -68,7 +74,7 @@ export function spliced(type: protobuf.Type, bytes: Uint8Array, extra: readonly 
   return splice(type, bytes);
 }
 
-/** Encodes a tag and a body. A group also gets its end tag. */
+/** Encodes a field from its number, wire type and body. Adds the end tag if the field is a group. */
 export function wireField(number: number, wireType: number, body: Uint8Array): Uint8Array {
   const tag = BigInt(number) << 3n;
   const end = wireType === 3 ? varint(tag | 4n) : EMPTY;
@@ -92,7 +98,8 @@ function mapEntry(key: string, value: string): Uint8Array {
 }
 
 /**
- * Encodes a TxnRequest that contains `depth` nested transactions. Each adds two messages: a RequestOp and a TxnRequest.
+ * Encodes a TxnRequest that contains `depth` nested transactions. Each nested transaction adds two levels of messages:
+ * a RequestOp and a TxnRequest.
  */
 export function nestedTxns(depth: number): Uint8Array {
   const parts: Uint8Array[] = [];

@@ -9,11 +9,15 @@ function deleted(revision: number, key: string): SeenEvent {
   return { revision: BigInt(revision), type: 'delete', key, value: '' };
 }
 
+/** Returns a claim: the holder says that it held the lock with this token from `fromMs` to `untilMs`. */
 function claim(holder: string, token: number, fromMs: number, untilMs: number): Claim {
   return { holder, token: BigInt(token), fromMs, untilMs };
 }
 
-/** The queue is a, b, c, d. Then b leaves it while waiting, c puts its key a second time, and a and c leave in turn. */
+/**
+ * The history of the lock's queue in etcd. The contenders a, b, c and d join the queue. Then b leaves while it waits, c
+ * puts its key a second time, a leaves, and c leaves.
+ */
 const TRUTH = [
   put(2, 'a'),
   put(3, 'b'),
@@ -28,14 +32,14 @@ const TRUTH = [
 describe('checkLock accepts a lock', () => {
   test.for<[string, Claim[]]>([
     [
-      'held by one claim after another, in the order of the queue',
+      'that is claimed by one holder after another, in the order of the queue',
       [claim('a', 2, 0, 10), claim('c', 4, 10, 20), claim('d', 5, 25, 30)],
     ],
     [
-      'whose claims are not listed in the order of time',
+      'whose claims are not listed in chronological order',
       [claim('d', 5, 25, 30), claim('a', 2, 0, 10), claim('c', 4, 10, 20)],
     ],
-    ['that its owner c never claimed', [claim('a', 2, 0, 10), claim('d', 5, 25, Number.POSITIVE_INFINITY)]],
+    ['that holder c never claimed', [claim('a', 2, 0, 10), claim('d', 5, 25, Number.POSITIVE_INFINITY)]],
   ])('%s', ([, claims]) => {
     expect(checkLock(claims, TRUTH)).toEqual([]);
   });
@@ -43,31 +47,39 @@ describe('checkLock accepts a lock', () => {
 
 describe('checkLock reports a lock', () => {
   test.for<[string, string[], Claim[]]>([
-    ['held by two claims at the same time', ['two holders'], [claim('a', 2, 0, 10), claim('c', 4, 9, 20)]],
+    ['that two holders claim at the same time', ['two holders'], [claim('a', 2, 0, 10), claim('c', 4, 9, 20)]],
     [
-      'held by a second claim while the first claim never ended',
+      'that a second holder claims although the claim of the first holder never ended',
       ['two holders'],
       [claim('a', 2, 0, Number.POSITIVE_INFINITY), claim('c', 4, 50, 60)],
     ],
     [
-      'held by a claim within the time of another claim',
+      'that one holder claims entirely within the time of another claim',
       ['two holders'],
       [claim('a', 2, 0, 100), claim('c', 4, 10, 20)],
     ],
     [
-      'held by a later key of the queue before an earlier key',
+      'that a holder claims before another holder whose key is earlier in the queue',
       ['out of order'],
       [claim('c', 4, 0, 10), claim('a', 2, 10, 20)],
     ],
-    ['held twice with one key', ['out of order'], [claim('a', 2, 0, 10), claim('a', 2, 15, 20)]],
-    ['held with a key that was never first in the queue', ['not first in queue'], [claim('b', 3, 0, 10)]],
-    ['held with the revision of a later put', ['not first in queue'], [claim('c', 7, 0, 10)]],
-    ['held without a key', ['not first in queue'], [claim('x', 99, 0, 10)]],
+    ['that a holder claims twice with one key', ['out of order'], [claim('a', 2, 0, 10), claim('a', 2, 15, 20)]],
+    [
+      'that a holder claims with a key that was never first in the queue',
+      ['not first in queue'],
+      [claim('b', 3, 0, 10)],
+    ],
+    [
+      'that a holder claims with the revision of the second put of its key',
+      ['not first in queue'],
+      [claim('c', 7, 0, 10)],
+    ],
+    ['that a holder claims without a key in the queue', ['not first in queue'], [claim('x', 99, 0, 10)]],
   ])('%s', ([, rules, claims]) => {
     expect(checkLock(claims, TRUTH).map(({ rule }) => rule)).toEqual(rules);
   });
 
-  test('held by two claims, with the names and the tokens of both holders', () => {
+  test('that two holders claim at the same time, and names both holders and their tokens', () => {
     expect(checkLock([claim('a', 2, 0, 10), claim('c', 4, 9, 20)], TRUTH)).toEqual([
       { rule: 'two holders', detail: 'c with token 4 while a with token 2 held it' },
     ]);
@@ -75,7 +87,7 @@ describe('checkLock reports a lock', () => {
 });
 
 describe('GuardedResource', () => {
-  test('refuses a token smaller than the greatest, and accepts the greatest again', () => {
+  test('refuses a token that is smaller than the maximum so far, and accepts that maximum again', () => {
     const resource = new GuardedResource();
     expect([5n, 5n, 7n, 5n, 6n, 8n].map((token) => resource.write('w', token))).toEqual([
       true,

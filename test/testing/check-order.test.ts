@@ -7,6 +7,7 @@ import {
   type SeenEvent,
 } from '../../src/testing/index.js';
 
+/** The events that etcd really applied. */
 const TRUTH: SeenEvent[] = [
   put(2n, 'a', 'a1'),
   put(3n, 'b', 'b1'),
@@ -21,7 +22,7 @@ describe('checkOrder', () => {
         [
           write(0, 10, 'a1', 2n),
           read(11, 12, 'a', 'a1', 2n),
-          // This read is concurrent with the write of a2, so either value is right.
+          // This read is concurrent with the write of a2, so it may return either a1 or a2.
           read(19, 30, 'a', 'a1', 3n),
           write(20, 29, 'a2', 4n),
           read(31, 32, 'b', undefined, 5n),
@@ -31,12 +32,12 @@ describe('checkOrder', () => {
     ).toEqual([]);
   });
 
-  test('reports a read at a revision older than one that was seen before the read began', () => {
+  test('reports a read whose revision is older than that of a call that ended before the read began', () => {
     expect(rules([write(0, 10, 'a2', 4n), read(11, 12, 'a', 'a1', 3n)])).toEqual(['stale']);
     expect(rules([read(0, 10, 'a', 'a2', 4n), read(11, 12, 'b', 'b1', 3n)])).toEqual(['stale']);
   });
 
-  test('reports a write that took effect before it began, even if its outcome is unknown', () => {
+  test('reports a write whose effect was seen before the write began, even if its outcome is unknown', () => {
     expect(rules([read(0, 10, 'a', 'a2', 4n), write(11, 12, 'a2', 4n)])).toEqual(['stale']);
     const unknown = {
       ...write(11, Number.POSITIVE_INFINITY, 'a2', 4n),
@@ -53,7 +54,7 @@ describe('checkOrder', () => {
     expect(rules([read(0, 1, 'a', undefined, 2n)])).toEqual(['wrong value']);
   });
 
-  test('reports a successful write that the truth lacks or has at another revision', () => {
+  test('reports a successful write that etcd did not apply or applied at another revision', () => {
     expect(rules([write(0, 1, 'a3', 6n)])).toEqual(['not applied']);
     expect(rules([write(0, 1, 'a2', 3n)])).toEqual(['not applied']);
   });

@@ -74,7 +74,7 @@ describe('checkWatch reports a watch', () => {
     if (!rules.includes('reordered')) expect(found.length).toBe(rules.length);
   });
 
-  test('that loses or repeats any one event', () => {
+  test('that loses or repeats any single event', () => {
     const mistake = fc.record({ at: fc.nat({ max: TRUTH.length - 1 }), kind: fc.constantFrom('lost', 'repeated') });
     fc.assert(
       fc.property(mistake, ({ at, kind }) => {
@@ -85,7 +85,7 @@ describe('checkWatch reports a watch', () => {
     );
   });
 
-  test('that repeats an event, and names the event and the batch', () => {
+  test('that repeats an event, in a report that names the event and the batch', () => {
     expect(checkWatch([a2], [[a2], [a2]])).toEqual([
       { rule: 'torn', detail: 'batch 1: revision 2 began in the batch before' },
       { rule: 'repeated', detail: 'batch 1: put of "a" at revision 2' },

@@ -5,7 +5,7 @@ import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-test('a partitioned member of an EtcdCluster loses its leader, and has a leader again after heal', async (context) => {
+test('an EtcdCluster member has no leader while it is partitioned, but has one after `heal()`', async (context) => {
   const cluster = await ownCluster(3);
   if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
   const leader = await cluster.leader();
@@ -14,7 +14,8 @@ test('a partitioned member of an EtcdCluster loses its leader, and has a leader 
     openClient({ endpoints: cluster.endpoints.filter((endpoint) => endpoint !== leader.endpoint) }),
   ];
   await cluster.partition(leader);
-  // Reads before it writes, because the client repeats a read until the other members have a leader, but not a write.
+  // Read before the first write, because the client repeats a read, but not a write, until the other members have a
+  // leader.
   await others.get('k', { timeoutMs: 20_000 });
   await others.put('k', 'x');
   expect(await errorOf(etcd.get('k', { timeoutMs: 500 }))).toMatchObject({
@@ -39,7 +40,7 @@ test('an EtcdCluster keeps its data after a member has joined and another has be
   expect((await etcd.range(prefix('k'))).count).toBe(1);
 });
 
-test('an EtcdMember that is paused can be stopped', async (context) => {
+test('a paused EtcdMember can be stopped', async (context) => {
   const cluster = await ownCluster(1);
   const [member] = cluster?.members ?? [];
   if (member === undefined) return context.skip('the tests run against servers that they did not start');

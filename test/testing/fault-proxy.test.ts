@@ -4,7 +4,7 @@ import type { FaultProxy } from '../../src/testing/index.js';
 import { faultProxy } from '../support/fault-proxy.js';
 
 describe('FaultProxy', () => {
-  test('forwards bytes in small pieces and in order after slice', async () => {
+  test('forwards bytes in small pieces and in order after `slice()`', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.slice(1);
     client.write('abcde');
@@ -12,7 +12,7 @@ describe('FaultProxy', () => {
     expect(Math.max(...reads.map(({ length }) => length))).toBe(1);
   });
 
-  test('forwards bytes late and in order after delay, even if heal is called in between', async () => {
+  test('forwards bytes late and in order after `delay()`, even if `heal()` follows before they arrive', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.delay(60);
     const writtenAt = performance.now();
@@ -27,7 +27,7 @@ describe('FaultProxy', () => {
     expect(performance.now() - writtenAt).toBeGreaterThanOrEqual(60);
   });
 
-  test('keeps bytes while it is paused, and forwards them after heal', async () => {
+  test('keeps bytes while it is paused, and forwards them after `heal()`', async () => {
     const { proxy, client, reads } = await throughProxy();
     client.write('before');
     await expect.poll(() => reads.join('')).toBe('before');
@@ -61,14 +61,14 @@ describe('FaultProxy', () => {
     await expect.poll(() => reads.join('').length, { timeout: 20_000 }).toBe(total);
   });
 
-  test('loseNextAnswer closes only the connection whose answer it drops, and other faults continue', async () => {
+  test('closes only the connection whose answer `loseNextAnswer()` drops, and keeps its other faults', async () => {
     const server = await echoServer();
     const proxy = await faultProxy(server);
     const [a, b] = await Promise.all([connected(proxy, 'a'), connected(proxy, 'b')]);
     await expect.poll(() => [a.reads.join(''), b.reads.join('')]).toEqual(['a', 'b']);
     proxy.delay(60);
     const lost = proxy.loseNextAnswer((bytes) => String(Buffer.from(bytes)).includes('ask'));
-    // The server echoes a HEADERS frame, which counts as an answer.
+    // These bytes are a HEADERS frame. The proxy regards the server's echo of the frame as an answer.
     const ask = Buffer.from([0, 0, 3, 1, 4, 0, 0, 0, 1, ...Buffer.from('ask')]);
     a.client.write(ask);
     await lost;
@@ -80,7 +80,7 @@ describe('FaultProxy', () => {
     expect(a.reads.join('')).toBe('a');
   });
 
-  test('closes its connections at heal when it has dropped bytes', async () => {
+  test('closes a connection on `heal()` when it has dropped bytes of the connection', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.oneWay('to-client');
     client.write('lost');
@@ -89,7 +89,7 @@ describe('FaultProxy', () => {
     expect(reads).toEqual([]);
   });
 
-  test('drops the bytes of the sender that cutOff names, but not those of other senders', async () => {
+  test('drops the bytes of the sender that was passed to `cutOff()`, but not the bytes of other senders', async () => {
     const server = await echoServer();
     const proxy = await faultProxy(server, { senderOf: (bytes) => /from (\w+)/.exec(String(Buffer.from(bytes)))?.[1] });
     const [a, b] = await Promise.all(['a', 'b'].map(async (name) => connected(proxy, `from ${name} `)));
@@ -113,7 +113,7 @@ describe('FaultProxy', () => {
   });
 });
 
-/** A client of a server behind a proxy, and the bytes that the server has read. */
+/** Connects a client to a server through a proxy. `reads` is what the server has read, and `peers` are its sockets. */
 async function throughProxy(): Promise<{ proxy: FaultProxy; client: Socket; reads: string[]; peers: Socket[] }> {
   const [reads, peers]: [string[], Socket[]] = [[], []];
   const proxy = await faultProxy(

@@ -7,7 +7,7 @@ import { freePorts } from '../../src/testing/free-ports.js';
 
 const MODULE = fileURLToPath(new URL('../../src/testing/free-ports.ts', import.meta.url));
 
-test('freePorts returns different free ports below the range of outgoing connections', async () => {
+test('freePorts returns different free ports below the port range of outgoing connections', async () => {
   const ports = await freePorts(300);
   expect(new Set(ports).size).toBe(300);
   expect(Math.max(...ports)).toBeLessThan(32_768);
@@ -16,8 +16,8 @@ test('freePorts returns different free ports below the range of outgoing connect
   for (const server of servers) server.close();
 });
 
-// A member that was killed could not start again, because another test's server listened on its port by then.
-test('freePorts returns no port that another process got and does not use at the moment', async () => {
+// Regression: a killed etcd member could not start again, because another test's server had taken the member's port.
+test('freePorts returns no port that another process received from it, even if the port is not in use', async () => {
   const own = await freePorts(60);
   const { stdout } = await promisify(execFile)(process.execPath, [
     ...['--import', 'tsx', '--input-type=module', '-e'],

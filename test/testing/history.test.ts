@@ -6,7 +6,7 @@ function failure(outcome: Outcome): EtcdError {
   return new EtcdError('no', { code: 'Unavailable', reason: 'Other', outcome });
 }
 
-test('History.record records a result with its times, and resolves with it', async () => {
+test('History.record records a result with its start and end times, and resolves with the result', async () => {
   const history = new History<string, number>();
   expect(await history.record('p', 'call', async () => 7)).toBe(7);
   const [operation] = history.operations;
@@ -26,7 +26,7 @@ test.for([
   expect(history.operations[0]?.endMs === Number.POSITIVE_INFINITY).toBe(noted === 'unknown');
 });
 
-test('History.record records an error other than EtcdError as unknown', async () => {
+test('History.record records outcome "unknown" for an error that is not an EtcdError', async () => {
   const history = new History<string, number>();
   await expect(history.record('p', 'call', () => Promise.reject(new Error('?')))).rejects.toThrow('?');
   expect(history.operations[0]?.outcome).toBe('unknown');

@@ -20,7 +20,7 @@ test('a byte stream is closed after a time limit when the peer does not read the
     closed: () => void events.push('closed'),
   });
   await expect.poll(() => events).toEqual(['opened']);
-  // Write until the kernel's buffers are full. The backlog is then so short that `close` still tries to send it.
+  // Write until the kernel's buffers are full. The unsent rest is then so short that `close` still tries to send it.
   const waits = (): boolean => process.getActiveResourcesInfo().some((name) => /WriteWrap/.test(name));
   while (!waits()) {
     expect(stream.write([new Uint8Array(200_000)])).toBe(true);

@@ -11,11 +11,11 @@ import { errorOf } from '../support/errors.js';
 import { type NodeCall, nodePeer, nodeStore } from '../support/peers/node-peer.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 
-// The HTTP/2 client with a server of `node:http2` in place of etcd.
+// The HTTP/2 client with a `node:http2` server in place of etcd.
 
 const NOTHING = new Uint8Array();
 
-describe('a server of node:http2', () => {
+describe('a `node:http2` server', () => {
   test.for([
     ['frames with the most padding', { paddingStrategy: constants.PADDING_STRATEGY_MAX }],
     ['frames padded to a multiple of 8', { paddingStrategy: constants.PADDING_STRATEGY_CALLBACK }],
@@ -30,7 +30,7 @@ describe('a server of node:http2', () => {
     expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
   });
 
-  test('receives one call at a time when it allows one stream', async () => {
+  test('receives one call at a time when it allows one open stream', async () => {
     let [underWay, most] = [0, 0];
     const { endpoint } = await nodeStore({ settings: { maxConcurrentStreams: 1 } }, ({ stream }) => {
       most = Math.max(most, ++underWay);
@@ -47,7 +47,7 @@ describe('a server of node:http2', () => {
     expect(most).toBe(1);
   });
 
-  test('that allows no stream keeps the client’s process alive until the call ends', async () => {
+  test('that allows no open stream keeps the client’s process alive until the call ends', async () => {
     const { endpoint } = await nodeStore({ settings: { maxConcurrentStreams: 0 } });
     const program = new URL('../support/waiting-program.ts', import.meta.url);
     const child = startScript(program, [endpoint, '1000']);
@@ -55,7 +55,7 @@ describe('a server of node:http2', () => {
     expect(await child.exited).toBe(0);
   });
 
-  test('receives the waiting calls when it raises the number of streams', async () => {
+  test('receives the waiting calls when it raises the limit on open streams', async () => {
     const { range } = methods.kv;
     const held: NodeCall[] = [];
     const { endpoint } = await nodePeer(
@@ -75,7 +75,7 @@ describe('a server of node:http2', () => {
   // client sent data that only the new SETTINGS allow before the acknowledgement, nghttp2 would report an error.
   test('receives a whole request even if it closes and reopens the window while the request is sent', async () => {
     const { endpoint } = await nodeStore({ settings: { initialWindowSize: 100_000 } }, ({ session }) => {
-      // Because of the bytes that were already sent, this makes the window negative.
+      // These SETTINGS make the window negative, because the client has already sent bytes.
       session.settings({ initialWindowSize: 0 }, () => session.settings({ initialWindowSize: 100_000 }));
     });
     const etcd = openClient({ endpoints: [endpoint] });
@@ -117,7 +117,7 @@ describe('a server of node:http2', () => {
     expect(pings).toEqual([null, null]);
   });
 
-  test.for(['trailers', 'headers alone'] as const)('can fail a call by %s with a UTF-8 message', async (how) => {
+  test.for(['trailers', 'headers alone'] as const)('can fail a call by %s that contain UTF-8 text', async (how) => {
     const message = 'no caf%C3%A9 %F0%9F%94%92 for 100% of you';
     const { endpoint } = await nodePeer((call) => {
       if (how === 'headers alone') return call.trailersOnly(9, message);
@@ -177,7 +177,7 @@ describe('a server of node:http2', () => {
     expect(calls).toBe(2);
   });
 
-  test('answers the open streams after GOAWAY, and receives each other call once on another connection', async () => {
+  test('answers the streams that GOAWAY covers, and receives each other call once on a new connection', async () => {
     const { put } = methods.kv;
     const calls: NodeCall[] = [];
     const { endpoint, sessions } = await nodePeer((call) => {
@@ -193,7 +193,7 @@ describe('a server of node:http2', () => {
     expect(calls.map(({ session }) => sessions.indexOf(session))).toEqual([0, 0, 0, 1]);
   });
 
-  test('answers before it closes the connection, and receives the next call on another connection', async () => {
+  test('answers before it closes the connection, and receives the next call on a new connection', async () => {
     const { endpoint, sessions } = await nodeStore({}, ({ session }) => session.close());
     const etcd = openClient({ endpoints: [endpoint] });
     for (let call = 0; call < 20; call += 1) await etcd.put(`${call}`, 'x');
@@ -230,7 +230,7 @@ describe('a server of node:http2', () => {
     expect(echoed).toEqual(ids);
   });
 
-  test('fails the connection when it speaks HTTP/1.1', async () => {
+  test('cannot be replaced by an HTTP/1.1 server, because the connection to such a server fails', async () => {
     const server = createHttpServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void server.close());
@@ -242,7 +242,7 @@ describe('a server of node:http2', () => {
   });
 });
 
-describe('a server of node:http2 with TLS', () => {
+describe('a `node:http2` server with TLS', () => {
   let [ca, certificate]: [string, Certificate] = ['', { cert: '', key: '' }];
 
   beforeAll(async () => {
@@ -252,7 +252,7 @@ describe('a server of node:http2 with TLS', () => {
   });
 
   test.for([undefined, 'etcd.example'])(
-    'is accepted when its certificate contains the host or tls.serverName: %s',
+    'is accepted when its certificate contains `tls.serverName`, or the host if that is not set: %s',
     async (serverName) => {
       const { endpoint } = await nodeStore({ ...certificate });
       const etcd = openClient({ endpoints: [endpoint], tls: { ca, serverName } });
@@ -262,7 +262,7 @@ describe('a server of node:http2 with TLS', () => {
     },
   );
 
-  test('is refused when its certificate does not contain tls.serverName', async () => {
+  test('is refused when its certificate does not contain `tls.serverName`', async () => {
     const { endpoint, sessions } = await nodeStore({ ...certificate });
     const tls = { ca, serverName: 'other.example' };
     const error = await errorOf(openClient({ endpoints: [endpoint], tls }).put('a', 'b', { timeoutMs: 300 }));
@@ -271,7 +271,7 @@ describe('a server of node:http2 with TLS', () => {
     expect(sessions).toEqual([]);
   });
 
-  test('is refused when it does not select h2 by ALPN', async () => {
+  test('is refused when it does not select h2 through ALPN', async () => {
     const server = createHttpsServer(certificate);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void server.close());

@@ -19,7 +19,7 @@ import { expectAsTold, putMany } from '../support/peers/puts.js';
 
 const NOTHING = new Uint8Array();
 
-/** The settings of each proxy that allow one stream at a time and small buffers. */
+/** For each proxy, the settings that allow only one open stream, small windows and small buffers. */
 const TIGHT: Record<ProxyName, string> = {
   nginx: 'http2_max_concurrent_streams 1; http2_chunk_size 1k; grpc_buffer_size 4k;',
   nghttpx: [
@@ -55,7 +55,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(await etcd.get(unique())).toBeUndefined();
   });
 
-  test('an error of etcd keeps its reason', async () => {
+  test('an error from etcd keeps its reason', async () => {
     expect(await errorOf(etcd.put(unique(), 'x', { lease: 987_654_321n }))).toMatchObject({
       reason: 'LeaseNotFound',
       code: 'NotFound',
@@ -68,7 +68,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     });
   });
 
-  test('500 concurrent gets each receive their own response', async () => {
+  test('each of 500 concurrent gets receives its own response', async () => {
     const keys = await fill(unique(), 500);
     const values = await Promise.all(keys.map(async (key) => (await etcd.get(key))?.text()));
     expect(values).toEqual(keys.map((key) => `value of ${key}`));
@@ -129,11 +129,11 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(await watchers(endpoints)).toBe(1);
     await watch.close();
     await expect.poll(() => watchers(endpoints)).toBe(0);
-    // The connection must still work.
+    // The connection still works after the cancellation.
     await own.put('a', 'b');
   });
 
-  test('a watch resumes without a gap when the connection behind the proxy breaks', async () => {
+  test('a watch resumes without a gap when the connection between the proxy and etcd breaks', async () => {
     const behind = await faultProxy(inject('endpoints')[0] as string);
     const broken = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
     const key = unique();
@@ -150,11 +150,12 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     ]);
   });
 
-  test('a lease is kept over several renewals', async () => {
+  test('a lease stays alive over several renewals', async () => {
     const lease = await etcd.lease.grant({ ttl: 2 });
     const kept = etcd.lease.keepAlive(lease);
     onTestFinished(() => kept.close());
-    // The client renews the lease every third of the TTL. Two renewals extend it beyond 1.5 TTLs after the grant.
+    // The client renews the lease every third of the TTL. After two renewals, the lease expires later than 1.5 TTLs
+    // after the grant.
     const twiceRenewed = lease.sentAt + 1_500 * lease.ttl;
     await expect.poll(() => monotonicMs() + kept.remainingMs()).toBeGreaterThan(twiceRenewed);
     expect((await openClient().lease.timeToLive(lease.id)).ttl).toBeGreaterThan(0);
@@ -181,7 +182,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(scanned).toEqual([...keys].sort());
   });
 
-  test('all calls succeed with one stream, small windows and small buffers', async () => {
+  test('all calls succeed when the proxy allows one open stream, small windows and small buffers', async () => {
     const { endpoint } = await startProxy({ settings: TIGHT[name] });
     const tight = openClient({ endpoints: [endpoint] });
     const key = unique();
@@ -195,7 +196,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
 
   test.each([
     ['killed', (killed: ProxyProcess) => killed.kill()],
-    ['stopped with SIGTERM', (stopped: ProxyProcess) => stopped.signal('SIGTERM')],
+    ['terminated with SIGTERM', (stopped: ProxyProcess) => stopped.signal('SIGTERM')],
   ])('a put fails with outcome "unknown" when the proxy is %s during the call', async (_, end) => {
     const arrivals = new AsyncQueue<NodeCall>();
     const silent = await nodePeer((call) => arrivals.push(call));
@@ -222,7 +223,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     await expect.poll(async () => (await openClient().get(key))?.version).toBe(1n);
   });
 
-  test('no put is applied twice while the connection behind the proxy breaks again and again', async () => {
+  test('no put is applied twice while the connection between the proxy and etcd breaks again and again', async () => {
     const behind = await faultProxy(inject('endpoints')[0] as string);
     const broken = openClient({ endpoints: [(await startProxy({ backend: behind.endpoint })).endpoint] });
     const key = unique();
@@ -236,7 +237,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     await expectAsTold(openClient(), key, told);
   });
 
-  test('a get is repeated when its response is lost behind the proxy', async () => {
+  test('a get is repeated when its response is lost between etcd and the proxy', async () => {
     const behind = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     await openClient().put(key, 'read');
@@ -279,8 +280,8 @@ describe('through nginx', () => {
   const startProxy = useProxy('nginx');
 
   test.for([
-    ['one after the other', 1],
-    ['at once', 1_000],
+    ['made one after another', 1],
+    ['made at once', 1_000],
   ] as const)(
     '1,000 puts %s are applied once each when every connection ends after 100 requests',
     async ([, lanes]) => {
@@ -311,7 +312,7 @@ describe('through nginx', () => {
     }
   });
 
-  test('a put fails with outcome "unknown" when it times out in nginx', async () => {
+  test('a put fails with outcome "unknown" when nginx times out while it waits for the response', async () => {
     const silent = await nodePeer(() => {});
     const proxy = await startProxy({ backend: silent.endpoint, settings: 'grpc_read_timeout 1s;' });
     expect(await errorOf(openClient({ endpoints: [proxy.endpoint] }).put('a', 'b'))).toMatchObject({
@@ -321,7 +322,7 @@ describe('through nginx', () => {
     });
   });
 
-  test('a request that is too long for nginx fails with the HTTP status of nginx', async () => {
+  test('a request that is too long for nginx fails with the HTTP status that nginx returns', async () => {
     const etcd = openClient({ endpoints: [(await startProxy({ settings: 'client_max_body_size 100k;' })).endpoint] });
     expect(await errorOf(etcd.put(unique(), new Uint8Array(200_000)))).toMatchObject({
       code: 'Unknown',
@@ -343,7 +344,10 @@ async function fill(name: string, count: number): Promise<string[]> {
   return keys;
 }
 
-/** Puts `keys` values of 50 kB in each of `count` transactions. */
+/**
+ * Makes `count` transactions, bypassing the proxy. Each transaction puts the same value of 50 kB under `keys` keys.
+ * Returns the prefix of the keys, the value and the revisions of the transactions.
+ */
 async function fillRevisions(
   count: number,
   keys: number,

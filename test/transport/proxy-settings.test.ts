@@ -16,7 +16,7 @@ import { expectAsTold, putMany } from '../support/peers/puts.js';
 
 const WATCHES = 9;
 const RECONNECTS = 15;
-/** Puts for each watch between two reconnects. */
+/** The number of puts for each watch between two reconnects. */
 const PUTS = 2;
 /** The TTL of the lease in seconds. The client renews the lease every third of the TTL. */
 const TTL = 3;
@@ -25,9 +25,11 @@ const NO_ANSWER_MS = 3_000;
 const NAMES = Object.keys(ALL_PROXIES) as AnyProxyName[];
 
 interface Settings {
+  /** Completes the name of the tests, which begins with "through a proxy". */
   readonly what: string;
+  /** The settings of each proxy, in the proxy's own syntax. */
   readonly of: Record<AnyProxyName, string>;
-  /** How long each pause of the test lasts, in milliseconds. In a pause, the test sends nothing. */
+  /** The length in milliseconds of each pause in which the test sends nothing. Default: 0. */
   readonly idleMs?: number;
 }
 
@@ -41,7 +43,7 @@ const IDLE: Settings = {
       ...['backend-read-timeout=1s', 'backend-write-timeout=1s', 'backend-keep-alive-timeout=1s'],
     ].join('\n'),
     HAProxy: ['client', 'server', 'http-keep-alive', 'tunnel'].map((side) => `  timeout ${side} 1s`).join('\n'),
-    // grpc-proxy has no idle timeout. It sends pings instead, and closes connections that do not answer.
+    // grpc-proxy has no idle timeout. Instead, it sends pings, and closes connections whose client does not answer.
     'grpc-proxy': '--grpc-keepalive-interval=1s --grpc-keepalive-timeout=1s',
   },
 };
@@ -85,9 +87,9 @@ describe.each([IDLE, streams(10), streams(100), SMALL_BUFFERS])('through a proxy
 describe.each(NAMES)('through %s', (name) => {
   const startProxy = useProxy(name);
 
-  // A client has one connection to an endpoint. All its watches share one stream on it, and all its keepalives share
-  // another.
-  test('with 1 stream, clients can use watches, a lease or calls, but not two of these at once', async () => {
+  // A client has one connection to an endpoint. On this connection, all watches of the client share one stream, and all
+  // its lease keepalives share another stream.
+  test('with a limit of 1 stream, a client can use watches, a lease or calls, but only one of the three', async () => {
     const { endpoint } = await startProxy({ settings: streams(1).of[name] });
     const front = await faultProxy(endpoint);
     const clients = Array.from({ length: 3 }, () => openClient({ endpoints: [front.endpoint] }));
@@ -110,7 +112,7 @@ describe.each(NAMES)('through %s', (name) => {
     expect(opened instanceof Session || opened instanceof EtcdError).toBe(true);
   });
 
-  test('calls fail while no server is behind the proxy, and watches and locks continue afterwards', async () => {
+  test('calls fail while no server is behind the proxy, and watches and locks continue when it is back', async () => {
     const { endpoints, processes } = await ownEtcd();
     const [member] = processes;
     if (member === undefined) throw new Error('the tests did not start this server');
@@ -169,7 +171,8 @@ describe('through HAProxy with http-buffer-request', () => {
 });
 
 /**
- * Runs gets, puts, watches, a lease and a lock through this endpoint, and compares the results with what etcd stores.
+ * Runs gets, puts, watches, a lease and a lock through this endpoint while the test breaks the connections again and
+ * again. Compares the results with what etcd stores. Pauses twice for `idleMs` milliseconds.
  */
 async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   const front = await faultProxy(endpoint);
@@ -178,11 +181,11 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   ) as [Client, Client, Client];
   const [key, lockName] = [unique('p'), unique('lock')];
   const prefixes = Array.from({ length: WATCHES }, (_, index) => `${key}/${index}/`);
-  // grpc-proxy combines watches of the same keys. It confirms a watch that joins a combined one before watches that
-  // were requested earlier. The watches of `etcd` reconnect, and the watches of `neighbour` stay, so that `etcd` joins
-  // them again.
-  const neighbour = openClient({ endpoints: [endpoint] });
-  const joined = prefixes.filter((_, index) => index % 2 === 1).map((each) => collect(neighbour.watch(prefix(each))));
+  // grpc-proxy combines watches of the same keys into one watch at etcd. It confirms a watch that joins a combined
+  // watch before it confirms other watches that were requested earlier. The watches of the client `etcd` reconnect, and
+  // the watches of `neighbor` stay, so after each reconnect the watches of `etcd` join them again.
+  const neighbor = openClient({ endpoints: [endpoint] });
+  const joined = prefixes.filter((_, index) => index % 2 === 1).map((each) => collect(neighbor.watch(prefix(each))));
   await Promise.all(joined.map(({ created }) => created));
   const seen = prefixes.map((each) => collect(etcd.watch(prefix(each))));
   await Promise.all(seen.map(({ created }) => created));
@@ -231,7 +234,7 @@ interface Collected {
   readonly events: readonly string[];
 }
 
-/** Collects the keys of a watch's events. */
+/** Starts to collect the keys of a watch's events. */
 function collect(watch: Watch): Collected {
   const events: string[] = [];
   const taking = (async () => {

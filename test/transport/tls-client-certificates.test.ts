@@ -11,7 +11,7 @@ import { Authority, type Certificate } from '../support/tls/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure } from '../support/tls/tls-peer.js';
 
-// Client certificates, tested with real servers that require them, and certificates that change.
+// Client certificates, including certificates that change. The servers are real, and require client certificates.
 
 const DAY_MS = 86_400_000;
 /** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
@@ -52,7 +52,7 @@ describe('a client whose certificate', () => {
       'was issued by a certificate that is not an authority',
       async () => (await authority.intermediate('a client', false)).issue(),
     ],
-  ])('%s is refused, and the error gives advice', async (_, certificate) => {
+  ])('%s is refused, and the error says which option to set', async (_, certificate) => {
     const shown = await certificate();
     const client = openClient({ endpoints: [etcd().endpoint], tls: { ...tls, ...shown } });
     const key = unique();
@@ -65,7 +65,7 @@ describe('a client whose certificate', () => {
     expect(await served.get(key)).toBeUndefined();
   });
 
-  test('does not match its key gets an error that says so', async () => {
+  test('does not match its key gets an error that names the mismatch', async () => {
     const [{ cert }, { key }] = [await authority.issue(), await authority.issue()];
     const client = openClient({ endpoints: [etcd().endpoint], tls: { ...tls, cert, key } });
     const error = await refusalOf(client);
@@ -75,7 +75,7 @@ describe('a client whose certificate', () => {
   });
 });
 
-describe('tls as a function', () => {
+describe('the option `tls` as a function', () => {
   test('is called once for each connection', async () => {
     const proxy = await faultProxy(etcd().endpoint);
     const certificate = await authority.issue();
@@ -99,7 +99,7 @@ describe('tls as a function', () => {
     expect(source).toHaveBeenCalledTimes(0);
   });
 
-  test('can take as long as connectTimeoutMs allows', async () => {
+  test('can take as long as `connectTimeoutMs` allows', async () => {
     const certificate = await authority.issue();
     let give = (_: TlsOptions): void => {};
     const given = new Promise<TlsOptions>((resolve) => {
@@ -121,7 +121,7 @@ describe('tls as a function', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('the secret word'))],
-  ])('that %s fails the connection with that cause, and is called again for the next dial', async (_, fail) => {
+  ])('that %s fails the connection with its error as cause, and is called again for the next dial', async (_, fail) => {
     const certificate = await authority.issue();
     let tell: () => TlsOptions | Promise<TlsOptions> = fail;
     const client = openClient({ endpoints: [etcd().endpoint], tls: () => tell() });
@@ -145,7 +145,7 @@ describe('tls as a function', () => {
     expect(inspect(error, { depth: 9 })).not.toContain(key.slice(60, 80));
   });
 
-  test('that returns after the client has closed opens no connection', async () => {
+  test('that returns only after the client has been closed opens no connection', async () => {
     const { endpoint, clients } = await relay(etcd().port, (piece) => piece);
     let give = (_: TlsOptions): void => {};
     const given = new Promise<TlsOptions>((resolve) => {
@@ -163,7 +163,7 @@ describe('tls as a function', () => {
 });
 
 describe('a server with authentication', () => {
-  test('identifies a client by its certificate, and as another user after the certificate has changed', async (context) => {
+  test('identifies a client by the certificate of its connection, and again at each reconnect', async (context) => {
     const { endpoint, as } = (await withUsers()) ?? context.skip('the tests cannot start servers');
     const proxy = await faultProxy(endpoint);
     let certificate = await authority.issue({ commonName: 'ann' });
@@ -222,8 +222,9 @@ interface Users {
 }
 
 /**
- * Starts a server with authentication. `ann` and `bob` have certificates, `carl` has a password, and each has a key
- * prefix.
+ * Starts a server with authentication. The users `ann` and `bob` have certificates, and `carl` has a password. Each
+ * user can read and write the keys that begin with the user's name and a slash. `as` opens a client with a certificate
+ * for a name. Returns undefined if the tests cannot start servers.
  */
 async function withUsers(): Promise<Users | undefined> {
   const secured = await SecureEtcd.start(await authority.issue(HERE), authority);

@@ -17,14 +17,14 @@ const FOR_KEY = `${PEM} PRIVATE KEY-----`;
 const FOR_NAME = '; allowed: a host name or an IP address, no port';
 
 const inputs: [string, unknown, string][] = [
-  ['text', ca, 'tls: got a string; allowed: TLS options, or a function that returns them'],
-  ['nothing', null, 'tls: got null;'],
+  ['a string', ca, 'tls: got a string; allowed: TLS options, or a function that returns them'],
+  ['null', null, 'tls: got null;'],
   ['a promise of options', Promise.resolve({ ca }), 'tls: got an object (Promise);'],
   ['a list of authorities', { ca: [ca] }, `tls.ca: got an object (Array)${FOR_CA}`],
   ['an authority that is a number', { ca: 5 }, `tls.ca: got a number${FOR_CA}`],
   ['an empty authority', { ca: '' }, `tls.ca: got text without such a block${FOR_CA}`],
-  ['an authority of no bytes', { ca: new Uint8Array() }, `tls.ca: got text without such a block${FOR_CA}`],
-  ['the path of an authority', { ca: '/etc/etcd/ca.pem' }, `tls.ca: got text without such a block${FOR_CA}`],
+  ['an authority of zero bytes', { ca: new Uint8Array() }, `tls.ca: got text without such a block${FOR_CA}`],
+  ['the path of an authority file', { ca: '/etc/etcd/ca.pem' }, `tls.ca: got text without such a block${FOR_CA}`],
   ['a truncated authority', { ca: ca.slice(0, -40) }, `tls.ca: got damaged PEM${FOR_CA}`],
   ['an authority with a line missing', { ca: ca.replace(line, '$1') }, 'tls.ca: got damaged PEM'],
   ['an authority with a wrong character', { ca: ca.replace(line, '$1*') }, 'tls.ca: got damaged PEM'],
@@ -32,7 +32,7 @@ const inputs: [string, unknown, string][] = [
   ['a truncated certificate', { cert: utf8(cert.slice(0, 300)), key }, 'tls.cert: got damaged PEM'],
   ['a certificate without a key', { cert }, 'tls.key: got none; allowed: tls.cert and tls.key, or neither'],
   ['a key without a certificate', { key }, 'tls.cert: got none; allowed: tls.cert and tls.key, or neither'],
-  ['a certificate and a key, swapped', { cert: key, key: cert }, 'tls.cert: got text without such a block'],
+  ['a swapped certificate and key', { cert: key, key: cert }, 'tls.cert: got text without such a block'],
   ['a truncated key', { cert, key: key.slice(0, 120) }, `tls.key: got damaged PEM${FOR_KEY}`],
   ['a key that is a number', { cert, key: 5 }, `tls.key: got a number${FOR_KEY}`],
   [
@@ -54,7 +54,7 @@ const inputs: [string, unknown, string][] = [
 ];
 
 test.each(inputs)(
-  'new Client refuses %s as a TLS option, and the error does not show the value',
+  'new Client refuses %s in the option `tls`, and the error does not show the value',
   async (_what, tls, message) => {
     const error = await errorOf(() => new Client({ endpoints: ['https://127.0.0.1:1'], tls: tls as never }));
     expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
@@ -64,19 +64,16 @@ test.each(inputs)(
 );
 
 test.each<[string, object]>([
-  ['an empty object', {}],
-  ['bytes', { ca: utf8(ca), cert: utf8(cert), key: utf8(key) }],
+  ['no properties', {}],
+  ['PEM as bytes', { ca: utf8(ca), cert: utf8(cert), key: utf8(key) }],
   ['authorities without a line break between them', { ca: `${ca.trimEnd()}${ca}` }],
-  [
-    'PEM with text around it',
-    { ca: `Issuer: CN = x\n${ca}\n`, cert: cert.replaceAll('\n', '\r\n'), key: `\n\n${key}` },
-  ],
+  ['text around the PEM', { ca: `Issuer: CN = x\n${ca}\n`, cert: cert.replaceAll('\n', '\r\n'), key: `\n\n${key}` }],
   ['a certificate and a key in one file', { cert: `${key}${cert}`, key: `${cert}${key}` }],
   [
     'a key that follows its curve parameters',
     { cert, key: `-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n${key}` },
   ],
   ['an IP address as the server name', { serverName: '::1' }],
-])('%s is accepted as TLS options', (_, tls) => {
+])('new Client accepts the option `tls` with %s', (_, tls) => {
   openClient({ endpoints: ['https://127.0.0.1:1'], tls });
 });

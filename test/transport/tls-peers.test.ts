@@ -10,11 +10,11 @@ import { Authority } from '../support/tls/authority.js';
 import { HERE, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure, tlsPeer } from '../support/tls/tls-peer.js';
 
-// Peers that violate TLS, and networks that interrupt or damage its connections.
+// Peers that violate TLS, and networks that interrupt or damage TLS connections.
 
 /** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
 const SOON = { timeoutMs: 2_000 };
-/** Client options for tests in which the connection fails only after `connectTimeoutMs`. */
+/** Client options that shorten tests in which the connection fails only after `connectTimeoutMs`. */
 const QUICK = { connectTimeoutMs: 200 };
 const CONNECT_FAILED = { reason: 'ConnectFailed', code: 'Unavailable', outcome: 'not-sent' };
 
@@ -23,7 +23,7 @@ const tls = { ca: authority.cert };
 const etcd = useSecureEtcd(authority);
 
 describe('a handshake', () => {
-  test.each([0, 1, 5, 100, 500])('that stops after %i bytes fails after connectTimeoutMs', async (bytes) => {
+  test.each([0, 1, 5, 100, 500])('that stalls after %i bytes fails after `connectTimeoutMs`', async (bytes) => {
     const { endpoint, clients } = await relay(etcd().port, (piece, before) =>
       before < bytes ? piece.subarray(0, bytes - before) : undefined,
     );
@@ -54,7 +54,7 @@ describe('a handshake', () => {
   });
 
   test.each(['is silent', 'ends', 'breaks off', 'resets'] as const)(
-    'after which the peer %s fails the connection',
+    'is not enough to connect to a peer that then %s',
     async (what) => {
       const { endpoint } = await tlsPeer(await authority.issue(HERE), (socket, connection) => {
         if (what === 'ends') socket.end();
@@ -66,7 +66,7 @@ describe('a handshake', () => {
     },
   );
 
-  test('that does not select h2 fails the connection', async () => {
+  test('that does not select h2 through ALPN fails the connection', async () => {
     const peer = await tlsPeer({ ...(await authority.issue(HERE)), ALPNProtocols: undefined });
     const error = await refusalOf(openClient({ endpoints: [peer.endpoint], tls, connectTimeoutMs: 2_000 }));
     expect(error).toMatchObject(CONNECT_FAILED);
@@ -95,7 +95,7 @@ describe('a handshake', () => {
 });
 
 describe('a certificate', () => {
-  test('is accepted at the end of a chain of 40 authorities, and refused at the end of a chain of 110', async () => {
+  test('is accepted at the end of a chain of 40 authorities, but refused at the end of a chain of 110', async () => {
     let chain = authority;
     for (let length = 1; length <= 40; length += 1) chain = await chain.intermediate(`authority ${length}`);
     const { endpoint } = await nodeStore({ ...(await chain.issue(HERE)) });
@@ -139,7 +139,7 @@ describe('a connection', () => {
     const { endpoint, sessions } = await nodePeer(
       (call) => {
         call.head();
-        // The prefix announces more bytes of the message than are sent.
+        // The prefix announces a message that is longer than what the peer sends.
         call.stream.write(Buffer.from([0, 0, 1, 0, 0, 1, 2, 3]), () => cut());
       },
       { ...(await authority.issue(HERE)) },
@@ -197,7 +197,7 @@ describe('an https endpoint', () => {
     }
   });
 
-  test('can be an IPv6 address', async (context) => {
+  test('can have an IPv6 address as its host', async (context) => {
     const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
     if (!addresses.some(({ address }) => address === '::1')) return context.skip('this machine has no IPv6');
     const { endpoint } = await relay(etcd().port, (piece) => piece, '::1');
@@ -209,12 +209,12 @@ describe('an https endpoint', () => {
     );
   });
 
-  test.each(['LOCALHOST', 'LocalHost'])('can be written %s', async (host) => {
+  test.each(['LOCALHOST', 'LocalHost'])('can have its host in any capitalization, such as %s', async (host) => {
     await openClient({ endpoints: [etcd().byName.replace('localhost', host)], tls }).get('a');
   });
 });
 
-test('a thousand concurrent calls succeed when the server allows fewer streams', async () => {
+test('a thousand concurrent puts over TLS succeed when the server allows fewer open streams', async () => {
   const client = openClient({ endpoints: [etcd().endpoint], tls });
   const key = unique();
   const watch = client.watch(key);

@@ -11,7 +11,7 @@ import { refusalOf, secure } from '../support/tls/tls-peer.js';
 // tls-client-certificates.test.ts.
 
 const DAY_MS = 86_400_000;
-/** Options of `expect.poll`: the longest wait for a condition, and the interval between checks, in milliseconds. */
+/** Options of `vi.waitFor`: the maximum wait for a condition, and the interval between checks, in milliseconds. */
 const POLL = { timeout: 20_000, interval: 50 };
 /** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
 const SOON = { timeoutMs: 2_000 };
@@ -81,7 +81,7 @@ describe.each(Object.entries(REFUSED))('a server whose certificate %s', (_, { ce
     expect(await client.get(key)).toBeUndefined();
   });
 
-  test('receives no stream, and the error names the reason', async () => {
+  test('receives no streaming call, and the error names the reason', async () => {
     etcd().show(await certificate());
     const error = await refusalOf(openClient({ endpoints: [etcd().endpoint], tls }));
     expect(error).toMatchObject(CONNECT_FAILED);
@@ -89,7 +89,7 @@ describe.each(Object.entries(REFUSED))('a server whose certificate %s', (_, { ce
   });
 });
 
-test('a hundred concurrent calls that fail share their handshakes', async () => {
+test('a hundred concurrent calls share their handshakes when the handshakes fail', async () => {
   etcd().show(await authority.issue({ ...HERE, untilMs: -1_000 }));
   const proxy = await faultProxy(etcd().endpoint);
   let dials = 0;
@@ -107,7 +107,7 @@ test('a hundred concurrent calls that fail share their handshakes', async () => 
 });
 
 describe('a server whose certificate is valid', () => {
-  test('is trusted only if its authority is trusted', async () => {
+  test('is trusted only if the client trusts the authority of the certificate', async () => {
     const { endpoint } = etcd();
     await openClient({ endpoints: [endpoint], tls }).get('a');
     for (const options of [{}, { tls: {} }, { tls: { ca: other.cert } }]) {
@@ -118,13 +118,13 @@ describe('a server whose certificate is valid', () => {
     await openClient({ endpoints: [endpoint], tls: { ca: `${other.cert}\n${authority.cert}` } }).get('a');
   });
 
-  test('is trusted when it sends its intermediate certificates', async () => {
+  test('is trusted when it also sends the intermediate certificates', async () => {
     const between = await (await authority.intermediate('between')).intermediate('further between');
     etcd().show(await between.issue(HERE));
     await openClient({ endpoints: [etcd().endpoint], tls }).get('a');
   });
 
-  test('is refused for an unknown authority even if NODE_TLS_REJECT_UNAUTHORIZED is 0', async () => {
+  test('is refused when its authority is unknown, even if NODE_TLS_REJECT_UNAUTHORIZED is 0', async () => {
     vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
     try {
       const error = await refusalOf(openClient({ endpoints: [etcd().endpoint] }));
@@ -169,7 +169,7 @@ describe('the name that a certificate must contain', () => {
     }
   });
 
-  test('is the host of each advertised endpoint, and the client falls back to the given endpoints', async () => {
+  test('is the host of each advertised endpoint, or else the client falls back to the given endpoints', async () => {
     etcd().show(await authority.issue({ names: ['localhost'] }));
     const client = openClient({ endpoints: [etcd().byName], tls });
     const key = unique();
@@ -187,7 +187,7 @@ describe('the name that a certificate must contain', () => {
     ['matched by a wildcard', 'm1.members.example', 'm1.m2.members.example'],
     ['as an IPv4 address', '10.9.8.7', '10.9.8.70'],
     ['as an IPv6 address', 'FD00:0:0::17', 'fd00::18'],
-  ])('can be set by tls.serverName %s', async (_, serverName, unlike) => {
+  ])('can be set by `tls.serverName`, %s', async (_, serverName, unlike) => {
     const names = ['etcd.example', 'xn--bcher-kva.example', '*.members.example', '10.9.8.7', 'fd00::17'];
     etcd().show(await authority.issue({ names }));
     const { endpoint } = etcd();
@@ -216,7 +216,7 @@ describe('a certificate that changes', () => {
     expect(await client.get(key)).toMatchObject({ version: 2n });
   });
 
-  test('is accepted at the next connection when its authority is trusted', async () => {
+  test('is accepted at the next connection when the client trusts the authority of the new certificate', async () => {
     const proxy = await faultProxy(etcd().endpoint);
     const client = openClient({ endpoints: [secure(proxy.endpoint)], tls: { ca: `${authority.cert}${other.cert}` } });
     await client.get('a');

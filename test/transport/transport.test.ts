@@ -14,7 +14,7 @@ import { scriptedServer, scriptedStream, scriptedUnary } from '../support/script
 
 const UNREACHABLE = 'http://127.0.0.1:1';
 
-test('the tests use the transport that the options of their Vitest project select', () => {
+test('the tests use the transport that their Vitest project selects', () => {
   const { name } = defaultTransport(parseEndpoint(UNREACHABLE, 'endpoint'), {
     ...TRANSPORT_DEFAULTS,
     tls: undefined,
@@ -23,7 +23,7 @@ test('the tests use the transport that the options of their Vitest project selec
 });
 
 describe('connecting', () => {
-  test('fails with the reason and outcome "not-sent" when no server listens', async () => {
+  test('fails with outcome "not-sent" and the cause of the failure when no server listens', async () => {
     const error = await errorOf(openClient({ endpoints: [UNREACHABLE], timeoutMs: 300 }).put('a', 'b'));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent', method: '/etcdserverpb.KV/Put' });
     expect(error.cause).toMatchObject({
@@ -44,7 +44,7 @@ describe('connecting', () => {
     expect(error.message).toContain('no answer within connectTimeoutMs = 100');
   });
 
-  test('tries the next endpoint when one is dead or silent (S30)', async () => {
+  test('tries the next endpoint when an endpoint is unreachable or silent (S30)', async () => {
     const endpoints = [UNREACHABLE, await silentListener(), ...inject('endpoints')];
     const etcd = openClient({ endpoints, connectTimeoutMs: 100 });
     const key = unique();
@@ -52,7 +52,7 @@ describe('connecting', () => {
     expect((await etcd.get(key))?.version).toBe(1n);
   });
 
-  test('fails when the endpoint requires TLS and the peer stays silent', async () => {
+  test('fails when the endpoint is an https: URL and the peer stays silent', async () => {
     const endpoint = (await silentListener()).replace('http:', 'https:');
     const error = await errorOf(openClient({ endpoints: [endpoint], connectTimeoutMs: 100, timeoutMs: 200 }).get('a'));
     expect(error.outcome).toBe('not-sent');
@@ -72,7 +72,7 @@ describe('connecting', () => {
     });
   });
 
-  test('happens only once, at the first call', async () => {
+  test('happens only once, when the first call is made', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     expect(proxy.connections).toBe(0);
@@ -93,7 +93,7 @@ describe('a call', () => {
     expect((await openClient().get(key))?.version).toBe(1n);
   });
 
-  test('is not repeated when a server sends the text of a connection error (S27)', async () => {
+  test('is not repeated when the server sends an error that reads like a connection error (S27)', async () => {
     let puts = 0;
     const endpoint = await scriptedServer(
       scriptedUnary(methods.kv.put, () => {
@@ -163,7 +163,7 @@ describe('a call', () => {
 });
 
 describe('closing the client', () => {
-  test('ends the calls and streams under way with reason ClientClosed', async () => {
+  test('ends the open calls and streams with reason ClientClosed, and watches without an error', async () => {
     const endpoint = await scriptedServer(
       scriptedStream(methods.watch.watch, async () => {}),
       scriptedStream(methods.lease.leaseKeepAlive, async () => {}),
@@ -184,7 +184,7 @@ describe('closing the client', () => {
   test('ends the calls that wait for an endpoint', async () => {
     const etcd = openClient({ endpoints: [UNREACHABLE] });
     const reading = errorOf(etcd.get('a'));
-    // When this call has timed out, the first attempts of both calls have failed.
+    // When the get of b has timed out, the first attempts of both gets have failed.
     await errorOf(etcd.get('b', { timeoutMs: 200 }));
     await etcd.close();
     expect((await reading).reason).toBe('ClientClosed');

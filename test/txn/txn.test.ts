@@ -4,7 +4,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
 describe('a transaction', () => {
-  test('runs then or else, and types its responses by the operations', async () => {
+  test('runs `then` or `else`, and types its responses according to the operations', async () => {
     const etcd = openClient();
     const key = unique();
     const create = (value: string) =>
@@ -26,7 +26,7 @@ describe('a transaction', () => {
     expect(second.responses[2]).toMatchObject({ deleted: 1, prevKvs: [{ version: 1n }] });
   });
 
-  test('checks with exists and missing whether a key, or any key of a range, exists', async () => {
+  test('checks with `exists` and `missing` whether a key, or any key in a range, exists', async () => {
     const [etcd, name] = [openClient(), unique()];
     await etcd.put(`${name}/a`, 'x');
     const holds = async (condition: Compare): Promise<boolean> => (await etcd.txn({ if: [condition] })).succeeded;
@@ -53,7 +53,7 @@ describe('a transaction', () => {
     expect(outer?.text()).toBe('made inside');
   });
 
-  test('compares the value, version, revisions and lease of a key, and of every key of a range', async () => {
+  test('compares the value, version, revisions and lease of a key or of every key in a range', async () => {
     const etcd = openClient();
     const name = unique();
     const { id } = await etcd.lease.grant({ ttl: 60 });
@@ -110,7 +110,7 @@ describe('txn', () => {
     ['129 operations', { then: puts(129) }, /^then: got 129 operations; allowed: at most 128/],
     ['129 conditions', { if: puts(129).map(() => compare.version('a', '==', 0n)) }, /^if: got 129/],
     [
-      'more nested operations than the parents leave',
+      'more operations in a nested transaction than its parents leave room for',
       { then: [...puts(100), op.txn({ if: [], else: puts(28) })] },
       /^else: got 28 operations in a nested transaction, whose parents leave 27/,
     ],
@@ -122,7 +122,7 @@ describe('txn', () => {
     ],
     ['a put and a deletion of one key', { then: [op.put('ab', '1'), op.delete(prefix('a'))] }, /put and deleted/],
     [
-      'a misspelled list',
+      'a misspelled name of an operation list',
       { than: [] } as never,
       /^txn: got the unknown option than; allowed: if, then, else; did you mean then\?/,
     ],
@@ -141,15 +141,15 @@ describe('txn', () => {
       { then: [{ type: 'frobnicate' } as never] },
       /^operation: got an object \(Object\); allowed: op\.get/,
     ],
-    ['else without if', { else: [op.get('a')] } as never, /^else: got operations that never run/],
-    ['an empty else without if', { then: [], else: [] } as never, /^else: got operations that never run/],
-    ['else without if in a nested transaction', { then: [op.txn({ else: [] } as never)] }, /^else: got operations/],
+    ['`else` without `if`', { else: [op.get('a')] } as never, /^else: got operations that never run/],
+    ['an empty `else` without `if`', { then: [], else: [] } as never, /^else: got operations that never run/],
+    ['`else` without `if` in a nested transaction', { then: [op.txn({ else: [] } as never)] }, /^else: got operations/],
     [
       'a bigint as a limit',
       { then: [op.range('a', { limit: 1n as never })] },
       /^limit: got 1n; allowed: a whole number/,
     ],
-    ['a range in op.get', { then: [op.get(prefix('a') as never)] }, /^key: got an object \(KeyRange\)/],
+    ['a range in `op.get`', { then: [op.get(prefix('a') as never)] }, /^key: got an object \(KeyRange\)/],
     ['an empty key', { then: [op.get('')] }, /empty key/],
   ])('refuses %s before it sends anything', async (_what, txn, message) => {
     const error = await errorOf(openClient().txn(txn));
@@ -157,7 +157,7 @@ describe('txn', () => {
     expect(error.message).toMatch(message);
   });
 
-  test('allows then and else to write the same key, also in a nested transaction', async () => {
+  test('allows `then` and `else` to write the same key, even in a nested transaction', async () => {
     const key = unique();
     const etcd = openClient();
     await etcd.txn({

@@ -9,8 +9,9 @@ import { faultProxy } from '../support/fault-proxy.js';
 import { recordingTransport } from '../support/recording-transport.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
 
-// etcd sends at most 1,000 revisions every 100 ms to a watch that catches up. So the client divides a long distance
-// among several server watches, which are called parts.
+// etcd sends at most 1,000 revisions every 100 ms to a watch that catches up. A client's watch that is far behind
+// therefore creates several watches at the server, each for its own range of revisions. These server watches are called
+// the parts of the watch.
 
 const REVISIONS = 12_000;
 
@@ -106,21 +107,21 @@ describe('a watch that is 12,000 revisions behind', () => {
 });
 
 describe('the parts of a watch that catches up', () => {
-  test('are delivered in order whichever part has events first, and each part ends at an event beyond its revisions', async () => {
+  test('deliver in order whichever part receives events first, and each ends at an event beyond its revisions', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second, third, fourth, last] = await divided(stream);
       stream.send({ ...header(), watchId: third, events: [put(3_500n), put(4_500n)] });
       stream.send({ ...header(), watchId: second, events: [put(2_200n), put(3_500n)] });
       stream.send({ ...header(), watchId: fourth, events: [put(4_500n)] });
       stream.send({ ...header(), watchId: first, events: [put(1_500n), put(2_200n)] });
-      // The server sends this live event to both parts that are left, and only the last one delivers it.
+      // The server sends this live event to both parts that are left, but only the last part delivers it.
       for (const watchId of [fourth, last]) stream.send({ ...header(), watchId, events: [put(5_001n)] });
     });
     const watch = etcd.watch(prefix(''), { startRevision: 1n });
     expect((await take(watch, 1_005)).slice(1_000)).toEqual([1_500n, 2_200n, 3_500n, 4_500n, 5_001n]);
   });
 
-  test('hold back the events of later parts while an earlier part may have more', async () => {
+  test('do not deliver their events while an earlier part may still have events', async () => {
     let sendRest = (): void => {};
     const etcd = await clientOf(async (stream) => {
       const [first, second] = await divided(stream);
@@ -135,7 +136,7 @@ describe('the parts of a watch that catches up', () => {
     expect([(await next).value?.revision, (await batches.next()).value?.revision]).toEqual([1_600n, 2_200n]);
   });
 
-  test('all end when one of them fails, once the events before the error are delivered', async () => {
+  test('all end when one of them fails, after the events before the error have been delivered', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second] = await divided(stream);
       stream.send({ ...header(), watchId: first, events: [put(1_500n)] });
@@ -148,18 +149,22 @@ describe('the parts of a watch that catches up', () => {
   });
 
   test('are all canceled when the watch is closed', async () => {
-    const cancelled: unknown[] = [];
+    const canceled: unknown[] = [];
     const etcd = await clientOf(async (stream) => {
-      for (const _ of await divided(stream)) cancelled.push((await stream.receive()).requestUnion?.value);
+      for (const _ of await divided(stream)) canceled.push((await stream.receive()).requestUnion?.value);
     });
     const watch = etcd.watch(prefix(''), { startRevision: 1n });
     await take(watch, 1_000, 'stay');
     await watch.close();
-    await expect.poll(() => cancelled.length).toBe(5);
+    await expect.poll(() => canceled.length).toBe(5);
   });
 });
 
-/** The store is at revision 5,000. The first response is full and ends at 1,000, so each part has 950 revisions. */
+/**
+ * Plays a server at revision 5,000 that creates the first part. Its first response is full and ends at revision 1,000,
+ * so the client creates four more parts, and each part except the last has 950 revisions. Returns the watch ids of all
+ * parts in order.
+ */
 async function divided(stream: Stream): Promise<readonly bigint[]> {
   const first = await create(stream);
   stream.send({ ...header(), watchId: first, created: true });

@@ -9,9 +9,9 @@ import { growth, MAX_GROWTH } from '../support/measure.js';
 
 describe('creating many watches on one stream', () => {
   test.each([
-    ['a server that keeps the ids of the client', false],
-    ['a proxy that chooses the ids, one creation at a time', true],
-  ])('takes an amount of work that grows linearly with their number on %s', (_, ownIds) => {
+    ['a server that uses the watch ids of the client', false],
+    ['a proxy that chooses its own watch ids', true],
+  ])('takes work that grows linearly with the number of watches when the peer is %s', (_, ownIds) => {
     expect(
       growth(3_000, (count) => {
         const server = new Answering(ownIds);
@@ -28,7 +28,7 @@ describe('creating many watches on one stream', () => {
   });
 });
 
-/** Answers every creation, in the order of the requests. */
+/** A transport whose peer answers every creation request in order, with the client's watch id or with its own ids. */
 class Answering {
   readonly #ownIds: boolean;
   #handler: StreamHandler<WatchResponse> | undefined;

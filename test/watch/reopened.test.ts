@@ -15,7 +15,7 @@ import { silentRpc } from '../support/silent-rpc.js';
 const NO_LEADER = 'rpc error: code = Unavailable desc = etcdserver: no leader';
 const INVALID_TOKEN = 'rpc error: code = Unauthenticated desc = etcdserver: invalid auth token';
 
-test('created() resolves with the first creation revision after a reconnect', async () => {
+test('`created()` resolves with the revision of the first creation even after a reconnect', async () => {
   let streams = 0;
   const etcd = await clientOf(async (stream) => {
     streams += 1;
@@ -58,7 +58,7 @@ test('a watch that waits to be created again is created only once when a new str
   expect(created).toHaveLength(4);
 });
 
-test('a watch drops a partial revision when the server ends it because it has no leader', async () => {
+test('a watch drops a partial revision when a server that has no leader cancels the watch', async () => {
   let creates = 0;
   const etcd = await clientOf(async (stream) => {
     for (;;) {
@@ -73,7 +73,7 @@ test('a watch drops a partial revision when the server ends it because it has no
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n, events: { length: 1 } });
 });
 
-test('a watch drops a partial revision when the client replaces the stream because of its token', async () => {
+test('a watch drops a partial revision when the client replaces the stream because of an invalid token', async () => {
   let streams = 0;
   const etcd = await loggedInClientOf(async (stream) => {
     streams += 1;
@@ -89,7 +89,7 @@ test('a watch drops a partial revision when the client replaces the stream becau
   expect((await batches.next()).value).toMatchObject({ revision: 11n, events: { length: 1 } });
 });
 
-test('a watch survives any number of token refusals when it is created between them', async () => {
+test('a watch survives any number of cancellations for an invalid token when it is created in between', async () => {
   const etcd = await loggedInClientOf(
     refusing(7, (stream, watchId) =>
       stream.send({ ...header(10n), watchId, canceled: true, cancelReason: INVALID_TOKEN }),
@@ -98,19 +98,19 @@ test('a watch survives any number of token refusals when it is created between t
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
-test('a watch survives any number of streams that end because of the token when it is created on each', async () => {
+test('a watch survives any number of streams that end for an invalid token when it is created on each', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(0);
   onTestFinished(() => void vi.restoreAllMocks());
   const etcd = await loggedInClientOf(refusing(7, (stream) => stream.fail(16, 'etcdserver: invalid auth token')));
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
-test('a watch continues on a new stream each time that an overloaded server ends the stream', async () => {
+test('a watch continues on a new stream each time an overloaded server ends the stream', async () => {
   const etcd = await clientOf(refusing(5, (stream) => stream.fail(8, 'slow down')));
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
-test('the watches of a namespace leave no listener on the closed signal of the client', async () => {
+test('the watches of a stream share one listener on the client’s closed signal, and later remove it', async () => {
   const { signal } = new AbortController();
   const stream = new WatchStream(silentRpc(signal));
   const watches = [new Watch(stream, 'a', {}), new Watch(stream, 'b', {})];
@@ -119,7 +119,7 @@ test('the watches of a namespace leave no listener on the closed signal of the c
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('a stream keeps the process alive only while it has watches', async () => {
+test('a watch stream keeps the process alive only while it has watches', async () => {
   const held: boolean[] = [];
   const stream = { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
   const transport = {
@@ -138,8 +138,8 @@ test('a stream keeps the process alive only while it has watches', async () => {
 });
 
 /**
- * Answers the creation of the watch on each stream. Then calls `refuse` on the first `streams` streams, and sends an
- * event on every later one.
+ * Returns a server that answers the creation of the watch on each stream. The server then calls `refuse` for each of
+ * the first `streams` streams, and sends an event on every later stream.
  */
 function refusing(
   streams: number,

@@ -1,15 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import { RevisionCursor } from '../../src/watch/server-watch.js';
 
+// The cursor of a watch: the revision from which the watch resumes on a new stream, and the test for repeated events.
+
 describe('the cursor of a watch (S2, S3)', () => {
-  test('continues after the last delivered revision when the header is far ahead', () => {
+  test('resumes after the last delivered revision when the header of the creation is far ahead', () => {
     const cursor = new RevisionCursor(5n);
     cursor.created(900n);
     cursor.delivered(7n);
     expect(cursor.resume).toBe(8n);
   });
 
-  test('continues after the header revision of a progress notification', () => {
+  test('resumes after the header revision of a progress notification', () => {
     const cursor = new RevisionCursor(5n);
     cursor.progressed(40n);
     expect(cursor.resume).toBe(41n);
@@ -23,7 +25,7 @@ describe('the cursor of a watch (S2, S3)', () => {
     expect([cursor.isRepeat(39n), cursor.resume]).toEqual([true, 41n]);
   });
 
-  test('continues after the creation revision when the watch starts from now', () => {
+  test('resumes after the creation revision when the watch starts from now', () => {
     const cursor = new RevisionCursor(0n);
     expect(cursor.resume).toBe(0n);
     cursor.created(10n);
@@ -38,7 +40,7 @@ describe('the cursor of a watch (S2, S3)', () => {
     expect(cursor.isRepeat(11n)).toBe(true);
   });
 
-  test('keeps a start revision in the future until events pass it', () => {
+  test('keeps a start revision in the future until the watch has delivered events from there', () => {
     const cursor = new RevisionCursor(1_000n);
     cursor.created(10n);
     cursor.progressed(20n);
@@ -47,7 +49,7 @@ describe('the cursor of a watch (S2, S3)', () => {
     expect(cursor.resume).toBe(1_001n);
   });
 
-  test('never goes back', () => {
+  test('never moves back to an earlier revision', () => {
     const cursor = new RevisionCursor(0n);
     cursor.created(50n);
     cursor.delivered(60n);

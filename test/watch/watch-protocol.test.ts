@@ -7,7 +7,7 @@ import { clientOf, createdId, creation, header, put } from '../support/scripted-
 
 // These tests use a scripted server, because real servers behave like this only rarely or only in some versions.
 
-test('a refused creation, which has no id, ends the right watch (S1)', async () => {
+test('a refused creation whose answer has no watch id ends the right watch (S1)', async () => {
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
     const ids = [await createdId(stream), await createdId(stream)];
@@ -36,7 +36,7 @@ test.each([
   ['3.10.1', 51n],
   ['', 11n],
 ])(
-  'after a progress reply of etcd %s, a watch without events resumes at %d, and one with a partial revision does not move (S2, S8)',
+  'after a progress reply of etcd %j, a watch without events resumes at %d, but a watch with a partial revision does not advance (S2, S8)',
   async (version, expected) => {
     const resumed: bigint[] = [];
     let streams = 0;
@@ -54,7 +54,7 @@ test.each([
         if (requestUnion?.case !== 'progressRequest')
           throw new Error(`expected a progress request, got ${requestUnion?.case}`);
         stream.send({ ...header(50n), watchId: -1n });
-        // The client asks the member for its version. The stream ends after the client has the answer.
+        // The client asks the member for its version. The stream ends after the client has received the version.
         await expect.poll(() => toldProgress).toBe(true);
         stream.fail(14, 'gone');
       }),
@@ -84,7 +84,7 @@ test.each([
   },
 );
 
-test('a progress reply does not concern a watch that is created after the request (S8)', async () => {
+test('a progress reply does not advance a watch that is created after the progress request (S8)', async () => {
   const resumed: bigint[] = [];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.maintenance.status, () => ({ version: '3.6.0' })),
@@ -95,7 +95,8 @@ test('a progress reply does not concern a watch that is created after the reques
       const second = await creation(stream);
       resumed.push(second.startRevision);
       stream.send({ ...header(50n), watchId: second.watchId, created: true });
-      // etcd sends the two answers over separate channels, so this reply may follow the answer to a later creation.
+      // etcd sends creation answers and progress replies over separate channels, so this progress reply may follow the
+      // answer to a later creation.
       stream.send({ ...header(50n), watchId: -1n });
       stream.send({ ...header(51n), watchId: first.watchId, events: [put('a', 51n)] });
       await expect.poll(() => isDelivered).toBe(true);
@@ -139,7 +140,7 @@ test('a response that stays too large although the client asks for fragments end
   expect(asked).toEqual([false, true, true, true]);
 });
 
-test('a watch does not resume from the header of a response with events (S2)', async () => {
+test('a watch does not resume from the header revision of a response with events (S2)', async () => {
   const resumed: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     const { watchId, startRevision } = await creation(stream);
@@ -180,19 +181,19 @@ test('a partial revision is dropped when the stream breaks, and is delivered who
   expect(streams).toBe(2);
 });
 
-test('a watch that is closed twice sends one cancel, and later events for its id are ignored (S9)', async () => {
-  const cancelled: bigint[] = [];
+test('a watch that is closed twice sends one cancel request and ignores later events for its id (S9)', async () => {
+  const canceled: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     const a = await createdId(stream);
     stream.send({ ...header(10n), watchId: a, created: true });
     const b = await createdId(stream);
     stream.send({ ...header(10n), watchId: b, created: true });
     const { requestUnion } = await stream.receive();
-    if (requestUnion?.case === 'cancelRequest') cancelled.push(requestUnion.value.watchId);
+    if (requestUnion?.case === 'cancelRequest') canceled.push(requestUnion.value.watchId);
     stream.send({ ...header(11n), watchId: a, events: [put('a', 11n)] });
     stream.send({ ...header(11n), watchId: a, canceled: true });
     stream.send({ ...header(12n), watchId: b, events: [put('b', 12n)] });
-    void stream.receive().then(() => cancelled.push(-1n));
+    void stream.receive().then(() => canceled.push(-1n));
   });
   const [a, b] = [etcd.watch('a'), etcd.watch('b')];
   await Promise.all([a.created(), b.created()]);
@@ -200,13 +201,13 @@ test('a watch that is closed twice sends one cancel, and later events for its id
   await a.close();
   expect((await b.batches().next()).value).toMatchObject({ revision: 12n });
   expect(await a.batches().next()).toMatchObject({ done: true });
-  expect(cancelled).toEqual([1n]);
+  expect(canceled).toEqual([1n]);
 });
 
-test('the client ends the stream by RST_STREAM when it has no watch left (S9)', async () => {
+test('the client ends the watch stream with RST_STREAM when no watch is left on it (S9)', async () => {
   let ended: Promise<void> | undefined;
   const etcd = await clientOf(async (stream) => {
-    ended = stream.cancelled;
+    ended = stream.canceled;
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
   });
   const watch = etcd.watch('a');
@@ -215,7 +216,7 @@ test('the client ends the stream by RST_STREAM when it has no watch left (S9)', 
   await ended;
 });
 
-test('a watch stream requires a leader, so that a member without one ends it (S10)', async () => {
+test('a watch stream sends `hasleader`, so that a member without a leader ends the stream (S10)', async () => {
   let metadata: unknown;
   const etcd = await clientOf(async (stream) => {
     metadata = stream.metadata;
@@ -225,7 +226,7 @@ test('a watch stream requires a leader, so that a member without one ends it (S1
   expect(metadata).toMatchObject({ hasleader: 'true' });
 });
 
-test('a watch is created again when the server cancels it with a "no leader" error formatted by Go (S7)', async () => {
+test('a watch is created again when the server cancels it with a "no leader" error in Go’s format (S7)', async () => {
   const starts: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     for (;;) {
@@ -241,7 +242,7 @@ test('a watch is created again when the server cancels it with a "no leader" err
   await expect.poll(() => starts).toEqual([0n, 11n]);
 });
 
-test('a watch ends with PermissionDenied when the server ends the stream with it', async () => {
+test('a watch ends with PermissionDenied when the server ends the stream with that error', async () => {
   const etcd = await clientOf(async (stream) => {
     await creation(stream);
     stream.fail(7, 'etcdserver: permission denied');
@@ -256,7 +257,7 @@ test('each watch gets its own events when a proxy answers creations out of order
     streams += 1;
     const pending: { readonly id: bigint; readonly key: string }[] = [];
     let answered = 0;
-    // The proxy chooses ids from 0 on, and answers the creations that it has in reverse order.
+    // The proxy numbers the watches from 0, and answers the creations that it has received in reverse order.
     for (let id = 0n; answered < keys.length; id += 1n) {
       const { key } = (await creation(stream)) as { key?: Uint8Array };
       pending.push({ id, key: new TextDecoder().decode(key) });
@@ -278,12 +279,13 @@ test('each watch gets its own events when a proxy answers creations out of order
   }
 });
 
-test('two refused creations without ids end the right watches when their answers precede the other answers (S1)', async () => {
+test('two refused creations end the right watches when their answers have no ids and precede the others (S1)', async () => {
   const refused = { created: true, canceled: true, watchId: -1n };
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
     const ids = [await createdId(stream), await createdId(stream), await createdId(stream), await createdId(stream)];
-    // The second and the third of these four are refused for different reasons. The answers do not tell them apart.
+    // The second and the third of these four are refused for different reasons. The answers do not show which
+    // creation they belong to.
     stream.send({ ...header(10n), ...refused, cancelReason: 'etcdserver: permission denied' });
     stream.send({ ...header(10n), ...refused, cancelReason: 'etcdserver: mvcc: required revision has been compacted' });
     stream.send({ ...header(10n), watchId: ids[3] as bigint, created: true });

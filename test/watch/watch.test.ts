@@ -53,7 +53,7 @@ describe('a watch', () => {
     expect(batch?.events).toHaveLength(128);
   });
 
-  test.each(['put', 'delete'] as const)('delivers no other events when `only` is %s', async (only) => {
+  test.each(['put', 'delete'] as const)('delivers no events of the other type when `only` is %s', async (only) => {
     const etcd = openClient();
     const key = unique();
     const watch = etcd.watch(key, { only });
@@ -78,7 +78,7 @@ describe('a watch', () => {
     expect(values([...caughtUp, ...live])).toEqual(['0', '1', '2', '3', '4', '5']);
   });
 
-  test('is closed by a break out of its iteration, and later iterations end at once', async () => {
+  test('is closed by a `break` in its iteration, and later iterations end at once', async () => {
     const etcd = openClient();
     const key = unique();
     const watch = etcd.watch(key);
@@ -92,7 +92,7 @@ describe('a watch', () => {
     expect(await watch.batches().next()).toEqual({ done: true, value: undefined });
   });
 
-  test('ends with the reason of its signal when the signal aborts', async () => {
+  test('ends with the reason of its signal as the cause when the signal aborts', async () => {
     const stop = new AbortController();
     const watch = openClient().watch(unique(), { signal: stop.signal });
     const next = watch.batches().next();
@@ -112,14 +112,14 @@ describe('a watch', () => {
     expect(await background).toBe('ended');
   });
 
-  test('rejects created() with ClientClosed when the client is closed before the creation', async () => {
+  test('rejects `created()` with ClientClosed when the client is closed before the creation', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const created = errorOf(etcd.watch('k').created());
     await etcd.close();
     expect(await created).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('throws ClientClosed when it is opened after the client was closed', async () => {
+  test('ends with ClientClosed when it is opened after the client was closed', async () => {
     const etcd = openClient();
     await etcd.close();
     const watch = etcd.watch('k');
@@ -127,7 +127,7 @@ describe('a watch', () => {
     expect(await errorOf(watch.batches().next())).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('of a namespace ends with its client while the client can reach no server', async () => {
+  test('of a namespace ends as soon as the client is closed, even if the client can reach no server', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const watches = Array.from({ length: 20 }, (_, index) => etcd.namespace(`${index}/`).watch('k'));
     const ends = watches.map((watch) => watch.batches().next());
@@ -172,7 +172,7 @@ describe('a stream with many watches (S1)', () => {
     const key = unique();
     const { revision } = (await etcd.put(key, 'x')).header;
     const good = etcd.watch(key, { startRevision: revision });
-    // The client never uses an id twice, so the test does it through the raw stream.
+    // The client never uses an id twice, so the test sends the creations over a raw stream.
     const raw = etcd.raw.watch.watch();
     const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
     const create = (watchId: bigint): void =>
@@ -201,7 +201,7 @@ describe('a watch over a connection that breaks', () => {
       for (let index = 0; index < 5; index += 1) {
         sent.push(`${round}.${index}`);
         await direct.put(key, `${round}.${index}`);
-        // Other writes let the revision in the header of a catch-up response run ahead of its events.
+        // Because of these other writes, the header of a catch-up response has a higher revision than its events.
         await direct.put(unique('other'), 'x');
       }
       got.push(...(await take(watch, round % 2 === 0 ? 5 : 3)));
@@ -211,7 +211,7 @@ describe('a watch over a connection that breaks', () => {
     expect(values(got)).toEqual(sent);
   });
 
-  test('delivers a put made while it was cut off, even if it had no event before (S3)', async () => {
+  test('delivers a put that was made while it was cut off, even if it had no event before (S3)', async () => {
     const { through, direct, proxy } = await proxied();
     const key = unique();
     const watch = through.watch(key);
@@ -253,7 +253,7 @@ describe('a watch over a connection that breaks', () => {
   });
 });
 
-test('a watch with a request that is too long ends, and another watch on the stream continues after a break', async () => {
+test('a watch with a request that is too long ends, and another watch on the stream survives a reconnect', async () => {
   const { through, direct, proxy } = await proxied();
   const key = unique();
   const good = through.watch(key);
@@ -265,7 +265,7 @@ test('a watch with a request that is too long ends, and another watch on the str
   expect(values(await take(good, 1))).toEqual(['after']);
 });
 
-test('20 watches with one signal have one listener on it, and none after they are closed', async () => {
+test('20 watches that share a signal add one listener to it, and remove the listener when they close', async () => {
   const etcd = openClient();
   const { signal } = new AbortController();
   const watches = Array.from({ length: 20 }, () => etcd.watch(unique(), { signal }));
@@ -310,7 +310,7 @@ test('a slow consumer has a bounded buffer, gets every event, and does not delay
   expect(kinds().slice(3)).toContain('createRequest');
 });
 
-test('a progress request gives a batch without events only to watches with the option `progress`', async () => {
+test('after a progress request, only watches with the option `progress` deliver a batch without events', async () => {
   const [etcd, key] = [openClient(), unique()];
   const [asked, other] = [etcd.watch(key, { progress: true }), etcd.watch(key)];
   await Promise.all([asked.created(), other.created()]);

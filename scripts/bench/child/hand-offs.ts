@@ -3,10 +3,10 @@ import { Client, compare, op, prefix, withFirstCreate, withLastCreate, withMaxCr
 import type { Sample } from '../metrics.js';
 import { Stopwatch } from './tasks.js';
 
-/** Takes the lock for one contender. Resolves with a function that releases it. */
+/** Takes the lock for one contender. Resolves with a function that releases the lock. */
 type TakeLock = () => Promise<() => Promise<unknown>>;
 
-/** A way of waiting for a lock. Returns the function that takes the lock for one session. */
+/** A method of waiting for a lock. Returns the function with which one session takes the lock of this name. */
 type Way = (session: Session, name: string) => TakeLock;
 
 const etcdwireWay: Way = (session, name) => {
@@ -18,8 +18,9 @@ const etcdwireWay: Way = (session, name) => {
 };
 
 /**
- * Waits like Go's `concurrency.Mutex`, which finds its predecessor with a read and watches it from the revision of that
- * read. The server treats such a watch as one that has to catch up, and sends events to such watches only every 100 ms.
+ * Waits like Go's `concurrency.Mutex`, which reads the key ahead of its own key in the queue and watches that key from
+ * the revision of the read. The server treats such a watch as a watch that has to catch up, and sends events to such
+ * watches only every 100 ms.
  */
 const goWay: Way = ({ client, leaseId }, name) => {
   const key = `${name}/${leaseId.toString(16)}`;
@@ -31,7 +32,7 @@ const goWay: Way = ({ client, leaseId }, name) => {
       then: [op.put(key, '', { lease: leaseId }), op.range(queue, withFirstCreate())],
       else: [op.get(key), op.range(queue, withFirstCreate())],
     });
-    if (!entered.succeeded) throw new Error('the queue key still exists');
+    if (!entered.succeeded) throw new Error('the queue key of the previous hold still exists');
     const own = entered.header.revision;
     if (entered.responses[1].kvs[0]?.createRevision === own) return unlock;
     for (;;) {
@@ -49,14 +50,17 @@ const WAYS = { etcdwire: etcdwireWay, go: goWay } as const;
 
 export interface HandOffs {
   readonly way: keyof typeof WAYS;
-  /** Each contender has a client and a session of its own. */
+  /** Number of contenders. Each contender has a client and a session of its own. */
   readonly contenders: number;
   /** Whether another client writes to the store during the measurement. */
   readonly otherWrites: boolean;
   readonly seconds: number;
 }
 
-/** Lets contenders take and release one lock for a while, and counts how often they take it. */
+/**
+ * Lets contenders take and release one lock for `seconds`. Measures how often they take the lock and how long they wait
+ * for it.
+ */
 export async function measureHandOffs(
   endpoints: readonly string[],
   { way, contenders, otherWrites, seconds }: HandOffs,

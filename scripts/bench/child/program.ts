@@ -18,7 +18,8 @@ const [name, endpoint] = process.argv.slice(2) as [ClientName, string];
 const client = await openClient();
 const liveEvents = new LiveEvents(client);
 /**
- * The calls of each kind of work. The warm-up adds them, so that leases and sessions are open before the measurement.
+ * The prepared calls for each kind of work. The warm-up prepares the calls, so that leases and sessions are open before
+ * the measurement.
  */
 const callsByWork = new Map<string, Promise<Calls>>();
 
@@ -63,7 +64,7 @@ async function perform(task: Task): Promise<Sample> {
   }
 }
 
-/** Opens the client. Loads only the code of this client, because the memory of the process is measured. */
+/** Opens the client. Loads only this client's code, because the memory of the process is measured. */
 async function openClient(): Promise<BenchClient> {
   switch (name) {
     case 'etcdwire':

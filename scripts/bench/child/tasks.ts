@@ -4,44 +4,50 @@ import type { BenchClient } from '../clients/bench-client.js';
 import type { Sample } from '../metrics.js';
 import type { HandOffs } from './hand-offs.js';
 
-/** One kind of call, which a task repeats. */
+/** The kind of call that a task repeats. */
 export type Work =
   | { readonly kind: 'get' | 'put' | 'txn'; readonly valueBytes: number }
   | { readonly kind: 'scan'; readonly prefix: string; readonly keys: number }
   | { readonly kind: 'catch-up'; readonly prefix: string; readonly startRevision: bigint; readonly events: number }
   | { readonly kind: 'lease' | 'lock' };
 
-/** A message to the process of a client. */
+/** A task that the parent process sends to a client's process. */
 export type Task =
   | { readonly kind: 'calls'; readonly work: Work; readonly limits: Limits }
-  /** Opens one watcher of all keys with the prefix, or, for several watchers, one for each key. */
+  /** Opens one watcher for all keys with the prefix, or several watchers for one key each. */
   | { readonly kind: 'open-watchers'; readonly prefix: string; readonly watchers: number }
   | { readonly kind: 'close-watchers' }
-  /** Starts to measure the events of the watchers. */
+  /** Starts to measure the events that the watchers receive. */
   | { readonly kind: 'expect-events'; readonly events: number }
-  /** The answer follows once the watchers have received all expected events. */
+  /** Ends once the watchers have received all expected events. */
   | { readonly kind: 'await-events' }
   /** Writes keys, so that watchers in another process receive events. */
   | { readonly kind: 'write-events'; readonly prefix: string; readonly events: number; readonly keys: number }
   | { readonly kind: 'footprint' }
   | { readonly kind: 'hand-offs'; readonly handOffs: HandOffs };
 
-/** The answer of the process to one task. */
+/** The process's answer to one task. */
 export type Answer = { readonly sample: Sample } | { readonly error: string };
 
-/** Number of keys that calls use in turn. It is constant, so that the store does not grow with the number of calls. */
+/**
+ * The number of keys that the calls use in turn. The number is constant, so that the store does not grow with the
+ * number of calls.
+ */
 const CALLED_KEYS = 128;
 
-/** The keys of calls with values of one size. */
+/** Returns the keys for the calls with values of this size. */
 export function calledKeys(valueBytes: number): string[] {
   return Array.from({ length: CALLED_KEYS }, (_, index) => `bench/called/${valueBytes}/${index}`);
 }
 
 const NS_PER_MS = 1e6;
-/** The smallest number of values for a 99th percentile. With fewer values, it would only be their maximum. */
+/**
+ * The minimum number of recorded latencies for a 99th percentile. With fewer latencies, the percentile would only be
+ * the maximum.
+ */
 const MIN_LAPS_FOR_P99 = 100;
 
-/** Measures rate, CPU time and latencies. The measurement starts with the construction. */
+/** Measures the rate, CPU time and latencies of operations. The measurement starts when the object is constructed. */
 export class Stopwatch {
   readonly #latencies = createHistogram();
   readonly #startMs = performance.now();
@@ -52,7 +58,7 @@ export class Stopwatch {
     this.#latencies.record(Math.max(1, Math.round(ms * NS_PER_MS)));
   }
 
-  /** The sample for this number of operations, from the start until now. */
+  /** Returns the sample for this number of operations, measured from the start until now. */
   sample(operations: number): Sample {
     const elapsedMs = performance.now() - this.#startMs;
     const { user, system } = process.cpuUsage(this.#startCpu);
@@ -67,20 +73,26 @@ export class Stopwatch {
 export interface Calls {
   /** Makes one call. `index` counts from 0. */
   readonly call: (index: number) => Promise<unknown>;
-  /** One call may read thousands of keys, which count as one operation each. */
+  /**
+   * The number of operations that one call counts as. A scan, for example, counts as one operation for each key that it
+   * reads.
+   */
   readonly operationsPerCall: number;
 }
 
 export interface Limits {
   /** Number of concurrent calls. */
   readonly inFlight: number;
-  /** Default: no limit. */
+  /** Time after which no new call starts, in seconds. Default: no limit. */
   readonly seconds?: number | undefined;
-  /** Default: no limit. */
+  /** Total number of calls. Default: no limit. */
   readonly calls?: number | undefined;
 }
 
-/** Keeps `inFlight` calls running until a limit is reached: each response is followed by the next call. */
+/**
+ * Keeps `inFlight` calls running until a limit is reached. Each response starts the next call. Resolves with the
+ * measured rate, CPU time and latencies.
+ */
 export async function measureCalls({ call, operationsPerCall }: Calls, limits: Limits): Promise<Sample> {
   const { inFlight, seconds = Number.POSITIVE_INFINITY, calls = Number.POSITIVE_INFINITY } = limits;
   let made = 0;
@@ -99,7 +111,7 @@ export async function measureCalls({ call, operationsPerCall }: Calls, limits: L
   return stopwatch.sample(made * operationsPerCall);
 }
 
-/** Prepares calls of one kind. Each call checks its result. */
+/** Prepares the calls for one kind of work. Each call checks its own result. */
 export async function callsOf(work: Work, client: BenchClient): Promise<Calls> {
   switch (work.kind) {
     case 'get':
@@ -156,7 +168,7 @@ function check<T>(got: T, expected: T): void {
 /** Length of the watched values in bytes. The first eight bytes hold the time of the put. */
 const EVENT_VALUE_BYTES = 100;
 const WRITES_IN_FLIGHT = 64;
-/** The latency of one event in eight is measured, because reading the clock takes time. */
+/** Number of events per measured latency. Only one event in eight is measured, because reading the clock takes time. */
 const EVENTS_PER_LAP = 8;
 
 interface Measurement {
@@ -212,7 +224,7 @@ export class LiveEvents {
   }
 }
 
-/** Makes single puts to the keys of all watchers in turn. */
+/** Puts the watched keys in turn, with one call for each put. */
 export async function writeEvents(client: BenchClient, prefix: string, events: number, keys: number): Promise<void> {
   let made = 0;
   const loop = async (): Promise<void> => {
@@ -231,10 +243,13 @@ function watchedKey(prefix: string, index: number): string {
 }
 
 const BYTES_PER_KB = 1_000;
-/** Number of garbage collections, because each may free objects that the previous collection made unreachable. */
+/**
+ * Number of garbage collections before memory is measured. Each collection may free objects that the previous
+ * collection made unreachable.
+ */
 const COLLECTIONS = 3;
 
-/** The memory of this process after garbage collections. Node.js must run with --expose-gc. */
+/** Measures the memory of this process after garbage collections. Node.js must run with --expose-gc. */
 export async function footprint(): Promise<Sample> {
   for (let pass = 0; pass < COLLECTIONS; pass += 1) {
     await new Promise((resolve) => setTimeout(resolve, 50));

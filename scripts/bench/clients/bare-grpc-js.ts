@@ -11,7 +11,7 @@ import { type Codec, decode, encode, type Init } from '../../../src/protobuf/cod
 import type { Method } from '../../../src/protobuf/schema.js';
 import { type BenchClient, LEASE_TTL, type OnEvent, UNLIMITED_RESPONSES } from './bench-client.js';
 
-/** Opens a client that uses only grpc-js and the generated codecs. No client over grpc-js can be faster. */
+/** Opens a client that uses only grpc-js and the generated codecs. No client that uses grpc-js can be faster. */
 export function openBareGrpcJs(endpoint: string): BenchClient {
   const client = new Client(new URL(endpoint).host, credentials.createInsecure(), UNLIMITED_RESPONSES);
   const call = <Request, Response>(method: Method<Request, Response>, request: Init<Request>): Promise<Response> =>
@@ -68,7 +68,7 @@ export function openBareGrpcJs(endpoint: string): BenchClient {
   };
 }
 
-/** All watches on one stream. The server confirms creations in the order of the requests. */
+/** The watches of a client, which share one stream. The server confirms creations in the order of the requests. */
 class Watches {
   readonly #stream: ClientDuplexStream<Init<WatchRequest>, WatchResponse>;
   readonly #creating: ((watchId: bigint) => void)[] = [];

@@ -1,12 +1,13 @@
 /** The range of a watch: one key, or all keys with a prefix. */
 type Watched = { readonly key: string } | { readonly prefix: string };
 
-/** Called with the value of each event. */
+/** Receives the value of each event. */
 export type OnEvent = (value: Uint8Array) => void;
 
 /**
  * A client as the benchmark uses it. Each method makes the call that an experienced user of the client would write, and
- * reads from the result what such a program would read. A method is missing where the client has no such feature.
+ * reads from the result what such a program would read. An optional method is missing if the client has no such
+ * feature.
  */
 export interface BenchClient {
   /** Resolves with the length of the value in bytes. */
@@ -14,7 +15,7 @@ export interface BenchClient {
   put(key: string, value: Buffer): Promise<unknown>;
   /** Puts the value if the key exists. Resolves with whether the key existed. */
   txn(key: string, value: Buffer): Promise<boolean>;
-  /** Reads all keys with the prefix, with their values. Resolves with their number. */
+  /** Reads all keys with the prefix, and their values. Resolves with the number of keys. */
   scan(prefix: string): Promise<number>;
   /** Resolves once the server has created the watch, with a function that cancels it. Reports events of puts only. */
   watch(watched: Watched, onEvent: OnEvent, startRevision?: bigint): Promise<() => Promise<unknown>>;
@@ -24,16 +25,19 @@ export interface BenchClient {
   lock?(name: string): Promise<() => Promise<unknown>>;
 }
 
-/** Options of grpc-js that lift its limit of 4 MB, because the response with 100,000 keys is longer. */
+/** Options of grpc-js that lift its limit of 4 MB for a response, because the response with 100,000 keys is longer. */
 export const UNLIMITED_RESPONSES = { 'grpc.max_receive_message_length': -1 } as const;
 
-/** TTL of leases in seconds. It is longer than a run, because nothing renews the leases. */
+/** TTL of leases in seconds. It is longer than a run, because no client renews the leases in the background. */
 export const LEASE_TTL = 600;
 
-/** The clients, by the names that the report shows. */
+/** The names of the clients, as the report shows them. */
 export const CLIENTS = ['etcdwire', 'etcdwire over grpc-js', 'etcd3', 'bare grpc-js'] as const;
 
-/** Variants of etcdwire, built from the same sources, that differ in their hooks. */
+/**
+ * The names of variants of etcdwire that are built from the same sources and differ in their hooks, which are
+ * interceptors and diagnostics channels.
+ */
 export const HOOKED = ['without hooks', 'hooks unused', 'an interceptor', 'a subscriber'] as const;
 export type HookedName = (typeof HOOKED)[number];
 

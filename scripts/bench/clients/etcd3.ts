@@ -20,7 +20,7 @@ export function openEtcd3(endpoint: string): BenchClient {
       if ('key' in watched) builder.key(watched.key);
       else builder.prefix(watched.prefix);
       if (startRevision !== undefined) builder.startRevision(String(startRevision));
-      // `create()` resolves with the watcher too late to receive the first events.
+      // `create()` is not used, because it resolves with the watcher too late to receive the first events.
       const watcher = builder.watcher();
       watcher.on('put', ({ value }) => onEvent(value));
       await once(watcher, 'connected');

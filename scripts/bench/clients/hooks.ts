@@ -24,8 +24,8 @@ export function openHooked(name: HookedName, endpoint: string): BenchClient {
 }
 
 /**
- * Opens a client without interceptors and diagnostics channels. Its calls go directly to the channel, with the
- * defaults.
+ * Opens a client without interceptors and diagnostics channels. Its calls go directly to the channel, with the default
+ * options.
  */
 function withoutHooks(endpoint: string): KeyspaceClient {
   const options = { ...TRANSPORT_DEFAULTS, tls: undefined };

@@ -19,7 +19,10 @@ export function inFlightVariant(inFlight: number): string {
   return `${inFlight} in flight`;
 }
 
-/** Gets, puts and transactions, with different numbers of concurrent calls and different sizes of values. */
+/**
+ * Returns the workloads with gets, puts and transactions, for different numbers of concurrent calls and different sizes
+ * of values.
+ */
 export function callWorkloads(settings: Settings): Workload[] {
   return ([100, 100_000] as const).flatMap((valueBytes) =>
     KINDS.flatMap((kind) =>
@@ -54,14 +57,14 @@ function callWorkload(
   };
 }
 
-/** Puts the keys that gets and transactions use. */
+/** Puts the keys that gets and transactions use, unless an earlier call has put them. */
 export async function putValues(bench: Bench, valueBytes: ValueBytes): Promise<void> {
   if (!bench.once(`values of ${valueBytes} bytes`)) return;
   const value = Buffer.alloc(valueBytes, 'v');
   for (const key of calledKeys(valueBytes)) await bench.client.put(key, value);
 }
 
-/** Keeps the store small, because it holds every past value until a compaction. */
+/** Compacts the history to keep the store small, because the store keeps every past value until a compaction. */
 async function compactHistory({ client }: Bench): Promise<void> {
   const { header } = await client.range('bench/', { countOnly: true });
   await client.compact(header.revision, { physical: true });
@@ -70,10 +73,16 @@ async function compactHistory({ client }: Bench): Promise<void> {
 export const HOOKS_GROUP = 'gets with hooks';
 
 const HOOKED_VALUE_BYTES = 100;
-/** How many times more rounds these workloads have than other workloads, because the differences are small. */
+/**
+ * How many times as many rounds these workloads have as other workloads. More rounds are needed, because the
+ * differences are small.
+ */
 const HOOKED_ROUNDS_FACTOR = 3;
 
-/** Gets with a client without hooks, with unused hooks, with an interceptor and with a subscriber. */
+/**
+ * Returns the workloads with gets by a client without hooks, with unused hooks, with an interceptor, and with a
+ * subscriber.
+ */
 export function hookWorkloads({ inFlight, rounds, seconds, warmUpSeconds, firstWarmUp }: Settings): Workload[] {
   const work: Work = { kind: 'get', valueBytes: HOOKED_VALUE_BYTES };
   return inFlight[HOOKED_VALUE_BYTES].map(
@@ -98,7 +107,7 @@ export const LEASES_AND_LOCKS_GROUP = 'leases and locks';
 const KEEPALIVES_IN_FLIGHT = 16;
 const WITH_LOCKS = ['etcdwire', 'etcdwire over grpc-js', 'etcd3'] as const;
 
-/** Keepalives of a lease, and locks without other contenders. */
+/** Returns the workloads with keepalives of a lease, and with a lock that has no other contenders. */
 export function leaseAndLockWorkloads(settings: Settings): Workload[] {
   return [
     leaseOrLock(`keepalive, ${KEEPALIVES_IN_FLIGHT} in flight`, 'lease', KEEPALIVES_IN_FLIGHT, CLIENTS, settings),
@@ -128,14 +137,16 @@ function leaseOrLock(
 export const HAND_OFFS_GROUP = 'hand-offs of a contended lock';
 export const CONTENDERS = [2, 10, 50] as const;
 
-/** Ways of waiting for a lock, by the names that the report shows. */
+/** Methods of waiting for a lock, by the names that the report shows. */
 const WAYS = { etcdwire: 'etcdwire', "wait of Go's client": 'go' } as const;
 
 export function contendersVariant(contenders: number): string {
   return `${contenders} contenders`;
 }
 
-/** A lock that contenders in one process hand on, with two ways of waiting. */
+/**
+ * Returns the workloads in which contenders in one process hand a lock on, with two methods of waiting for the lock.
+ */
 export function handOffWorkloads(settings: Settings): Workload[] {
   const quiet = CONTENDERS.map((contenders) =>
     handOffs(contendersVariant(contenders), { contenders, otherWrites: false }, settings),

@@ -13,7 +13,10 @@ export const COLD_START_VARIANT = 'process start to the response to a get';
 
 const EMPTY: ColdStart = 'empty Node.js';
 
-/** Starts programs that load a client, get one key and exit, and one program that does nothing. */
+/**
+ * Returns the workload that starts programs that load a client, get one key and exit, and one program that does
+ * nothing.
+ */
 export function coldStartWorkloads({ coldStarts }: Settings): Workload[] {
   const workload: Workload<ColdStart> = {
     group: COLD_START_GROUP,
@@ -55,16 +58,20 @@ export const MEMORY_GROUP = 'memory';
 
 const WATCHERS = 1_000;
 const IN_FLIGHT = 128;
-/** Number of calls before the first measurement, so that code that Node.js loads only once does not count. */
+/**
+ * Number of calls before the first measurement. They make Node.js load its code, so that this code does not count as
+ * growth.
+ */
 const FIRST_CALLS = 1_000;
 /** Number of calls in one task, so that no task reaches its time limit. */
 const CALLS_PER_TASK = 20_000;
 
-/** Only these clients make a million calls, because the clients over grpc-js need minutes for them. */
+/** The clients that make a million gets. The other clients are left out, because they would need further minutes. */
 const CALLERS = ['etcdwire', 'etcd3'] as const;
 
 /**
- * The memory of clients. All clients run at once, each in a new process. This is possible because no time is measured.
+ * Returns the workloads that measure the memory of clients. All clients run at once, each in a new process, because no
+ * time is measured.
  */
 export function memoryWorkloads({ memoryCalls }: Settings): Workload[] {
   return [
@@ -96,7 +103,9 @@ function memory(
   };
 }
 
-/** Measures by how much the memory of a process grows, divided by `divisor`. */
+/**
+ * Measures the memory of a new client process after `act`, and by how much `act` made it grow, divided by `divisor`.
+ */
 async function growth(
   bench: Bench,
   client: ClientName,

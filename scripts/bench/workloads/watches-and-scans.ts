@@ -11,7 +11,10 @@ export const ONE_WATCHER_VARIANT = '1 watcher';
 /** Number of keys that the writer puts. In the workload with many watchers, each watcher watches one of these keys. */
 const WATCHED_KEYS = 1_000;
 
-/** Watches keys while another process puts them. The same process puts the keys for all clients. */
+/**
+ * Returns the workloads that watch keys while another process puts them. The same process puts the keys for all
+ * clients.
+ */
 export function liveEventWorkloads(settings: Settings): Workload[] {
   return [
     liveEvents(ONE_WATCHER_VARIANT, 1, settings),
@@ -48,11 +51,13 @@ function liveEvents(variant: string, watchers: number, { rounds, liveEvents: eve
 const PREFIX = 'bench/many/';
 const VALUE = Buffer.alloc(100, 'v');
 const PUTS_PER_TXN = 100;
-/** The prefix of the keys of single puts, which go to the same keys again and again. */
+/** The prefix of the keys for single puts. These puts write the same keys again and again. */
 const SINGLE_PREFIX = 'bench/single/';
 const SINGLE_KEYS = 1_000;
 const PUTS_IN_FLIGHT = 512;
-/** Limits the rounds with events of single puts, because a client with one watch needs 14 s for 100,000 of them. */
+/**
+ * The maximum number of rounds with events of single puts. A client with one watch needs 14 s for 100,000 such events.
+ */
 const MAX_SINGLE_ROUNDS = 3;
 
 export const MANY_KEYS_GROUP = 'scans and past events';
@@ -60,7 +65,7 @@ export const SCAN_VARIANT = 'scan, keys';
 export const CATCH_UP_VARIANT = 'watch in the past, events of single puts';
 const BATCH_CATCH_UP_VARIANT = `watch in the past, events of transactions of ${PUTS_PER_TXN} puts`;
 
-/** Reads many keys in one scan, and receives many past events with a watch that starts in the past. */
+/** Returns the workloads that read many keys in one scan, or receive many past events with one watch. */
 export function manyKeysWorkloads(settings: Settings): Workload[] {
   const { manyKeys: keys, singlePuts } = settings;
   const startRevisions = { many: 0n, single: 0n };
@@ -107,7 +112,7 @@ function singleCall(
   };
 }
 
-/** Resolves with the revision of the first put. */
+/** Puts the keys with one call for each put. Resolves with the revision of the first put. */
 async function putOneByOne({ client }: Bench, puts: number): Promise<bigint> {
   const first = await client.put(`${SINGLE_PREFIX}0`, VALUE);
   let made = 1;
@@ -118,7 +123,7 @@ async function putOneByOne({ client }: Bench, puts: number): Promise<bigint> {
   return first.header.revision;
 }
 
-/** Resolves with the revision of the first transaction. */
+/** Puts the keys in transactions. Resolves with the revision of the first transaction. */
 async function putInTransactions({ client }: Bench, keys: number): Promise<bigint> {
   let first = 0n;
   for (let start = 0; start < keys; start += PUTS_PER_TXN) {

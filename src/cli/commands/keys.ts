@@ -48,7 +48,7 @@ interface KeyFlags {
   readonly text?: boolean;
 }
 
-/** The sort targets by the names that etcdctl uses. */
+/** Maps etcdctl's names of the sort targets to the values of the protocol. */
 const SORT_TARGETS: Readonly<Record<string, SortTarget>> = {
   CREATE: SortTarget.CREATE,
   KEY: SortTarget.KEY,
@@ -116,10 +116,10 @@ function addRangeFlags(command: Command): Command {
     .option('--from-key', 'all keys that are equal to or greater than <key>');
 }
 
-/** @throws CliError or EtcdError if the arguments are not a range. */
+/** Returns the range that the arguments and flags describe. @throws CliError or EtcdError if they are invalid. */
 function rangeOf(key: string, end: string | undefined, { prefix, fromKey }: KeyFlags): WireRange {
   if ([end !== undefined, prefix, fromKey].filter(Boolean).length > 1)
-    throw new CliError(ExitCode.USAGE, 'a range end, --prefix, --from-key: got several; allowed: one of them');
+    throw new CliError(ExitCode.USAGE, 'range end, --prefix, --from-key: got more than one; allowed: one of them');
   // As in etcdctl, an empty key with --prefix or --from-key stands for all keys.
   if (prefix || (key === '' && fromKey)) return keysWithPrefix(key);
   if (fromKey) return keysFrom(key);
@@ -149,7 +149,7 @@ async function get(context: Context, range: WireRange, flags: KeyFlags): Promise
 async function put(context: Context, key: string, value: string | undefined, flags: KeyFlags): Promise<void> {
   const { io, out, call } = context;
   if (flags.ignoreValue && value !== undefined)
-    throw new CliError(ExitCode.USAGE, 'value: got one together with --ignore-value; allowed: one of them');
+    throw new CliError(ExitCode.USAGE, 'value: got one together with --ignore-value; allowed: only one of the two');
   const { lease, prevKv, ignoreValue, ignoreLease } = flags;
   const bytes = ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value');
   const request = { key: resolveKeys(key, 'key').key, value: bytes, lease, prevKv, ignoreValue, ignoreLease };
@@ -196,7 +196,7 @@ function printEvent(out: Output, event: WatchEvent): void {
   const { type, key, modRevision, prevKv } = event;
   const wireType = type === 'put' ? 'PUT' : 'DELETE';
   if (out.format === 'json') {
-    // toJson leaves out the type PUT, because it is the default.
+    // toJson leaves out the type PUT, because PUT is the default.
     const kv = event.type === 'put' ? event.kv : { ...KeyValue.create(), key, modRevision };
     return out.json({ ...toJson(Event, { type: EventType[wireType], kv, prevKv }), type: wireType });
   }

@@ -16,6 +16,7 @@ import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
 import { escapeControls, readable } from '../output.js';
 
 interface HoldFlags {
+  /** Seconds. */
   readonly ttl: number;
   /** Milliseconds. */
   readonly timeout?: number;
@@ -28,10 +29,10 @@ interface HoldFlags {
 }
 
 const STOPPED_HELP = `
-Ctrl-Z stops the command too. If etcdwire is killed, or stopped for longer than --ttl, its command is ended before
-another contender can become the holder. While the whole machine or container is frozen, only the fencing token
-protects the data: the system that the command writes to should refuse a token that is smaller than the greatest it has
-seen.`;
+Ctrl-Z suspends both etcdwire and the command. If etcdwire is killed, or is suspended for longer than --ttl, the command
+is ended before another contender can become the holder. While the whole machine or container is frozen, only the
+fencing token protects the data: the system that the command writes to should refuse a token that is smaller than the
+greatest token that it has seen.`;
 
 export function addLockCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   addHoldFlags(program.command('lock').argument('<name>').argument('[command...]', 'after --'))
@@ -67,7 +68,7 @@ ${STOPPED_HELP}`,
       const context = contextOf(io, command);
       if (flags.listen) {
         if (value === undefined) return printLeaders(context, name);
-        throw new CliError(ExitCode.USAGE, '--listen: got a value or a command with it; allowed: the name alone');
+        throw new CliError(ExitCode.USAGE, '--listen: got a value or a command too; allowed: only the name');
       }
       const missing = 'value: got none; allowed: a value to proclaim, before --, or --listen';
       checkDashes(command, 2, missing);
@@ -81,7 +82,7 @@ ${STOPPED_HELP}`,
 function addHoldFlags(command: Command): Command {
   return command
     .addOption(
-      new Option('--ttl <seconds>', 'time after which the lock is free if etcdwire has died or is stopped')
+      new Option('--ttl <seconds>', 'time after which the lock is free if etcdwire has died or is suspended')
         .default(10)
         .argParser(seconds),
     )
@@ -117,7 +118,7 @@ interface Hold {
   take(session: Session, options: WaitOptions): Promise<Held | undefined>;
 }
 
-/** Takes a lock or a leadership, and runs the command while holding it. Resolves with the exit code. */
+/** Acquires a lock or a leadership, and runs the command while holding it. Resolves with the exit code. */
 async function hold(context: Context, { name, command, flags, value, take }: Hold): Promise<ExitCode> {
   const { io, call } = context;
   return withClient(context, async (client) => {
@@ -184,8 +185,8 @@ function printHeld({ out }: Context, { key, token }: Held, value: string | undef
 }
 
 /**
- * Default of --grace. A hold ends before its lease: by a tenth of the TTL, at most 1 s. The grace takes at most half of
- * this time.
+ * Returns the default of --grace in milliseconds. A session gives up its locks a tenth of the TTL, at most 1 s, before
+ * the lease expires. The grace period is half of that time.
  */
 function defaultGraceMs(ttl: number): number {
   return Math.min(ttl * 50, 500);

@@ -73,7 +73,7 @@ async function call(context: Context, method: AnyMethod, json: string | undefine
   });
 }
 
-/** The function of the client's `raw` services that calls this method. */
+/** Returns the function of `client.raw` that calls this method. */
 function stubOf(client: Client, { path }: AnyMethod): unknown {
   for (const [service, table] of Object.entries(methods)) {
     for (const [name, method] of Object.entries(table)) {
@@ -100,12 +100,12 @@ export function findMethod(name: string): AnyMethod | undefined {
   );
 }
 
-/** The path of a method without its package, such as KV/Range. */
+/** Returns the path of a method without its package, such as KV/Range. */
 function shortPath({ path }: AnyMethod): string {
   return path.slice(path.lastIndexOf('.', path.lastIndexOf('/')) + 1);
 }
 
-/** The name of a method in the table of comments, such as etcdserverpb.KV.Range. */
+/** Returns the method's key in the `comments` table, such as etcdserverpb.KV.Range. */
 function commentName({ path }: AnyMethod): string {
   return path.slice(1).replace('/', '.');
 }

@@ -16,7 +16,7 @@ interface TraceFlags {
   readonly html?: string;
 }
 
-/** Values of flags by their names. */
+/** The values of flags. Each key is the name of a flag. */
 export type FlagValues = Readonly<Record<string, unknown>>;
 type Run = (args: readonly string[], io: Io, inherited: FlagValues) => Promise<ExitCode>;
 
@@ -31,7 +31,8 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
     .option('--html <file>', 'write a page with the queue of the lock, all messages, and the meaning of each byte')
     .description('run another etcdwire command and print all its frames and messages, without passwords and tokens')
     .action(async (args: string[], flags: TraceFlags) => {
-      if (args[0] === 'trace') throw new CliError(ExitCode.USAGE, 'trace: got trace; allowed: any other command');
+      if (args[0] === 'trace')
+        throw new CliError(ExitCode.USAGE, 'command to trace: got trace; allowed: any etcdwire command except trace');
       const given = Object.entries(program.opts()).filter(([name]) => program.getOptionValueSource(name) === 'cli');
       const runTraced = (tracedIo: Io): Promise<ExitCode> => run(args, tracedIo, Object.fromEntries(given));
       setExitCode(await trace(args, io, flags, runTraced));
@@ -84,7 +85,7 @@ async function trace(
     if (problem !== undefined) throw problem;
   } catch (error) {
     io.stderr.write(`etcdwire: the trace is incomplete: ${(error as Error).message}\n`);
-    // The exit code of a failed command is more important than that of the trace.
+    // If the command failed too, its exit code is more important than that of the trace.
     return exitCode === ExitCode.OK ? ExitCode.CANNOT_WRITE : exitCode;
   } finally {
     if (file !== undefined) closeSync(file);

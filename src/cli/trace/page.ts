@@ -4,8 +4,12 @@ import { fieldsOf, frameRows, frameText, type Row, spanMeaning } from '../frames
 import { escapeControls } from '../output.js';
 import type { QueueState, Step, Story } from './story.js';
 
+/** Distance in pixels between two columns of the diagram. */
 const COLUMN_WIDTH = 160;
-/** Width between the columns of this client and etcd. It is greater, because the arrows of messages are there. */
+/**
+ * Distance in pixels between the columns of the traced client and etcd. It leaves room for the labels of the message
+ * arrows.
+ */
 const FIRST_WIDTH = 500;
 const ROW_HEIGHT = 40;
 
@@ -88,7 +92,9 @@ function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
   return `<span class="state">${chips.join(' ')}</span>`;
 }
 
-/** The fields and the bytes, which a click on the arrow shows. */
+/**
+ * Returns the HTML that a click on the arrow shows: the fields and the bytes of the message, or the bytes of the frame.
+ */
 function bodyOf({ frame, message }: Step, startMs: number): string {
   if (frame === undefined) return '';
   if (message === undefined) {
@@ -108,7 +114,9 @@ function bodyOf({ frame, message }: Step, startMs: number): string {
 <div class="both"><pre>${escapeHtml(fields)}</pre><table>${rows.join('')}</table></div>${problem}`;
 }
 
-/** A table row for bytes and their meaning. The indentation shows how many messages are around the bytes. */
+/**
+ * Returns a table row for bytes and their meaning. The indentation shows how deeply the bytes are nested in messages.
+ */
 function bytesRow(bytes: Uint8Array, { start, end, depth, text }: Row, attributes = ''): string {
   const hex = hexOf(bytes.subarray(start, end), ' ');
   return `<tr${attributes}><td>${start}</td><td style="padding-left:${depth * 1.5 + 0.5}em"><code>${hex}</code></td><td>${escapeHtml(text)}</td></tr>`;
@@ -122,13 +130,13 @@ function columnX(index: number): number {
   return COLUMN_WIDTH / 2 + (index === 0 ? 0 : FIRST_WIDTH + (index - 1) * COLUMN_WIDTH);
 }
 
-/** Shortens a label to the width of its arrow. A character takes about 6.2 pixels. */
+/** Shortens a label to the width of its arrow in pixels. A character takes about 6.2 pixels. */
 function shortened(label: string, width: number): string {
   const most = Math.floor((width - 20) / 6.2);
   return label.length <= most ? label : `${label.slice(0, most - 1)}…`;
 }
 
-/** The end of a queue key, which distinguishes the contenders. */
+/** Shortens a queue key to its end, because only the end differs between the contenders. */
 function shortKey(key: string): string {
   const text = escapeControls(key);
   return text.length <= 24 ? text : `…${text.slice(-23)}`;
@@ -137,12 +145,14 @@ function shortKey(key: string): string {
 const CHART_WIDTH = 900;
 const CHART_LEFT = 150;
 const BAR_HEIGHT = 26;
-/** The chart is longer than the trace by this fraction, so that it shows the holder at the end. */
+/**
+ * The chart is longer than the trace by this fraction, so that a contender that holds the lock at the end is visible.
+ */
 const CHART_EXTENSION = 0.06;
 
 /**
- * A chart of the contenders over time: the bar of a contender is pale while it waits, and solid while it holds the
- * lock.
+ * Renders a chart of the contenders over time. The bar of a contender is pale while the contender waits, and solid
+ * while it holds the lock.
  */
 function queueChart({ participants, states, ownKeys }: Story, startMs: number, endMs: number): string {
   const chartEndMs = endMs + (endMs - startMs) * CHART_EXTENSION;
@@ -171,7 +181,7 @@ function queueChart({ participants, states, ownKeys }: Story, startMs: number, e
   return `<section class="queue"><h2>The queue for the lock</h2><svg viewBox="0 0 ${CHART_WIDTH} ${height}" width="${CHART_WIDTH}" height="${height}">${rows.join('')}${axis}</svg></section>`;
 }
 
-/** A time in which a contender waits or holds the lock. */
+/** A period during which a contender waits for the lock or holds it. */
 interface Period {
   readonly key: string;
   readonly fromMs: number;

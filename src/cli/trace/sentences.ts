@@ -5,14 +5,14 @@ import { shortType } from '../frames.js';
 /** Name of the traced client in labels. */
 export const THIS_CLIENT = 'this client';
 
-/** Returns the name of the contender that a queue key belongs to; undefined for any other key. */
+/** A function that returns the name of the contender to which a queue key belongs, and undefined for any other key. */
 export type ContenderOf = (key: string) => string | undefined;
 
 /**
  * Describes a message in a short sentence, such as "if my queue key does not exist: put my queue key".
  *
  * @param fields The fields of the message.
- * @param request The fields of the request that a response answers.
+ * @param request If the message is a response, the fields of its request.
  */
 export function sentenceFor(
   message: Pick<WireMessage, 'typeName' | 'method'>,

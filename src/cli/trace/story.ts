@@ -11,7 +11,7 @@ export interface QueueState {
   /** Milliseconds on the monotonic clock. */
   readonly atMs: number;
   readonly revision: bigint;
-  /** The change; undefined for the state at the start. */
+  /** The change that led to this state; undefined for the initial state. */
   readonly change: { readonly type: 'enters' | 'leaves'; readonly key: string } | undefined;
   /** The queue keys in the order of the queue. */
   readonly queue: readonly string[];
@@ -23,7 +23,7 @@ export interface QueueObserver {
   stop(): Promise<void>;
 }
 
-/** Watches the queue of a lock with a client of its own, so that the trace shows the other contenders too. */
+/** Watches the queue of a lock with a separate client, so that the trace shows the other contenders too. */
 export async function observeQueue(options: ClientOptions, name: string): Promise<QueueObserver> {
   const states: QueueState[] = [];
   const client = new Client(options);
@@ -66,7 +66,7 @@ export interface Step {
   /** Index of the participant at the end of the arrow. */
   readonly to: number;
   readonly label: string;
-  /** `seen` is a change by another contender that the observer has seen. */
+  /** `seen` stands for a change that another contender made and that the `QueueObserver` has seen. */
   readonly kind: 'message' | 'frame' | 'seen';
   readonly frame: WireFrame | undefined;
   readonly message: WireMessage | undefined;
@@ -148,7 +148,7 @@ function stepsOf(
   });
 }
 
-/** When the traced client first received a response with this revision or a later one; `Infinity` if never. */
+/** Returns the time at which the traced client first received this or a later store revision; `Infinity` if never. */
 function learnedAtMs(frames: readonly FrameWithFields[], revision: bigint): number {
   const found = frames.find(
     ({ frame, messages }) =>
@@ -161,7 +161,7 @@ function revisionIn({ header }: JsonObject): bigint {
   return isJsonObject(header) ? BigInt(String(header.revision ?? 0)) : 0n;
 }
 
-/** The keys that a request puts, also within nested transactions. */
+/** Returns the keys that a request puts, including puts in nested transactions. */
 function putKeys(json: JsonObject): readonly string[] {
   return Object.entries(json).flatMap(([name, value]) => {
     if (name === 'request_put' || name === 'put') return [String((value as JsonObject).key)];

@@ -96,8 +96,8 @@ export interface RangeRequest {
   /** The key, or the first key of the range. It must not be empty. The smallest key is "\0". */
   key: Uint8Array;
   /**
-   * End of the range, exclusive. An empty end means the key alone. "\0" means every key from `key` on. The key with its
-   * last byte increased by one means every key with that prefix.
+   * End of the range, exclusive. If it is empty, the range is `key` alone. If it is "\0", the range is every key from
+   * `key` on. If it is `key` with its last byte increased by one, the range is every key with the prefix `key`.
    */
   rangeEnd: Uint8Array;
   /** Maximum number of keys, applied after sorting. 0 means no limit. */
@@ -1227,7 +1227,7 @@ export interface WatchResponse {
   header: ResponseHeader | undefined;
   /** ID of the watch. -1 for all watches of the stream, and for a watch that could not be created. */
   watchId: bigint;
-  /** Whether this responds to a create request. */
+  /** Whether this is the response to a create request. */
   created: boolean;
   /** Whether the watch has ended. */
   canceled: boolean;
@@ -1305,7 +1305,7 @@ export interface LeaseGrantRequest {
    */
   ttl: bigint;
   /**
-   * ID of the lease. 0 lets the server choose. A client that chooses the ID can recognise the lease when it retries the
+   * ID of the lease. 0 lets the server choose. A client that chooses the ID can recognize the lease when it retries the
    * request.
    */
   id: bigint;
@@ -2344,7 +2344,7 @@ export const DowngradeResponse: Codec<DowngradeResponse> = {
   },
 };
 
-/** Used by the tests of etcd. No public service accepts this message. Since etcd 3.6. */
+/** etcd's own tests use this message. No public service accepts it. Since etcd 3.6. */
 export interface DowngradeVersionTestRequest {
   /** A version. */
   ver: string;
@@ -2391,7 +2391,7 @@ export interface StatusResponse {
   version: string;
   /** Size of the database file in bytes. */
   dbSize: bigint;
-  /** ID of the leader as known to the member. 0 if it knows none. */
+  /** ID of the leader, as far as the member knows. 0 if the member knows no leader. */
   leader: bigint;
   /** Index of the last committed raft entry. */
   raftIndex: bigint;
@@ -3024,8 +3024,8 @@ export interface AuthStatusResponse {
   /** Whether authentication is enabled. */
   enabled: boolean;
   /**
-   * Revision of the users and roles. Each change of a user or role increases it, and the server refuses tokens from
-   * before the last change.
+   * Revision of the users and roles. Each change of a user or role increases this revision, and the server refuses
+   * tokens from before the last change.
    */
   authRevision: bigint;
 }

@@ -12,7 +12,7 @@ import { encodeRequest, responseTooLarge } from '../messages.js';
 import type { Metadata } from '../transport.js';
 import { gatewayPath } from './rpcs.js';
 
-/** The part of `fetch` that the gateway uses: it sends a POST, and reads the response body while it arrives. */
+/** The part of `fetch` that the gateway transport uses: a POST whose response body can be read while it arrives. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface HttpOptions {
@@ -24,7 +24,7 @@ export interface HttpOptions {
   readonly mayRepeat: boolean;
 }
 
-/** The parts of a method that are needed to read its response. */
+/** The properties of an RPC method that are needed to read its response. */
 export type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
 
 /**
@@ -33,12 +33,12 @@ export type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 
  */
 const JSON_CHARACTERS_PER_BYTE = 10;
 
-/** Longest response text, in characters. A little less than the longest string of V8, 2^29 - 24 characters. */
+/** Maximum length of a response text, in characters: a little less than V8's maximum string length of 2^29 - 24. */
 const MAX_CHARACTERS = 2 ** 29 - 2 ** 20;
 
 /**
- * The client reads at most this many characters of an error response. The error responses of etcd are short, but a
- * proxy may send a page of any length.
+ * The client reads only about this many characters of an error response. etcd's error responses are short, but a proxy
+ * may send a page of any length.
  */
 const MAX_ERROR_CHARACTERS = 65_536;
 
@@ -53,13 +53,13 @@ const WITHOUT_HEADER: ReadonlySet<string> = new Set([
   methods.maintenance.snapshot.path,
 ]);
 
-/** Sends POSTs to the gateway of one member, and reads the responses. */
+/** Sends POST requests to the JSON gateway of one member, and reads the responses. */
 export class GatewayHttp {
   readonly endpoint: string;
   readonly #options: HttpOptions;
   /**
-   * Whether etcd's gateway has answered at this endpoint. After that, a response that does not come from the gateway
-   * counts as a temporary failure, for example of a proxy.
+   * Whether a response of etcd's gateway has arrived from this endpoint. Afterwards, a response that does not come from
+   * the gateway counts as a temporary failure, for example of a proxy.
    */
   #isKnown = false;
 
@@ -68,7 +68,11 @@ export class GatewayHttp {
     this.#options = options;
   }
 
-  /** The request as a message with all fields. @throws EtcdError, reason `InvalidInput` or `NotInGateway`. */
+  /**
+   * Checks the request, and returns it as a message in which every field is set.
+   *
+   * @throws EtcdError, reason `InvalidInput` or `NotInGateway`.
+   */
   message<Request>(method: Method<Request, unknown>, request: Init<Request>): unknown {
     if (gatewayPath(method) === undefined) throw this.unsupported(method);
     // Encoding first applies the same checks as the other transports, and supports the caller's own codecs.
@@ -76,12 +80,16 @@ export class GatewayHttp {
     return decode(schemaOf(method).request, bytes);
   }
 
-  /** The JSON body for a message that the method `message` has returned. */
+  /** Returns the JSON body for a message that `GatewayHttp.message` has returned. */
   body(method: { readonly path: string }, message: unknown): string {
     return JSON.stringify(toJson(schemaOf(method).request, message));
   }
 
-  /** Resolves when the response headers have arrived. @throws EtcdError, also if the HTTP status is not 2xx. */
+  /**
+   * Sends a request. Resolves with the response as soon as its headers have arrived.
+   *
+   * @throws EtcdError, also if the HTTP status is not 2xx.
+   */
   async post(
     method: ResponseMethod<unknown>,
     body: string,
@@ -118,7 +126,7 @@ export class GatewayHttp {
     try {
       json = JSON.parse(text);
     } catch {
-      // Some proxies end a truncated response as if it were complete.
+      // When a proxy loses its connection to etcd, it may end the truncated response as if the response were complete.
       if (text.startsWith('{')) throw this.connectionLost(method, 'the response ends early');
       throw this.#malformed(method, 'the response is not JSON');
     }
@@ -138,12 +146,12 @@ export class GatewayHttp {
     if (lines.rest.trim() !== '') yield this.#streamMessage(lines.rest, method, maxBytes, 'last');
   }
 
-  /** The error of a call whose connection broke or did not deliver a response in time. */
+  /** Returns the error for a call whose connection broke or did not deliver a response in time. */
   connectionLost(method: { readonly path: string }, problem: string): EtcdError {
     return connectionLost(problem, this.#call(method));
   }
 
-  /** The error of a request that the gateway does not offer, or that the client does not send over the gateway. */
+  /** Returns the error for a call that the gateway does not offer, or that the client does not send to the gateway. */
   unsupported(method: { readonly path: string }, problem?: string): EtcdError {
     return unsupported(this.#call(method), 'not-sent', problem);
   }
@@ -153,7 +161,7 @@ export class GatewayHttp {
     try {
       json = JSON.parse(line);
     } catch {
-      // A proxy ended the response within a line after it lost its connection to etcd, or it sent a page of its own.
+      // Either a proxy lost its connection to etcd and ended the response within a line, or it sent a page of its own.
       const isCut = place === 'last' && line.startsWith('{');
       if (isCut || (this.#isKnown && !line.startsWith('{')))
         throw this.connectionLost(method, 'a line of the response is not complete JSON');
@@ -176,7 +184,7 @@ export class GatewayHttp {
       throw this.#malformed(method, (error as EtcdError).problem);
     }
     this.#isKnown = true;
-    // A message is shorter than its JSON text, so if the text is within the limit, the message is too.
+    // The encoded message is shorter than its JSON text. So if the text is within the limit, the message is too.
     if (codec === method.response && text.length <= maxBytes) return message as T;
     const bytes = encode(codec, message);
     if (bytes.length > maxBytes) throw responseTooLarge(bytes.length, maxBytes, this.#call(method));
@@ -227,9 +235,9 @@ export class GatewayHttp {
   }
 
   /**
-   * The error for a failure of `fetch` itself. Most runtimes do not report whether they had sent the request, so the
-   * outcome is unknown. A runtime that resends requests reports only the failure of the last copy, so the outcome is
-   * unknown even if that copy could not connect.
+   * Returns the error for a rejection of `fetch`. The outcome is `not-sent` only if the error code proves that the
+   * runtime could not connect. A runtime that resends requests reports only the failure of the last copy, so the
+   * outcome is `unknown` even if that copy could not connect.
    */
   #fetchFailed(method: { readonly path: string }, error: unknown): EtcdError {
     const { code, cause } = error as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } };
@@ -248,27 +256,29 @@ export class GatewayHttp {
 }
 
 /**
- * Error codes of Node.js and Bun for a server that does not exist, or on which no process listens. The errors of
- * browsers have no code. EHOSTUNREACH and ENETUNREACH are missing, because an established connection can also end with
- * them.
+ * Error codes with which Node.js and Bun report that a connection could not be opened. The errors of browsers have no
+ * code. EHOSTUNREACH and ENETUNREACH are not in the list, because an established connection can also end with them.
  */
 const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
   ...['ConnectionRefused', 'FailedToOpenSocket'],
 ]);
 
-/** Converts a response of etcd's schema to one of the method's own codec. */
+/** Converts a response message of etcd's own codec to a message of the codec that the caller's method has. */
 export function responseFor<T>(method: ResponseMethod<T>, message: unknown): T {
   const codec = schemaOf(method).response;
   return codec === method.response ? (message as T) : decode(method.response, encode(codec, message as object));
 }
 
-/** etcd's own codecs for a method. The caller may pass codecs that decode the same bytes to other message objects. */
+/**
+ * Returns etcd's own codecs for a method. The caller's method may have codecs that decode the same bytes to other
+ * message objects.
+ */
 function schemaOf({ path }: { readonly path: string }): Pick<AnyMethod, 'request' | 'response'> {
   return methodByPath.get(path) as AnyMethod;
 }
 
-/** Whether etcd may have sent this JSON as a response of this method. */
+/** Whether this JSON may be etcd's response to this method. */
 function mayBeFromEtcd(json: unknown, method: { readonly path: string }): boolean {
   if (!isJsonObject(json)) return false;
   if ('header' in json) return true;
@@ -282,10 +292,10 @@ export function connectionLost(problem: string, details: ErrorContext & { readon
   return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown', ...details });
 }
 
-/** gRPC status `Unknown`. */
+/** Number of the gRPC status `Unknown`. */
 const UNKNOWN = 2;
 
-/** The error in a response: `{ code, message }`, or in a stream `{ error: { code, message } }`. */
+/** Converts an error object of the gateway, `{ code, message }`, or `{ error: { code, message } }` in a stream. */
 function errorFromJson(json: unknown, call: ErrorContext, httpStatus?: number): EtcdError {
   const { code, grpc_code: oldCode, message, error } = isJsonObject(json) ? json : {};
   if (isJsonObject(error)) return errorFromJson(error, call, httpStatus);
@@ -297,15 +307,15 @@ function errorFromJson(json: unknown, call: ErrorContext, httpStatus?: number): 
   return errorFromStatus(statusCode(number), typeof text === 'string' ? text : '', call);
 }
 
-/** Response text of etcd's HTTP server, and of the gateway of etcd 3.4, to a path that does not exist. */
+/** Response text with which etcd's HTTP server, and the gateway of etcd 3.4, answer a path that does not exist. */
 const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
 
 /** Services that every supported version of the gateway offers. */
 const IN_EVERY_GATEWAY = /^\/etcdserverpb\.(?:KV|Watch|Lease)\//;
 
 /**
- * The error of a response whose HTTP status is not 2xx. After the gateway has answered once (`isKnown`), a 404 for a
- * path that every gateway has comes from a proxy. The client treats such a 404 as a temporary failure and tries again.
+ * Returns the error for a response whose HTTP status is not 2xx. Once the gateway has answered (`isKnown`), a 404 for a
+ * path that every gateway has must come from a proxy. The client treats such a 404 as a temporary failure.
  */
 function errorFromResponse(status: number, text: string, call: ErrorContext, isKnown: boolean): EtcdError {
   let json: unknown;

@@ -14,7 +14,7 @@ import { WriteGuards } from './write-guards.js';
 
 export type { Fetch };
 
-/** The server's own default for `--max-txn-ops`. */
+/** The server's default for `--max-txn-ops`, the maximum number of operations in a transaction. */
 const DEFAULT_MAX_TXN_OPS = 128;
 
 /** Options of the gateway transport. */
@@ -26,52 +26,55 @@ export interface GatewayOptions {
   readonly fetch?: Fetch | undefined;
   /**
    * Whether the client sends headers besides `content-type` and `authorization`. etcd's CORS support allows only these
-   * two, so a browser cannot send others. With the header `hasleader`, a member that has lost its leader ends its
-   * watches, and the client opens them again on another member. Default: false in browsers, true everywhere else.
+   * two headers, so a browser cannot send any other. If a watch has the header `hasleader`, a member that has lost its
+   * leader ends the watch, and the client reopens it on another member. Default: false in browsers, true everywhere
+   * else.
    */
   readonly allHeaders?: boolean | undefined;
   /**
-   * Whether writes need a guard key because the runtime may resend a POST by itself. Browsers and Deno resend a POST
-   * when a kept-alive connection is reset before the response headers arrive. Node.js, Bun and workerd never do. Set
-   * this option to true if you pass a `fetch` that may resend requests, or if a proxy in front of etcd may. Default:
-   * false on Node.js, Bun and workerd, true everywhere else.
+   * Whether the client guards each write with an extra key, the guard key, because the runtime may resend a POST by
+   * itself. Browsers and Deno resend a POST when a kept-alive connection is reset before the response headers arrive.
+   * Node.js, Bun and workerd never resend a POST. Set this option to true if you pass a `fetch` that may resend
+   * requests, or if a proxy in front of etcd may do so. Default: false on Node.js, Bun and workerd, true everywhere
+   * else.
    *
-   * The client sends a guarded put, deletion or transaction as one transaction with a guard key that only this client
-   * writes. The transaction compares the guard key's mod revision and changes it. The write is therefore applied at
-   * most once, no matter how often or how late its request arrives. A guard key costs:
+   * The client sends each put, deletion or transaction as one transaction that also writes a guard key. Only this
+   * client writes that key. The transaction takes effect only if the guard key's mod revision is still the one that the
+   * client knows, and it changes that revision. The write is therefore applied at most once, no matter how often or how
+   * late its request arrives. Guard keys cost:
    *
-   * - one more key in the history for each write, even if the write itself changes nothing;
+   * - one more key change in the history for each write, even if the write itself changes nothing;
    * - one lease and one key when the client starts and every five minutes, and for each further concurrent write;
-   * - two of the `maxTxnOps` operations that each transaction may have;
+   * - up to two of the `maxTxnOps` operations that each transaction may have;
    * - time: on a machine with two cores, 520 puts a second instead of 570 with one call in flight, and 830 instead of
    *   900 with 16 calls in flight.
    *
    * While the cluster has no space left (`NoSpace`), the server also refuses guarded deletions.
    *
-   * The response that arrives may be the response to a second copy of the request. In this case, a put without `prevKv`
-   * succeeds, and any other write rejects with outcome `unknown`. The client refuses a request that would take effect
-   * each time it arrives and that no key can guard: see `allowRepeatedWrites`.
+   * The response that arrives may be the response to a second copy of the request. If the first copy was applied, a put
+   * without `prevKv` succeeds, and any other write rejects with outcome `unknown`. If a request would take effect each
+   * time it arrives, and a guard key cannot prevent this, the client refuses to send it: see `allowRepeatedWrites`.
    */
   readonly guardWrites?: boolean | undefined;
   /**
    * Prefix of the guard keys. If the cluster uses authentication, the user needs the permission `readwrite` on this
    * prefix. A guard key expires ten minutes after the client has created it. A write rejects with outcome `unknown` if
-   * another client deletes its guard key before that. The client does not add a `namespace` to this prefix. Default
-   * `etcdwire/gateway-guards/`.
+   * another client deletes the write's guard key earlier. The client does not add its `namespace` to this prefix.
+   * Default: `etcdwire/gateway-guards/`.
    */
   readonly guardPrefix?: BytesLike | undefined;
   /**
    * Whether the client sends requests that take effect each time they reach the server, however late: changes of users,
    * roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, alarms, downgrades, and calls to the server's own
    * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo a change made in the meantime,
-   * for example restore an old password. This option has no effect without `guardWrites`. Default false: the client
-   * refuses such calls with reason `NotInGateway`.
+   * for example restore an old password. This option has no effect without `guardWrites`. Default: false, so that such
+   * calls reject with reason `NotInGateway`.
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**
-   * Milliseconds without a message after which the client opens a watch again, at the revision that the watch has
-   * reached, because `fetch` gives no other sign of a dead connection. For the creation of a watch, the client waits
-   * 10,000 ms, or `silenceMs` if that is shorter. Default 60,000.
+   * Milliseconds without a message after which the client reopens a watch, at the revision that the watch has reached,
+   * because `fetch` gives no other sign of a dead connection. For the server's confirmation of a new watch, the client
+   * waits 10,000 ms, or `silenceMs` if that is shorter. Default: 60,000.
    */
   readonly silenceMs?: number | undefined;
 }
@@ -86,17 +89,18 @@ const GATEWAY_OPTIONS = {
 } as const;
 
 /**
- * Creates a transport that sends calls to etcd's JSON gateway with `fetch`, for runtimes without sockets.
+ * Creates a transport that uses `fetch` to send calls to etcd's JSON gateway, for runtimes without sockets.
  *
  * - Unary calls, watches and keepalives work as over the other transports. A call that the gateway does not offer
  *   rejects with reason `NotInGateway`.
- * - Each watch uses a connection of its own. Browsers open at most six connections to one server.
+ * - Each watch uses its own HTTP request, and over HTTP/1.1 its own connection. Browsers open at most six connections
+ *   to one server.
  * - In a browser, a watch does not leave a member that has lost its leader, because the browser cannot send `hasleader`
- *   (see `allHeaders`). The watch delivers no events until the member has a leader again, or until the client opens the
- *   watch again after `silenceMs`.
+ *   (see `allHeaders`). The watch delivers no events until the member has a leader again, or until the client reopens
+ *   the watch after `silenceMs`.
  * - If the runtime may resend a request by itself, the client guards writes and refuses some calls: see `guardWrites`.
- * - The runtime handles TLS, so the client refuses the option `tls`.
- * - A browser sends a request only if etcd permits it by CORS, so start etcd with `--cors`.
+ * - The runtime handles TLS, so the client rejects the option `tls`.
+ * - A browser allows the requests only if etcd permits the page's origin through CORS, so start etcd with `--cors`.
  *
  * @throws EtcdError, reason `InvalidInput`, if an option is not valid. The client throws the same error for an endpoint
  * that is a Unix socket, and for the option `tls`.
@@ -119,7 +123,7 @@ export function gateway(options: GatewayOptions = {}): TransportFactory {
   } = options;
   checkPositive(silenceMs, 'silenceMs', 'milliseconds');
   const prefix = toBytes(guardPrefix, 'guardPrefix');
-  /** The endpoints of a client share its guards, because they have the same keys and a retry may use any endpoint. */
+  /** Each client's guards. All endpoints of a client share them, because a retry may use another endpoint. */
   const guardsByClient = new WeakMap<TransportOptions, WriteGuards>();
   return (endpoint, clientOptions) => {
     const { tls, maxRequestBytes, maxReceiveBytes, maxTxnOps = DEFAULT_MAX_TXN_OPS } = clientOptions;
@@ -137,8 +141,8 @@ export function gateway(options: GatewayOptions = {}): TransportFactory {
 }
 
 /**
- * Whether the `fetch` of this runtime never resends a request. Recognizes the runtime by its user agent, or Node.js 20,
- * which has none, by `process.release`.
+ * Whether the `fetch` of this runtime never resends a request. Recognizes the runtime by its user agent. Node.js 20 has
+ * no user agent, so `process.release` identifies it.
  */
 function sendsOnce(): boolean {
   const { navigator, process } = globalThis as {
@@ -150,7 +154,7 @@ function sendsOnce(): boolean {
   return process?.release?.name === 'node' && !('Deno' in globalThis);
 }
 
-/** Whether the runtime is a browser. Server-side workers have the globals of a browser, but not its user agent. */
+/** Whether the runtime is a browser. Server-side workers have the globals of a browser, but another user agent. */
 function isBrowser(): boolean {
   const { navigator } = globalThis as { readonly navigator?: { readonly userAgent?: string } };
   return navigator?.userAgent?.startsWith('Mozilla/') ?? false;

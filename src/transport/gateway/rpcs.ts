@@ -12,12 +12,13 @@ import { methods } from '../../gen/methods.js';
  * What a second copy of a request does when it reaches the server, however late. Browsers and Deno resend a POST by
  * themselves when a kept-alive connection is reset before the response headers arrive.
  *
- * - `harmless`: The copy changes nothing that a client relies on. A refusal proves that nothing was done.
+ * - `harmless`: The copy changes nothing that a client relies on. If the server refuses the request, nothing was done.
  * - `spent`: The server refuses the copy, or the copy finds nothing to do, because the ID or the revision in it is
- *   never used again. A refusal may answer the copy, so it does not prove that nothing was done.
+ *   never used again. A refusal may be the answer to the copy, so it does not prove that the first request had no
+ *   effect.
  * - `lease-grant`: The same as `spent`, if the client chooses the lease ID.
- * - `guarded`: The copy would write again. The client sends the write as a transaction that applies only once: see
- *   `WriteGuards`.
+ * - `guarded`: The copy would write again. The client sends the write as a transaction that takes effect only once: see
+ *   `WriteGuards` in write-guards.ts.
  * - `harmful`: The copy would act again, and no condition that the server checks can prevent it. The client refuses to
  *   send the request unless the caller allows it.
  */
@@ -26,7 +27,7 @@ export type RepeatEffect = 'harmless' | 'spent' | 'lease-grant' | 'guarded' | 'h
 interface GatewayRpc {
   /** HTTP path; undefined if the gateway does not offer the RPC. */
   readonly path: string | undefined;
-  /** Effect of a second copy. Some requests of the RPC have a milder effect: see `repeatEffectOf`. */
+  /** Effect of a second copy. For some requests of the RPC, the effect is milder: see `repeatEffectOf`. */
   readonly repeat: RepeatEffect;
 }
 
@@ -38,7 +39,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   // Reads.
   '/etcdserverpb.KV/Range': { path: '/v3/kv/range', repeat: 'harmless' },
   '/etcdserverpb.KV/RangeStream': { path: undefined, repeat: 'harmless' },
-  // Write keys.
+  // Writes.
   '/etcdserverpb.KV/Put': { path: '/v3/kv/put', repeat: 'guarded' },
   '/etcdserverpb.KV/DeleteRange': { path: '/v3/kv/deleterange', repeat: 'guarded' },
   '/etcdserverpb.KV/Txn': { path: '/v3/kv/txn', repeat: 'guarded' },
@@ -47,7 +48,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   // A watch only reads the history.
   '/etcdserverpb.Watch/Watch': { path: '/v3/watch', repeat: 'harmless' },
   '/etcdserverpb.Lease/LeaseGrant': { path: '/v3/lease/grant', repeat: 'lease-grant' },
-  // A revoked lease does not exist any more, and the client never draws the same random ID again.
+  // A revoked lease does not exist any more, and no client generates the same random lease ID again.
   '/etcdserverpb.Lease/LeaseRevoke': { path: '/v3/lease/revoke', repeat: 'spent' },
   // A keepalive renews a lease for its TTL, but only while the lease exists.
   '/etcdserverpb.Lease/LeaseKeepAlive': { path: '/v3/lease/keepalive', repeat: 'harmless' },
@@ -55,13 +56,13 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.Lease/LeaseLeases': { path: '/v3/lease/leases', repeat: 'harmless' },
   // The copy may add a member that was removed in the meantime.
   '/etcdserverpb.Cluster/MemberAdd': { path: '/v3/cluster/member/add', repeat: 'harmful' },
-  // The ID of a removed member is never used again, and a voting member never becomes a learner.
+  // The ID of a removed member is never used again, and a promoted member never becomes a learner again.
   '/etcdserverpb.Cluster/MemberRemove': { path: '/v3/cluster/member/remove', repeat: 'spent' },
   '/etcdserverpb.Cluster/MemberPromote': { path: '/v3/cluster/member/promote', repeat: 'spent' },
   // The copy may restore URLs that were changed in the meantime.
   '/etcdserverpb.Cluster/MemberUpdate': { path: '/v3/cluster/member/update', repeat: 'harmful' },
   '/etcdserverpb.Cluster/MemberList': { path: '/v3/cluster/member/list', repeat: 'harmless' },
-  // The copy may raise an alarm that was cleared in the meantime, or clear a new one. A request with GET only reads.
+  // The copy may raise an alarm that was cleared in the meantime, or clear a new one. The action GET only reads.
   '/etcdserverpb.Maintenance/Alarm': { path: '/v3/maintenance/alarm', repeat: 'harmful' },
   '/etcdserverpb.Maintenance/Status': { path: '/v3/maintenance/status', repeat: 'harmless' },
   // Defragmentation blocks the member for a while, but changes no data.
@@ -71,7 +72,8 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.Maintenance/Snapshot': { path: '/v3/maintenance/snapshot', repeat: 'harmless' },
   // The copy may move the leadership back after another move.
   '/etcdserverpb.Maintenance/MoveLeader': { path: '/v3/maintenance/transfer-leadership', repeat: 'harmful' },
-  // The copy may start a downgrade that was canceled in the meantime, or cancel a new one. VALIDATE only checks.
+  // The copy may start a downgrade that was canceled in the meantime, or cancel a new one. The action VALIDATE changes
+  // nothing.
   '/etcdserverpb.Maintenance/Downgrade': { path: '/v3/maintenance/downgrade', repeat: 'harmful' },
   // The copy may revert a later change of users, roles, passwords or permissions.
   '/etcdserverpb.Auth/AuthEnable': { path: '/v3/auth/enable', repeat: 'harmful' },
@@ -100,16 +102,20 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/v3electionpb.Election/Proclaim': { path: '/v3/election/proclaim', repeat: 'harmful' },
   '/v3electionpb.Election/Leader': { path: '/v3/election/leader', repeat: 'harmless' },
   '/v3electionpb.Election/Observe': { path: '/v3/election/observe', repeat: 'harmless' },
-  // The server compares the create revision of the leader's key, which is never used again.
+  // The server deletes the leader's key only if the key's create revision equals the one in the request. No later key
+  // has the same create revision.
   '/v3electionpb.Election/Resign': { path: '/v3/election/resign', repeat: 'spent' },
 };
 
-/** The HTTP path of an RPC; undefined if the gateway does not offer the RPC. */
+/** Returns the HTTP path of an RPC; undefined if the gateway does not offer the RPC. */
 export function gatewayPath({ path }: { readonly path: string }): string | undefined {
   return RPCS[path]?.path;
 }
 
-/** What a second copy of this request does. `request` is a complete message. An unknown RPC counts as harmful. */
+/**
+ * Returns what a second copy of this request does. In `request`, every field is set, as `GatewayHttp.message` returns
+ * it. An unknown RPC counts as `harmful`.
+ */
 export function repeatEffectOf({ path }: { readonly path: string }, request: unknown): RepeatEffect {
   switch (path) {
     case methods.kv.txn.path:

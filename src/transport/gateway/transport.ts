@@ -18,34 +18,37 @@ import { type GatewayHttp, type ResponseMethod, responseFor } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
 import type { GuardedWrite, MakeCall, WriteGuards } from './write-guards.js';
 
-/** How to treat writes on a runtime that may resend a request by itself. */
+/** How the transport treats writes on a runtime that may resend a request by itself. */
 export interface RepeatPolicy {
   readonly guards: WriteGuards;
-  /** Whether to send requests whose second copy takes effect again and that no guard key can protect. */
+  /** Whether to send requests whose second copy would take effect again, although no guard key can prevent this. */
   readonly allowHarmful: boolean;
 }
 
 interface StreamLimits {
   readonly maxReceiveBytes: number;
-  /** Longest time without a message of a watch, in milliseconds. */
+  /** Maximum time without a message on a watch, in milliseconds. */
   readonly silenceMs: number;
 }
 
-/** Sends a complete message and reads the response, within the deadline of one call. Calls `onSent` before sending. */
+/**
+ * Sends a request message in which every field is set, and reads the response, within the deadline of one call. Calls
+ * `onSent` before sending.
+ */
 type SendMessage = <Response>(
   method: ResponseMethod<Response>,
   message: unknown,
   onSent?: () => void,
 ) => Promise<Response>;
 
-/** Milliseconds that the client waits for the creation of a watch. Servers answer a creation at once. */
+/** Milliseconds that the client waits for the server to confirm a new watch. Servers confirm it at once. */
 const CREATION_MS = 10_000;
 
 /** Sends calls to the JSON gateway of one member. */
 export class GatewayTransport implements Transport {
   readonly #http: GatewayHttp;
   readonly #limits: StreamLimits;
-  /** Undefined if the runtime sends each request once. */
+  /** Undefined if the runtime never resends a request. */
   readonly #repeatPolicy: RepeatPolicy | undefined;
   /** Functions that end the open calls and streams. */
   readonly #open = new Set<(error: EtcdError) => void>();
@@ -155,8 +158,8 @@ function operationOf({ path }: { readonly path: string }, message: unknown): Gua
 }
 
 /**
- * Grants a lease with an ID that the client chooses. If the server then answers that the lease exists, an earlier copy
- * of the request has granted it.
+ * Grants a lease. If the caller has set no ID, the client chooses a random one. If the server then answers that a lease
+ * with this ID already exists, an earlier copy of the request has granted it.
  */
 async function grantLease(request: LeaseGrantRequest, call: MakeCall, onSent: () => void): Promise<unknown> {
   const id = request.id || randomId();
@@ -174,8 +177,8 @@ async function grantLease(request: LeaseGrantRequest, call: MakeCall, onSent: ()
 }
 
 /**
- * Changes the outcome `rejected` to `unknown`, because the refusal may answer a second copy of the request, and the
- * server may have applied the first one.
+ * Changes the outcome `rejected` to `unknown`, because the refusal may be the answer to a second copy of the request,
+ * and the server may have applied the first copy.
  */
 function withUnknownOutcome(error: unknown): unknown {
   return error instanceof EtcdError && error.outcome === 'rejected' ? amended(error, { outcome: 'unknown' }) : error;
@@ -193,9 +196,9 @@ function harmfulProblem({ path }: { readonly path: string }): string {
  * client sends each message as a request of its own, and each line of the response is a message of the server.
  *
  * - A keepalive message gets one response.
- * - The request that creates a watch stays open and receives the events of the watch. The client sends creations one
- *   after the other, because the caller expects the answers in order. To cancel a watch, the client aborts its request.
- * - When one request fails, the whole stream fails, and its owner opens the next one. The same happens when a watch is
+ * - The request that creates a watch stays open and receives the events of the watch. The client creates one watch at a
+ *   time, because the caller expects the answers in order. To cancel a watch, the client aborts the watch's request.
+ * - When one request fails, the whole stream fails, and its owner opens a new stream. The same happens when a watch is
  *   silent for too long, because HTTP has no ping that would detect a dead connection.
  */
 class GatewayStream<Request, Response> implements OutgoingStream<Request> {
@@ -205,11 +208,11 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #limits: StreamLimits;
   readonly #handler: StreamHandler<Response>;
   readonly #onOver: () => void;
-  /** Open requests, including creations that wait for the creation before them. */
+  /** Open requests, including those that will create a watch as soon as the previous watch has been created. */
   readonly #requests = new Set<AbortController>();
-  /** The request of each watch. */
+  /** The open request of each watch, by watch ID. */
   readonly #watches = new Map<bigint, AbortController>();
-  /** Settles when the server has answered the latest creation of a watch. */
+  /** Settles when the server has answered the latest request to create a watch, or that request has failed. */
   #creating: Promise<unknown> = Promise.resolve();
   #resumed: Promise<void> | undefined;
   #resume: () => void = () => {};
@@ -273,7 +276,8 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   #sendToWatch({ requestUnion }: Init<WatchRequest>): void {
     switch (requestUnion?.case) {
       case 'createRequest': {
-        // The server gives out watch IDs per request. The client chooses the ID, because each watch is a request here.
+        // The server assigns unique watch IDs only within one request. Each watch has its own request here, so the
+        // client chooses the ID.
         const watchId = requestUnion.value.watchId || this.#freeWatchId();
         const create = { requestUnion: { case: 'createRequest', value: { ...requestUnion.value, watchId } } } as const;
         const body = this.#body(methods.watch.watch, create);
@@ -328,8 +332,8 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   }
 
   /**
-   * Sends one request and delivers its responses. Calls `onFirst` after the first response; more calls have no effect.
-   * Never rejects.
+   * Sends one request and delivers its responses. Calls `onFirst` after each response, although only the first of these
+   * calls has an effect. Never rejects.
    */
   async #request(body: string, request: AbortController, onFirst: () => void = () => {}): Promise<void> {
     const { maxReceiveBytes, silenceMs } = this.#limits;
@@ -361,7 +365,8 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
         // The server sends nothing after a cancellation.
         if (ofWatch && (message as WatchResponse).canceled) return;
       }
-      // A server does not end the response of a watch that it has not canceled, so the whole stream is over.
+      // A server does not end the response of a watch that it has not canceled. If it does so nevertheless, the whole
+      // stream ends.
       if (ofWatch) this.fail(undefined);
     } catch (error) {
       if (!request.signal.aborted) this.fail(error as EtcdError);

@@ -20,7 +20,7 @@ import { onAbort } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { connectionLost } from './http.js';
 
-/** Makes a call with the metadata and the deadline of the write that needs it. Calls `onSent` before sending. */
+/** Makes a call that a write needs, with the write's metadata and deadline. Calls `onSent` before sending. */
 export type MakeCall = <Request, Response>(
   method: Method<Request, Response>,
   request: Init<Request>,
@@ -32,7 +32,7 @@ type OperationResponse = Exclude<ResponseOp['response'], undefined>;
 type Operations = readonly Init<RequestOp>[];
 type WriteResponse = PutResponse | DeleteRangeResponse | TxnResponse;
 
-/** One attempt of a caller's write. */
+/** One attempt of a caller's write: of a put, a deletion or a transaction. */
 export interface GuardedWrite {
   /** gRPC path of the caller's call, for errors. */
   readonly method: string;
@@ -47,7 +47,10 @@ export interface GuardedWrite {
   readonly onSent: () => void;
 }
 
-/** A key that guards one write at a time. Only the client that created it writes it. */
+/**
+ * A key that keeps the server from applying a write twice; see `WriteGuards`. A guard serves one write at a time. Only
+ * the client that created the key writes it.
+ */
 interface Guard {
   readonly key: Uint8Array;
   /** Mod revision of the key, as far as this client knows. */
@@ -58,7 +61,7 @@ interface Guard {
   readonly expires: Expiry;
 }
 
-/** A time on two clocks, because on some systems the monotonic clock stops while the machine sleeps. */
+/** One point in time on two clocks, because on some systems the monotonic clock stops while the machine sleeps. */
 interface Expiry {
   readonly monotonicMs: number;
   readonly wallMs: number;
@@ -75,19 +78,22 @@ interface GuardInUse {
 const TTL_SECONDS = 600;
 /** The client uses a guard for half of its TTL, so the key does not expire during a write. */
 const USABLE_MS = (TTL_SECONDS / 2) * 1_000;
-/** Most concurrent guarded writes; further writes wait. Browsers open at most six connections to one server anyway. */
+/**
+ * Maximum number of concurrent guarded writes; further writes wait. Browsers open at most six connections to one server
+ * anyway.
+ */
 const MAX_GUARDS = 32;
 
 /**
  * Sends writes on a runtime that may resend a request by itself, however late.
  *
- * Each write uses a guard key whose mod revision the client knows. The write is sent as one transaction: if the guard
- * still has this revision, the transaction applies the write and puts the guard, which changes the revision. A second
- * copy of the request finds a changed revision and does nothing. The old revision never returns, even if another
- * client deletes the key, because revisions only grow.
+ * Each write uses a guard key whose mod revision the client knows. The client sends the write as one transaction. If
+ * the guard key still has this revision, the transaction applies the write and puts the guard key, which changes the
+ * revision. A second copy of the request finds a changed revision and does nothing. The old revision never returns,
+ * even if another client deletes the key, because revisions only grow.
  *
- * If the client receives the response to the second copy, the guard's value in it shows whether the first copy was
- * applied. The response to the first copy is lost.
+ * If the client receives the response to the second copy, the response to the first copy is lost. The guard key's value
+ * in the response shows whether the first copy was applied.
  */
 export class WriteGuards {
   readonly #pool: GuardPool;
@@ -104,7 +110,7 @@ export class WriteGuards {
     this.#maxTxnOps = maxTxnOps;
   }
 
-  /** Resolves with the server's response to the operation. @throws EtcdError */
+  /** Sends the write with a guard key. Resolves with the server's response to the write. @throws EtcdError */
   async write(write: GuardedWrite, call: MakeCall): Promise<WriteResponse> {
     const unsettled = this.#unsettled.get(write.source);
     this.#unsettled.delete(write.source);
@@ -132,16 +138,17 @@ export class WriteGuards {
       return this.#settleRefusal(write, inUse, number, call, error);
     }
     if (!answer.succeeded) return this.#answerToRepeat(write, number, answer);
-    // The second response belongs to the put of the guard. If there is none, the write may have deleted guard keys.
+    // The second response is the one to the put of the guard key. Without it, the write may have deleted guard keys.
     if (answer.responses.length === 2) noteMove(inUse, number, answer);
     else this.#pool.forgetFree();
     return this.#answerTo(write, answer);
   }
 
   /**
-   * Settles a write that the server refused. The server may have applied an earlier copy of the request, for example
-   * before a restart in which it forgot the token. The client changes the guard's revision, so that no later copy can
-   * be applied. The response shows whether an earlier copy had changed the revision.
+   * Finds out whether a write that the server refused was applied all the same. The server may have applied an earlier
+   * copy of the request, for example before a restart in which it forgot the token. This method changes the guard key's
+   * revision, so that no later copy can be applied. The response shows whether an earlier copy had already changed the
+   * revision.
    */
   async #settleRefusal(
     write: GuardedWrite,
@@ -164,7 +171,10 @@ export class WriteGuards {
     throw refusal;
   }
 
-  /** Answers a write whose guard had another revision: an earlier copy or another client has changed the guard key. */
+  /**
+   * Returns the response to a write, or throws its error, when the guard key no longer had the known revision, because
+   * an earlier copy of the request or another client has changed the key.
+   */
   #answerToRepeat({ method, endpoint, operation }: GuardedWrite, number: number, answer: TxnResponse): PutResponse {
     const kv = guardIn(answer);
     if (kv === undefined) this.#pool.forgetFree();
@@ -188,11 +198,16 @@ export class WriteGuards {
       return { ...(response.value as WriteResponse), header };
     const { succeeded } = response.value;
     const { length } = succeeded ? operation.value.success : operation.value.failure;
-    // The put of the guard may be the last operation of a branch; the caller must not see its response.
+    // The put of the guard key may be the last operation of a branch. The caller must not see the response to this put.
     return { header, succeeded, responses: response.value.responses.slice(0, length) };
   }
 
-  /** Checks the limit as the server does: the longest list, plus the largest count of a nested transaction. */
+  /**
+   * Checks that the transaction does not exceed `maxTxnOps`. Counts as the server does: the length of the longest list
+   * (comparisons or operations of one branch), plus the maximum count of a nested transaction.
+   *
+   * @throws EtcdError, reason `InvalidInput`.
+   */
   #checkCount(success: Operations, operation: Operation): void {
     const count = countOf({ compare: [{}], success });
     if (count <= this.#maxTxnOps) return;
@@ -207,8 +222,8 @@ export class WriteGuards {
 }
 
 /**
- * The guards of one client. A write takes a free guard, the most recently used first; if none is free, the pool creates
- * one.
+ * The guards of one client. A write takes the free guard that was used most recently. If no guard is free, the pool
+ * creates one.
  */
 export class GuardPool {
   readonly #prefix: Uint8Array;
@@ -221,7 +236,10 @@ export class GuardPool {
     this.#prefix = prefix;
   }
 
-  /** Rejects with outcome `not-sent`, because the write that needs the guard has not been sent. */
+  /**
+   * Resolves with a guard for one write, as soon as fewer than `MAX_GUARDS` are in use. Rejects with outcome
+   * `not-sent`, because the write that needs the guard has not been sent.
+   */
   async take(call: MakeCall, signal: AbortSignal): Promise<Guard> {
     if (this.#taken < MAX_GUARDS) this.#taken += 1;
     else await this.#whenReleased(signal);
@@ -236,7 +254,7 @@ export class GuardPool {
   }
 
   /**
-   * Ends the use of a taken guard. `reusable` is this guard if its revision is known. Without `reusable`, the pool
+   * Ends a write's use of its guard. `reusable` is this guard if its revision is known. Without `reusable`, the pool
    * drops the guard.
    */
   release(reusable?: Guard): void {
@@ -273,9 +291,10 @@ function isUsable(expires: Expiry): boolean {
 }
 
 /**
- * Creates a guard with two requests that are safe to repeat. The ID of the lease is random, so a lease that already
- * exists is this client's own. The transaction puts the key only if the key does not exist. If a copy arrives after
- * another client has deleted the key, the copy creates the key with a new revision, which matches no write.
+ * Creates a guard with two requests that are safe to repeat: a lease grant and a transaction. The ID of the lease is
+ * random, so if the lease already exists, an earlier copy of the request has granted it. The transaction puts the key
+ * only if the key does not exist. If a copy of the transaction arrives after another client has deleted the key, the
+ * copy creates the key with a new revision, which no write expects.
  */
 async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
   const id = randomId();
@@ -303,7 +322,10 @@ async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
   });
 }
 
-/** The prefix is an option of the client and not a key of the caller, so the error may show it. */
+/**
+ * Returns the error text for a user without permission for the guard keys. The text may show their prefix, because the
+ * prefix is an option of the client and not a key of the caller.
+ */
 function permissionProblem(prefix: Uint8Array): string {
   return (
     `the user may not read and write keys with the prefix ${JSON.stringify(textOf(prefix))}: this runtime may send a ` +
@@ -312,7 +334,7 @@ function permissionProblem(prefix: Uint8Array): string {
   );
 }
 
-/** The value of a guard key after this number of writes. */
+/** Returns the value of a guard key after this number of writes. */
 function guardValue(writes: number): Uint8Array {
   return toBytes(String(writes), 'writes');
 }
@@ -325,7 +347,7 @@ const RESPONSE_CASES = {
   requestTxn: 'responseTxn',
 } as const satisfies Record<Operation['case'], OperationResponse['case']>;
 
-/** A transaction that performs `success` if the guard still has its revision, and otherwise reads the guard. */
+/** Returns a transaction that performs `success` if the guard key has the known revision, and otherwise reads it. */
 function ifUnmoved({ key, revision }: Guard, success: Operations): Init<TxnRequest> {
   const unmoved = { target: CompareTarget.MOD, result: CompareResult.EQUAL, key } as const;
   return {
@@ -335,12 +357,12 @@ function ifUnmoved({ key, revision }: Guard, success: Operations): Init<TxnReque
   };
 }
 
-/** A put of the guard that leaves the key attached to its lease. */
+/** Returns a put of the guard key that leaves the key attached to its lease. */
 function putOf({ key }: Guard, number: number): Init<RequestOp> {
   return { request: { case: 'requestPut', value: { key, value: guardValue(number), ignoreLease: true } } };
 }
 
-/** Notes the guard's new revision, which is the revision of the transaction that put it. */
+/** Records the guard's new revision, which is the revision of the transaction that put the guard key. */
 function noteMove(inUse: GuardInUse, number: number, { header }: TxnResponse): void {
   if (header === undefined) return;
   inUse.guard.revision = header.revision;
@@ -348,21 +370,24 @@ function noteMove(inUse: GuardInUse, number: number, { header }: TxnResponse): v
   inUse.isReusable = true;
 }
 
-/** The guard key in the response to a transaction that found another revision; undefined if the key is missing. */
+/**
+ * Returns the guard key from the response to a transaction that found an unexpected revision; undefined if the key does
+ * not exist.
+ */
 function guardIn({ responses }: TxnResponse): KeyValue | undefined {
   const response = responses[0]?.response;
   return response?.case === 'responseRange' ? response.value.kvs[0] : undefined;
 }
 
-/** Whether the write with this number was the last one to put the guard. */
+/** Whether the write with this number was the last write that put the guard key. */
 function isOfWrite(kv: KeyValue | undefined, number: number): kv is KeyValue {
   return kv !== undefined && compareBytes(kv.value, guardValue(number)) === 0;
 }
 
 /**
- * The operation together with a put of the guard. The server refuses a transaction that both puts and deletes a key.
- * Therefore a branch that deletes a range with the guard in it gets no put; the deletion itself invalidates the
- * guard's revision.
+ * Returns the operation together with a put of the guard key. The server refuses a transaction that both puts and
+ * deletes the same key. Therefore a branch that deletes a range that contains the guard key gets no put: the deletion
+ * itself makes the guard's known revision invalid.
  *
  * @throws EtcdError, reason `InvalidInput`.
  */

@@ -15,7 +15,7 @@ import type { TransportOptions } from '../transport.js';
 
 const { READY, TRANSIENT_FAILURE } = connectivityState;
 
-/** Views the bytes as a Buffer, which grpc-js requires. */
+/** Returns a Buffer that shares the memory of the bytes, because grpc-js requires Buffers. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
@@ -36,13 +36,13 @@ export class GrpcJsConnection {
     this.#options = options;
   }
 
-  /** The channel, if it is connected. */
+  /** The grpc-js client of the channel if the channel is connected; undefined otherwise. */
   get ready(): Client | undefined {
     return this.#client?.getChannel().getConnectivityState(false) === READY ? this.#client : undefined;
   }
 
   /**
-   * Connects, or waits for a dial that is under way.
+   * Resolves with the grpc-js client of a connected channel. Dials if no dial is under way.
    *
    * @throws EtcdError with reason `ConnectFailed`, outcome `not-sent`.
    */
@@ -112,8 +112,8 @@ export class GrpcJsConnection {
 }
 
 /**
- * Makes a call, which fails at once, to learn why the channel failed. grpc-js gives the reason only as the status of a
- * call.
+ * Reports why the channel failed. grpc-js gives the reason only as the status of a call, so this function makes a call,
+ * which fails at once.
  */
 function lastError(client: Client, report: (problem: string) => void): void {
   const call = client.makeUnaryRequest('/etcdwire/unsent', asBuffer, asBuffer, NO_BYTES, new Metadata(), (error) => {
@@ -133,9 +133,9 @@ function connectProblem(details: string): string {
 }
 
 /**
- * The options of a channel. Each channel has only one endpoint, because for a list of addresses, grpc-js checks every
- * certificate against the name of the first address. Proxies from the environment and service configuration from DNS
- * are off, so that only the options of the client decide where a call goes.
+ * Returns the options of a channel. Each channel has only one endpoint, because for a list of addresses, grpc-js checks
+ * every certificate against the name of the first address. Proxies from the environment and service configuration from
+ * DNS are disabled, so that only the options of the client decide where a call goes.
  */
 function channelOptions(options: TransportOptions): ChannelOptions {
   return {

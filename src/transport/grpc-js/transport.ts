@@ -26,13 +26,14 @@ import type {
 import { asBuffer, GrpcJsConnection } from './connection.js';
 
 /**
- * The status text of grpc-js for a response that is too large. A server's error about a large request has another text.
+ * Matches the status text of grpc-js for a response that is too large. A server's error about a large request has a
+ * different text.
  */
 const TOO_LARGE = /^Received message larger than max \((\d+) vs (\d+)\)$/;
 
 /**
- * Returns a transport that uses `@grpc/grpc-js` in place of this package's own HTTP/2. Install `@grpc/grpc-js` along
- * with this package.
+ * Returns a transport that uses `@grpc/grpc-js` in place of this package's own HTTP/2 implementation. Install
+ * `@grpc/grpc-js` along with this package.
  *
  * @example
  * import { Client } from 'etcdwire';
@@ -69,7 +70,7 @@ class GrpcJsTransport implements Transport {
       let over = false;
       let offAbort = (): void => {};
       const outcome = (): 'not-sent' | 'unknown' => (running === undefined ? 'not-sent' : 'unknown');
-      /** Marks the call as ended. Returns false if it had already ended. */
+      /** Marks the call as ended. Returns false if the call had already ended. */
       const finish = (): boolean => {
         if (over) return false;
         over = true;
@@ -105,8 +106,8 @@ class GrpcJsTransport implements Transport {
         const metadata = grpcMetadata(call.metadata);
         running = client.makeUnaryRequest(method.path, asBuffer, asBytes, request, metadata, onResponse);
       };
-      // If the connection fails, all calls that wait for it get the same error, so each call adds its own method to a
-      // copy.
+      // If the connection fails, all calls that wait for the connection get the same error object. Therefore each call
+      // adds its own method to a copy of the error.
       const refuse = (error: unknown): void => fail(asEtcdError(error, method.path));
       const { ready } = this.#connection;
       if (ready === undefined) return void this.#connection.connect().then(send).catch(refuse);
@@ -157,7 +158,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   #unsent: Uint8Array[] = [];
   #halfClosed = false;
   #paused = false;
-  /** Whether the stream was cancelled, or has ended. */
+  /** Whether the stream was canceled, or has ended. */
   over = false;
 
   constructor(call: StreamCall<Request, Response>, transport: GrpcJsTransport, handler: StreamHandler<Response>) {
@@ -173,11 +174,11 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.#stream = stream;
     let status: EtcdError | undefined;
     stream.on('data', (bytes: Uint8Array) => this.#receive(bytes));
-    // The listener is never removed, because grpc-js may emit several errors, even after the stream has been cancelled.
+    // The listener is never removed, because grpc-js may emit several errors, even after the stream has been canceled.
     stream.on('error', (error: ServiceError) => {
       status ??= statusError(error, path, this.#transport.url);
     });
-    // The status may arrive before the last message has been read. The event "end" follows both.
+    // The status may arrive before the last message has been read. The event "end" comes after both of them.
     stream.on('end', () => this.fail(status));
     stream.on('close', () => this.fail(status));
     if (this.#paused) stream.pause();
@@ -217,7 +218,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.#stream?.resume();
   }
 
-  /** Ends the stream, and notifies the handler. The status is OK if `error` is undefined. */
+  /** Ends the stream, and notifies the handler. If `error` is undefined, the stream ends with status OK. */
   readonly fail = (error: EtcdError | undefined): void => {
     if (this.over) return;
     this.cancel();
@@ -244,12 +245,15 @@ function statusError(error: ServiceError, method: string, endpoint: string): Etc
   const where = { method, endpoint };
   const tooLarge = TOO_LARGE.exec(error.details ?? '');
   if (tooLarge !== null) return responseTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), where);
-  // If a call was not sent, only the text of its status says so. The text is no proof, because a server may send it,
-  // too.
+  // If a call was not sent, grpc-js reports this only in the status text. The text is no proof, because a server may
+  // send the same text.
   return errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
 }
 
-/** Replaces an error that grpc-js throws, because its message may contain the metadata, including a token. */
+/**
+ * Adds the method to an `EtcdError`. Replaces an error that grpc-js throws, because the message of such an error may
+ * contain the metadata, including a token.
+ */
 function asEtcdError(error: unknown, method: string): EtcdError {
   if (error instanceof EtcdError) return amended(error, { method });
   return new EtcdError('the call could not be sent: grpc-js refused it', {

@@ -13,9 +13,9 @@ import { badResponse } from './response.js';
 import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 
 /**
- * The most attempts of a call on one endpoint. A call makes another attempt only if the connection closed, or began to
- * close, before the server processed the previous attempt. After this many attempts, the call fails, and the channel
- * layer chooses another endpoint.
+ * Maximum number of attempts of a call on one endpoint. A call makes another attempt only if the connection closed, or
+ * began to close, before the server processed the previous attempt. After this many attempts, the call fails, and the
+ * channel layer chooses another endpoint.
  */
 const MAX_ATTEMPTS = 4;
 
@@ -27,11 +27,11 @@ export interface ClientCall extends Expiring {
   close(): void;
 }
 
-/** What a call needs of its transport. */
+/** What a call needs from its transport. */
 export interface CallOwner {
   readonly endpoint: Endpoint;
   readonly options: TransportOptions;
-  /** Opens a stream for the call on the connection for new calls. Dials a connection first if there is none. */
+  /** Opens a stream for the call on the connection for new calls. Dials that connection first if there is none. */
   send(call: ClientCall): void;
   /** Called once the call has ended. */
   ended(call: ClientCall): void;
@@ -147,7 +147,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     if (this.#finish()) this.#reject(error);
   }
 
-  /** Marks the call as ended. Returns false if it had already ended. */
+  /** Marks the call as ended. Returns false if the call had already ended. */
   #finish(): boolean {
     if (this.#over) return false;
     this.#over = true;
@@ -162,7 +162,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   }
 }
 
-/** A call with a stream of messages in one or both directions. It has no deadline. */
+/** A call with a stream of messages in one or both directions. Such a call has no deadline. */
 export class StreamingClientCall<Request, Response> implements OutgoingStream<Request>, StreamReceiver, ClientCall {
   slot = -1;
   readonly deadline = Number.POSITIVE_INFINITY;
@@ -170,7 +170,8 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   readonly #owner: CallOwner;
   readonly #handler: StreamHandler<Response>;
   /**
-   * The stream of every attempt. Once it has opened, there is no further attempt, because sent messages are not kept.
+   * The stream, which is the same for every attempt. Once the stream has opened, there is no further attempt, because
+   * the client does not keep the messages that it has sent.
    */
   readonly #stream: Http2Stream;
   #attempts = 0;
@@ -265,7 +266,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
     if (!this.#over) this.#handler.leaving?.();
   }
 
-  /** Does nothing. It is never called, because the call has no deadline. */
+  /** Does nothing. This method is never called, because a streaming call has no deadline. */
   expire(): void {}
 
   close(): void {

@@ -19,7 +19,7 @@ import { PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
-/** While a connection takes longer than this to open, new calls prefer another endpoint. */
+/** If a connection has not opened after this time, new calls prefer another endpoint. */
 const SLOW_DIAL_MS = 1_000;
 
 /** The callbacks by which a connection notifies its transport. */
@@ -111,7 +111,7 @@ export class Connection implements StreamConnection, FrameTarget {
     return this.#state.name === 'open';
   }
 
-  /** Whether new calls should prefer another endpoint: the dial is slow, or the peer is silent. */
+  /** Whether new calls should prefer another endpoint, because the dial is slow or the peer is silent. */
   get suspect(): boolean {
     const state = this.#state;
     return state.name === 'connecting' ? monotonicMs() - state.startedAt >= SLOW_DIAL_MS : this.pinger.suspect;
@@ -121,7 +121,7 @@ export class Connection implements StreamConnection, FrameTarget {
   open(stream: Http2Stream): void {
     const { name } = this.#state;
     if (name === 'draining' || name === 'closed')
-      return stream.unprocessed(connectionLost('the connection takes no more calls', 'not-sent', stream.head));
+      return stream.unprocessed(connectionLost('the connection accepts no more calls', 'not-sent', stream.head));
     stream.connection = this;
     if (name === 'open' && !this.streams.hasWaiting && this.#hasRoom()) return this.#openNow(stream);
     this.streams.wait(stream);
@@ -158,7 +158,10 @@ export class Connection implements StreamConnection, FrameTarget {
     this.pinger.expired(stream.openedAt);
   }
 
-  /** Keeps the process alive for open streams, and for waiting streams, because their calls still have to end. */
+  /**
+   * Makes the byte stream keep the process alive as long as an open stream is meant to do so (see `setIdle`), or a
+   * stream waits to be opened. Otherwise, lets the process exit.
+   */
   #updateHold(): void {
     const busy = this.streams.size > this.#idle.size || this.streams.hasWaiting;
     if (busy === this.#holding || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
@@ -174,7 +177,7 @@ export class Connection implements StreamConnection, FrameTarget {
   /**
    * Opens waiting streams in a microtask, after the code that released a stream has finished. The same code may also
    * end waiting streams: when the client closes, when a signal aborts many calls, or when many calls time out together.
-   * Those calls then end with outcome `not-sent`, because their streams were never opened.
+   * The calls of these waiting streams then end with outcome `not-sent`, because their streams were never opened.
    */
   #openWaitingSoon(): void {
     if (this.#opening || !this.streams.hasWaiting) return;
@@ -259,7 +262,7 @@ export class Connection implements StreamConnection, FrameTarget {
     this.#updateHold();
   }
 
-  /** Handles a GOAWAY of the peer. Also called, as if the peer had sent GOAWAY, when no stream identifier is left. */
+  /** Handles the peer's GOAWAY. Also called, as if the peer had sent GOAWAY, when no stream identifier is left. */
   goAway(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;
@@ -291,12 +294,13 @@ export class Connection implements StreamConnection, FrameTarget {
   }
 
   /**
-   * Closes a draining connection that has no more streams. Keeps a suspect connection until the peer has answered the
-   * probe or the probe has timed out, because the transport is suspect only as long as that connection exists.
+   * Closes a draining connection that has no more streams. If the peer is suspect, keeps the connection until the peer
+   * has answered the current PING or the PING has timed out. The reason is that the transport reports the endpoint as
+   * suspect only as long as that connection exists.
    */
   #closeIfDrained(): void {
     if (this.#state.name !== 'draining' || this.streams.size > 0) return;
-    if (!this.pinger.probing || !this.pinger.suspect) this.#close('the connection takes no more calls');
+    if (!this.pinger.probing || !this.pinger.suspect) this.#close('the connection accepts no more calls');
   }
 
   #close(problem: string, reason: Reason = 'ConnectionLost', cause?: unknown): void {

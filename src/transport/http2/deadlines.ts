@@ -1,10 +1,10 @@
 import { after, monotonicMs } from '../../runtime/timers.js';
 
-/** An item of `Deadlines`. */
+/** An item of `Deadlines`: a call that expires at its deadline. */
 export interface Expiring {
-  /** The index of the item in the heap, or -1. Only `Deadlines` writes it. */
+  /** The index of the item in the heap, or -1 if the item is not in the heap. Only `Deadlines` writes this field. */
   slot: number;
-  /** When the item expires, on the monotonic clock. */
+  /** When the item expires, in milliseconds on the monotonic clock. */
   readonly deadline: number;
   /** Called when the deadline has passed, after `Deadlines` has removed the item. */
   expire(): void;
@@ -21,7 +21,7 @@ export interface Expiring {
 export class Deadlines<T extends Expiring> {
   /** The item at `index` expires no later than the items at `2 * index + 1` and `2 * index + 2`. */
   readonly #heap: T[] = [];
-  /** When the timer fires. It can fire before any call expires, because the call that it was set for may have ended. */
+  /** When the timer fires. The call for which the timer was set may have ended, so no call may expire at that time. */
   #due = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
 
@@ -47,12 +47,12 @@ export class Deadlines<T extends Expiring> {
     else this.#moveDown(last, slot);
   }
 
-  /** Stops the timer. To be called when no call is left. */
+  /** Stops the timer. Called when no call is left. */
   stop(): void {
     this.#stopTimer();
   }
 
-  /** Sets the timer. It does not keep the process alive, because the connection of each call already does. */
+  /** Sets the timer, which does not keep the process alive, because the connection of each call already does so. */
   #arm(due: number): void {
     this.#stopTimer();
     this.#due = due;
@@ -70,7 +70,7 @@ export class Deadlines<T extends Expiring> {
     if (next !== undefined && next.deadline < this.#due) this.#arm(next.deadline);
   }
 
-  /** Puts the call at the index, or at one of its ancestors. */
+  /** Puts the call at the index, or at the index of an ancestor, so that no parent expires later than its children. */
   #moveUp(call: T, index: number): void {
     let at = index;
     while (at > 0) {
@@ -83,7 +83,7 @@ export class Deadlines<T extends Expiring> {
     this.#put(call, at);
   }
 
-  /** Puts the call at the index, or at one of its descendants. */
+  /** Puts the call at the index, or at the index of a descendant, so that no parent expires later than its children. */
   #moveDown(call: T, index: number): void {
     const { length } = this.#heap;
     let at = index;

@@ -28,7 +28,7 @@ export class ReceiveWindow {
     this.#left = size;
   }
 
-  /** Takes received bytes off the window. Returns false if the peer sent more than the window allowed. */
+  /** Subtracts received bytes from the window. Returns false if the peer sent more than the window allowed. */
   receive(bytes: number): boolean {
     this.#left -= bytes;
     return this.#left >= 0;
@@ -36,7 +36,7 @@ export class ReceiveWindow {
 
   /**
    * Counts bytes as consumed. Returns the increment of the WINDOW_UPDATE to send now, or 0 for none. An update is due
-   * once half of the window is consumed: a fast peer never waits, and the updates stay few.
+   * once half of the window is consumed, so that a fast peer need not wait and the updates stay few.
    */
   consume(bytes: number): number {
     this.#consumed += bytes;
@@ -62,10 +62,13 @@ interface Sender {
 export class SendFlow {
   readonly #settings: PeerSettings;
   readonly #onSent: (bytes: number) => void;
-  /** Streams whose data waits for the connection. A stream that waits for its own window is not in this queue. */
+  /**
+   * Streams whose data waits for the connection's window or for the byte stream. A stream that waits for its own window
+   * is not in this queue.
+   */
   readonly #waiting = new UniqueQueue<Sender>();
   #windowBytes = DEFAULT_WINDOW_BYTES;
-  /** The byte stream has a long backlog of unsent bytes. No stream may send until it has drained. */
+  /** Whether the byte stream has a long backlog of unsent bytes. No stream may send until the backlog is gone. */
   congested = false;
 
   /** Calls `onSent` with the number of payload bytes for each DATA frame sent. */
@@ -74,7 +77,7 @@ export class SendFlow {
     this.#onSent = onSent;
   }
 
-  /** The largest DATA frame that the stream may send now, in bytes. */
+  /** Returns the maximum payload, in bytes, of a DATA frame that the stream may send now. */
   allowance(stream: Sender): number {
     if (this.congested) return 0;
     return Math.min(this.#windowBytes, stream.sendWindowBytes, this.#settings.maxFrameBytes);
@@ -86,7 +89,7 @@ export class SendFlow {
     this.#onSent(bytes);
   }
 
-  /** Queues a stream that has data left. The stream calls this again when its own window grows. */
+  /** Queues a stream that has data left. The stream calls `wait` again when its own window grows. */
   wait(stream: Sender): void {
     if (stream.sendWindowBytes > 0) this.#waiting.add(stream);
   }
@@ -108,7 +111,7 @@ export class SendFlow {
     this.pump();
   }
 
-  /** Lets the waiting streams send in turn, one frame each, as far as the connection's window allows. */
+  /** Lets the waiting streams send in turn, one frame at a time, as far as the connection's window allows. */
   pump(): void {
     while (!this.congested && this.#windowBytes > 0) {
       const stream = this.#waiting.take();

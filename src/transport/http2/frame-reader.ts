@@ -1,16 +1,16 @@
 import { ConnectionError, DEFAULT_MAX_FRAME_BYTES, ErrorCode, FRAME_HEADER_BYTES, readUint31 } from './frame.js';
 
-/** The letters "HTT", read as the length field of a frame. A peer that sends them first answers in HTTP/1. */
+/** The letters "HTT", read as the length field of a frame. An answer that begins with these letters is in HTTP/1. */
 const HTTP1_LENGTH = 0x485454;
 
 interface FrameSink {
-  /** Takes one frame. Its payload is `bytes` from `start` to `end`, and is valid only during the call. */
+  /** Receives one frame. The payload is `bytes` from `start` to `end`, and is valid only during the call. */
   frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void;
 }
 
 /**
  * Splits received bytes into frames. The reader passes on a frame that lies entirely in one chunk without copying it.
- * It first assembles a frame that is split over several chunks.
+ * A frame that is split over several chunks is first copied together.
  */
 export class FrameReader {
   readonly #sink: FrameSink;
@@ -23,12 +23,12 @@ export class FrameReader {
     this.#sink = sink;
   }
 
-  /** Stops the reader: it passes on no more frames, not even from the rest of the current chunk. */
+  /** Stops the reader, so that it passes on no more frames, not even from the rest of the current chunk. */
   stop(): void {
     this.#stopped = true;
   }
 
-  /** @throws ConnectionError on a frame longer than SETTINGS_MAX_FRAME_SIZE. */
+  /** Takes received bytes. @throws ConnectionError on a frame longer than SETTINGS_MAX_FRAME_SIZE. */
   push(chunk: Uint8Array): void {
     let at = this.#partialLength === 0 ? 0 : this.#complete(chunk);
     const { length } = chunk;

@@ -29,7 +29,7 @@ export class FrameWriter {
   #slab: Uint8Array = new Uint8Array(SLAB_BYTES);
   /** Where the unsent part of the slab begins. */
   #start = 0;
-  /** Where the unsent part of the slab ends. The next frame goes here. */
+  /** Where the unsent part of the slab ends, and the next frame begins. */
   #end = 0;
   #flushScheduled = false;
 
@@ -39,7 +39,7 @@ export class FrameWriter {
 
   /**
    * Writes the connection preface with this client's SETTINGS: RFC 9113, section 3.4. Then enlarges the connection's
-   * window by WINDOW_UPDATE, because SETTINGS cannot change that window.
+   * window with a WINDOW_UPDATE, because SETTINGS cannot change that window.
    */
   preface(): void {
     const at = this.#reserve(CONNECTION_PREFACE.length);
@@ -107,7 +107,8 @@ export class FrameWriter {
   }
 
   /**
-   * Writes GOAWAY. Its last stream identifier is 0, because push is off and the client therefore processed no stream.
+   * Writes GOAWAY. Its last stream identifier is 0, because server push is disabled, so the client has processed no
+   * stream of the server.
    */
   goAway(code: number): void {
     this.#words(FrameType.GOAWAY, 0, 0, 0, code);
@@ -149,7 +150,7 @@ export class FrameWriter {
     return at + FRAME_HEADER_BYTES;
   }
 
-  /** Makes room in the slab. Returns where the room begins. */
+  /** Reserves `length` bytes in the slab, or in a new slab. Returns where these bytes begin. */
   #reserve(length: number): number {
     if (this.#end + length > this.#slab.length) {
       this.#finishSlab();

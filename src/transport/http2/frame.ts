@@ -1,8 +1,8 @@
-/** The size of a frame header: length, type, flags and stream identifier. RFC 9113, section 4.1. */
+/** The size of a frame header, which contains length, type, flags and stream identifier. RFC 9113, section 4.1. */
 export const FRAME_HEADER_BYTES = 9;
-/** The initial SETTINGS_MAX_FRAME_SIZE. This client never raises it. RFC 9113, section 6.5.2. */
+/** The initial SETTINGS_MAX_FRAME_SIZE, which this client never raises. RFC 9113, section 6.5.2. */
 export const DEFAULT_MAX_FRAME_BYTES = 16_384;
-/** The largest flow-control window that the protocol allows. RFC 9113, section 6.9.1. */
+/** The maximum size of a flow-control window. RFC 9113, section 6.9.1. */
 export const MAX_WINDOW_BYTES = 2 ** 31 - 1;
 /** The initial size of every flow-control window. RFC 9113, section 6.9.2. */
 export const DEFAULT_WINDOW_BYTES = 65_535;
@@ -25,9 +25,9 @@ export const FrameType = {
 
 /** Frame flags. RFC 9113, section 6. */
 export const Flag = {
-  /** On SETTINGS and PING. */
+  /** Used on SETTINGS and PING frames. */
   ACK: 0x1,
-  /** On DATA and HEADERS. */
+  /** Used on DATA and HEADERS frames. */
   END_STREAM: 0x1,
   END_HEADERS: 0x4,
   PADDED: 0x8,
@@ -56,7 +56,7 @@ export type ErrorCode = (typeof ErrorCode)[keyof typeof ErrorCode];
 
 const ERROR_NAMES: ReadonlyMap<number, string> = new Map(Object.entries(ErrorCode).map(([name, code]) => [code, name]));
 
-/** The name of an error code, or its number in hexadecimal if RFC 9113 does not define it. */
+/** Returns the name of an error code, or its number in hexadecimal if RFC 9113 does not define the code. */
 export function errorCodeName(code: number): string {
   return ERROR_NAMES.get(code) ?? `0x${code.toString(16)}`;
 }
@@ -116,7 +116,7 @@ export function readUint32(bytes: Uint8Array, at: number): number {
   );
 }
 
-/** Reads a stream identifier or a window size. The receiver ignores the first bit, which is reserved. */
+/** Reads a stream identifier or a window size. Ignores the first bit, which is reserved. */
 export function readUint31(bytes: Uint8Array, at: number): number {
   return readUint32(bytes, at) & 0x7fff_ffff;
 }

@@ -10,14 +10,14 @@ import { readUint32, writeUint32 } from './frame.js';
 /** The size of the prefix of a message: the compressed flag (1 byte) and the length (4 bytes). */
 export const MESSAGE_PREFIX_BYTES = 5;
 /**
- * The most memory that the client reserves because a length prefix announces a long message. Beyond that, the buffer
- * grows only as bytes arrive, so a peer cannot make the client allocate memory with a prefix alone.
+ * Maximum number of bytes that the client reserves only because a length prefix announces a long message. Beyond that,
+ * the buffer grows only as bytes arrive, so a peer cannot make the client allocate much memory with a prefix alone.
  */
 const TRUSTED_BYTES = 65_536;
-/** The largest buffer that is kept for the next message. A larger buffer is discarded after its message. */
+/** Maximum size of a buffer that is kept for the next message. A larger buffer is discarded after its message. */
 const MAX_REUSED_BYTES = 1_048_576;
 
-/** Writes an uncompressed message with its prefix. `bytes` must have room for both. */
+/** Writes an uncompressed message with its prefix to `bytes`, which must have room for the prefix and the message. */
 export function writeMessage(bytes: Uint8Array, at: number, message: Uint8Array): void {
   bytes[at] = 0;
   writeUint32(bytes, at + 1, message.length);
@@ -30,7 +30,7 @@ export class SendQueue {
   #messages: Fifo<Uint8Array> | undefined;
   /** The number of bytes of the first message that were already sent. */
   #sentOfFirst = 0;
-  /** Whether the client sends no more messages after those in the queue. The last frame then carries END_STREAM. */
+  /** Whether no more messages follow those in the queue. If so, the last frame carries END_STREAM. */
   complete = false;
 
   /** Whether the queue contains bytes to send. */
@@ -45,7 +45,10 @@ export class SendQueue {
     this.#messages.push(framed);
   }
 
-  /** Takes the payload of the next DATA frame. Returns undefined if there is nothing to send, or if `maxBytes` is 0. */
+  /**
+   * Removes the payload of the next DATA frame from the queue and returns it. Returns undefined if there is nothing to
+   * send, or if `maxBytes` allows no byte of a waiting message.
+   */
   take(maxBytes: number): { readonly bytes: Uint8Array; readonly endStream: boolean } | undefined {
     const first = this.#messages?.first;
     if (first === undefined) return this.complete ? { bytes: NO_BYTES, endStream: true } : undefined;
@@ -68,7 +71,7 @@ export type Refusal = 'too large' | 'compressed' | 'malformed';
 export interface MessageReceiver {
   /** Receives a whole message. `bytes` is valid only during the call. */
   message(bytes: Uint8Array, start: number, end: number): void;
-  /** The next message cannot be read. `length` is the length in its prefix. */
+  /** The client cannot read the next message. `length` is the length that the prefix of the message states. */
   refused(why: Refusal, length: number): void;
 }
 
@@ -82,12 +85,12 @@ export class MessageAssembler {
   /** The beginning of a message whose rest has not arrived. */
   #partial: Uint8Array = NO_BYTES;
   #partialLength = 0;
-  /** Data that arrived while the receiver was paused. Most streams never store any. */
+  /** Data that arrived while the receiver was paused. Most streams never store any data. */
   #stored: Fifo<Uint8Array> | undefined;
   /** The number of bytes of the first stored piece that were already split into messages. */
   #splitOfFirst = 0;
   #paused = false;
-  /** Whether `#split` is running, and so possibly the receiver. A nested call must not split more data. */
+  /** Whether `#split` is running. The receiver may then call the assembler, and this call must not split more data. */
   #busy = false;
   #closed = false;
 
@@ -106,7 +109,7 @@ export class MessageAssembler {
     return !this.#closed && (this.#busy || this.#stored !== undefined);
   }
 
-  /** Takes received data. Returns how many of these bytes were consumed, and stores the rest. */
+  /** Splits received data. Returns how many of these bytes were split or discarded, and stores the rest. */
   receive(bytes: Uint8Array, start: number, end: number): number {
     if (this.#closed || start === end) return end - start;
     const stopped = this.#paused || this.pending ? start : this.#split(bytes, start, end);
@@ -121,7 +124,7 @@ export class MessageAssembler {
     this.#paused = true;
   }
 
-  /** Passes on messages from the stored data. Returns how many of the stored bytes were consumed. */
+  /** Ends the pause, and passes on messages from the stored data. Returns how many of the stored bytes were split. */
   resume(): number {
     this.#paused = false;
     let consumed = 0;
@@ -189,7 +192,7 @@ export class MessageAssembler {
     return next;
   }
 
-  /** Reads the length from a prefix. Returns -1 if the message is refused. */
+  /** Reads the length from a prefix. Returns -1 after notifying the receiver if the client cannot read the message. */
   #readLength(bytes: Uint8Array, at: number): number {
     const length = readUint32(bytes, at + 1);
     const flag = bytes[at] as number;

@@ -19,18 +19,18 @@ import { CONNECTION_WINDOW_BYTES, MAX_HEADER_LIST_BYTES, type PeerSettings } fro
 import type { StreamTable } from './stream-table.js';
 
 /**
- * The longest encoded header block, as the sum over its HEADERS and CONTINUATION frames. etcd sends a few hundred
- * bytes.
+ * Maximum length of an encoded header block, as the sum over its HEADERS and CONTINUATION frames. etcd sends a few
+ * hundred bytes.
  */
 const MAX_BLOCK_BYTES = 65_536;
-/** The most frames of one header block. The longest block fits into five frames. */
+/** Maximum number of frames of one header block. A block of the maximum length fits into five frames. */
 const MAX_BLOCK_FRAMES = 16;
-/** The most bytes of the debug data of a GOAWAY that an error message shows. */
+/** Maximum number of bytes that an error message shows of a GOAWAY's debug data. */
 const MAX_DEBUG_BYTES = 200;
 /** The size of the priority fields in HEADERS, and of the payload of PRIORITY. */
 const PRIORITY_BYTES = 5;
 
-/** The state of a connection that the peer's frames change, and the events that they cause. */
+/** The parts of a connection that the peer's frames change, and the callbacks for SETTINGS and GOAWAY. */
 export interface FrameTarget {
   readonly streams: StreamTable;
   readonly settings: PeerSettings;
@@ -41,7 +41,7 @@ export interface FrameTarget {
   readonly pinger: Pinger;
   /** The peer's SETTINGS were applied. */
   settingsApplied(): void;
-  /** The peer sent GOAWAY. It does not process streams above `lastStreamId`. */
+  /** The peer sent GOAWAY. The peer does not process streams above `lastStreamId`. */
   goAway(lastStreamId: number, problem: string): void;
 }
 
@@ -68,7 +68,7 @@ export class PeerFrames {
     this.#target = target;
   }
 
-  /** @throws ConnectionError on a violation that ends the connection. */
+  /** Handles one frame of the peer. @throws ConnectionError on a protocol violation that ends the connection. */
   frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
     if (!this.#hasSettings && (type !== FrameType.SETTINGS || (flags & Flag.ACK) !== 0)) {
       throw protocolError('the first frame is not SETTINGS: the peer is not an HTTP/2 server');
@@ -87,7 +87,7 @@ export class PeerFrames {
     }
   }
 
-  /** @throws StreamError on a violation that ends the stream. */
+  /** Handles one frame by its type. @throws StreamError on a protocol violation that ends only the stream. */
   #act(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
     switch (type) {
       case FrameType.DATA:
@@ -170,7 +170,7 @@ export class PeerFrames {
   #headerBlock(streamId: number, bytes: Uint8Array, start: number, end: number, endStream: boolean): void {
     const stream = this.#target.streams.find(streamId, 'HEADERS');
     this.#target.pinger.receivedHeadersOrData();
-    // The decoder reads a block for a closed stream, too, because the block may change the dynamic table.
+    // The decoder must read even a block for a closed stream, because the block may change the dynamic table.
     const fields = this.#responseHeaders.read(bytes, start, end);
     if (stream === undefined) return this.#target.limits.lateHeaders(end - start);
     stream.headers(fields, endStream);
@@ -246,7 +246,7 @@ export class PeerFrames {
   }
 }
 
-/** The length of the padding at the end of a padded frame: section 6.1. */
+/** Returns the length of the padding at the end of a padded frame: section 6.1. */
 function paddingBytes(name: string, bytes: Uint8Array, start: number, end: number): number {
   if (end === start) throw frameSizeError(`padded ${name} without the length of the padding`);
   const length = bytes[start] as number;

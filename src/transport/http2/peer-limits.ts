@@ -2,30 +2,32 @@ import { monotonicMs } from '../../runtime/timers.js';
 import { ConnectionError, ErrorCode } from './frame.js';
 
 /**
- * The most bytes that the client writes while the byte stream has a long backlog. Beyond that, another SETTINGS or PING
- * closes the connection, because the peer requests answers that it does not read.
+ * Maximum number of bytes that the client writes while the byte stream has a long backlog. Beyond that, another
+ * SETTINGS or PING closes the connection, because the peer requests answers that it does not read.
  */
 const MAX_BACKLOG_BYTES = 1_048_576;
-/** The most consecutive empty DATA frames. They cost the client work, but carry nothing. */
+/** Maximum number of consecutive empty DATA frames. Empty frames cost the client work, but carry nothing. */
 const MAX_EMPTY_FRAMES = 1_000;
 /**
- * The most GOAWAY frames on a connection. The client notifies every stream of each one. A graceful shutdown sends two.
+ * Maximum number of GOAWAY frames on a connection. For each GOAWAY, the client notifies every stream. A graceful
+ * shutdown sends two.
  */
 const MAX_GOAWAYS = 10;
 
 /**
- * The number of units with which a connection starts. A useless frame, that is, a frame that advances no call, costs
- * units. One unit stands for the work on one small frame, which is about a microsecond. When the units are used up, the
- * connection gets back units for the time that has passed, but at most this many.
+ * The number of units with which a connection starts. Units limit the useless frames of a peer, that is, frames that
+ * advance no call. Each useless frame costs one unit or more. One unit stands for the work on one small frame, which is
+ * about a microsecond. When the units are used up, the connection gets back units for the time that has passed, but at
+ * most `MAX_USELESS_UNITS`. If no units are left even then, the connection is closed.
  *
  * A well-behaved peer never comes near the limit. grpc-go, nginx, HAProxy, Envoy and node:http2 send at most two
  * WINDOW_UPDATE frames for each DATA frame that they read, and the units that calls add (see `opened`, `sent` and
- * `received`) pay for them. grpc-go changes its initial window about ten times while it estimates the bandwidth, and
- * the others never do. None of them sends PRIORITY, frames of unknown types, or more than a few unsolicited
- * acknowledgements.
+ * `received`) pay for those frames. grpc-go changes its initial window about ten times while it estimates the
+ * bandwidth, and the other four never change it. None of the five sends PRIORITY, frames of unknown types, or more than
+ * a few unsolicited acknowledgments.
  */
 const MAX_USELESS_UNITS = 50_000;
-/** The units that a connection gets back per second. This much work takes about 0.1 % of a processor's time. */
+/** The units that a connection gets back per second. The work for them takes about 0.1 % of a processor's time. */
 const UNITS_PER_SECOND = 1_000;
 /**
  * The number of stream updates that cost one unit. A change of SETTINGS_INITIAL_WINDOW_SIZE updates every open stream.
@@ -33,16 +35,16 @@ const UNITS_PER_SECOND = 1_000;
 const STREAMS_PER_UNIT = 16;
 /** The bytes of a header block that cost one unit. The client decodes a block even if its stream is closed. */
 const BLOCK_BYTES_PER_UNIT = 256;
-/** The units that a new stream adds. They pay for its WINDOW_UPDATE frames, and for late frames of its response. */
+/** The units that a new stream adds, to pay for its WINDOW_UPDATE frames and for late frames of its response. */
 const UNITS_PER_STREAM = 8;
 /** The bytes of sent data that add one unit, because the peer may answer the data with WINDOW_UPDATE. */
 const SENT_BYTES_PER_UNIT = 256;
 /** The units that a received DATA frame adds, because it carries a message or a part of a message. */
 const UNITS_PER_DATA = 4;
 /**
- * The most units that a connection can have after this client has reset streams. It is higher than `MAX_USELESS_UNITS`,
- * because the peer may already have sent frames for those streams. If many calls time out together, the late frames are
- * not the peer's fault.
+ * Maximum number of units that a connection can have after this client has reset streams. This limit is higher than
+ * `MAX_USELESS_UNITS`, because the peer may already have sent frames for those streams. If many calls time out
+ * together, the late frames are not the peer's fault.
  */
 const MAX_UNITS_AFTER_RESETS = 1_000_000;
 
@@ -95,7 +97,7 @@ export class PeerLimits {
     this.#add(UNITS_PER_DATA);
   }
 
-  /** The client reset a stream. The peer may have sent frames for it already. */
+  /** The client reset a stream. The peer may already have sent frames for that stream. */
   reset(): void {
     const most = Math.max(this.#uselessUnits, MAX_UNITS_AFTER_RESETS);
     this.#uselessUnits = Math.min(most, this.#uselessUnits + UNITS_PER_STREAM);
@@ -115,12 +117,16 @@ export class PeerLimits {
     this.#spend(1 + bytes / BLOCK_BYTES_PER_UNIT, 'too many HEADERS on closed streams');
   }
 
-  /** The peer sent a frame that by itself advances no call. @throws ConnectionError if no units are left. */
+  /**
+   * The peer sent a frame that by itself advances no call. `frame` names the kind of frame in the error message.
+   *
+   * @throws ConnectionError if no units are left.
+   */
   useless(frame: string): void {
     this.#spend(1, `too many ${frame} frames`);
   }
 
-  /** The peer sent GOAWAY. @throws ConnectionError on more than `MAX_GOAWAYS`. */
+  /** The peer sent GOAWAY. @throws ConnectionError if the peer has sent more than `MAX_GOAWAYS` of them. */
   goAway(): void {
     this.#goAways += 1;
     if (this.#goAways > MAX_GOAWAYS) throw tooMuch('too many GOAWAY frames');

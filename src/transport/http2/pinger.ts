@@ -1,6 +1,6 @@
 import { after, monotonicMs } from '../../runtime/timers.js';
 
-/** How long the peer may stay silent after a request before the pinger sends a probe. */
+/** How long the peer may stay silent after a request before the pinger sends a probe, which is a PING frame. */
 const SILENCE_MS = 1_000;
 /** How long the peer may stay silent after a probe before the pinger suspects the peer. */
 const SUSPECT_MS = 1_000;
@@ -10,15 +10,16 @@ const SUSPECT_MS = 1_000;
  */
 const GRACE_MS = 50;
 /**
- * The longest wait for the answer to a probe, as a multiple of the timeout. On a slow link, the answer can wait for
- * seconds behind data that the peer has already queued. Arriving bytes therefore extend the wait up to this limit. The
- * limit exists because those bytes do not prove that the peer still receives anything.
+ * Maximum wait for the answer to a probe, as a multiple of the timeout. On a slow link, the answer can wait for seconds
+ * behind data that the peer has already queued. Arriving bytes therefore extend the wait up to this limit. The limit
+ * exists because those bytes do not prove that the peer still receives anything.
  */
 const MAX_TIMEOUTS = 3;
 /**
- * The most consecutive probes that the pinger sends sooner than the server allows. Each of them is a strike, and
- * grpc-go closes the connection at the third. With a limit of 1, a second strike can still occur without harm: the
- * network may delay one probe, so that the next probe arrives too soon after it.
+ * Maximum number of consecutive probes that the pinger sends sooner than the server's limit allows (see `Pinger`). The
+ * server counts each such probe as a strike, and grpc-go closes the connection at the third strike. With a maximum of
+ * 1, a second strike does no harm. It can occur if the network delays one probe, so that the next probe arrives too
+ * soon after it.
  */
 const MAX_STRIKES = 1;
 
@@ -29,23 +30,23 @@ export interface PingerOptions {
   readonly ping: (opaque: number) => void;
   /** Returns whether any unary call is waiting for its response. Called at most once a second. */
   readonly awaiting: () => boolean;
-  /** The peer is probably gone, and new calls should go elsewhere. Called at most once. */
+  /** The peer is probably gone, and new calls should go to another endpoint. Called at most once. */
   readonly suspected: () => void;
   /** The peer has answered the last probe. */
   readonly answered: () => void;
-  /** The peer did not answer in time: the connection is dead. */
+  /** The peer did not answer in time, so the connection counts as lost. */
   readonly lost: () => void;
 }
 
 /**
- * Detects a peer that no longer answers. The pinger probes a connection with open streams at an interval. It also sends
- * a probe when the peer has sent no byte for a second after a request.
+ * Detects a peer that no longer answers. At a fixed interval, the pinger sends a probe (a PING frame) on a connection
+ * with open streams. It also sends a probe when the peer has sent no byte for a second after a request.
  *
  * etcd limits pings by the rule of grpc-go (`handlePing` in internal/transport/http2_server.go; etcd sets MinTime to 5
  * s and PermitWithoutStream to false): a ping that arrives sooner than MinTime after the previous ping, or sooner than
  * 2 h after the previous ping while no stream is open, is a strike. The third strike ends the connection with GOAWAY,
- * too_many_pings. When the server writes HEADERS or DATA, it resets the strikes to 0 and does not judge the next ping.
- * Therefore:
+ * too_many_pings. When the server writes HEADERS or DATA, it resets the strikes to 0, and the next ping is never a
+ * strike. Therefore:
  *
  * - The pinger probes only while a stream is open.
  * - The pinger measures the interval from the answer to the previous probe. The server received that probe before it
@@ -58,7 +59,7 @@ export interface PingerOptions {
 export class Pinger {
   readonly #options: PingerOptions;
   #busy = false;
-  /** The number of probes so far. It also identifies the last probe. */
+  /** The number of probes so far. This number also identifies the last probe. */
   #count = 0;
   /** The number of the probe that the peer has not answered yet, if any. */
   #awaited: number | undefined;
@@ -117,7 +118,7 @@ export class Pinger {
   /**
    * A call is timing out. Its stream was opened at `openedAt` and is still open. If no byte has arrived since then, the
    * peer may be dead, and the pinger sends a probe. If etcd's limit does not allow a probe, the pinger suspects the
-   * peer without one, provided that the silence has lasted for `SILENCE_MS` and `SUSPECT_MS` together.
+   * peer without a probe, provided that the silence has lasted for at least `SILENCE_MS + SUSPECT_MS`.
    */
   expired(openedAt: number): void {
     if (this.#receivedAt > openedAt || this.#awaited !== undefined || !this.#isOn) return;
@@ -159,8 +160,8 @@ export class Pinger {
   }
 
   /**
-   * Whether the pinger probes a silent peer. It does not if the timeout for the answer is infinite, because a probe
-   * would then prove nothing.
+   * Whether the pinger probes a silent peer. If the timeout for the answer is infinite, the pinger does not do so,
+   * because a missing answer would then prove nothing.
    */
   get #isOn(): boolean {
     return this.#options.timeoutMs < Number.POSITIVE_INFINITY && !this.#stopped;
@@ -212,7 +213,8 @@ export class Pinger {
     const quietSince = Math.max(this.#probedAt, this.#receivedAt);
     const lostAt = Math.min(quietSince + timeoutMs, this.#probedAt + MAX_TIMEOUTS * timeoutMs);
     const due = this.#suspectedAt !== undefined ? lostAt : Math.min(lostAt, quietSince + SUSPECT_MS);
-    // The grace time is a second timer. If the event loop was blocked, it reads waiting bytes before this timer fires.
+    // The grace time has a timer of its own. If the event loop was blocked, it reads the waiting bytes before this
+    // second timer fires.
     this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge()));
   }
 

@@ -4,7 +4,7 @@ import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from './hpack/enco
 import { entryBytes, type HeaderField } from './hpack/tables.js';
 
 const TIMEOUT_HEADER = 'grpc-timeout';
-/** The largest amount in `grpc-timeout`. gRPC allows at most eight digits. */
+/** The maximum amount in `grpc-timeout`, because gRPC allows at most eight digits. */
 const MAX_TIMEOUT = 99_999_999;
 /** The units of `grpc-timeout`, finest first: milliseconds, seconds, minutes, hours. */
 const TIMEOUT_UNITS: readonly (readonly [unit: string, ms: number])[] = [
@@ -14,8 +14,9 @@ const TIMEOUT_UNITS: readonly (readonly [unit: string, ms: number])[] = [
   ['H', 3_600_000],
 ];
 
+/** The encoded header fields that are the same for every call of a method. */
 interface Block {
-  /** The encoder's version for which the block is valid. */
+  /** The version of the encoder's dynamic table for which the block is valid. */
   readonly version: number;
   readonly bytes: Uint8Array;
   /** The size of the fields, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
@@ -37,8 +38,8 @@ export class RequestHeaders {
   }
 
   /**
-   * The encoded fields that are the same for every call of the method. The caller must send the block. Otherwise the
-   * peer's dynamic table would no longer equal the encoder's.
+   * Returns the encoded fields that are the same for every call of the method. The caller must send the block, because
+   * otherwise the peer's dynamic table would no longer equal the encoder's.
    */
   block(path: string): Uint8Array {
     const cached = this.#blocks.get(path);
@@ -50,7 +51,7 @@ export class RequestHeaders {
     return bytes;
   }
 
-  /** The size of all fields of a request, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
+  /** Returns the size of all fields of a request, as SETTINGS_MAX_HEADER_LIST_SIZE counts it. */
   listBytes(path: string, timeout: string, metadata: Metadata | undefined): number {
     let bytes = this.#blocks.get(path)?.listBytes ?? listBytesOf(this.#fields(path));
     if (timeout !== '') bytes += entryBytes([TIMEOUT_HEADER, timeout]);
@@ -72,21 +73,22 @@ export class RequestHeaders {
   }
 }
 
-/** The number of bytes that `writeCallFields` writes. */
+/** Returns the number of bytes that `writeCallFields` writes. */
 export function callFieldsBytes(timeout: string, metadata: Metadata | undefined): number {
   let bytes = timeout === '' ? 0 : neverIndexedBytes(TIMEOUT_HEADER, timeout);
   for (const name in metadata) bytes += neverIndexedBytes(name, metadata[name] as string);
   return bytes;
 }
 
-/** Writes the fields of a single call: its timeout and its metadata, which may contain a token. */
+/** Writes the fields that differ from call to call: the timeout and the metadata, which may contain a token. */
 export function writeCallFields(bytes: Uint8Array, at: number, timeout: string, metadata: Metadata | undefined): void {
   let end = timeout === '' ? at : writeNeverIndexed(bytes, at, TIMEOUT_HEADER, timeout);
   for (const name in metadata) end = writeNeverIndexed(bytes, end, name, metadata[name] as string);
 }
 
 /**
- * The value of `grpc-timeout`, rounded up. An empty string for a call without a deadline, which sends no such header.
+ * Returns the value of `grpc-timeout`, rounded up. Returns an empty string for a call without a deadline, which sends
+ * no such header.
  */
 export function grpcTimeout(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return '';

@@ -8,35 +8,35 @@ import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
 // Reads the headers and trailers of a response, and derives the status of a call from the way in which its stream
 // ended: https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
-/** The longest header block that is cached. */
+/** Maximum length of a header block that is cached. */
 const MAX_CACHED_BYTES = 32;
-/** The most header blocks that are cached: the headers and the trailers of a successful response, and two more. */
+/** Maximum number of cached header blocks: the headers and the trailers of a successful response, and two more. */
 const MAX_CACHED_BLOCKS = 4;
 
-// RFC 9113, section 8.2.1, except that a value may begin or end with a space, because an error message of
-// etcd may do so.
+// The rules for field names and values in RFC 9113, section 8.2.1, except that a value may begin or end with a space,
+// because an error message of etcd may do so.
 const FIELD_NAME = /^:?[^\0- A-Z:\x7f-\xff]+$/;
 const NOT_IN_VALUE = /[\0\r\n]/;
 /** Fields that HTTP/2 forbids: RFC 9113, section 8.2.2. */
 const CONNECTION_SPECIFIC = /^(?:connection|proxy-connection|keep-alive|transfer-encoding|upgrade)$/;
 
-/** The header or trailer fields of a response that concern gRPC. */
+/** Those header or trailer fields of a response that concern gRPC, and the result of the checks on all fields. */
 export interface ResponseFields {
-  /** `:status`; undefined in trailers. */
+  /** The value of `:status`; undefined in trailers. */
   readonly httpStatus: number | undefined;
   readonly contentType: string | undefined;
-  /** `content-length`, if the server sent it. */
+  /** The value of `content-length`, if the server sent this field. */
   readonly contentLength: number | undefined;
   readonly grpcStatus: number | undefined;
   readonly grpcMessage: string;
-  /** The field list exceeds this client's SETTINGS_MAX_HEADER_LIST_SIZE. */
+  /** Whether the field list exceeds this client's SETTINGS_MAX_HEADER_LIST_SIZE. */
   readonly tooLarge: boolean;
   /** Why the fields are malformed, or undefined if they are well-formed: RFC 9113, section 8.1.1. */
   readonly malformed: string | undefined;
 }
 
 interface CachedBlock {
-  /** The decoder's version at which the block decodes to these fields. */
+  /** The version of the decoder's dynamic table at which the block decodes to these fields. */
   readonly version: number;
   readonly bytes: Uint8Array;
   readonly fields: ResponseFields;
@@ -54,7 +54,7 @@ export class ResponseHeaders {
     this.#decoder = new HpackDecoder(maxListBytes);
   }
 
-  /** @throws ConnectionError on bytes that are not a valid header block. */
+  /** Decodes a header block. @throws ConnectionError on bytes that are not a valid header block. */
   read(bytes: Uint8Array, start: number, end: number): ResponseFields {
     const { version } = this.#decoder;
     for (const cached of this.#cached) {
@@ -69,7 +69,11 @@ export class ResponseHeaders {
   }
 }
 
-/** @throws StreamError if the fields are malformed for headers, or for trailers if `trailers` is true. */
+/**
+ * Checks that the fields are valid as headers, or as trailers if `trailers` is true.
+ *
+ * @throws StreamError if they are not.
+ */
 export function checkFields(fields: ResponseFields, trailers: boolean): void {
   let problem = fields.malformed;
   if (trailers && fields.httpStatus !== undefined) problem ??= ':status in trailers';
@@ -128,7 +132,7 @@ function percentDecoded(text: string): string {
   return textOf(Uint8Array.from(bytes));
 }
 
-/** The gRPC status of an HTTP status: https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html */
+/** The gRPC status for each HTTP status: https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html */
 const STATUS_OF_HTTP: Readonly<Record<number, StatusCode>> = {
   400: 'Internal',
   401: 'Unauthenticated',
@@ -141,7 +145,8 @@ const STATUS_OF_HTTP: Readonly<Record<number, StatusCode>> = {
 };
 
 /**
- * The gRPC status of an RST_STREAM error code, by the section "Errors" of the gRPC protocol. Others become `Internal`.
+ * The gRPC status for each RST_STREAM error code, according to the section "Errors" of the gRPC protocol. All other
+ * codes become `Internal`.
  */
 const STATUS_OF_RESET: Readonly<Record<number, StatusCode>> = {
   [ErrorCode.REFUSED_STREAM]: 'Unavailable',
@@ -159,7 +164,7 @@ const LOST_BY_RESET: ReadonlySet<number> = new Set([
   ErrorCode.CONNECT_ERROR,
 ]);
 
-/** The error that trailers report. Headers that end the stream count as trailers. Returns undefined for status OK. */
+/** Returns the error in the trailers, or undefined for status OK. Headers that end the stream count as trailers. */
 export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { grpcStatus, grpcMessage } = fields;
   if (grpcStatus === 0) return undefined;
@@ -168,7 +173,8 @@ export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): Et
 }
 
 /**
- * The error for headers that do not begin a gRPC response. Undefined if they do. A proxy may have sent such headers.
+ * Returns the error for headers that do not begin a gRPC response, for example those of a proxy. Returns undefined if
+ * the headers begin a gRPC response.
  */
 export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
   const { httpStatus = 0, contentType = 'none' } = fields;
@@ -181,9 +187,9 @@ export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): Etc
 }
 
 /**
- * The error of a stream that the peer ended with RST_STREAM. By RFC 9113, section 8.7, REFUSED_STREAM means that the
- * server did not process the request. The outcome is `unknown` nevertheless, because HAProxy sends REFUSED_STREAM even
- * for a request that it has already forwarded, if the server behind HAProxy goes away.
+ * Returns the error for a stream that the peer ended with RST_STREAM. According to RFC 9113, section 8.7,
+ * REFUSED_STREAM means that the server did not process the request. The outcome is `unknown` nevertheless, because if
+ * the server behind HAProxy goes away, HAProxy sends REFUSED_STREAM even for a request that it has already forwarded.
  */
 export function errorOfReset(code: number, where: ErrorContext): EtcdError {
   const problem = `the peer ended the stream with RST_STREAM, ${errorCodeName(code)}`;
@@ -197,14 +203,14 @@ export function errorOfReset(code: number, where: ErrorContext): EtcdError {
 }
 
 /**
- * The error of a stream whose identifier is above the last stream identifier of GOAWAY. The peer has not processed such
- * a stream: RFC 9113, section 6.8.
+ * Returns the error for a stream whose identifier is above the last stream identifier of GOAWAY. The peer has not
+ * processed such a stream: RFC 9113, section 6.8.
  */
 export function notProcessed(problem: string, where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'StreamRefused', outcome: 'rejected', ...where });
 }
 
-/** The error of a stream whose connection has closed. */
+/** Returns the error for a stream whose connection has closed or accepts no more streams. */
 export function connectionLost(
   problem: string,
   outcome: Outcome,
@@ -214,12 +220,12 @@ export function connectionLost(
   return new EtcdError(problem, { code: 'Unavailable', reason, outcome, ...where });
 }
 
-/** The error for headers that are too large, in a request (outcome `not-sent`) or in a response (outcome `unknown`). */
+/** Returns the error for too large headers, in a request (outcome `not-sent`) or a response (outcome `unknown`). */
 export function headersTooLarge(problem: string, outcome: 'not-sent' | 'unknown', where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome, ...where });
 }
 
-/** The error of a stream that the client resets, because the response violates the protocol. */
+/** Returns the error for a response that violates the protocol. */
 export function badResponse(problem: string, reason: Reason, where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'Internal', reason, outcome: 'unknown', ...where });
 }

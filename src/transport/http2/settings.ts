@@ -22,7 +22,7 @@ export const SETTING_BYTES = 6;
 const LARGEST_MAX_FRAME_BYTES = 2 ** 24 - 1;
 
 /**
- * The receive window of a stream. Large enough to receive one page of a scan and the next, even on a link with long
+ * The receive window of a stream. It is large enough for one page of a scan and the next page, even on a link with long
  * delays.
  */
 export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
@@ -31,10 +31,10 @@ export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
  * block the other streams.
  */
 export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
-/** The largest header list of a response. etcd sends a few hundred bytes at most, mainly for error messages. */
+/** Maximum size of a response's header list. etcd sends a few hundred bytes at most, mainly for error messages. */
 export const MAX_HEADER_LIST_BYTES = 65_536;
 
-/** The payload of this client's SETTINGS. */
+/** Returns the payload of this client's SETTINGS frame. */
 export function ownSettings(): Uint8Array {
   const settings = [
     [Setting.ENABLE_PUSH, 0],
@@ -49,7 +49,7 @@ export function ownSettings(): Uint8Array {
   return bytes;
 }
 
-/** The peer's settings. The initial values hold until its first SETTINGS arrives. */
+/** The peer's settings. The initial values apply until the peer's first SETTINGS frame arrives. */
 export class PeerSettings {
   maxConcurrentStreams = Number.POSITIVE_INFINITY;
   initialWindowBytes: number = DEFAULT_WINDOW_BYTES;

@@ -8,11 +8,11 @@ const RECENT = 1_024;
 /** The streams of a connection: the open streams by identifier, and the queue of idle streams that cannot open yet. */
 export class StreamTable {
   /**
-   * Open streams, indexed by the low bits of their identifiers. An array rather than a Map, for the reason at
-   * `Deadlines`.
+   * Open streams, indexed by the low bits of their identifiers. This is an array rather than a Map, for the reason
+   * given in the comment of `Deadlines` (deadlines.ts).
    */
   readonly #recent = new Array<Http2Stream | undefined>(RECENT).fill(undefined);
-  /** Open streams by identifier whose slot in `#recent` a newer stream has taken. */
+  /** Open streams whose slot in `#recent` a newer stream has taken, by identifier. */
   readonly #old = new Map<number, Http2Stream>();
   #size = 0;
   readonly #waiting = new UniqueQueue<Http2Stream>();
@@ -57,12 +57,12 @@ export class StreamTable {
     this.#waiting.add(stream);
   }
 
-  /** Takes the stream that has waited longest. */
+  /** Removes the stream that has waited longest from the queue, and returns it. */
   takeWaiting(): Http2Stream | undefined {
     return this.#waiting.take();
   }
 
-  /** Removes a stream. Returns whether it was open. */
+  /** Removes a stream. Returns whether the stream was open. */
   delete(stream: Http2Stream): boolean {
     if (this.#waiting.delete(stream)) return false;
     if (this.#recent[indexOf(stream.id)] === stream) this.#recent[indexOf(stream.id)] = undefined;

@@ -27,7 +27,7 @@ export interface StreamHead {
   readonly request?: Uint8Array | undefined;
 }
 
-/** The call that a stream carries: it receives the messages and the end of the stream. Its methods must not throw. */
+/** The call that a stream carries. It receives the messages and the end of the stream. Its methods must not throw. */
 export interface StreamReceiver extends MessageReceiver {
   /**
    * Called just before the stream opens; `now` is on the monotonic clock. Returns whether the call still needs the
@@ -38,19 +38,20 @@ export interface StreamReceiver extends MessageReceiver {
   /** The stream is open, and its HEADERS are written. */
   opened?(): void;
   /**
-   * The stream has ended, with status OK if `error` is undefined. Called once and last, unless `unprocessed` is called.
+   * The stream has ended, with status OK if `error` is undefined. Called once, after all other methods, unless
+   * `unprocessed` is called.
    */
   ended(error: EtcdError | undefined): void;
   /**
-   * The connection takes no more streams, and the peer has not processed this stream. Another connection may carry the
-   * call.
+   * The connection accepts no more streams, and the peer has not processed this stream. Another connection may carry
+   * the call.
    */
   unprocessed(error: EtcdError): void;
-  /** The peer takes no more streams, but still processes this stream. May be called more than once. */
+  /** The peer accepts no more streams, but still processes this stream. May be called more than once. */
   leaving?(): void;
 }
 
-/** What a stream needs of its connection. */
+/** What a stream needs from its connection. */
 export interface StreamConnection {
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
@@ -82,7 +83,7 @@ export interface StreamConnection {
  * - closed: No frame is sent any more. Received messages may still wait for a paused receiver.
  *
  * The state half-closed (remote) does not exist here, because the client resets the stream once the server has ended
- * its side. The reserved states do not exist, because push is off.
+ * its side. The reserved states do not exist, because server push is disabled.
  */
 export class Http2Stream {
   readonly head: StreamHead;
@@ -98,15 +99,15 @@ export class Http2Stream {
   readonly #assembler: MessageAssembler;
   readonly #window = new ReceiveWindow(STREAM_WINDOW_BYTES);
   readonly #queue = new SendQueue();
-  /** Whether the response headers have arrived. If so, the next HEADERS are trailers. */
+  /** Whether the response headers have arrived. If so, the next HEADERS frame contains the trailers. */
   #hasHeaders = false;
-  /** The bytes of data that have not arrived yet, according to `content-length`. Undefined without that field. */
+  /** The number of data bytes that are still missing according to `content-length`. Undefined without that field. */
   #missingBytes: number | undefined;
-  /** How the stream ended. Held until the receiver has taken all messages. */
+  /** How the stream ended. Kept here until the receiver has taken all messages; undefined otherwise. */
   #heldEnd: { readonly error: EtcdError | undefined } | undefined;
   /** Whether the stream lets the process exit. */
   #isIdle = false;
-  /** Whether the receiver has been notified of the end, or has cancelled the stream. */
+  /** Whether the receiver has been notified of the end, or has canceled the stream. */
   #over = false;
 
   constructor(head: StreamHead, receiver: StreamReceiver) {
@@ -143,14 +144,14 @@ export class Http2Stream {
     this.#sendQueued();
   }
 
-  /** Resets the stream, and calls the receiver no more. */
+  /** Resets the stream. The receiver is not called any more. */
   cancel(): void {
     this.#over = true;
     this.#assembler.close();
     this.#reset(ErrorCode.CANCEL);
   }
 
-  /** The call is timing out, and will cancel the stream next. */
+  /** Called when the call times out, just before the call cancels the stream. */
   expired(): void {
     if (this.#state === 'open' || this.#state === 'half-closed (local)') this.connection?.expired(this);
   }
@@ -195,7 +196,7 @@ export class Http2Stream {
     else this.#sendQueued();
   }
 
-  /** The peer takes no more streams, but still processes this stream. */
+  /** The peer accepts no more streams, but still processes this stream. */
   leaving(): void {
     this.#receiver.leaving?.();
   }
@@ -304,8 +305,8 @@ export class Http2Stream {
   }
 
   /**
-   * The peer has sent END_STREAM. It reads no more messages, so the client resets an open stream: RFC 9113, section
-   * 8.1.
+   * The peer has sent END_STREAM, and reads no more messages. If the client could still send, it therefore resets the
+   * stream: RFC 9113, section 8.1.
    */
   #endedByPeer(error: EtcdError | undefined): void {
     if (this.#state === 'open') this.#reset(ErrorCode.CANCEL);
@@ -313,7 +314,7 @@ export class Http2Stream {
     this.#end(error);
   }
 
-  /** Notifies the receiver of the end, after all messages that have arrived. */
+  /** Notifies the receiver of the end, after the receiver has taken all messages that have arrived. */
   #end(error: EtcdError | undefined): void {
     if (this.#assembler.pending) {
       this.#heldEnd = { error };

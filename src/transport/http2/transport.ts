@@ -17,8 +17,8 @@ import { Connection, type ConnectionEvents } from './connection.js';
 import { Deadlines } from './deadlines.js';
 
 /**
- * The package's own transport: gRPC over HTTP/2. It depends on the runtime only through `open`, a function that opens
- * byte streams. The package has no public option for that function.
+ * Returns the factory of this package's own transport: gRPC over HTTP/2. The transport depends on the runtime only
+ * through `open`, a function that opens byte streams. The package has no public option for that function.
  *
  * @param firstStreamId The first stream identifier of each connection, which must be odd. Tests pass a high number,
  *   so that the identifiers run out.
@@ -37,7 +37,7 @@ class Http2Transport implements Transport, CallOwner {
   readonly #connect: (events: ConnectionEvents) => Connection;
   readonly #calls = new Deadlines<ClientCall>();
   readonly #connections = new Set<Connection>();
-  /** The connection for new calls. Undefined if there is none; the next call dials one. */
+  /** The connection for new calls. If it is undefined, the next call dials a new connection. */
   #current: Connection | undefined;
   #closed = false;
 

@@ -179,7 +179,7 @@ function withUserAndRole(context: Context, use: (user: string, role: string) => 
   return withUser(context, (user) => withRole(context, (role) => use(user, role)));
 }
 
-/** Enables authentication while `use` runs, and passes it a client of the user root. */
+/** Enables authentication while `use` runs, and passes `use` a client that authenticates as the user root. */
 async function authenticated(context: Context, use: (root: Client) => Promise<void>): Promise<void> {
   const { etcd, open } = context;
   await etcd.auth.userAdd(ROOT.username, { password: ROOT.password });

@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { EtcdError, type Member } from '../../../src/index.js';
 import { type Context, type ExercisesOf, eventually } from '../exercise.js';
 
-/** The URL of a member that never joins, because no server listens there. It is a learner, so the quorum ignores it. */
+/**
+ * The peer URL of a member that never joins, because no server listens at this URL. The member is a learner, so it does
+ * not count toward the quorum.
+ */
 const ABSENT = 'http://127.0.0.1:1';
 
 export const cluster: ExercisesOf<'cluster'> = {
@@ -79,7 +82,10 @@ async function withAbsentLearner<T>(context: Context, use: (member: Member) => P
   }
 }
 
-/** etcd adds no member before the other members have been connected for five seconds. */
+/**
+ * Adds a learner. Retries for a while, because etcd adds no member until the other members have been connected for five
+ * seconds.
+ */
 async function addLearner({ etcd }: Context, peerUrl: string): ReturnType<typeof etcd.cluster.memberAdd> {
   return eventually(() => etcd.cluster.memberAdd([peerUrl], { learner: true }));
 }

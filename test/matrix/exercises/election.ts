@@ -55,7 +55,7 @@ export const election: ExercisesOf<'election'> = {
   },
 };
 
-/** Wins a new election with the value "first". */
+/** Wins a new election with the value "first", and passes the name and the leader key of the election to `use`. */
 async function elected({ etcd }: Context, use: (name: string, leader: LeaderKey) => Promise<void>): Promise<void> {
   const [name, { id }] = [freshName('election'), await etcd.lease.grant({ ttl: 60 })];
   const { leader } = await etcd.electionService.campaign(name, id, 'first', { timeoutMs: 10_000 });

@@ -51,7 +51,7 @@ export const maintenance: ExercisesOf<'maintenance'> = {
       const all = open({ endpoints });
       const { revision } = (await etcd.put(freshName(), 'x')).header;
       const hashes = await Promise.all(
-        // A member that lags behind rejects the revision.
+        // A member that lags behind rejects the revision, so the call is retried.
         endpoints.map((endpoint) => eventually(() => all.maintenance.hashKV(endpoint, revision))),
       );
       const comparable = hashes.map(({ hash, compactRevision }) => `${hash} since ${compactRevision}`);

@@ -4,9 +4,9 @@ import type { EtcdCluster, EtcdMember } from '../../../src/testing/index.js';
 import type { FaultyCluster } from './cluster.js';
 import { between, pick } from './rounds.js';
 
-// Faults that affect a whole cluster, and the faults that a soak test mixes.
+// Faults that affect a whole cluster, and the faults that a soak test applies at random.
 
-/** The time between two steps, in which the cluster and its clients recover. */
+/** The time after each change of the cluster, in which the cluster and its clients recover. */
 const SETTLE_MS = 500;
 /**
  * The time after which a resumed leader revokes no more leases that expired in its former term. Its first revocations
@@ -52,7 +52,10 @@ export async function replaceMember(cluster: EtcdCluster, removes: 'leader' | 'f
   return 2;
 }
 
-/** Pauses the leader, resumes it, and waits until it revokes no more leases of its former term. */
+/**
+ * Suspends the process of the leader (SIGSTOP) for `pausedMs`, resumes it, and waits until this member revokes no more
+ * leases that expired in its former term. Resolves with the number of suspensions, which is 1.
+ */
 export async function pauseLeader(cluster: EtcdCluster, pausedMs: number): Promise<number> {
   const leader = await cluster.leader();
   leader.pause();
@@ -75,7 +78,7 @@ async function memberId(client: Client, member: EtcdMember): Promise<bigint> {
 
 type Random = () => number;
 
-/** What a fault affects. */
+/** The cluster and the clients that a fault affects. */
 interface FaultTarget {
   readonly cluster: FaultyCluster;
   /** Blocks the event loop of the clients. */
@@ -88,12 +91,12 @@ export interface RandomFault {
   readonly make: (target: FaultTarget, random: Random) => Promise<void>;
 }
 
-/** The shortest and the longest duration of a fault. */
+/** The minimum and the maximum duration of a fault. */
 const DURATION_MS = [50, 3_000] as const;
 
 const duration = (random: Random): Promise<void> => pause(between(...DURATION_MS, random));
 
-/** Every kind of fault that a client must survive at any time. A soak test mixes them. */
+/** Every kind of fault that a client must survive at any time. A soak test applies them at random. */
 export const RANDOM_FAULTS: readonly RandomFault[] = [
   {
     name: 'connections dropped',
@@ -155,7 +158,7 @@ export const RANDOM_FAULTS: readonly RandomFault[] = [
   {
     name: 'leader killed',
     make: async ({ cluster: { cluster } }) => {
-      // The cluster has no leader if another fault has taken its quorum.
+      // The cluster has no leader if another fault has taken away the quorum.
       const leader = await cluster.leader({ timeoutMs: 1_000 }).catch(() => undefined);
       await leader?.kill();
     },

@@ -4,7 +4,7 @@ import { type EtcdCluster, type EtcdMember, FaultProxy } from '../../../src/test
 /** The addresses of a cluster, as plain data that can be sent to other processes. */
 export interface Target {
   readonly etcdctl: string;
-  /** "major.minor.patch". */
+  /** The etcd version of the members, as "major.minor.patch". */
   readonly version: string;
   /** The endpoints of the members themselves. */
   readonly endpoints: readonly string[];
@@ -12,13 +12,16 @@ export interface Target {
   readonly proxied: readonly string[];
 }
 
-/** The endpoints of the proxies, starting with that of the member with this index. */
+/** Returns the endpoints of the proxies, starting with the proxy of the member with this index. */
 export function proxiedFrom({ proxied }: Target, index: number): string[] {
   const first = index % proxied.length;
   return [...proxied.slice(first), ...proxied.slice(0, first)];
 }
 
-/** A cluster that a test starts, of three members by default. In front of each member is a proxy that makes faults. */
+/**
+ * A cluster that a test starts, with three members by default. In front of each member is a proxy that can inject
+ * faults.
+ */
 export class FaultyCluster implements Target, AsyncDisposable {
   readonly cluster: EtcdCluster;
   readonly etcdctl: string;
@@ -32,7 +35,10 @@ export class FaultyCluster implements Target, AsyncDisposable {
     this.proxies = proxies;
   }
 
-  /** Resolves with undefined if the members cannot be started as processes, or if etcdctl is missing. */
+  /**
+   * Starts the cluster and its proxies. Resolves with undefined if the members cannot be started as processes, or if
+   * etcdctl is missing.
+   */
   static async start(options: StartOptions = {}): Promise<FaultyCluster | undefined> {
     const { cluster, etcdctl, version, endpoints, stop } = await startEtcd({ members: 3, ...options });
     if (cluster === undefined || etcdctl === undefined || version === undefined) return void (await stop());
@@ -52,7 +58,7 @@ export class FaultyCluster implements Target, AsyncDisposable {
     return this.proxies.map(({ endpoint }) => endpoint);
   }
 
-  /** The endpoints of the proxies, starting with that of this member. */
+  /** Returns the endpoints of the proxies, starting with the proxy of this member. */
   endpointsFromMember(member: EtcdMember): string[] {
     return proxiedFrom(this, this.members.indexOf(member));
   }

@@ -11,7 +11,7 @@ import { pick } from './rounds.js';
 const CONTENDERS = 3;
 const PROGRAM = compiled(new URL('./lock-contender.ts', import.meta.url));
 const MIN_CLAIMS = 10;
-/** The longest wait for a message. The limit ends a test that hangs. */
+/** The maximum time to wait for a message. The limit ends a test that hangs. */
 const NEXT_TIMEOUT_MS = 60_000;
 
 /** A message of one type, with the process that sent it. */
@@ -20,16 +20,16 @@ export type MessageOf<Type extends ContenderMessage['type']> = Extract<Contender
 };
 
 export interface ContendersOptions {
-  /** The prefix of the lock and of the key that it protects. */
+  /** The prefix of the name of the lock, and of the key that the lock protects. */
   readonly name: string;
-  /** Seconds. */
+  /** The TTL of the lease of each session, in seconds. */
   readonly ttl: number;
   readonly environment?: NodeJS.ProcessEnv | undefined;
 }
 
 /**
- * Processes that contend for one lock. The holder writes to a key in etcd and to two resources outside of etcd, one with
- * fencing and one without.
+ * Processes that contend for one lock. The holder writes to a key in etcd and to two resources outside of etcd. One
+ * resource checks fencing tokens, and the other does not.
  */
 export class Contenders implements Disposable {
   readonly #cluster: FaultyCluster;
@@ -46,7 +46,7 @@ export class Contenders implements Disposable {
   /** The number of the newest fault. */
   #faults = 0;
   #over = false;
-  /** The reason of each session that was lost. */
+  /** The reason for each loss of a session. */
   readonly lostSessions: string[] = [];
 
   private constructor(cluster: FaultyCluster, { name, ttl, environment }: ContendersOptions, fromRevision: bigint) {
@@ -66,12 +66,12 @@ export class Contenders implements Disposable {
   static async start(cluster: FaultyCluster, options: ContendersOptions): Promise<Contenders> {
     await using etcd = new Client({ endpoints: cluster.endpoints });
     const contenders = new Contenders(cluster, options, (await etcd.range(options.name)).header.revision);
-    // End the processes of a test that times out, too, because a stopped process would outlive the test.
+    // This also ends the processes of a test that times out, because a suspended process would outlive the test.
     onTestFinished(() => contenders[Symbol.dispose]());
     return contenders;
   }
 
-  /** How many stale writes the resource without fencing accepted. */
+  /** The number of stale writes that the resource without fencing accepted. */
   get unfencedViolations(): number {
     return this.#unfenced.violations.length;
   }
@@ -81,7 +81,7 @@ export class Contenders implements Disposable {
     return this.#refused;
   }
 
-  /** The next message of a type, from any contender, that `matches` accepts. */
+  /** Resolves with the next message of a type, from any contender, that `matches` accepts. */
   next<Type extends ContenderMessage['type']>(
     type: Type,
     matches: (message: MessageOf<Type>) => boolean = () => true,
@@ -97,7 +97,7 @@ export class Contenders implements Disposable {
 
   /**
    * Makes each contender block its event loop the next time that it holds the lock. Resolves with the first report of
-   * this block. Reports of earlier blocks, which may still arrive, do not count.
+   * this block. Ignores reports of earlier blocks, which may still arrive.
    */
   block(blockMs: number): Promise<MessageOf<'resumed'>> {
     this.#faults += 1;
@@ -106,7 +106,10 @@ export class Contenders implements Disposable {
     return this.next('resumed', (message) => message.fault === fault);
   }
 
-  /** Makes one contender stop itself the next time that it holds the lock. It continues on SIGCONT. */
+  /**
+   * Makes one contender suspend its own process (SIGSTOP) the next time that it holds the lock. The process continues
+   * on SIGCONT. Resolves immediately before the process is suspended.
+   */
   stopOne(random: () => number): Promise<MessageOf<'stopping'>> {
     this.#faults += 1;
     const fault = this.#faults;

@@ -24,15 +24,15 @@ const WATCHES = 50;
 const WRITERS = 4;
 /** The time between two writes of one holder. */
 const HOLDER_PAUSE_MS = 500;
-/** The longest time between two puts of one writer. */
+/** The maximum time between two puts of one writer. */
 const MAX_WRITER_PAUSE_MS = 20;
 /** The interval at which all locks are checked. */
 const CHECK_INTERVAL_MS = 10;
 const CALL_TIMEOUT_MS = 5_000;
-/** The longest wait for a condition or an event. An event that has not arrived by then counts as lost. */
+/** The maximum time to wait for a condition or an event. An event that has not arrived by then counts as lost. */
 const LAST_TIMEOUT_MS = 30_000;
 
-/** The reasons that tell a holder that its key or lease is gone although the deadline of the lease has not passed. */
+/** The error reasons that tell a holder that its key or lease is gone before the deadline of the lease has passed. */
 const TAKEN: ReadonlySet<Reason> = new Set(['LockLost', 'LeaseExpired', 'LeaseNotFound']);
 
 export interface CrowdOptions {
@@ -51,13 +51,13 @@ export interface CrowdResult {
   readonly events: number;
   readonly puts: number;
   readonly holds: number;
-  /** Number of holders whose queue key etcd deleted while they held the lock. */
+  /** The number of holders whose queue key etcd deleted while they held the lock. */
   readonly taken: number;
-  /** The longest time, in milliseconds, for which a holder and the next holder both found their lock valid. */
+  /** The maximum time, in milliseconds, for which a holder and the next holder both found their lock valid. */
   readonly overlapMs: number;
 }
 
-/** One hold of a lock, from the moment at which the lock was granted. */
+/** One period in which a contender held a lock, and the times at which the lock was observed to be valid. */
 interface Hold {
   readonly held: Held;
   readonly holder: string;
@@ -69,7 +69,7 @@ interface Hold {
 
 /**
  * A load of 50 locks and 50 watches. Each lock has a lease of its own, a holder that writes, and a waiter in another
- * client. Each watch has a prefix of its own. A holder keeps its lock until it loses it or the load ends.
+ * client. Each watch has a prefix of its own. A holder keeps its lock until the lock is lost or the load ends.
  */
 export class Crowd implements AsyncDisposable {
   readonly #cluster: FaultyCluster;
@@ -104,7 +104,7 @@ export class Crowd implements AsyncDisposable {
     }, CHECK_INTERVAL_MS);
   }
 
-  /** Resolves once every lock has a holder. */
+  /** Starts the load. Resolves as soon as every lock has a holder. */
   static async start(cluster: FaultyCluster, options: CrowdOptions): Promise<Crowd> {
     await using etcd = new Client({ endpoints: cluster.endpoints });
     const { header } = await etcd.range(options.name, { timeoutMs: LAST_TIMEOUT_MS });
@@ -115,7 +115,7 @@ export class Crowd implements AsyncDisposable {
 
   /**
    * Ends the load, so that each holder hands its lock to the waiter, and compares the results with the history of etcd.
-   * The cluster must be healed before.
+   * The caller must heal the cluster first.
    */
   async verify(): Promise<CrowdResult> {
     const before = this.#holds.map(({ length }) => length);
@@ -222,7 +222,10 @@ export class Crowd implements AsyncDisposable {
     }
   }
 
-  /** Opens a new session whenever the previous one is lost. Ends once this contender has held the lock and the load is over. */
+  /**
+   * Contends for one lock. Opens a new session whenever the previous session is lost. Ends when this contender has held
+   * the lock and the load is over.
+   */
   async #contend(etcd: Client, index: number, holder: string): Promise<void> {
     for (let hasHeld = false; !hasHeld || !this.#over.signal.aborted; ) {
       await ignoringEtcdErrors(async () => {
@@ -259,10 +262,10 @@ export class Crowd implements AsyncDisposable {
   }
 }
 
-/** Notes for each hold whether the lock is valid now. */
+/** Records the current time in each hold whose lock is valid now. */
 function noteValid(holds: readonly Hold[]): void {
   for (const hold of holds) {
-    // Read the clock first: if the lock is valid afterwards, it was valid at this time.
+    // The clock is read first, because a lock that is valid afterwards was also valid at this time.
     const nowMs = sharedClockMs();
     if (!hold.held.valid()) continue;
     hold.fromMs ??= nowMs;

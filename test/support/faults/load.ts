@@ -28,19 +28,20 @@ const WRITERS = 4;
 const WATCHES = 3;
 const KEYS = 4;
 const MAX_PUTS_PER_TXN = 20;
-/** The longest pause between two calls of one writer. */
+/** The maximum pause between two calls of one writer. */
 const MAX_PAUSE_MS = 60;
 /**
- * The buffer size of one watch. It is so small that the client sometimes has to take the watch off its stream because
- * the buffer is full.
+ * The buffer size of one watch. It is so small that the client sometimes has to remove the watch from its stream
+ * because the buffer is full.
  */
 const SMALL_BUFFER_BYTES = 4_096;
 const CALL_TIMEOUT_MS = 5_000;
-/** The longest wait for an event after the end of the faults. An event that has not arrived by then counts as lost. */
+/** The maximum time to wait for an event after the faults. An event that has not arrived by then counts as lost. */
 const LAST_TIMEOUT_MS = 30_000;
 /**
- * The greatest number of calls with unknown outcome for which the calls on a key are searched for an order. The search
- * takes time that is exponential in this number.
+ * The maximum number of calls with unknown outcome on one key. A key with more such calls is not checked, because
+ * `checkRegister` searches for an order of the calls that explains their results, which takes time that is exponential
+ * in this number.
  */
 const MAX_UNKNOWN = 12;
 
@@ -58,10 +59,10 @@ interface Writer {
   readonly random: () => number;
 }
 
-/** What one watch has delivered so far. */
+/** The batches of events that one watch has delivered so far. */
 export interface Watched {
   readonly batches: readonly (readonly SeenEvent[])[];
-  /** Resolves after the first event of the last key. */
+  /** Resolves after the first event of the key that is put when the load has ended. */
   readonly done: Promise<void>;
 }
 
@@ -91,15 +92,15 @@ export function staleWrites(writes: readonly SeenEvent[]): Violation[] {
 /** The violations that were found, and the amounts of data that were compared. */
 export interface LoadResult {
   readonly violations: readonly Violation[];
-  /** Number of events that watches delivered and that were compared with the history. */
+  /** The number of events that watches delivered and that were compared with the history. */
   readonly events: number;
-  /** Number of attempted puts, including those in transactions. */
+  /** The number of attempted puts, including the puts in transactions. */
   readonly puts: number;
   readonly unknown: number;
   readonly succeeded: number;
   /**
-   * Number of keys whose calls were searched for an order. These are the keys with at most `MAX_UNKNOWN` unknown
-   * outcomes.
+   * The number of keys whose calls `checkRegister` checked. These are the keys with at most `MAX_UNKNOWN` calls whose
+   * outcome is unknown.
    */
   readonly registers: number;
 }
@@ -120,7 +121,7 @@ export class Load implements AsyncDisposable {
   readonly #puts = new History<PutCall, unknown>();
   readonly #ordered = new History<OrderedCall, OrderedResult>();
   readonly #registers = new Map<string, History<RegisterCall, RegisterResult>>();
-  /** By writer: the prefix of the keys that its last transaction put. */
+  /** For each writer, the prefix of the keys that the previous transaction of the writer put. */
   readonly #previous = new Map<string, string>();
   #over = false;
 
@@ -143,7 +144,7 @@ export class Load implements AsyncDisposable {
     return new Load(target, options, header.revision);
   }
 
-  /** Ends the load and compares its results with the history of etcd. The cluster must be healed before. */
+  /** Ends the load and compares its results with the history of etcd. The caller must heal the cluster first. */
   async verify(): Promise<LoadResult> {
     this.#over = true;
     await this.#writers;
@@ -192,7 +193,7 @@ export class Load implements AsyncDisposable {
     return readWatch(watch, this.#last);
   }
 
-  /** Makes one call after the other and ignores EtcdErrors. */
+  /** Makes random calls, one after the other, until the load ends. Ignores EtcdErrors. */
   async #write(index: number, random: () => number): Promise<void> {
     const process = `w${index}`;
     const writer = { etcd: this.#open(index), process, random };
@@ -235,7 +236,7 @@ export class Load implements AsyncDisposable {
     await this.#recordPuts(process, puts, () => etcd.txn({ then }, { timeoutMs: CALL_TIMEOUT_MS }));
   }
 
-  /** Records the puts of one call. */
+  /** Makes a call that puts these keys, and records the puts with the outcome of the call. */
   async #recordPuts(process: string, puts: readonly PutCall[], act: () => Promise<WithHeader<object>>): Promise<void> {
     const done = this.#ordered.record(process, { type: 'write', ...(puts[0] as PutCall) }, async () => {
       const { header } = await act();
@@ -259,8 +260,8 @@ const CONTENDERS = 3;
 const TTL = 3;
 const HOLD_MS = 20;
 /**
- * The longest wait, after the end of the faults, for a contender to hold the lock again. It is much longer than the
- * remaining time of a lease, which an election extends.
+ * The maximum time to wait, after the faults, until a contender holds the lock again. It is much longer than the
+ * remaining time of a lease, which an election of an etcd leader extends.
  */
 const HELD_AGAIN_MS = 30_000;
 
@@ -292,12 +293,12 @@ export class LockLoad implements AsyncDisposable {
     return new LockLoad(target, options, (await etcd.range(options.name, { timeoutMs: 30_000 })).header.revision);
   }
 
-  /** Resolves when a contender has taken the lock after this call and has released it. */
+  /** Resolves when a contender has acquired the lock after this call and has released the lock. */
   async heldAgain(): Promise<void> {
     const sinceMs = sharedClockMs();
     const deadline = performance.now() + HELD_AGAIN_MS;
     while (!this.#claims.some(({ fromMs }) => fromMs >= sinceMs)) {
-      if (performance.now() > deadline) throw new Error(`the lock was not taken within ${HELD_AGAIN_MS} ms`);
+      if (performance.now() > deadline) throw new Error(`no contender held the lock within ${HELD_AGAIN_MS} ms`);
       await pause(HOLD_MS);
     }
   }
@@ -330,7 +331,7 @@ export class LockLoad implements AsyncDisposable {
     return `${this.#options.name}/value`;
   }
 
-  /** Opens a new session whenever the previous one is lost. */
+  /** Contends for the lock until the load ends. Opens a new session whenever the previous session is lost. */
   async #contend(index: number, random: () => number): Promise<void> {
     const etcd = new Client({ endpoints: proxiedFrom(this.#target, index), ...this.#options.client });
     this.#clients.push(etcd);
@@ -350,7 +351,7 @@ export class LockLoad implements AsyncDisposable {
     let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
     try {
       for (;;) {
-        // Read the clock first: if the lock is valid afterwards, it was valid at this time.
+        // The clock is read first, because a lock that is valid afterwards was also valid at this time.
         const nowMs = sharedClockMs();
         if (!held.valid()) break;
         claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };

@@ -3,16 +3,20 @@ import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, EtcdError, op } from '../../../src/index.js';
 import type { Claim } from '../../../src/testing/index.js';
 
-/** A message from a contender to its parent. `fault` is the number that the parent gave the fault. */
+/**
+ * A message from a contender, which is a process that runs this program, to its parent process. `fault` is the number
+ * that the parent gave the fault.
+ */
 export type ContenderMessage =
   | { readonly type: 'held'; readonly token: string; readonly wallMs: number }
   /**
-   * The process is about to stop itself, after it has found the lock valid and before it writes. It waits for SIGCONT.
+   * The process is about to suspend itself (SIGSTOP), after it has found the lock valid and before it writes. It
+   * continues on SIGCONT.
    */
   | { readonly type: 'stopping'; readonly fault: number; readonly token: string }
   /** The holder writes to a resource outside of etcd. */
   | { readonly type: 'write'; readonly token: string }
-  /** What the holder reads from its lock right after the fault, before the event loop turns. */
+  /** The state of the lock that the holder reads immediately after the fault, before any other code runs. */
   | {
       readonly type: 'resumed';
       readonly fault: number;
@@ -25,14 +29,15 @@ export type ContenderMessage =
 
 /**
  * A message from the parent: the fault that hits the contender the next time that it holds the lock. A newer fault
- * replaces one that has not happened yet.
+ * replaces a fault that has not happened yet.
  */
 export type FaultMessage = { readonly fault: number } & ({ readonly blockMs: number } | { readonly stop: true });
 
-/** How long the holder works between its check of the lock and the write that the lock protects. */
+/** The time for which the holder works between its check of the lock and the write that the lock protects. */
 const WORK_MS = 40;
 
-// A contender in a process of its own, which the parent can pause. It takes the lock again and again.
+// This program is a contender in a process of its own, which the parent can suspend. It acquires and releases the lock
+// again and again.
 // Usage: lock-contender.ts ENDPOINTS LOCK GUARDED_KEY TTL
 
 const [endpoints = '', name = '', guarded = '', ttl = ''] = process.argv.slice(2);
@@ -59,7 +64,7 @@ async function cycle(mutex: Mutex): Promise<void> {
   const token = String(held.token);
   let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
   const holds = (): boolean => {
-    // Read the clock first: if the lock is valid afterwards, it was valid at this time.
+    // The clock is read first, because a lock that is valid afterwards was also valid at this time.
     const nowMs = sharedClockMs();
     if (!held.valid()) return false;
     claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };

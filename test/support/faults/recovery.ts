@@ -7,8 +7,8 @@ const PROBE_TIMEOUT_MS = 3_000;
 const PROBES_TIMEOUT_MS = 60_000;
 
 /**
- * Starts a put every 50 ms until one of them succeeds. Resolves with the time from the call to that success, in
- * milliseconds.
+ * Starts a put every 50 ms until one of these puts succeeds. Resolves with the time from the call of this function to
+ * that success, in milliseconds.
  */
 export async function recoveryTime(etcd: Client): Promise<number> {
   const startedAt = performance.now();
@@ -38,7 +38,7 @@ const PUT_TIMEOUT_MS = 30_000;
 
 /**
  * Repeats a put until it succeeds. A failed attempt may have been applied, too, so the key may have several events: the
- * caller must only look at the first one.
+ * caller must only look at the first event.
  */
 export async function putUntilSuccess(etcd: Client, key: string): Promise<void> {
   const deadline = performance.now() + PUT_TIMEOUT_MS;

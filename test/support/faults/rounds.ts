@@ -8,8 +8,8 @@ export interface Round {
 }
 
 /**
- * The rounds of this run. The environment variable FAULT_ROUNDS sets their number, which is 1 by default. FAULT_SEED
- * sets the seed of the first round, and each further seed is greater by 1.
+ * Returns the rounds of this run. The environment variable FAULT_ROUNDS sets their number, which is 1 by default.
+ * FAULT_SEED sets the seed of the first round, and each further seed is greater by 1.
  */
 export function rounds(): Round[] {
   const { FAULT_ROUNDS = 1, FAULT_SEED = BASE_SEED } = process.env;
@@ -17,7 +17,7 @@ export function rounds(): Round[] {
   return seeds.map((seed) => ({ seed, random: randomNumbers(seed) }));
 }
 
-/** The mulberry32 generator of pseudo-random numbers. */
+/** Returns a mulberry32 generator of pseudo-random numbers from 0 up to, but not including, 1. */
 export function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
@@ -36,7 +36,7 @@ export function branchOf(random: () => number): () => number {
   return randomNumbers(Math.floor(random() * 2 ** 32));
 }
 
-/** A uniformly distributed number between `least` and `most`. */
+/** Returns a uniformly distributed number between `least` and `most`. */
 export function between(least: number, most: number, random: () => number): number {
   return least + (most - least) * random();
 }

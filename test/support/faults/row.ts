@@ -7,7 +7,10 @@ import type { FaultyCluster } from './cluster.js';
 import { Load, LockLoad } from './load.js';
 import { between, branchOf, type Round, rounds } from './rounds.js';
 
-/** The time limit of a round. A round usually takes seconds, so the limit only ends a round that hangs. */
+/**
+ * The time limit of a round, which is one run of a fault test with one seed. A round usually takes seconds, so the
+ * limit only ends a round that hangs.
+ */
 const ROUND_TIMEOUT_MS = 240_000;
 
 /**
@@ -15,11 +18,11 @@ const ROUND_TIMEOUT_MS = 240_000;
  * test with a seed.
  */
 export interface Figures {
-  /** Number of faults that the round made. */
+  /** The number of faults that the round made. */
   readonly faults: number;
-  /** Number of events that watches delivered and that the round compared with the history of etcd. */
+  /** The number of events that watches delivered and that the round compared with the history of etcd. */
   readonly events?: number | undefined;
-  /** Number of puts that the round compared with the history of etcd. */
+  /** The number of puts that the round compared with the history of etcd. */
   readonly puts?: number | undefined;
   /**
    * How long the client took to recover from each fault. Counts from the end of the fault if the client cannot work
@@ -45,8 +48,9 @@ export interface Fixture extends AsyncDisposable {
 }
 
 /**
- * Defines one row of the catalogue of faults. Each round is a test with a seed of its own, and all rounds use the same
- * servers. If `open` resolves with undefined, because the servers are not available, the rounds are skipped.
+ * Defines the tests for one row, which is one kind of fault. Each round is a test with a seed of its own, and all
+ * rounds use the same servers. If `open` resolves with undefined, because the servers are not available, the rounds are
+ * skipped.
  */
 export function faultRow<Opened extends Fixture>(
   name: string,
@@ -74,7 +78,7 @@ export function faultRow<Opened extends Fixture>(
           meta.figures = await round(fixture, seeded, context);
           expect(meta.figures.faults, 'faults made').toBeGreaterThan(0);
         } catch (error) {
-          // An error in `heal` may be a consequence of this error, so it must not hide this one.
+          // An error in `heal` may be a consequence of this error, so it must not hide the original error.
           await fixture.heal().catch(() => {});
           throw error;
         }
@@ -84,7 +88,7 @@ export function faultRow<Opened extends Fixture>(
   });
 }
 
-/** The shortest and the longest time without faults, both before the first fault and after the last one. */
+/** The minimum and the maximum time without faults, before the first fault and again after the last fault. */
 const CALM_MS = [100, 500] as const;
 
 /**
@@ -115,7 +119,7 @@ export async function underLoad(
   return { ...figures, events, puts, further };
 }
 
-/** Opens a client that connects to a single member directly, and one that connects through its proxy. */
+/** Opens a client that connects to the only member directly, and a client that connects through the member's proxy. */
 export function directAndProxied({ endpoints, proxies }: FaultyCluster): {
   readonly direct: Client;
   readonly proxied: Client;

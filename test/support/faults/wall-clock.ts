@@ -16,7 +16,7 @@ export class WallClock implements Disposable {
     this.set('+0');
   }
 
-  /** Resolves with undefined if libfaketime is not available. */
+  /** Finds libfaketime and creates a clock. Resolves with undefined if libfaketime is not available. */
   static async open(): Promise<WallClock | undefined> {
     try {
       const { path } = await debianProgram('faketime', 'faketime');

@@ -24,7 +24,7 @@ export interface NodePeer {
   readonly sessions: readonly ServerHttp2Session[];
 }
 
-/** One call from the side of the server. */
+/** One call, as the server sees it. */
 export class NodeCall {
   readonly stream: ServerHttp2Stream;
   /** The connection of the call. */
@@ -41,7 +41,7 @@ export class NodeCall {
     return this.headers[':path'] === method.path;
   }
 
-  /** The messages of the client, until it half-closes the stream. */
+  /** Yields the messages of the client until the client half-closes the stream. */
   async *messages<T>(codec: Codec<T>): AsyncGenerator<T, void> {
     let received = Buffer.alloc(0);
     for await (const chunk of this.stream) {
@@ -59,11 +59,11 @@ export class NodeCall {
     const messages: T[] = [];
     for await (const message of this.messages(codec)) messages.push(message);
     if (messages[0] === undefined || messages.length > 1)
-      throw new Error(`a unary call has ${messages.length} messages`);
+      throw new Error(`the client sent ${messages.length} messages in a unary call, expected one`);
     return messages[0];
   }
 
-  /** Sends the response headers. The trailers follow at the end. */
+  /** Sends the response headers now, and the trailers when the stream ends. */
   head(headers: OutgoingHttpHeaders = {}, trailers: OutgoingHttpHeaders = {}): void {
     this.stream.on('wantTrailers', () => this.stream.sendTrailers({ 'grpc-status': 0, ...trailers }));
     this.stream.respond({ ':status': 200, 'content-type': 'application/grpc', ...headers }, { waitForTrailers: true });
@@ -87,7 +87,10 @@ export class NodeCall {
   }
 }
 
-/** Starts a server and stops it when the test ends. The server uses TLS if the options contain `key` and `cert`. */
+/**
+ * Starts a `node:http2` server that runs `play` for each call, and stops the server when the test ends. The server uses
+ * TLS if the options contain `key` and `cert`.
+ */
 export async function nodePeer(
   play: (call: NodeCall) => void | Promise<void>,
   options: ServerOptions | SecureServerOptions = {},
@@ -119,7 +122,10 @@ function framed(message: Uint8Array): Buffer {
   return Buffer.concat([prefix, message]);
 }
 
-/** Starts a `node:http2` server that stores puts and serves gets. It is stopped when the test ends. */
+/**
+ * Starts a `node:http2` server that stores the keys of puts and responds to gets. The server is stopped when the test
+ * ends.
+ */
 export function nodeStore(
   options: ServerOptions | SecureServerOptions = {},
   before: (call: NodeCall) => void | Promise<void> = () => {},

@@ -9,7 +9,7 @@ import { debianProgram, type Program } from '../../../scripts/programs.js';
 
 // Proxies that tests put between the client and etcd: nginx, nghttpx, HAProxy and `etcd grpc-proxy`.
 
-/** The addresses and the folder of one proxy. */
+/** The port, the backend and the folder of one proxy. */
 interface ProxyPlace {
   readonly port: number;
   /** The host and port of the server, which uses HTTP/2 without TLS. */
@@ -102,7 +102,7 @@ export const PROXIES = {
 
 export type ProxyName = keyof typeof PROXIES;
 
-/** The proxy of etcd. It merges watches of several clients, renews leases itself and serves some reads from a cache. */
+/** etcd's own proxy. It merges watches of several clients, renews leases itself and serves some reads from a cache. */
 const GRPC_PROXY = {
   program: 'etcd',
   find: etcdProgram,
@@ -119,7 +119,7 @@ const GRPC_PROXY = {
   ],
 } as const satisfies ProxyKind;
 
-/** The HTTP/2 proxies, and the proxy of etcd. */
+/** The HTTP/2 proxies, and etcd's own proxy. */
 export const ALL_PROXIES = { ...PROXIES, 'grpc-proxy': GRPC_PROXY } as const satisfies Record<string, ProxyKind>;
 
 export type AnyProxyName = keyof typeof ALL_PROXIES;
@@ -130,7 +130,10 @@ async function etcdProgram(): Promise<Program> {
   return { path: source.etcd, environment: process.env };
 }
 
-/** Timeouts and options belong to the defaults section of HAProxy, and other settings to the global section. */
+/**
+ * Whether a setting of HAProxy belongs to its defaults section, as timeouts and options do. Other settings belong to
+ * the global section.
+ */
 function isOfDefaults(line: string): boolean {
   return /^\s*(timeout|option) /.test(line);
 }
@@ -169,7 +172,7 @@ export class ProxyProcess {
   }
 
   /**
-   * Resolves once the proxy accepts connections. `backend` is an http URL.
+   * Starts the proxy. Resolves as soon as the proxy accepts connections. `backend` is an http URL.
    *
    * @throws Error with the end of the log if the proxy does not start.
    */
@@ -184,8 +187,8 @@ export class ProxyProcess {
       cwd: folder,
       env: program.environment,
       stdio: ['ignore', output, output],
-      // Gives the proxy its own process group, so that its workers can be killed with it: the workers of nginx outlive
-      // a killed master process.
+      // Gives the proxy its own process group, so that its workers can be killed together with the proxy. Otherwise,
+      // the workers of nginx would outlive a killed master process.
       detached: true,
     });
     child.once('error', () => {});
@@ -217,7 +220,7 @@ export class ProxyProcess {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** The content of a log of the proxy. Empty if the file does not exist. */
+  /** Returns the content of a log of the proxy, or an empty text if the file does not exist. */
   log(name: 'access' | 'error' | 'output'): string {
     const file = join(this.#folder, `${name}.log`);
     return existsSync(file) ? readFileSync(file, 'utf8') : '';
@@ -265,19 +268,22 @@ async function freePort(): Promise<number> {
 }
 
 /**
- * The longest wait for the program of a proxy. It is long because the first run downloads Debian packages one after the
- * other.
+ * The maximum time to wait for the program of a proxy. It is long because the first run downloads Debian packages one
+ * after the other.
  */
 const FETCH_TIMEOUT_MS = 600_000;
 
 const found = new Map<AnyProxyName, Promise<{ readonly program: Program } | { readonly missing: string }>>();
 
-/** Starts the proxy in front of an http URL, by default that of the shared member. It is stopped when the test ends. */
+/**
+ * Starts the proxy in front of an http URL, by default the URL of the etcd member that all tests share. The proxy is
+ * stopped when the test ends.
+ */
 export type StartProxy = (options?: { backend?: string; settings?: string }) => Promise<ProxyProcess>;
 
 /**
- * Prepares a proxy for the tests of a file or a `describe` block. If the proxy is not available, the tests are skipped
- * and the reason is printed.
+ * Prepares a proxy for the tests of a file or a `describe` block. Returns a function that starts the proxy. If the
+ * proxy is not available, the tests are skipped and the reason is printed.
  */
 export function useProxy(name: AnyProxyName): StartProxy {
   const kind = ALL_PROXIES[name];

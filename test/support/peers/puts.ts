@@ -2,12 +2,12 @@ import { expect } from 'vitest';
 import { type Client, type EtcdError, prefix } from '../../../src/index.js';
 import { errorOf } from '../errors.js';
 
-/** By key: the error of the put of this new key, or undefined if the put succeeded. */
+/** For each new key, the error of the put of this key, or undefined if the put succeeded. */
 export type Told = ReadonlyMap<string, EtcdError | undefined>;
 
 /**
- * Puts `count` new keys under `name`, with `lanes` concurrent puts. Calls `onPut` after each put with the number of
- * completed puts.
+ * Puts `count` new keys under `name`, at most `lanes` of them concurrently. Calls `onPut` after each put with the
+ * number of completed puts. Resolves with the result of each put.
  */
 export async function putMany(
   etcd: Client,

@@ -30,8 +30,9 @@ export interface CertificateOptions {
   readonly names?: readonly string[];
   /** The common name, which etcd uses as the name of a user. Default: `nobody`. */
   readonly commonName?: string;
-  /** The start and the end of the validity, in milliseconds from now. Default: from yesterday until tomorrow. */
+  /** The start of the validity, in milliseconds from now. Default: one day ago. */
   readonly fromMs?: number;
+  /** The end of the validity, in milliseconds from now. Default: one day ahead. */
   readonly untilMs?: number;
   /** Restricts the certificate to clients. Default: servers and clients. */
   readonly usage?: 'clients';
@@ -39,7 +40,7 @@ export interface CertificateOptions {
 
 /** A certificate authority for tests. */
 export class Authority {
-  /** The certificate of the authority in PEM. For an intermediate authority, the chain follows. */
+  /** The certificate of the authority, in PEM. */
   readonly cert: string;
   readonly #certificate: X509Certificate;
   readonly #keys: webcrypto.CryptoKeyPair;
@@ -63,9 +64,10 @@ export class Authority {
   }
 
   /**
-   * Creates an intermediate authority. The certificates that it issues include its own certificate.
+   * Creates an intermediate authority. The certificate chains that this authority issues include the certificate of the
+   * authority.
    *
-   * @param isAuthority False for a certificate that is not allowed to sign others.
+   * @param isAuthority False if the certificate of the authority does not allow it to sign other certificates.
    */
   async intermediate(commonName: string, isAuthority = true): Promise<Authority> {
     const keys = await generateKeys();

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { type Etcd, startEtcd } from '../../../scripts/etcd.js';
 import type { Authority, Certificate } from './authority.js';
 
-/** The names in a server certificate under which tests reach the server. */
+/** The names for a server certificate. Tests use these names to connect to the server. */
 export const HERE = { names: ['127.0.0.1', 'localhost', '::1'] } as const;
 
 /** A member that uses TLS. A test can replace its certificate at any time. */
@@ -22,7 +22,7 @@ export class SecureEtcd {
   }
 
   /**
-   * Resolves with undefined if members cannot be started as processes.
+   * Starts a member with this certificate. Resolves with undefined if members cannot be started as processes.
    *
    * @param clients The authority of client certificates. Without it, the server requires no client certificate.
    */
@@ -52,7 +52,7 @@ export class SecureEtcd {
     return Number(new URL(this.endpoint).port);
   }
 
-  /** Changes the certificate. etcd reads the file again for every handshake. */
+  /** Changes the certificate of the server. etcd reads the file again for every handshake. */
   show(certificate: Certificate): void {
     this.#files.write('shown.pem', pemOf(certificate));
   }
@@ -63,7 +63,7 @@ export class SecureEtcd {
   }
 }
 
-/** Puts certificate and key into one file, so that one rename changes both. */
+/** Returns the certificate and the key as the text of one file, so that one rename changes both. */
 function pemOf({ cert, key }: Certificate): string {
   return `${cert}\n${key}`;
 }
@@ -75,7 +75,7 @@ class Files {
     return join(this.#folder, name);
   }
 
-  /** Writes atomically: a concurrent reader sees either the old or the new content. */
+  /** Writes a file atomically: a concurrent reader sees either the old or the new content. */
   write(name: string, text: string): void {
     writeFileSync(this.path('next'), text);
     renameSync(this.path('next'), this.path(name));
@@ -87,8 +87,8 @@ class Files {
 }
 
 /**
- * Starts one member for all tests of a file or a block, and stops it after them. Each test starts with a valid certificate.
- * If members cannot be started as processes, the tests are skipped.
+ * Starts one member for all tests of a file or a `describe` block, and stops the member after the last test. The member
+ * has a valid certificate at the start of each test. If members cannot be started as processes, the tests are skipped.
  */
 export function useSecureEtcd(authority: Authority, options: { readonly clients?: boolean } = {}): () => SecureEtcd {
   let etcd: SecureEtcd | undefined;

@@ -7,7 +7,7 @@ import { errorOf } from '../errors.js';
 /** A TLS server for which a test implements the protocol above TLS. */
 export interface TlsPeer {
   readonly endpoint: string;
-  /** Everything that clients have sent over TLS. */
+  /** Returns everything that clients have sent over TLS. */
   readonly heard: () => string;
   /** The TCP connections. */
   readonly connections: readonly Socket[];
@@ -48,12 +48,12 @@ export async function tlsPeer(
 export interface Relay {
   /** An `https:` URL. */
   readonly endpoint: string;
-  /** The connections of clients, including closed ones. */
+  /** The connections of clients, including closed connections. */
   readonly clients: readonly Socket[];
 }
 
 /**
- * Starts a relay and closes it when the test ends. It forwards the bytes of clients unchanged.
+ * Starts a relay and closes it when the test ends. The relay forwards the bytes of clients unchanged.
  *
  * @param pass Called for each chunk from the server, with the number of bytes before it on this connection. The relay
  * forwards the returned bytes, or nothing.
@@ -95,8 +95,8 @@ export function secure(endpoint: string): string {
 }
 
 /**
- * Resolves with the error of a connection attempt that fails. Opens a stream, which fails at once, because the client
- * would retry a unary call.
+ * Resolves with the error of a connection attempt that fails. Opens a stream, which fails immediately, because the
+ * client would retry a unary call.
  */
 export function refusalOf(client: Client): Promise<EtcdError> {
   const stream = client.raw.lease.leaseKeepAlive();

@@ -21,7 +21,7 @@ test('each of several calls times out at its own deadline', async () => {
     expect(await errorOf(call)).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('calls that have ended leave no listener on their signal', async () => {
+test('calls that share a signal add one listener to it, and remove the listener when they end', async () => {
   const peer = new Http2Peer();
   const { signal } = new AbortController();
   const calls = [range(peer, { signal }), range(peer, { signal })];

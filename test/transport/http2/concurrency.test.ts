@@ -13,7 +13,8 @@ import {
 import { data, rstStream, settings } from '../../support/http2-frames.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// The limit on open streams: RFC 9113, section 5.1.2. The peer of these tests records every stream beyond the limit.
+// The limit on open streams: RFC 9113, section 5.1.2. The scripted peer of these tests fails a test if the client opens
+// a stream beyond the limit.
 
 describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
   test('of 1 makes calls run one after another, in the order in which they were made', async () => {
@@ -42,7 +43,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(await Promise.all(calls)).toMatchObject([{ count: 1n }, { count: 1n }]);
   });
 
-  test('lets as many waiting streams open as it allows when it is raised', async () => {
+  test('lets waiting calls open as many streams as it allows when it is raised', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     for (let calls = 0; calls < 6; calls += 1) void range(peer);
     await turn();
@@ -65,7 +66,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(opened).toEqual([3, 3, 4]);
   });
 
-  test('keeps its value when other SETTINGS arrive', async () => {
+  test('keeps its value when SETTINGS without it arrive', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     for (let calls = 0; calls < 2; calls += 1) void range(peer);
     await turn();
@@ -74,7 +75,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(peer.connection.streamIds).toEqual([1]);
   });
 
-  test('includes a streaming call as long as its stream is open', async () => {
+  test('counts the stream of a streaming call until the stream is closed', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const { stream } = watch(peer);
     stream.send(CREATE_WATCH);
@@ -89,7 +90,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect((await call).count).toBe(3n);
   });
 
-  test('allows another stream after either side has reset one', async () => {
+  test('allows another stream after the peer or the client has reset a stream', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const stop = new AbortController();
     const calls = [range(peer), range(peer, { signal: stop.signal }), range(peer)];
@@ -106,7 +107,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
 });
 
 describe('a call that waits for a free stream', () => {
-  test('opens no stream when it is cancelled, and the next waiting call opens one instead', async () => {
+  test('opens no stream when it is canceled, and the next waiting call opens a stream instead', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const stop = new AbortController();
     const calls = [range(peer), range(peer, { signal: stop.signal }), range(peer)];
@@ -137,7 +138,7 @@ describe('a call that waits for a free stream', () => {
     }
   });
 
-  test('calls onSent only when its stream opens', async () => {
+  test('calls `onSent` only when its stream opens', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const sent: string[] = [];
     for (const name of ['first', 'second']) void range(peer, { onSent: () => void sent.push(name) });
@@ -163,7 +164,7 @@ describe('a call that waits for a free stream', () => {
   });
 });
 
-test('a thousand concurrent calls each get their own response', async () => {
+test('each of a thousand concurrent calls gets its own response', async () => {
   const peer = new Http2Peer({
     greeting: { MAX_CONCURRENT_STREAMS: 100, INITIAL_WINDOW_SIZE: 5 },
     play: (connection) => {
@@ -175,7 +176,8 @@ test('a thousand concurrent calls each get their own response', async () => {
     tokens.map(async (token) => (await range(peer, { metadata: { token: `${token}` } })).count),
   );
   await turn();
-  // The windows grow by less than the requests need, so that the streams end in a different order than they opened in.
+  // Each SETTINGS frame enlarges the windows by less than a request needs, so the streams do not end in the order in
+  // which they opened.
   for (let size = 6; size <= 8; size += 1) {
     peer.connection.send(settings({ INITIAL_WINDOW_SIZE: size }));
     await turn();

@@ -18,7 +18,8 @@ import {
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// Violations that end the connection: RFC 9113, section 5.4.1. Stream 1 is open, and the client has sent its request.
+// Violations of HTTP/2 that end the connection: RFC 9113, section 5.4.1. In each case, stream 1 is open, and the client
+// has sent a whole request on it.
 
 const PLAIN = block([[':status', '200']]);
 const BYTES = new Uint8Array(20);
@@ -91,7 +92,7 @@ const STREAMS: readonly Case[] = [
   ['SETTINGS with ACK on stream 1', 'PROTOCOL_ERROR', frame('SETTINGS', FLAG.ACK, 1)],
   ['PING on stream 1 (6.7)', 'PROTOCOL_ERROR', frame('PING', 0, 1, new Uint8Array(8))],
   ['GOAWAY on stream 1 (6.8)', 'PROTOCOL_ERROR', frame('GOAWAY', 0, 1, words(1, 0))],
-  ['PUSH_PROMISE, although push is off (6.6)', 'PROTOCOL_ERROR', frame('PUSH_PROMISE', FLAG.END_HEADERS, 1, words(2))],
+  ['PUSH_PROMISE although push is off (6.6)', 'PROTOCOL_ERROR', frame('PUSH_PROMISE', FLAG.END_HEADERS, 1, words(2))],
   // Stream 3 is idle. Streams with even identifiers belong to the server.
   ...[2, 3, 2 ** 31 - 1].flatMap((streamId): readonly Case[] => [
     [`DATA on the idle stream ${streamId} (5.1)`, 'PROTOCOL_ERROR', data(streamId, BYTES)],
@@ -145,12 +146,12 @@ const VALUES: readonly Case[] = [
 ];
 
 describe.each([
-  ['a length', LENGTHS],
-  ['a stream', STREAMS],
-  ['a header block', BLOCKS],
-  ['a value', VALUES],
-] as const)('%s that is not allowed closes the connection', (_, cases) => {
-  test.for(cases)('%s, with %s', async ([, code, ...frames]) => {
+  ['an invalid frame length', LENGTHS],
+  ['a frame on a wrong stream', STREAMS],
+  ['an error in a header block', BLOCKS],
+  ['an invalid value', VALUES],
+] as const)('the client closes the connection on %s, such as', (_, cases) => {
+  test.for(cases)('%s, and sends GOAWAY with %s', async ([, code, ...frames]) => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 5) });
     const call = range(peer);
     await turn();
@@ -164,7 +165,7 @@ describe.each([
   });
 });
 
-test('an invalid header block closes the connection even if it belongs to a cancelled call', async () => {
+test('an invalid header block closes the connection even if it belongs to a canceled call', async () => {
   const peer = new Http2Peer();
   const stop = new AbortController();
   const [canceled, call] = [range(peer, { signal: stop.signal }), range(peer)];
@@ -178,7 +179,7 @@ test('an invalid header block closes the connection even if it belongs to a canc
 });
 
 describe('a connection that the client closes after a violation', () => {
-  test('fails its calls with an error that names the rule', async () => {
+  test('fails its calls with an error that names the violation', async () => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();

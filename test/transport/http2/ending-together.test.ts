@@ -9,6 +9,7 @@ import { VirtualClock } from '../../support/virtual-clock.js';
 // What happens to calls that wait for a free stream (RFC 9113, section 5.1.2) when many calls end in one turn of the
 // event loop. The waiting calls must not be sent if they end in the same turn.
 
+/** The number of streams that the peer allows, and so the number of calls that are sent before any call ends. */
 const IN_FLIGHT = 10;
 const CALLS = 100;
 const WAITING = CALLS - IN_FLIGHT;
@@ -31,7 +32,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connection.streamIds.length).toBe(IN_FLIGHT);
   });
 
-  test('are not sent when they time out together with the calls before them', async () => {
+  test('are not sent when they time out together with the calls in flight', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer, timeLimit()));
     await turn();
@@ -50,7 +51,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connection.streamIds.length).toBe(IN_FLIGHT);
   });
 
-  test('are not sent when the signal of each call aborts in the same turn of the event loop', async () => {
+  test('are not sent when the separate signals of all calls abort in the same turn of the event loop', async () => {
     const peer = saturated();
     const stops = Array.from({ length: CALLS }, () => new AbortController());
     const calls = stops.map(({ signal }) => range(peer, { signal }));
@@ -59,7 +60,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when a response frees a stream before their late timer fires', async () => {
+  test('are not sent past their deadline when a response frees a stream before their delayed timers fire', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer, timeLimit()));
     await turn();
@@ -71,7 +72,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ ok: 1, unknown: IN_FLIGHT - 1, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when SETTINGS allow more streams before their timer fires', async () => {
+  test('are not sent past their deadline when SETTINGS allow more streams before their timers fire', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer, timeLimit()));
     await turn();
@@ -81,7 +82,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when the congested connection drains before their timer fires', async () => {
+  test('are not sent past their deadline when a congested connection drains before their timers fire', async () => {
     const peer = new Http2Peer();
     void range(peer);
     await turn();
@@ -179,7 +180,7 @@ describe('calls that wait for a free stream', () => {
   });
 });
 
-test('a call is sent in the turn of the event loop in which it starts when a stream is free', async () => {
+test('a call is sent at once, in the same turn of the event loop, when a stream is free', async () => {
   const peer = new Http2Peer({ play: (each) => answerAll(each) });
   await range(peer);
   const sent: string[] = [];
@@ -197,6 +198,7 @@ test('a streaming call that waits for a free stream ends with outcome "not-sent"
   expect(peer.connection.streamIds).toEqual([1]);
 });
 
+/** Returns a peer on which at most `IN_FLIGHT` calls can be open at a time. */
 function saturated(): Http2Peer {
   return new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: IN_FLIGHT } });
 }
@@ -205,7 +207,7 @@ function timeLimit(): { timeoutMs: number; deadline: number } {
   return { timeoutMs: TIMEOUT_MS, deadline: clock.now + TIMEOUT_MS };
 }
 
-/** The number of calls for each outcome. */
+/** Returns the number of calls for each outcome. `ok` counts the calls that succeeded. */
 async function outcomes(calls: readonly Promise<unknown>[]): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const call of calls) {

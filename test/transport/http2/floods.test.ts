@@ -62,7 +62,7 @@ describe('a connection', () => {
     ['WINDOW_UPDATE', windowUpdate(3, 1)],
     ['PRIORITY', PRIORITY],
     ['SETTINGS that change the initial window', Buffer.concat([WIDER, NARROWER])],
-  ] as const)('stays open when the peer sends 400 frames per second: %s', async ([, each]) => {
+  ] as const)('stays open when the peer sends %s 400 times per second', async ([, each]) => {
     const { connection, call } = await withClosedStream();
     for (let seconds = 0; seconds < 300; seconds += 1) {
       for (let frames = 0; frames < 400; frames += 1) connection.send(each);
@@ -72,7 +72,7 @@ describe('a connection', () => {
     expect(await call).toMatchObject({ count: 5n });
   });
 
-  test('is closed after fewer changes of the initial window when more streams are open', async () => {
+  test('is closed after fewer than 500 changes of the initial window when 5,000 streams are open', async () => {
     const peer = new Http2Peer();
     for (let calls = 0; calls < 5_000; calls += 1) void range(peer);
     await turn();
@@ -131,7 +131,7 @@ describe('a connection', () => {
     expect(late).not.toThrow();
   });
 
-  test('is closed when a flood follows millions of cancelled calls', () => {
+  test('is closed when a flood follows millions of canceled calls', () => {
     const limits = new PeerLimits();
     for (let calls = 0; calls < 10_000_000; calls += 1) limits.reset();
     let frames = 0;

@@ -15,7 +15,7 @@ import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.j
 // Flow control of received data: RFC 9113, sections 5.2 and 6.9.
 
 const DEFAULT_WINDOW_BYTES = 65_535;
-/** The size of the largest DATA payload. `FULL` is a message that fills such a payload. */
+/** The maximum size of a DATA payload in bytes. `FULL` is a gRPC message that fills such a payload. */
 const FRAME_BYTES = 16_384;
 const FULL = watchMessage(1, 'x'.repeat(FRAME_BYTES - 5 - 2 - 3));
 
@@ -50,7 +50,7 @@ describe('a stream that is read without pauses', () => {
     expect(connection.sent('WINDOW_UPDATE').length - before).toBeLessThan(10);
   });
 
-  test('returns the bytes of padding to the window, too (6.1)', async () => {
+  test('has the bytes of padding credited back to its window, too (6.1)', async () => {
     const { connection, open } = await watching();
     const frame = data(1, watchMessage(1), { padding: 255 });
     const bytes = frame.length - 9;
@@ -66,7 +66,7 @@ describe('a stream that is read without pauses', () => {
 });
 
 describe('a stream whose reader pauses', () => {
-  test('holds back only its own window, not the window of the connection', async () => {
+  test('keeps only its own window closed, not the window of the connection', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     const window = streamWindow(connection);
@@ -74,7 +74,7 @@ describe('a stream whose reader pauses', () => {
     for (let sent = 0; sent < window; sent += FRAME_BYTES) connection.send(data(1, FULL));
     await turn();
     expect([open.messages.length, connection.allowed(1)]).toEqual([0, 0]);
-    // The client enlarges the connection's window only once half of it is consumed.
+    // The client enlarges the connection's window only after half of the window has been consumed.
     expect(connection.allowed(0) - before + (DEFAULT_WINDOW_BYTES + before) / 2).toBeGreaterThanOrEqual(window);
     open.stream.resume();
     await turn();
@@ -82,7 +82,7 @@ describe('a stream whose reader pauses', () => {
     expect(connection.allowed(1)).toBe(window);
   });
 
-  test('is reset when the peer sends more than its window (6.9)', async () => {
+  test('is reset when the peer sends more than its window allows (6.9)', async () => {
     const { peer, connection, open } = await watching();
     open.stream.pause();
     for (let sent = 0; sent < streamWindow(connection); sent += FRAME_BYTES) connection.send(data(1, FULL));
@@ -97,7 +97,7 @@ describe('a stream whose reader pauses', () => {
     expect((await call).count).toBe(2n);
   });
 
-  test('continues where it stopped, message by message', async () => {
+  test('delivers one message for each `resume()` when its reader pauses after every message', async () => {
     const { connection, open } = await watching((_, { stream }) => stream.pause());
     connection.send(data(1, Buffer.concat([watchMessage(1), watchMessage(2), watchMessage(3)])));
     connection.send(data(1, watchMessage(4).subarray(0, 3)), data(1, watchMessage(4).subarray(3)));
@@ -109,7 +109,7 @@ describe('a stream whose reader pauses', () => {
     expect(seen).toEqual([[1n], [1n, 2n], [1n, 2n, 3n], [1n, 2n, 3n, 4n], [1n, 2n, 3n, 4n]]);
   });
 
-  test('receives 200,000 small messages that arrived during the pause', async () => {
+  test('delivers 200,000 small messages that arrived during the pause', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     const chunk = Buffer.concat(Array<Buffer>(1_000).fill(data(1, watchMessage(1))));
@@ -138,14 +138,14 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages, open.end?.error?.reason]).toEqual([[1n], 'ConnectionLost']);
   });
 
-  test('ends at once when its reader has received all messages', async () => {
+  test('ends even during the pause when no message is left to deliver', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     connection.send(trailers(1));
     expect(open.end).toEqual({ error: undefined });
   });
 
-  test('receives nothing more after it is cancelled', async () => {
+  test('delivers nothing more after it is canceled', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     connection.send(data(1, watchMessage(1)));
@@ -156,7 +156,7 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages, open.end, connection.request().reset]).toEqual([[], undefined, 'CANCEL']);
   });
 
-  test('can pause before the stream opens, and resume during a message', async () => {
+  test('can be paused before it opens, and paused and resumed during a message', async () => {
     const peer = new Http2Peer();
     const open = watch(peer, {}, (_, { stream }) => {
       stream.pause();
@@ -172,7 +172,7 @@ describe('a stream whose reader pauses', () => {
 });
 
 describe('data for a stream that is closed', () => {
-  test('returns its bytes to the window of the connection (5.1)', async () => {
+  test('is credited back to the window of the connection (5.1)', async () => {
     const { connection, open } = await watching();
     open.stream.cancel();
     const before = connection.allowed(0);
@@ -184,7 +184,7 @@ describe('data for a stream that is closed', () => {
   });
 });
 
-/** Opens a watch, and answers it with response headers. */
+/** Opens a watch on a scripted peer. The peer answers with response headers. */
 async function watching(onMessage?: Parameters<typeof watch>[2]): Promise<{
   readonly peer: Http2Peer;
   readonly connection: PeerConnection;
@@ -205,7 +205,10 @@ function streamWindow(connection: PeerConnection): number {
   return pairs.get(SETTING.INITIAL_WINDOW_SIZE) ?? DEFAULT_WINDOW_BYTES;
 }
 
-/** The number of bytes that the peer may still send after `sent` bytes. */
+/**
+ * Returns the number of bytes that the peer may still send on the stream, or on the connection if `streamId` is 0,
+ * after it has sent `sent` bytes.
+ */
 function left(connection: PeerConnection, streamId: number, sent: number): number {
   const initial = streamId === 0 ? DEFAULT_WINDOW_BYTES : streamWindow(connection);
   return initial + connection.allowed(streamId) - sent;

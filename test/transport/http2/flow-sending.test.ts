@@ -6,8 +6,8 @@ import { CREATE_WATCH, put, putBytes, range, rangeAnswer, watch } from '../../su
 import { FLAG, rstStream, SETTING, settings, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// Flow control of sent data: RFC 9113, sections 5.2 and 6.9. The peer of these tests records every byte beyond a
-// window.
+// Flow control of sent data: RFC 9113, sections 5.2 and 6.9. The scripted peer of these tests fails a test if the
+// client sends a byte beyond a window.
 
 const PREFIX_BYTES = 5;
 const LARGEST_WINDOW = 2 ** 31 - 1;
@@ -75,7 +75,7 @@ describe('a request larger than the window of its stream', () => {
     expectPut(connection, 1, 200);
   });
 
-  test('uses the last of several values in one SETTINGS frame (6.5.3)', async () => {
+  test('is sent up to the last of several window sizes in one SETTINGS frame (6.5.3)', async () => {
     const { connection } = await putting(20, { INITIAL_WINDOW_SIZE: 0 });
     connection.send(
       settings([
@@ -192,7 +192,7 @@ describe('messages of a streaming call', () => {
     expect([last?.payload.length, last?.flags]).toEqual([0, FLAG.END_STREAM]);
   });
 
-  test('can be absent: the stream is half-closed without a message', async () => {
+  test('are not required before the client half-closes the stream', async () => {
     const peer = new Http2Peer();
     watch(peer).stream.end();
     await turn();
@@ -201,7 +201,7 @@ describe('messages of a streaming call', () => {
 });
 
 describe('a request that waits for a window', () => {
-  test('is reset when it is cancelled, and other requests continue', async () => {
+  test('is reset when it is canceled, and other requests continue', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 4 } });
     const stop = new AbortController();
     const call = range(peer, { signal: stop.signal });
@@ -238,7 +238,7 @@ describe('a request that waits for a window', () => {
   });
 });
 
-/** Starts a put with a value of this length, to a peer with these settings. */
+/** Starts a put with a value of this many bytes. The peer sends these settings when the connection opens. */
 async function putting(
   bytes: number,
   greeting: Parameters<typeof settings>[0] & object,
@@ -249,7 +249,7 @@ async function putting(
   return { peer, connection: peer.connection };
 }
 
-/** Expects that the peer has received the whole request and END_STREAM on the stream. */
+/** Expects that the peer has received END_STREAM and a whole put with a value of `bytes` bytes on the stream. */
 function expectPut(connection: PeerConnection, streamId: number, bytes: number): void {
   const { body, ended } = connection.request(streamId);
   expect(ended).toBe(true);

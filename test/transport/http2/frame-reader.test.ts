@@ -59,7 +59,7 @@ describe('frames', () => {
     expect(read.length).toBe(2);
   });
 
-  test('are read with the reserved bit before the stream identifier ignored', () => {
+  test('are read correctly when the reserved bit before the stream identifier is set', () => {
     const { read, push } = reading();
     push(frame('DATA', 0, 0x8000_0003));
     expect(read[0]?.streamId).toBe(3);
@@ -69,7 +69,7 @@ describe('frames', () => {
 describe('a frame longer than SETTINGS_MAX_FRAME_SIZE (4.2)', () => {
   const header = frame('DATA', 0, 1, new Uint8Array(16_385)).subarray(0, 9);
 
-  test('is refused as soon as its length has arrived', () => {
+  test('is refused as soon as its header has arrived', () => {
     expect(() => reading().push(header)).toThrow(ConnectionError);
   });
 
@@ -82,12 +82,12 @@ describe('a frame longer than SETTINGS_MAX_FRAME_SIZE (4.2)', () => {
     }).toThrow(expect.objectContaining({ code: 6 }));
   });
 
-  test('is refused when it has the largest possible length', () => {
+  test('is refused when its length is the maximum that a frame header can express', () => {
     expect(() => reading().push(Buffer.of(0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1))).toThrow(ConnectionError);
   });
 });
 
-test('a stopped reader passes on no more frames, not even the rest of the chunk', () => {
+test('a stopped frame reader passes on no more frames, not even those in the rest of the chunk', () => {
   const { read, push, reader } = reading(() => reader.stop());
   const three = Buffer.concat([1, 3, 5].map((streamId) => frame('DATA', 0, streamId)));
   push(three);
@@ -95,7 +95,7 @@ test('a stopped reader passes on no more frames, not even the rest of the chunk'
   expect(read.map(({ streamId }) => streamId)).toEqual([1]);
 });
 
-/** Returns a reader, and the list of the frames that it has passed on. */
+/** Returns a frame reader, the list of the frames that it has passed on, and a function that gives it a chunk. */
 function reading(onFrame: () => void = () => {}): {
   readonly read: Read[];
   readonly reader: FrameReader;

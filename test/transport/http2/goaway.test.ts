@@ -14,7 +14,8 @@ import {
 import { data, goAway, settings, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// GOAWAY, by which the peer announces that it will close the connection: RFC 9113, section 6.8.
+// GOAWAY, by which the peer announces that it will close the connection: RFC 9113, section 6.8. The frame contains the
+// identifier of the last stream that the peer processes. The client can safely resend calls on streams above it.
 
 describe('GOAWAY', () => {
   test('lets the streams up to its last stream finish before the client closes the connection', async () => {
@@ -57,7 +58,7 @@ describe('GOAWAY', () => {
     expect((await old).count).toBe(1n);
   });
 
-  test('has no effect when it repeats the last stream, but too many GOAWAY frames close the connection', async () => {
+  test('has no effect when it names the same last stream, but many GOAWAY frames close the connection', async () => {
     const peer = new Http2Peer();
     const covered = watch(peer);
     await turn();
@@ -72,12 +73,12 @@ describe('GOAWAY', () => {
 
   test('notifies the streams up to its last stream, and these streams continue', async () => {
     const peer = new Http2Peer();
-    const [covered, cancelled] = [watch(peer), watch(peer)];
+    const [covered, canceled] = [watch(peer), watch(peer)];
     await turn();
-    cancelled.stream.cancel();
+    canceled.stream.cancel();
     peer.connection.send(goAway(2 ** 31 - 1));
     await turn();
-    expect([covered.leavings, covered.end, cancelled.leavings]).toEqual([1, undefined, 0]);
+    expect([covered.leavings, covered.end, canceled.leavings]).toEqual([1, undefined, 0]);
     peer.connection.send(answerHeaders(1), data(1, watchMessage(7)));
     await turn();
     expect(covered.messages).toEqual([7n]);
@@ -93,7 +94,7 @@ describe('GOAWAY', () => {
     expect(peer.connections.length).toBe(2);
   });
 
-  test('lowers the last stream when it arrives a second time', async () => {
+  test('moves more calls to a new connection when a second GOAWAY names a lower last stream', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const calls = [range(peer), range(peer), range(peer)];
     await turn();
@@ -136,7 +137,7 @@ describe('GOAWAY', () => {
     expect((await calls[0])?.count).toBe(1n);
   });
 
-  test('moves the call to the next connection when it arrives together with the first SETTINGS', async () => {
+  test('moves the first call to the next connection when it arrives together with the first SETTINGS', async () => {
     const peer = new Http2Peer({ greeting: false, play: (each, index) => index > 0 && answerAll(each, 9) });
     const call = range(peer);
     await turn();
@@ -164,7 +165,7 @@ describe('GOAWAY', () => {
 });
 
 describe('GOAWAY followed by the loss of the connection', () => {
-  test('fails the streams up to its last stream with outcome "unknown", and moves the others', async () => {
+  test('fails the calls up to its last stream with outcome "unknown", and moves the other calls', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const calls = [put(peer), put(peer)];
     await turn();
@@ -207,7 +208,7 @@ describe('a streaming call', () => {
     expect(peer.connections.length).toBe(1);
   });
 
-  test('opens on the next connection with all its messages when it waited for a free stream', async () => {
+  test('opens on the next connection with all its messages when GOAWAY arrives before it opens', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     void range(peer);
     const { stream } = watch(peer);
@@ -224,7 +225,7 @@ describe('a streaming call', () => {
   });
 });
 
-test('an error shows the text of GOAWAY, truncated and without control characters', async () => {
+test('an error contains the debug text of GOAWAY, truncated and without control characters', async () => {
   const peer = new Http2Peer();
   const call = range(peer);
   await turn();

@@ -22,7 +22,7 @@ describe('a queue of waiting streams', () => {
     expect([queue.take(), queue.size]).toEqual([1, 0]);
   });
 
-  test('keeps the order after random additions, deletions and removals', () => {
+  test('keeps the order of its items over random calls of `add`, `delete` and `take`', () => {
     const queue = new UniqueQueue<number>();
     let model: number[] = [];
     let random = 1;
@@ -69,7 +69,7 @@ test('the time to send messages that wait for a window grows linearly with their
 describe('streams that wait for a window', () => {
   const STREAMS = 2_000;
 
-  test('are asked for one frame each when their own windows open one after the other', () => {
+  test('are each asked for a frame at most a few times when their own windows open one after another', () => {
     const { flow, senders, asked } = blocked(STREAMS);
     for (const sender of senders) {
       sender.sendWindowBytes += 10;
@@ -99,7 +99,7 @@ describe('streams that wait for a window', () => {
     expect(asked()).toBe(0);
   });
 
-  /** Returns streams that each have 10 bytes to send, but a window of 0. */
+  /** Returns streams that each have 10 bytes to send and a window of 0. `asked` counts the calls of `sendFrame`. */
   function blocked(count: number): { flow: SendFlow; senders: Sender[]; asked: () => number } {
     let asked = 0;
     const flow = new SendFlow(new PeerSettings(), () => {});
@@ -131,7 +131,7 @@ describe('streams that wait for a window', () => {
 describe('the deadlines of many calls', () => {
   let clock: VirtualClock;
   const CALLS = 2_000;
-  /** The most reads of deadlines that the heap may need to add and remove one call. */
+  /** The maximum number of times that the heap may read a deadline to add and remove one call. */
   const MAX_LOOKS = 100;
 
   afterEach(() => clock.restore());
@@ -140,7 +140,7 @@ describe('the deadlines of many calls', () => {
     ['in ascending order', (index: number) => index],
     ['in descending order', (index: number) => CALLS - index],
     ['in random order', (index: number) => (index * 7_919) % CALLS],
-  ] as const)('expire at the right time with few comparisons for each call when added %s', async ([, delayMs]) => {
+  ] as const)('expire on time, with few comparisons for each call, when they are added %s', async ([, delayMs]) => {
     clock = new VirtualClock();
     let looks = 0;
     const expired: number[] = [];
@@ -165,7 +165,7 @@ describe('the deadlines of many calls', () => {
     expect(deadlines.all()).toEqual([]);
   });
 
-  test('expire only those calls that have not ended', async () => {
+  test('expire only the calls that have not ended', async () => {
     clock = new VirtualClock();
     const expired: number[] = [];
     const deadlines = new Deadlines<Expiring>();

@@ -5,7 +5,9 @@ import { block, type Field, integer, STATIC_FIELDS, tableSize } from '../../supp
 
 // The HPACK decoder: RFC 7541.
 
+/** The limit on the size of a decoded header list in bytes. */
 const LIMIT = 65_536;
+/** The index of the newest entry in the dynamic table. */
 const FIRST_DYNAMIC = STATIC_FIELDS.length + 1;
 
 describe('the decoder refuses', () => {
@@ -20,12 +22,12 @@ describe('the decoder refuses', () => {
     ['an index that ends before its last octet (5.1)', Buffer.of(0xff, 0x80)],
     ['a length that ends before its last octet', Buffer.of(0x00, 0x7f)],
     ['an integer of more than 32 bits (5.1)', Buffer.of(0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f)],
-    ['an integer of endless zeros', Buffer.of(0xff, ...Array<number>(60).fill(0x80), 0x00)],
+    ['an integer that is continued by 60 octets of zeros', Buffer.of(0xff, ...Array<number>(60).fill(0x80), 0x00)],
     ['a length of more than 64 bits', Buffer.of(0x00, 0x7f, ...Array<number>(10).fill(0xff), 0x01)],
     ['a table size update beyond SETTINGS_HEADER_TABLE_SIZE (6.3)', tableSize(4_097)],
     ['a table size update after a field (4.2)', Buffer.of(0x82, 0x20)],
     [
-      'a table size update after a field that exceeds the list limit',
+      'a table size update after a field that exceeds the limit on the header list',
       Buffer.concat([block([['a', 'b'.repeat(70_000)]]), tableSize(0)]),
     ],
     ['a table size update that ends before its last octet', Buffer.of(0x3f)],
@@ -67,7 +69,7 @@ describe('the dynamic table', () => {
     expect(at(decoder, 0)).toEqual([['name', 'new']]);
   });
 
-  test('can change its size several times before the first field (4.2)', () => {
+  test('can change its size several times before the first field of a block (4.2)', () => {
     const decoder = new HpackDecoder(LIMIT);
     decode(decoder, block(letters('ab'), 'with indexing'));
     const sizes = Buffer.concat([tableSize(40), tableSize(4_096)]);
@@ -82,18 +84,18 @@ describe('the dynamic table', () => {
       decode(decoder, block([field], 'with indexing'));
       expect(at(decoder, 0)).toEqual([field]);
     }
-    // 4,096 / (1 + 4 + 32)
+    // The table has room for 4,096 / (1 + 4 + 32) = 110 entries.
     expect(at(decoder, ...Array.from({ length: 110 }, (_, index) => index))).toEqual(all.slice(-110).reverse());
     expect(refusal(() => at(decoder, 110))).toBe('COMPRESSION_ERROR');
   });
 
-  test.each(['without indexing', 'never indexed'] as const)('does not store a field that is written %s', (literal) => {
+  test.each(['without indexing', 'never indexed'] as const)('does not store a field of the kind "%s"', (literal) => {
     const decoder = new HpackDecoder(LIMIT);
     expect(decode(decoder, block(letters('a'), literal)).fields).toEqual(letters('a'));
     expect(refusal(() => at(decoder, 0))).toBe('COMPRESSION_ERROR');
   });
 
-  test('stores fields that exceed the list limit, because the peer refers to them', () => {
+  test('stores fields beyond the limit on the header list, because the peer may refer to them later', () => {
     const decoder = new HpackDecoder(100);
     const { fields, tooLarge } = decode(decoder, block(letters('abcd'), 'with indexing'));
     expect({ fields, tooLarge }).toEqual({ fields: letters('ab'), tooLarge: true });
@@ -101,8 +103,8 @@ describe('the dynamic table', () => {
   });
 });
 
-test('the list limit counts the name, the value and 32 bytes for each field', () => {
-  // 2 * (1 + 1 + 32)
+test('the limit on the header list counts the name, the value and 32 bytes for each field', () => {
+  // The two fields count 2 * (1 + 1 + 32) = 68 bytes.
   expect(decode(new HpackDecoder(68), block(letters('ab')))).toEqual({ fields: letters('ab'), tooLarge: false });
   expect(decode(new HpackDecoder(67), block(letters('ab')))).toEqual({ fields: letters('a'), tooLarge: true });
 });
@@ -114,7 +116,7 @@ test('octets beyond ASCII become the characters with the same code', () => {
 });
 
 function decode(decoder: HpackDecoder, bytes: Uint8Array): HeaderList {
-  // The block has other bytes before and after it, as in a chunk.
+  // Surround the block with other bytes, as in a chunk from the network.
   const chunk = Buffer.concat([Buffer.of(0xff), bytes, Buffer.of(0xff)]);
   return decoder.decode(chunk, 1, 1 + bytes.length);
 }

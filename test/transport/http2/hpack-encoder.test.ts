@@ -26,7 +26,7 @@ describe('repeated fields', () => {
     expect(fieldsOf(read(reader, encoder.encode([...FIELDS, ['a', 'x']])))).toEqual([...FIELDS, ['a', 'x']]);
   });
 
-  test('are written as literals without eviction when the table has no room for them', () => {
+  test('are written as literals, without evicting other fields, when the table has no room for them', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     const many = Array.from({ length: 200 }, (_, index): Field => [`name-${index}`, 'x'.repeat(50)]);
     expect(fieldsOf(read(reader, encoder.encode(many)))).toEqual(many);
@@ -76,7 +76,7 @@ describe('the peer’s SETTINGS_HEADER_TABLE_SIZE', () => {
 });
 
 describe('a field that is never indexed (6.2.3)', () => {
-  test.each([0, 1, 126, 127, 128, 254, 255, 16_510, 16_511])('is written with a value of %i octets', (length) => {
+  test.each([0, 1, 126, 127, 128, 254, 255, 16_510, 16_511])('can have a value of %i octets', (length) => {
     const value = 'v'.repeat(length);
     const bytes = Buffer.alloc(neverIndexedBytes('token', value) + 2, 0xff);
     const end = writeNeverIndexed(bytes, 1, 'token', value);
@@ -103,7 +103,7 @@ describe('any fields', () => {
     { arbitrary: fc.nat({ max: 10_000 }).map((size) => ({ size })), weight: 1 },
   );
 
-  test('decode to the same fields across changes of the table size', () => {
+  test('decode to the same fields even if the table size changes between blocks', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
         const [encoder, reader, decoder] = [new HpackEncoder(), new BlockReader(), new HpackDecoder(1_000_000)];
@@ -127,7 +127,7 @@ function read(reader: BlockReader, bytes: Uint8Array): Written[] {
   return reader.read(Buffer.from(bytes));
 }
 
-/** Returns the first block that is encoded after the peer has announced a table size. */
+/** Tells the encoder and the reader that the peer announces a table size. Returns the next block of the encoder. */
 function resized(encoder: HpackEncoder, reader: BlockReader, bytes: number): Written[] {
   encoder.resize(bytes);
   reader.announced(bytes);

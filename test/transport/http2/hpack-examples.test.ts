@@ -173,7 +173,8 @@ function tableOf(decoder: HpackDecoder): Field[] {
 }
 
 /**
- * Returns the octets by which the encoder signals this table size, without the preceding octet that empties the table.
+ * Returns the octets with which the encoder signals this table size, in hexadecimal. Omits the preceding octet, which
+ * empties the table.
  */
 function encodedTableSize(bytes: number): string {
   const encoder = new HpackEncoder();

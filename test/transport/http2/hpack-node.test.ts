@@ -38,18 +38,18 @@ const character = fc.constantFrom(...VALUE_OCTETS).map((octet) => String.fromCha
 const value = fc.oneof(
   fc.string({ unit: character, maxLength: 40 }),
   fc.stringMatching(/^[a-z0-9/.-]{0,60}$/),
-  // Some of these values are larger than the whole table.
+  // Some of these values are larger than the whole dynamic table.
   fc
     .tuple(fc.string({ unit: character, minLength: 1, maxLength: 9 }), fc.constantFrom(50, 600))
     .map(([text, n]) => text.repeat(n)),
 );
-/** Lists of fields. White space at either end of a value is removed, because it is not part of the value. */
+/** Generates fields. Removes white space at both ends of a value, because such white space is not part of the value. */
 const fields = fc
   .array(fc.tuple(fc.constantFrom('x-a', 'x-b', 'x-c', 'etag', 'via', 'grpc-message', 'x-'.repeat(70)), value), {
     maxLength: 8,
   })
   .map((list) => Object.fromEntries(list.map(([name, text]) => [name, text.replace(/^[\t ]+|[\t ]+$/g, '')])));
-/** A sequence of requests. Each step has a list of fields, and in some steps the table size changes first. */
+/** Generates sequences of requests. Before some requests, the table size changes to `tableBytes`. */
 const steps = fc.array(
   fc.record({
     fields,
@@ -59,8 +59,8 @@ const steps = fc.array(
 );
 const RUNS = { seed: SEED, numRuns: 25 };
 
-describe('a client of node:http2', () => {
-  test('sends requests that the decoder reads, also after changes of the table size', async () => {
+describe('a `node:http2` client', () => {
+  test('sends requests that the decoder can read, even after changes of the table size', async () => {
     const accept = await listen();
     await fc.assert(
       fc.asyncProperty(steps, async (sequence) => {
@@ -71,8 +71,8 @@ describe('a client of node:http2', () => {
             socket.send(settings({ HEADER_TABLE_SIZE: tableBytes }));
             await socket.next(isAck);
           }
-          // A sensitive field is never indexed. If the decoder did index it, the indices of older fields would be off
-          // by one.
+          // A sensitive field is never indexed. If the decoder indexed it, the decoder's indices of older fields would
+          // be off by one.
           request(session, { ...fields, token: 'secret' });
           expect(decode(decoder, await headerBlock(socket))).toMatchObject({ ...fields, token: 'secret' });
         }
@@ -81,9 +81,9 @@ describe('a client of node:http2', () => {
     );
   });
 
-  test('sends every octet that a value may contain in a Huffman code that the decoder reads', async () => {
+  test('sends each octet that a field value may contain as a Huffman code that the decoder can read', async () => {
     const { session, socket } = await (await listen())();
-    // node:http2 uses Huffman coding only if that is shorter. The letters ensure that it is.
+    // node:http2 uses Huffman coding only for values that become shorter. The letters ensure that each value does.
     const values = VALUE_OCTETS.map((octet) => `a${String.fromCharCode(octet)}${'a'.repeat(40)}`);
     const fields = Object.fromEntries(values.map((text, index) => [`x-${index}`, text]));
     request(session, fields);
@@ -93,7 +93,7 @@ describe('a client of node:http2', () => {
   });
 });
 
-test('a server of node:http2 and this client read each other’s blocks after changes of the table size', async () => {
+test('a `node:http2` server and this client read each other’s blocks when the table size changes', async () => {
   const streams = new AsyncQueue<{ stream: ServerHttp2Stream; headers: IncomingHttpHeaders }>();
   const sessions = new AsyncQueue<ServerHttp2Session>();
   const server = createHttp2Server({ settings: { maxHeaderListSize: LIMIT } });
@@ -143,7 +143,7 @@ function request(session: ClientHttp2Session, fields: Record<string, string>): v
   session.request({ ...fields, [sensitiveHeaders]: ['token'] }, { endStream: true }).on('error', () => {});
 }
 
-/** Returns a function that accepts a connection of a `node:http2` client, and returns both ends. */
+/** Starts a listener. Returns a function that connects a `node:http2` client to it and returns both ends. */
 async function listen(): Promise<() => Promise<{ session: ClientHttp2Session; socket: Http2Socket }>> {
   const listener = createServer();
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));

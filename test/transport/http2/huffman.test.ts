@@ -47,8 +47,8 @@ test('control characters decode from the codes of RFC 7541, appendix B', () => {
 
 describe('the decoder refuses (RFC 7541, 5.2)', () => {
   test.each([
-    ['EOS within a string', '1'.repeat(30)],
-    ['EOS after a character', `${'00011'}${'1'.repeat(30)}`],
+    ['the EOS symbol within a string', '1'.repeat(30)],
+    ['the EOS symbol after a character', `${'00011'}${'1'.repeat(30)}`],
     ['padding of 8 bits', `${'00011'}${'1'.repeat(11)}`],
     ['a string that consists of padding', '1'.repeat(8)],
     ['padding that contains a zero', `${'00011'}${'110'}`],

@@ -153,7 +153,7 @@ describe('a congested connection', () => {
 });
 
 describe('stream identifiers', () => {
-  test('go up to 2^31 - 1, and then a new connection sends each further call once', async () => {
+  test('go up to 2^31 - 1, and each further call is then sent once on a new connection', async () => {
     const peer = new Http2Peer({ firstStreamId: 2 ** 31 - 5, play: (connection) => answerAll(connection, 1) });
     const counts = await Promise.all(Array.from({ length: 8 }, () => range(peer)));
     expect(counts.map(({ count }) => count)).toEqual(Array(8).fill(1n));

@@ -67,7 +67,7 @@ describe('messages', () => {
   });
 });
 
-describe('invalid data', () => {
+describe('invalid messages', () => {
   test.for<[string, Buffer, object]>([
     ['a compressed message', grpcMessage(rangeMessage(), 1), { code: 'Internal', reason: 'MalformedMessage' }],
     [
@@ -105,7 +105,7 @@ describe('invalid data', () => {
     }
   });
 
-  test.for([1, 4, 5, 6])('fail the call when the stream ends after %i bytes of a message', async (bytes) => {
+  test.for([1, 4, 5, 6])('fail the call when the stream ends after their first %i bytes', async (bytes) => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
@@ -210,7 +210,7 @@ describe('maxRequestBytes', () => {
   });
 });
 
-/** Returns the watch ids of the messages that a watch receives from these frames. */
+/** Returns the watch ids of the messages that a watch receives when the peer sends the frames of `send`. */
 async function watchIds(send: (connection: PeerConnection) => void): Promise<readonly bigint[]> {
   const peer = new Http2Peer();
   const open = watch(peer);

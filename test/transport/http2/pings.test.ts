@@ -12,13 +12,14 @@ import {
 import { FLAG, ping, words } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// PING from the peer and from the client, on a simulated clock: RFC 9113, section 6.7.
+// PING from the peer and from the client, on a simulated clock: RFC 9113, section 6.7. A PING by which the client
+// checks that the peer still answers is called a probe.
 
 const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 3_000;
 /** How long the peer may stay silent after a request before the client sends a probe. */
 const SILENCE_MS = 1_000;
-/** More than the extra time in which the client reads an answer that has already arrived. */
+/** A time that exceeds the client's extra wait, after a probe has timed out, for an answer that arrived unread. */
 const GRACE_MS = 1_000;
 const PINGING = { pingIntervalMs: INTERVAL_MS, pingTimeoutMs: TIMEOUT_MS };
 
@@ -96,7 +97,7 @@ describe('a connection with streams', () => {
   });
 });
 
-describe('a connection without streams', () => {
+describe('a connection whose streams are all closed', () => {
   test('is not probed, because etcd treats such pings as abuse', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
@@ -104,7 +105,7 @@ describe('a connection without streams', () => {
     expect([probes(peer.connection), peer.connection.closed]).toEqual([0, false]);
   });
 
-  test('is probed one interval after a stream opens, rather than at once', async () => {
+  test('is probed one interval after a new stream opens, rather than at once', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
     await passes(5 * INTERVAL_MS);
@@ -116,7 +117,7 @@ describe('a connection without streams', () => {
     expect(probes(peer.connection)).toBe(1);
   });
 
-  test('is probed at most once in each interval while streams open and close', async () => {
+  test('is probed at most once in each interval when new streams open and close again and again', async () => {
     const peer = new Http2Peer(PINGING);
     const times: number[] = [];
     const passesAnswered = async (ms: number): Promise<void> => {
@@ -151,7 +152,7 @@ describe('a connection without streams', () => {
 });
 
 describe('a process', () => {
-  test('is kept alive by a connection as long as it has open streams', async () => {
+  test('is kept alive by a connection as long as the connection has open streams', async () => {
     const peer = new Http2Peer();
     const call = range(peer);
     expect(peer.connection.held).toBe(true);
@@ -182,7 +183,7 @@ describe('a process', () => {
     expect(peer.connection.held).toBe(true);
   });
 
-  test('is not kept alive when the only call is cancelled before the connection opens', async () => {
+  test('is not kept alive when the only call is canceled before the connection opens', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();
     void range(peer, { signal: stop.signal });
@@ -198,7 +199,7 @@ async function busy(): Promise<{ peer: Http2Peer; connection: PeerConnection; op
   return { peer, connection: peer.connection, open };
 }
 
-/** Opens a watch and answers it with headers, so that the client does not wait for a byte. */
+/** Opens a watch. The peer answers with headers, so that the client no longer waits for a response. */
 async function answeredWatch(peer: Http2Peer): Promise<ReturnType<typeof watch>> {
   const open = watch(peer);
   open.stream.send(CREATE_WATCH);
@@ -222,7 +223,7 @@ function answerProbe(connection: PeerConnection): void {
   connection.send(ping(last?.payload ?? new Uint8Array(8), FLAG.ACK));
 }
 
-test('a stream stops keeping the process alive after hold(false), but another call still keeps it alive', async () => {
+test('a stream no longer keeps the process alive after `hold(false)`, but another call does', async () => {
   const peer = new Http2Peer();
   const { stream } = watch(peer);
   stream.send(CREATE_WATCH);
@@ -243,7 +244,7 @@ test('a stream stops keeping the process alive after hold(false), but another ca
   stream.cancel();
   await turn();
   expect(connection.held).toBe(false);
-  // A new call holds the connection only if the cancelled stream no longer counts as an idle stream.
+  // A new call holds the connection only if the canceled stream no longer counts as an idle stream.
   void range(peer);
   await turn();
   expect(connection.held).toBe(true);

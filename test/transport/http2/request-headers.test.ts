@@ -11,7 +11,7 @@ import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.j
 const TOKEN = 'simple-token-that-is-a-secret.1234';
 
 describe('the headers of a request', () => {
-  test('are those of the gRPC protocol, pseudo-headers first', async () => {
+  test('are those of the gRPC protocol, with the pseudo-headers first', async () => {
     const peer = new Http2Peer();
     void range(peer, { metadata: { token: TOKEN, hasleader: 'true' } });
     await turn();
@@ -106,7 +106,7 @@ describe('grpc-timeout', () => {
     [99_999_999_000, '99999999S'],
     [99_999_999_001, '1666667M'],
     [5_999_999_940_001, '1666667H'],
-  ])('for %d remaining ms is %s', async (leftMs, expected) => {
+  ])('for a deadline in %d ms is %s', async (leftMs, expected) => {
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
     try {
       const peer = new Http2Peer();
@@ -165,7 +165,7 @@ describe('SETTINGS_HEADER_TABLE_SIZE (RFC 7541, 4.2)', () => {
     [65_536, 0, 2 ** 32 - 1],
   ];
 
-  test.for(CHANGES.map((sizes) => ({ sizes })))('is obeyed when it changes to $sizes', async ({ sizes }) => {
+  test.for(CHANGES.map((sizes) => ({ sizes })))('is obeyed when it changes to $sizes in turn', async ({ sizes }) => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
     // The scripted peer records a breach if the client does not signal the new size.

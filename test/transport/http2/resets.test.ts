@@ -18,6 +18,7 @@ import { Http2Peer, turn } from '../../support/http2-peer.js';
 
 // RST_STREAM from the peer and from the client: RFC 9113, section 6.4, and gRPC's mapping of error codes.
 
+/** The code and the reason with which a call fails, for each error code of RST_STREAM. */
 const MEANING: readonly (readonly [ErrorName | number, EtcdErrorDetails['code'], EtcdErrorDetails['reason']])[] = [
   ['NO_ERROR', 'Internal', 'ConnectionLost'],
   ['PROTOCOL_ERROR', 'Internal', 'Other'],
@@ -37,7 +38,7 @@ const MEANING: readonly (readonly [ErrorName | number, EtcdErrorDetails['code'],
 ];
 
 describe('a call whose stream the peer resets', () => {
-  test.for(MEANING)('with %s fails with code %s, reason %s', async ([code, status, reason]) => {
+  test.for(MEANING)('with %s fails with code %s and reason %s', async ([code, status, reason]) => {
     const peer = new Http2Peer();
     const call = put(peer);
     await turn();
@@ -113,13 +114,13 @@ describe('a call that the client cancels', () => {
       'with indexing',
     );
     peer.connection.send(headers(1, indexed));
-    // These indices refer to fields of the response to the cancelled call.
+    // These indices refer to fields of the response to the canceled call.
     peer.connection.send(headers(3, Buffer.of(0x80 | 62, 0x80 | 63)), data(3, rangeMessage(4)));
     peer.connection.send(headers(3, Buffer.of(0x80 | 64), { endStream: true }));
     expect((await kept).count).toBe(4n);
   });
 
-  test('sends only one RST_STREAM and reports no end when it is a watch that is cancelled twice', async () => {
+  test('sends only one RST_STREAM and does not report its end when it is a watch that is canceled twice', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);

@@ -19,16 +19,18 @@ import { data, FLAG, ping } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// A peer that has gone silent, as if a network dropped its packets: it accepts connections, and then sends nothing.
-// Every scripted peer of these tests also checks the pings of the client against etcd's limit.
+// A peer that has gone silent, as if a network dropped its packets: it accepts connections, and then sends nothing. The
+// client detects such a peer with probes: it sends a PING and waits for the answer. If a probe stays unanswered, the
+// client first regards the connection as suspect and sends new calls elsewhere, and later closes the connection. Every
+// scripted peer of these tests also checks that the client's pings obey etcd's limit.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
 const PINGING = { pingIntervalMs, pingTimeoutMs };
 /** How long the peer may stay silent after a request before the client sends a probe. */
 const SILENCE_MS = 1_000;
-/** How long the peer may stay silent after a probe before the client suspects the peer. */
+/** How long the peer may stay silent after a probe before the client regards the connection as suspect. */
 const SUSPECT_MS = 1_000;
-/** More than the extra time in which the client reads bytes that have already arrived. */
+/** A time that exceeds the client's extra wait, after a probe has timed out, for bytes that arrived unread. */
 const GRACE_MS = 100;
 
 let clock: VirtualClock;
@@ -38,15 +40,15 @@ beforeEach(() => {
 });
 afterEach(() => clock.restore());
 
-describe('a client whose only connection is silently dead', () => {
+describe('a client whose only connection has gone silent', () => {
   test.for([
-    ['calls of 2 s every 8 s', 2_000, 8_000, 2],
-    ['calls of 500 ms every 8 s', 500, 8_000, 2],
-    ['calls of 200 ms every 8 s', 200, 8_000, 2],
-    ['calls of 2 s, one after the other', 2_000, 2_000, 3],
-    ['calls of 500 ms, one after the other', 500, 500, 5],
-    ['calls of 100 ms, one after the other', 100, 100, 13],
-  ] as const)('connects again after a few failed calls: %s', async ([, timeoutMs, everyMs, within]) => {
+    ['a call with a timeout of 2 s every 8 s', 2_000, 8_000, 2],
+    ['a call with a timeout of 500 ms every 8 s', 500, 8_000, 2],
+    ['a call with a timeout of 200 ms every 8 s', 200, 8_000, 2],
+    ['calls with a timeout of 2 s, one after another', 2_000, 2_000, 3],
+    ['calls with a timeout of 500 ms, one after another', 500, 500, 5],
+    ['calls with a timeout of 100 ms, one after another', 100, 100, 13],
+  ] as const)('connects again after a few failed calls when it makes %s', async ([, timeoutMs, everyMs, within]) => {
     const peer = deadThenAlive();
     let calls = 1;
     for (; calls < 30; calls += 1) {
@@ -97,7 +99,7 @@ describe('a client whose only connection is silently dead', () => {
     expect(peer.connections.length).toBe(1);
   });
 
-  test('fails the open calls when the peer’s last bytes came after the request', async () => {
+  test('fails the open calls even if the peer sent other bytes after the request before it went silent', async () => {
     const { peer, connection } = await answeredWatch();
     const call = range(peer);
     await clock.pass(10);
@@ -135,7 +137,7 @@ describe('a client with several endpoints', () => {
     expect((await first).count).toBe(9n);
   });
 
-  test('sends new calls to another endpoint when the silent peer accepts no connection either', async () => {
+  test('sends new calls to another endpoint when the peer never completes the opening of a connection', async () => {
     const [silent, healthy] = [
       new Http2Peer({ ...PINGING, greeting: false, connectTimeoutMs: 3_000 }),
       new Http2Peer({ ...PINGING, play: (each) => answerAll(each, 9) }),
@@ -153,7 +155,7 @@ describe('a client with several endpoints', () => {
 });
 
 describe('a peer that answers calls late', () => {
-  test('keeps its connection however long a call takes when it answers the probes', async () => {
+  test('keeps its connection as long as it answers the probes, however long a call takes', async () => {
     const { peer, connection } = alive();
     const call = range(peer);
     await clock.pass(120_000);
@@ -162,7 +164,7 @@ describe('a peer that answers calls late', () => {
     expect((await call).count).toBe(5n);
   });
 
-  test('receives one early probe during a long call, and then one probe in each interval', async () => {
+  test('receives one early probe during a long call, and then at most one probe in each interval', async () => {
     const { peer, connection } = alive();
     void range(peer);
     await clock.pass(SILENCE_MS + 1);
@@ -171,14 +173,14 @@ describe('a peer that answers calls late', () => {
     expect(probes(connection())).toBeLessThanOrEqual(11);
   });
 
-  test('receives one probe in each interval during a silent watch', async () => {
+  test('receives at most one probe in each interval during a silent watch', async () => {
     const { connection } = await answeredWatch();
     connection.onPing = (payload) => connection.send(ping(payload, FLAG.ACK));
     await clock.pass(10 * pingIntervalMs);
     expect(probes(connection)).toBeLessThanOrEqual(10);
   });
 
-  test('loses new calls at most once in each interval when every call times out', async () => {
+  test('receives a new connection at most once in each interval when every call times out', async () => {
     const { peer } = alive();
     for (let calls = 0; calls < 100; calls += 1) {
       const call = range(peer, { timeoutMs: 1_500, deadline: clock.now + 1_500 });
@@ -186,11 +188,11 @@ describe('a peer that answers calls late', () => {
       expect(await errorOf(call)).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
     }
     expect(peer.breaches).toEqual([]);
-    // Silence without a probe makes a peer suspect only when etcd's limit does not allow a probe.
+    // The client suspects a connection without having probed it only when etcd's limit does not allow a probe.
     expect(peer.connections.length).toBeLessThanOrEqual(1 + (100 * 1_500) / pingIntervalMs);
   });
 
-  test('is never pinged more often than etcd allows while calls succeed and time out', async () => {
+  test('is never pinged more often than etcd allows while some calls succeed and other calls time out', async () => {
     const { peer } = alive();
     const lengths = [90, 700, 1_400, 20, 2_300, 5_100, 400];
     for (let calls = 0; calls < 300; calls += 1) {
@@ -212,7 +214,7 @@ describe('a peer that answers calls late', () => {
       const call = range(peer, { timeoutMs: 100_000, deadline: clock.now + 100_000 });
       await clock.pass(SILENCE_MS - 1);
       const hold = connection();
-      // From here on, the answers of the peer stay unread in the socket.
+      // From here on, the peer's answers stay unread in the socket.
       const unread: Buffer[] = [];
       hold.onPing = (payload) => void unread.push(ping(payload, FLAG.ACK));
       await clock.pass(2);
@@ -287,7 +289,7 @@ describe('a peer that answers calls late', () => {
   });
 });
 
-test('a probe at the deadline of a call precedes the RST_STREAM of its stream', async () => {
+test('a probe that is sent when a call times out precedes the RST_STREAM of the call', async () => {
   const peer = deadThenAlive();
   range(peer, { timeoutMs: 500, deadline: clock.now + 500 }).catch(() => {});
   await clock.pass(500);
@@ -295,7 +297,7 @@ test('a probe at the deadline of a call precedes the RST_STREAM of its stream', 
   expect(names.slice(-2)).toEqual(['PING', 'RST_STREAM']);
 });
 
-test('a call that times out on a new connection sends no second probe at once', async () => {
+test('calls that time out one after another on a new connection cause at most two probes', async () => {
   const { peer, connection } = alive();
   for (let calls = 0; calls < 5; calls += 1) {
     range(peer, { timeoutMs: 100, deadline: clock.now + 100 }).catch(() => {});
@@ -320,7 +322,7 @@ function alive(): { peer: Http2Peer; connection: () => PeerConnection } {
   return { peer, connection: () => peer.connection };
 }
 
-/** Opens a watch and answers its request, so that the client does not wait for a byte. */
+/** Opens a watch. The peer answers the watch request, so that the client no longer waits for a response. */
 async function answeredWatch(): Promise<{ peer: Http2Peer; connection: PeerConnection; open: OpenWatch }> {
   const peer = new Http2Peer(PINGING);
   const open = watch(peer);

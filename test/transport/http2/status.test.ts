@@ -78,11 +78,11 @@ describe('grpc-status', () => {
     });
   });
 
-  test('fails the call even if a message arrived before', async () => {
+  test('Internal in trailers fails the call even if a message has arrived', async () => {
     expect((await errorAfter(trailing(['grpc-status', '13']))).code).toBe('Internal');
   });
 
-  test('with an error message of etcd fails the call with etcd’s reason and outcome "rejected"', async () => {
+  test('with an error message from etcd fails the call with etcd’s reason and outcome "rejected"', async () => {
     const words: Field = ['grpc-message', 'etcdserver: requested lease not found'];
     expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', '5'], words)])).toMatchObject({
       code: 'NotFound',

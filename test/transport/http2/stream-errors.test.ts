@@ -37,7 +37,7 @@ const FIELDS: readonly Case[] = [
   ['without :status (8.3.2)', 'PROTOCOL_ERROR', head(TYPE)],
   ['without any field', 'PROTOCOL_ERROR', head()],
   ['that end the stream without :status', 'PROTOCOL_ERROR', last(['grpc-status', '0'])],
-  ['with two :status (8.3)', 'PROTOCOL_ERROR', head(STATUS, STATUS)],
+  ['with two :status fields (8.3)', 'PROTOCOL_ERROR', head(STATUS, STATUS)],
   ['with :status after another field (8.3)', 'PROTOCOL_ERROR', head(TYPE, STATUS)],
   ['with a pseudo-header of requests (8.3)', 'PROTOCOL_ERROR', head(STATUS, [':path', '/'])],
   ['with an unknown pseudo-header (8.3)', 'PROTOCOL_ERROR', head(STATUS, [':new', '1'])],
@@ -144,7 +144,7 @@ test('a violation on one stream ends that stream once, and no other stream', asy
   expect(connection.sent('RST_STREAM').map(({ streamId }) => streamId)).toEqual([1]);
 });
 
-/** Expects that another call succeeds on the connection. */
+/** Expects that another call succeeds on the same connection. */
 async function expectToGoOn(peer: Http2Peer): Promise<void> {
   const next = range(peer);
   await turn();

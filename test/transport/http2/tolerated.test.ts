@@ -129,7 +129,7 @@ describe('the client reads a response', () => {
       headers(1, block([['x-trace-bin', 'AAE='], ...TRAILER_FIELDS]), { endStream: true }),
     ],
     [
-      'with the largest allowed windows and frames',
+      'with the maximum windows and frame size',
       settings({ INITIAL_WINDOW_SIZE: 2 ** 31 - 1, MAX_FRAME_SIZE: 2 ** 24 - 1, ENABLE_PUSH: 0 }),
       windowUpdate(0, 2 ** 31 - 1 - 65_535),
       rangeAnswer(1, 4),
@@ -160,7 +160,7 @@ describe('a response', () => {
     trailers(1),
   ]);
 
-  test.for([...bytes.keys()])('is read when it arrives in two chunks, the first of %i bytes', async (end) => {
+  test.for([...bytes.keys()])('is read when it arrives in two chunks of which the first has %i bytes', async (end) => {
     await expectAnswer((connection) => connection.sendSplit(bytes, [end]));
   });
 
@@ -179,7 +179,7 @@ describe('a response', () => {
   });
 });
 
-test('responses are read correctly when the runtime overwrites its one read buffer', async () => {
+test('responses are read correctly when the runtime reuses the same buffer for every read', async () => {
   const peer = new Http2Peer({ play: (connection) => Object.assign(connection, { givesBuffers: true }) });
   for (const streamId of [1, 3, 5]) {
     const call = range(peer);
@@ -194,7 +194,7 @@ test('responses are read correctly when the runtime overwrites its one read buff
   }
 });
 
-test('a connection opens when the first SETTINGS arrives byte by byte', async () => {
+test('a connection opens when the first SETTINGS frame arrives byte by byte', async () => {
   const peer = new Http2Peer({ greeting: false });
   const call = range(peer);
   await turn();
@@ -255,7 +255,7 @@ function bytesOf(bytes: Buffer): Buffer[] {
   return [...bytes.keys()].map((index) => bytes.subarray(index, index + 1));
 }
 
-/** Answers a get, and expects the count 4 and that the connection stays open. */
+/** Makes a get that `answer` answers. Expects that its count is 4 and that the connection stays open. */
 async function expectAnswer(answer: (connection: PeerConnection) => void): Promise<void> {
   const peer = new Http2Peer();
   const call = range(peer);

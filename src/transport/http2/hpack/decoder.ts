@@ -2,13 +2,13 @@ import { ConnectionError, ErrorCode } from '../frame.js';
 import { decodeHuffman } from './huffman.js';
 import { DEFAULT_TABLE_BYTES, DynamicTable, entryBytes, type HeaderField, STATIC_TABLE } from './tables.js';
 
-/** The most octets that the decoder accepts after the prefix of an integer. Each octet carries 7 bits of the value. */
+/** Maximum number of octets after the prefix of an encoded integer. Each octet carries 7 bits of the value. */
 const MAX_INTEGER_OCTETS = 4;
 
 /** The fields of a decoded header block. */
 export interface HeaderList {
   readonly fields: readonly HeaderField[];
-  /** Whether the list exceeds the size limit. If it does, `fields` does not contain the fields beyond the limit. */
+  /** Whether the list exceeds the size limit. If so, `fields` does not contain the fields beyond the limit. */
   readonly tooLarge: boolean;
 }
 
@@ -28,7 +28,7 @@ export class HpackDecoder {
     this.#maxListBytes = maxListBytes;
   }
 
-  /** The version of the dynamic table. As long as it stays the same, equal blocks decode to equal fields. */
+  /** The version of the dynamic table. As long as the version stays the same, equal blocks decode to equal fields. */
   get version(): number {
     return this.#table.version;
   }
@@ -54,7 +54,7 @@ export class HpackDecoder {
     return { fields, tooLarge: listBytes > this.#maxListBytes };
   }
 
-  /** Decodes one representation: section 6. Returns undefined for a dynamic table size update. */
+  /** Decodes one field representation: section 6. Returns undefined for a dynamic table size update. */
   #field(afterFields: boolean): HeaderField | undefined {
     const first = this.#bytes[this.#at] as number;
     if (first >= 0x80) return this.#indexed(this.#integer(0x7f));
@@ -84,7 +84,7 @@ export class HpackDecoder {
     return field;
   }
 
-  /** Decodes an integer: section 5.1. `prefix` is the largest value of the prefix. */
+  /** Decodes an integer: section 5.1. `prefix` is the maximum value of the prefix, with all its bits set. */
   #integer(prefix: number): number {
     let value = (this.#bytes[this.#at++] as number) & prefix;
     if (value < prefix) return value;

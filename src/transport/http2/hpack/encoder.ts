@@ -10,8 +10,8 @@ const TABLE_SIZE_UPDATE = { bits: 0x20, prefix: 0x1f };
 
 /**
  * Encodes fields that many requests have in common. After its first use, a field takes one octet. The encoder adds
- * entries to the peer's dynamic table as long as there is room. It never evicts an entry, so indices change only when
- * it adds one.
+ * entries to the peer's dynamic table as long as there is room. The encoder never evicts an entry, so the indices
+ * change only when it adds an entry.
  */
 export class HpackEncoder {
   #entries: HeaderField[] = [];
@@ -29,7 +29,7 @@ export class HpackEncoder {
     this.#entries = [];
     this.#bytes = 0;
     this.#capacityBytes = capacity;
-    // The block first signals size 0, which empties the peer's table.
+    // The next block first signals size 0, which empties the peer's table.
     this.#sizeUpdate = [TABLE_SIZE_UPDATE.bits, ...integer(TABLE_SIZE_UPDATE, capacity)];
   }
 
@@ -75,8 +75,9 @@ export function neverIndexedBytes(name: string, value: string): number {
 }
 
 /**
- * Writes a literal field that is never indexed: no intermediary may add it to a table. This suits secrets, and values
- * that differ with every call. The name and the value must be ASCII. Returns where the field ends.
+ * Writes a literal field that is never indexed, which means that no intermediary may add the field to a table. This
+ * representation suits secrets, and values that differ with every call. The name and the value must be ASCII. Returns
+ * where the field ends.
  */
 export function writeNeverIndexed(bytes: Uint8Array, at: number, name: string, value: string): number {
   bytes[at] = NEVER_INDEXED.bits;

@@ -25,7 +25,9 @@ const CODE_BITS: readonly number[] = [
   26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 const MAX_BITS = 30;
-/** The most bits of padding. Padding consists of the first bits of EOS, which are all ones: RFC 7541, section 5.2. */
+/**
+ * Maximum number of padding bits. Padding consists of the first bits of EOS, which are all ones: RFC 7541, section 5.2.
+ */
 const MAX_PADDING_BITS = 7;
 
 /** For each code length in bits, the octets whose codes have that length. */

@@ -1,12 +1,12 @@
-/** A header field: RFC 9110, section 5. Each character stands for one octet, even a character beyond ASCII. */
+/** A header field: RFC 9110, section 5. Each character stands for one octet, even if it is not an ASCII character. */
 export type HeaderField = readonly [name: string, value: string];
 
-/** The number of bytes that an entry counts in addition to its octets. RFC 7541, section 4.1. */
+/** The number of bytes that are added to the octets of an entry when its size is computed. RFC 7541, section 4.1. */
 const ENTRY_OVERHEAD_BYTES = 32;
 /** The initial SETTINGS_HEADER_TABLE_SIZE. RFC 9113, section 6.5.2. */
 export const DEFAULT_TABLE_BYTES = 4_096;
 
-/** The size of a table entry: RFC 7541, section 4.1. SETTINGS_MAX_HEADER_LIST_SIZE counts fields in the same way. */
+/** Returns the size of a table entry: RFC 7541, section 4.1. SETTINGS_MAX_HEADER_LIST_SIZE counts in the same way. */
 export function entryBytes([name, value]: HeaderField): number {
   return name.length + value.length + ENTRY_OVERHEAD_BYTES;
 }
@@ -76,9 +76,9 @@ export const STATIC_TABLE: readonly HeaderField[] = [
   ['www-authenticate', ''],
 ];
 
-/** The dynamic table of the decoder: fields that the peer sent before on this connection. RFC 7541, section 2.3.2. */
+/** The decoder's dynamic table: fields that the peer sent earlier on this connection. RFC 7541, section 2.3.2. */
 export class DynamicTable {
-  /** The entries, oldest first. Those at indices below `#evicted` were evicted. */
+  /** The entries, oldest first. The entries at indices below `#evicted` were evicted. */
   #entries: (HeaderField | undefined)[] = [];
   #evicted = 0;
   #bytes = 0;
@@ -96,8 +96,8 @@ export class DynamicTable {
   }
 
   /**
-   * Adds an entry, after evicting the oldest until it fits. An entry larger than the table empties the table: section
-   * 4.4.
+   * Adds an entry, after evicting the oldest entries until the new entry fits. An entry larger than the table empties
+   * the table: section 4.4.
    */
   add(field: HeaderField): void {
     this.version += 1;
