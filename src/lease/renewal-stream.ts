@@ -73,6 +73,8 @@ export class RenewalStream {
   #stopReopening: () => void = () => {};
   #unsubscribe: () => void = () => {};
   #reopening = false;
+  /** When the backoff before the next stream ends, on the monotonic clock. */
+  #reopenAt = 0;
   #closed = false;
   #failures = 0;
   /**
@@ -120,6 +122,8 @@ export class RenewalStream {
       // for the answer changes.
       this.#schedule(lease, lease.sentAt + this.#answerTimeoutMs(lease) - monotonicMs());
     }
+    const backoffLeftMs = this.#reopenAt - monotonicMs();
+    if (this.#reopening && backoffLeftMs > maxBackoffMs(lease)) this.#reopenIn(maxBackoffMs(lease));
     return keepAlive;
   }
 
@@ -324,8 +328,16 @@ export class RenewalStream {
   #reopen(cause: ReturnType<typeof causeOf>): void {
     this.#waitLog.waits({ ...cause, leases: this.#leases.size });
     for (const lease of this.#leases.values()) if (lease.state !== 'idle') makeDue(lease);
+    let delayMs = backoffMs(this.#failures++);
+    for (const lease of this.#leases.values()) delayMs = Math.min(delayMs, maxBackoffMs(lease));
     this.#reopening = true;
-    this.#stopReopening = after(backoffMs(this.#failures++), () => {
+    this.#reopenIn(delayMs);
+  }
+
+  #reopenIn(delayMs: number): void {
+    this.#reopenAt = monotonicMs() + delayMs;
+    this.#stopReopening();
+    this.#stopReopening = after(delayMs, () => {
       this.#reopening = false;
       this.#sendDue();
     });
@@ -354,6 +366,14 @@ function isUnanswered({ state }: RenewedLease): boolean {
 function makeDue(lease: RenewedLease): void {
   lease.state = 'due';
   lease.stopTimer();
+}
+
+/**
+ * Returns the maximum backoff in milliseconds before the client opens a stream for this lease. The backoff is short
+ * compared with the TTL, because the server may become reachable again shortly before the lease expires.
+ */
+function maxBackoffMs({ ttl }: RenewedLease): number {
+  return ttl === undefined ? Number.POSITIVE_INFINITY : intervalMs(ttl) / 4;
 }
 
 /** Returns the time between two renewals of a lease, in milliseconds. `ttl` is in seconds. */

@@ -20,6 +20,8 @@ import type { VirtualClock } from '../support/virtual-clock.js';
 
 const LEASES = 3;
 const TTLS = [1, 2, 5, 60] as const;
+/** The time in milliseconds between two answers of the server at the end of a run. */
+const ROUND_MS = 80;
 
 type Step =
   /** The server grants the lease `delayMs` after the client sent the request. */
@@ -32,6 +34,8 @@ type Step =
   /** `serve`: the server answers requests. `ignore`: it never answers them. `deliver`: answers reach the client. */
   | { readonly do: 'serve' | 'ignore' | 'deliver'; readonly count: number }
   | { readonly do: 'break'; readonly how: number }
+  /** Breaks the stream, and each new stream as soon as it opens, while the time passes. */
+  | { readonly do: 'outage'; readonly ms: number }
   /** Lets time pass. `pass`: timers run during this time. `block`: the event loop is blocked, so that no timer runs. */
   | { readonly do: 'pass' | 'block'; readonly ms: number };
 
@@ -52,6 +56,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
   fc.record({ do: fc.constantFrom('serve', 'serve', 'ignore'), count: fc.constantFrom(1, 9) }),
   fc.record({ do: fc.constant('deliver'), count: fc.constantFrom(1, 9) }),
   fc.record({ do: fc.constant('break'), how: few }),
+  fc.record({ do: fc.constant('outage'), ms }),
   fc.record({ do: fc.constant('pass'), ms }),
   fc.record({ do: fc.constant('block'), ms }),
 ];
@@ -91,9 +96,12 @@ class Keeping implements Play<Step> {
   #requests: bigint[] = [];
   #responses: LeaseKeepAliveResponse[] = [];
   #handler: StreamHandler<LeaseKeepAliveResponse> | undefined;
+  #isOutage = false;
 
   constructor(clock: VirtualClock) {
     this.#clock = clock;
+    // The longest backoff is the hardest case for a short lease. `VirtualClock` restores the function.
+    Math.random = () => 0.999;
     const transport = {
       unary: () => Promise.reject(new Error('not called')),
       stream: (_call: unknown, handler: unknown): never => this.#open(handler as never) as never,
@@ -134,6 +142,12 @@ class Keeping implements Play<Step> {
       case 'break':
         this.#handler?.end(BREAKS[step.how % BREAKS.length]);
         break;
+      case 'outage':
+        this.#isOutage = true;
+        this.#handler?.end(BREAKS[1]);
+        await this.#clock.pass(step.ms);
+        this.#isOutage = false;
+        break;
       case 'pass':
         await this.#clock.pass(step.ms);
         break;
@@ -149,20 +163,32 @@ class Keeping implements Play<Step> {
 
   /** Lets the streams work and expects that valid keepalives stay valid. */
   async end(): Promise<string> {
+    const safe = this.#handles.filter((handle) => handle.remainingMs() > this.#neededMs(handle));
     for (let round = 0; round < 80; round += 1) {
-      // After 25 iterations, the client has opened its stream again, so a valid keepalive must stay valid.
+      // After 25 rounds, the client has opened its stream again, so any valid keepalive must stay valid.
       const alive = this.#handles.filter((handle) => round > 25 && handle.valid() && !this.#revoked.has(handle.id));
       this.#serve(100);
       this.#deliver(100);
-      await this.#clock.pass(80);
+      await this.#clock.pass(ROUND_MS);
       this.#check();
       for (const handle of alive) ok(handle.valid(), 'a keepalive was lost although the streams work');
+      for (const handle of safe) ok(!isUnanswered(handle), 'a keepalive was lost although there was time to renew it');
     }
     const kept = this.#handles.filter((handle) => handle.valid());
     for (const handle of this.#handles) await handle.close();
     this.#check();
     expect([this.#clock.timers, this.#handler]).toEqual([0, undefined]);
     return kept.length > 0 ? 'kept' : 'lost';
+  }
+
+  /**
+   * The time in milliseconds that the client may need to renew a lease once the streams work. An open stream may have
+   * an unanswered request, for whose answer the client waits first.
+   */
+  #neededMs({ id, ttl = 0 }: KeepAlive): number {
+    if (this.#revoked.has(id)) return Number.POSITIVE_INFINITY;
+    const answerMs = this.#handler === undefined ? 0 : Math.max(500, (ttl * 1_000) / 6) + 50;
+    return answerMs + (ttl * 1_000) / 12 + 3 * ROUND_MS;
   }
 
   async #grant({ lease, ttl, delayMs }: Extract<Step, { do: 'grant' }>): Promise<void> {
@@ -224,6 +250,7 @@ class Keeping implements Play<Step> {
       },
     };
     this.#handler = own;
+    if (this.#isOutage) queueMicrotask(() => own.end(BREAKS[1]));
     return {
       send: (message) =>
         void this.#requests.push(decode(LeaseKeepAliveRequest, encode(LeaseKeepAliveRequest, message)).id),
@@ -233,6 +260,11 @@ class Keeping implements Play<Step> {
       resume: () => {},
     };
   }
+}
+
+/** Whether the keepalive was lost because the client received no answer in time. */
+function isUnanswered({ signal }: KeepAlive): boolean {
+  return signal.aborted && (signal.reason as EtcdError).reason === 'LeaseUnreachable';
 }
 
 function idOf(lease: number): bigint {
