@@ -139,19 +139,25 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   }
 
   /**
-   * Asks the server up to which revision the watch is complete. A watch with the option `progress` then delivers the
-   * answer as a batch without events. If the connection breaks later, and the watch has received no events since the
-   * answer, the watch continues from the revision of the answer.
+   * Asks the server for the revision up to which the watch is complete. A watch with the option `progress` then delivers
+   * the answer as a batch without events. If the connection breaks later, and the watch has received no events since
+   * the answer, the watch continues from the revision of the answer.
+   *
+   * There may be no answer. etcd drops a request while one of the client's watches is catching up, or begins at a
+   * revision that the store has not reached yet (`progressIfSync` in etcd's `watchable_store.go`). A broken connection
+   * loses a request, too. Ask again if no batch arrives.
    *
    * @example
    * const watch = etcd.watch(prefix('jobs/'), { progress: true });
    * await watch.created();
-   * watch.requestProgress();
+   * await etcd.put('jobs/1', 'todo');
+   * const asking = setInterval(() => watch.requestProgress(), 100);
    * for await (const { revision, events } of watch.batches()) {
    *   if (events.length > 0) continue;
    *   console.log(`the watch is complete up to revision ${revision}`);
    *   break;
    * }
+   * clearInterval(asking);
    */
   requestProgress(): void {
     this.#stream.requestProgress();
