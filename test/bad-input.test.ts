@@ -9,10 +9,10 @@ import { recordingTransport } from './support/recording-transport.js';
 // is allowed.
 
 const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = [
-  ['an empty key to get', (etcd) => etcd.get(''), /^key: got an empty key; allowed: at least one byte/],
-  ['an empty key to put', (etcd) => etcd.put('', 'x'), /^key: got an empty key/],
-  ['an empty key to delete', (etcd) => etcd.delete(''), /^keys: got an empty key/],
-  ['a range to get', (etcd) => etcd.get(prefix('a') as never), /^key: got an object/],
+  ['a get of an empty key', (etcd) => etcd.get(''), /^key: got an empty key; allowed: at least one byte/],
+  ['a put of an empty key', (etcd) => etcd.put('', 'x'), /^key: got an empty key/],
+  ['a delete of an empty key', (etcd) => etcd.delete(''), /^keys: got an empty key/],
+  ['a `get` of a range of keys', (etcd) => etcd.get(prefix('a') as never), /^key: got an object/],
   [
     'a number as the value of a put',
     (etcd) => etcd.put('a', 5 as never),
@@ -38,12 +38,12 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
     /^sort\.target: got a string; allowed: key, version/,
   ],
   [
-    'a value together with ignoreValue',
+    'a put with both a value and `ignoreValue`',
     (etcd) => etcd.put('a', 'x', { ignoreValue: true }),
     /^value: got a value together with ignoreValue/,
   ],
   [
-    'a lease together with ignoreLease',
+    'a put with both a lease and `ignoreLease`',
     (etcd) => etcd.put('a', 'x', { lease: 1n, ignoreLease: true }),
     /^lease: got a lease together with ignoreLease/,
   ],
@@ -55,7 +55,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   ],
   ['a negative TTL', (etcd) => etcd.lease.grant({ ttl: -5 }), /^ttl: got the number -5/],
   ['a fractional TTL', (etcd) => etcd.lease.grant({ ttl: 1.5 }), /^ttl: got the number 1\.5/],
-  ['a TTL over 9e9', (etcd) => etcd.lease.grant({ ttl: 9e9 + 1 }), /^ttl: got the number 9000000001/],
+  ['a TTL over 9000000000 s', (etcd) => etcd.lease.grant({ ttl: 9e9 + 1 }), /^ttl: got the number 9000000001/],
   ['a lease ID of 0', (etcd) => etcd.lease.revoke(0n), /^lease: got 0n; allowed: a bigint from 1/],
   [
     'a number as a lease ID',
@@ -78,7 +78,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
     /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
   ],
   [
-    'a session lease whose leaseId is text',
+    'a session on a lease whose `leaseId` is a string',
     (etcd) => Session.open(etcd, { lease: { leaseId: '5' } as never }),
     /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
   ],
@@ -93,29 +93,37 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
     /^only: got a string; allowed: put, delete/,
   ],
   ...(['get', 'watch'] as const).map((call): (typeof calls)[number] => [
-    `a number as the signal of ${call}`,
+    `a number as the signal of a ${call}`,
     (etcd) => etcd[call]('a', { signal: 5 as never }),
     /^signal: got the number 5; allowed: an AbortSignal/,
   ]),
   [
-    'a client in place of a session',
+    'a Mutex with a client in place of its session',
     (etcd) => new Mutex(etcd as never, 'a'),
     /^session: got an object \(Client\); allowed: a Session/,
   ],
-  ['an election without a session', () => new Election(undefined as never, 'a'), /^session: got undefined/],
-  ['withLock without an action', (etcd) => withLock(etcd, 'a', undefined as never), /^action: got undefined/],
+  ['an Election without a session', () => new Election(undefined as never, 'a'), /^session: got undefined/],
+  ['a `withLock` call without an action', (etcd) => withLock(etcd, 'a', undefined as never), /^action: got undefined/],
   [
-    'withLock without a client',
+    'a `withLock` call without a client',
     () => withLock({} as never, 'a', () => {}),
     /^client: got an object \(Object\); allowed: a Client/,
   ],
-  ['stm without a function', (etcd) => stm(etcd, 5 as never), /^apply: got the number 5; allowed: a function/],
+  [
+    'an `stm` call with a number in place of its function',
+    (etcd) => stm(etcd, 5 as never),
+    /^apply: got the number 5; allowed: a function/,
+  ],
   [
     'a transaction condition that is not in an array',
     (etcd) => etcd.txn({ if: compare.exists('a') as never }),
     /^if: got an object \(Object\); allowed: a list/,
   ],
-  ['null as an operation', (etcd) => etcd.txn({ then: [null as never] }), /^operation: got null; allowed: op\.get/],
+  [
+    'null as a transaction operation',
+    (etcd) => etcd.txn({ then: [null as never] }),
+    /^operation: got null; allowed: op\.get/,
+  ],
   [
     'null as a transaction condition',
     (etcd) => etcd.txn({ if: [null as never] }),
@@ -128,7 +136,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   ],
   ['a scan of an empty key', (etcd) => etcd.scan(''), /^keys: got an empty key/],
   [
-    'a request that exceeds maxRequestBytes',
+    'a request that exceeds `maxRequestBytes`',
     (etcd) => etcd.put('a', new Uint8Array(1_600_000)),
     /^etcdserverpb\.PutRequest: got 16\d{5} bytes; allowed: at most 1572864/,
   ],
@@ -156,18 +164,18 @@ test('errors of rejected calls contain neither keys nor values', async () => {
 });
 
 test.each([
-  ['an empty list', [], /^endpoints: got an empty list/],
-  ['a string', 'http://a:1' as never, /^endpoints: got a string; allowed: a list/],
-  ['an address without a scheme', ['127.0.0.1:2379'], /did you mean http:\/\/127\.0\.0\.1:2379\?/],
-  ['text that is not a URL', ['not a url'], /^endpoints\[0\]: got a string; allowed: http:\/\/host:port/],
-  ['an unknown scheme', ['http://a:1', 'ftp://b:1'], /^endpoints\[1\]: got "ftp/],
-  ['a URL with a path', ['http://a:1/v3'], /without a path/],
-])('the client refuses %s as endpoints', async (_what, endpoints, message) => {
+  ['an empty list of endpoints', [], /^endpoints: got an empty list/],
+  ['a string in place of the list of endpoints', 'http://a:1' as never, /^endpoints: got a string; allowed: a list/],
+  ['an endpoint without a scheme', ['127.0.0.1:2379'], /did you mean http:\/\/127\.0\.0\.1:2379\?/],
+  ['an endpoint that is not a URL', ['not a url'], /^endpoints\[0\]: got a string; allowed: http:\/\/host:port/],
+  ['an endpoint with an unknown scheme', ['http://a:1', 'ftp://b:1'], /^endpoints\[1\]: got "ftp/],
+  ['an endpoint with a path', ['http://a:1/v3'], /without a path/],
+])('the client refuses %s', async (_what, endpoints, message) => {
   const error = await errorOf(() => new Client({ endpoints }));
   expect(error.message).toMatch(message);
 });
 
-test('the error for an endpoint with a password does not contain the password', async () => {
+test('the error for an endpoint URL that contains a password does not contain the password', async () => {
   const error = await errorOf(() => new Client({ endpoints: ['http://root:hunter2@a:1'] }));
   expect(error.message).not.toContain('hunter2');
 });

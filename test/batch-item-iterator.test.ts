@@ -24,7 +24,7 @@ test('BatchItemIterator returns the items of all batches in order, and skips emp
   expect(seen).toEqual([1, 2, 3]);
 });
 
-test('concurrent calls of `next()` each receive one item, in order, and receive the end after the last item', async () => {
+test('BatchItemIterator returns one item to each concurrent `next()` call, in order, and `done` after the last item', async () => {
   const { source } = batches([1], [2, 3], [4]);
   const items = new BatchItemIterator(source, (batch) => batch);
   const results = await Promise.all(Array.from({ length: 6 }, () => items.next()));
@@ -32,7 +32,7 @@ test('concurrent calls of `next()` each receive one item, in order, and receive 
   expect(results.map(({ done }) => done)).toEqual([false, false, false, false, true, true]);
 });
 
-test('a call of `next()` does not overtake earlier calls of `next()` that are still waiting', async () => {
+test('a `next()` call of BatchItemIterator does not overtake earlier `next()` calls that are still waiting', async () => {
   const { source } = batches([1], [2], [3], [4], [5], [6]);
   const items = new BatchItemIterator(source, (batch) => batch);
   const first = items.next();
@@ -42,13 +42,13 @@ test('a call of `next()` does not overtake earlier calls of `next()` that are st
   expect(results.map(({ value }) => value)).toEqual([1, 2, 3, 4, 5]);
 });
 
-test('a `break` in a loop over the items closes the iterator that delivers the batches', async () => {
+test('BatchItemIterator closes the iterator of the batches when the caller leaves a loop over the items with `break`', async () => {
   const { source, closed } = batches([1, 2], [3]);
   for await (const item of new BatchItemIterator(source, (batch) => batch)) if (item === 1) break;
   expect(closed()).toBe(true);
 });
 
-test('BatchItemIterator drops a batch that arrives after the iterator was closed', async () => {
+test('BatchItemIterator drops a batch that arrives after the caller has called `return()`', async () => {
   const end = { done: true, value: undefined } as const;
   let give: ((batch: IteratorResult<number[]>) => void) | undefined;
   const next = (): Promise<IteratorResult<number[]>> =>
@@ -63,7 +63,7 @@ test('BatchItemIterator drops a batch that arrives after the iterator was closed
   expect([await first, await items.next()]).toEqual([end, end]);
 });
 
-test('`next()` rejects and the iteration ends when reading an item of a batch throws', async () => {
+test('BatchItemIterator rejects the `next()` call and ends when reading an item of a batch throws', async () => {
   function* unreadable(): Generator<number> {
     yield 1;
     throw new Error('unreadable');
@@ -76,7 +76,7 @@ test('`next()` rejects and the iteration ends when reading an item of a batch th
   expect(await items.next()).toEqual({ done: true, value: undefined });
 });
 
-test('`next()` rejects and the iteration ends when the iterator that delivers the batches throws', async () => {
+test('BatchItemIterator rejects the `next()` call and ends when the iterator of the batches throws', async () => {
   async function* failing(): AsyncGenerator<readonly number[]> {
     yield [1];
     throw new Error('lost');

@@ -28,7 +28,7 @@ function withBuffer<T>(text: string, action: (buffer: Uint8Array) => T): T {
   return result;
 }
 
-test('calls send the original keys and values when the caller overwrites its buffers', async () => {
+test('calls send the original keys and values when the caller overwrites its buffers before the client sends the requests', async () => {
   const [etcd, key] = [lateClient(), unique()];
   await withBuffer(key, (bytes) => withBuffer('value', (value) => etcd.put(bytes, value)));
   expect((await withBuffer(key, (bytes) => etcd.get(bytes)))?.text()).toBe('value');
@@ -43,8 +43,8 @@ test('calls send the original keys and values when the caller overwrites its buf
   expect((await withBuffer(key, (bytes) => etcd.delete(bytes))).deleted).toBe(1);
 });
 
-test.each(['key', 'prefix', 'start and end'] as const)(
-  'a watch, a mirror and a cached range of a %s use the original keys when the caller overwrites its buffer',
+test.each(['key', 'prefix', 'key range'] as const)(
+  'a watch, a mirror and a cached range of a %s use the original keys when the caller overwrites its buffer before the client sends the requests',
   async (form) => {
     const [etcd, name] = [lateClient(), unique()];
     const keysOf = (bytes: Uint8Array) => {
@@ -65,7 +65,7 @@ test.each(['key', 'prefix', 'start and end'] as const)(
   },
 );
 
-test('an election campaign proclaims the original value when the caller overwrites its buffer', async () => {
+test('an election campaign proclaims the original value when the caller overwrites its buffer before the client sends the request', async () => {
   const etcd = lateClient();
   const election = new Election(await Session.open(etcd), unique('election'));
   await using _leadership = await withBuffer('me', (value) => election.campaign(value));

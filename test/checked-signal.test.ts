@@ -6,7 +6,7 @@ import { blockEventLoop } from './support/block.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 
-test('a checked signal aborts only once when the runtime reads `aborted` while it aborts the signal, as Deno does', () => {
+test('the signal of a CheckedSignal fires only one `abort` event even if the runtime reads `aborted` while aborting the signal, as Deno does', () => {
   const { abort } = AbortController.prototype;
   const spy = vi.spyOn(AbortController.prototype, 'abort').mockImplementation(function (this: AbortController, reason) {
     if (!this.signal.aborted) abort.call(this, reason);
@@ -24,8 +24,8 @@ test('a checked signal aborts only once when the runtime reads `aborted` while i
   }
 });
 
-describe('signalWith', () => {
-  test('returns a signal that is aborted when the lease expired while the event loop was blocked, unlike AbortSignal.any', async () => {
+describe('`signalWith`', () => {
+  test('returns a signal that is already aborted when a blocked event loop resumes after the lease has expired, unlike `AbortSignal.any`', async () => {
     const session = await Session.open(openClient(), { ttl: 1 });
     const held = await new Mutex(session, unique('lock')).lock();
     const stop = new AbortController();

@@ -17,19 +17,19 @@ const OPEN: readonly StatusCode[] = ['Canceled', 'DeadlineExceeded', 'Unavailabl
 const where = { method: '/etcdserverpb.KV/Put', endpoint: 'http://127.0.0.1:2379' };
 
 describe('the table of server errors', () => {
-  it.each(errors)('maps the message of $name to its reason and its status', ({ name, code, message }) => {
+  it.each(errors)('maps the message of $name to the reason $name and the status $code', ({ name, code, message }) => {
     const reason = serverReason(message);
     expect(reason).toBe(name);
     expect(reason && statusOfReason(reason)).toBe(code);
   });
 
-  it('contains every error in the list of etcd errors (facts/etcd-v3-errors.json), and no other error', () => {
+  it('contains exactly the errors that facts/etcd-v3-errors.json lists', () => {
     const source = readFileSync(new URL('../src/errors/status.ts', import.meta.url), 'utf8');
     const messages = [...source.matchAll(/'(etcdserver: [^']*)'/g)].map(([, message]) => message);
     expect(messages.sort()).toStrictEqual(errors.map(({ message }) => message).sort());
   });
 
-  it('does not map a message that differs slightly from an error of etcd', () => {
+  it('maps only texts that equal the message of an etcd error', () => {
     for (const { message } of errors) {
       expect(serverReason(`${message} `)).toBeUndefined();
       expect(serverReason(message.replace('etcdserver: ', ''))).toBeUndefined();
@@ -39,9 +39,9 @@ describe('the table of server errors', () => {
   });
 });
 
-describe('errorFromStatus', () => {
+describe('`errorFromStatus`', () => {
   it.each(errors)(
-    'returns reason $name for the message of that error, with the outcome that follows from its status',
+    'returns an error with reason $name and the right outcome for the message of $name',
     ({ name, code, message }) => {
       const error = errorFromStatus(code, message, where);
       expect(error).toMatchObject({ code, reason: name, problem: message, ...where });
@@ -52,7 +52,7 @@ describe('errorFromStatus', () => {
   );
 
   it.each(STATUS_CODES.slice(1))(
-    'returns outcome unknown when status %s comes with a text that is not an error of etcd',
+    'returns an error with outcome unknown when status %s comes with a text that is not the message of an etcd error',
     (code) => {
       const error = errorFromStatus(code, 'no healthy upstream', where);
       expect(error).toMatchObject({
@@ -63,7 +63,7 @@ describe('errorFromStatus', () => {
     },
   );
 
-  it('returns outcome rejected for the error with which a learner refuses a call, whatever the status', () => {
+  it('returns an error with outcome rejected when a learner refuses a call, whatever the status', () => {
     for (const code of ['FailedPrecondition', 'Unavailable'] as const)
       expect(errorFromStatus(code, 'etcdserver: rpc not supported for learner')).toMatchObject({
         reason: 'NotSupportedForLearner',
@@ -71,7 +71,7 @@ describe('errorFromStatus', () => {
       });
   });
 
-  it('returns outcome rejected for ResourceExhausted only if etcd names a resource other than database space', () => {
+  it('returns an error with outcome unknown for status ResourceExhausted, unless the message says that etcd has too many requests', () => {
     const tooLong = 'grpc: received message larger than max (2097200 vs. 2097152)';
     expect(errorFromStatus('ResourceExhausted', tooLong)).toMatchObject({ reason: 'Other', outcome: 'unknown' });
     expect(errorFromStatus('ResourceExhausted', 'etcdserver: too many requests')).toMatchObject({
@@ -84,7 +84,7 @@ describe('errorFromStatus', () => {
     });
   });
 
-  it('returns outcome rejected when the server does not know the method or the service', () => {
+  it('returns an error with outcome rejected only if both status and message say that the server lacks the method or service', () => {
     const outcomes = [
       errorFromStatus('Unimplemented', 'unknown method RangeStream for service etcdserverpb.KV').outcome,
       errorFromStatus('Unimplemented', 'unknown service v3lockpb.Lock').outcome,
@@ -99,9 +99,9 @@ describe('errorFromStatus', () => {
   });
 });
 
-describe('errorFromText', () => {
+describe('`errorFromText`', () => {
   it.each(errors)(
-    'returns reason $name for the error in the form that Go prints, and for its message alone',
+    'returns an error with reason $name for the message of $name, with or without the prefixes that gRPC and etcd add',
     ({ name, code, message }) => {
       for (const text of [
         `rpc error: code = ${code} desc = ${message}`,
@@ -113,7 +113,7 @@ describe('errorFromText', () => {
     },
   );
 
-  it('returns reason PermissionDenied for the cancel reason of a denied watch', () => {
+  it('returns an error with reason PermissionDenied for the `cancel_reason` of a watch that the server denies', () => {
     const text = 'rpc error: code = PermissionDenied desc = etcdserver: permission denied';
     const error = errorFromText(text, { method: '/etcdserverpb.Watch/Watch' });
     expect(error).toMatchObject({
@@ -124,7 +124,7 @@ describe('errorFromText', () => {
     });
   });
 
-  it('keeps a text that is not in the table of server errors as the problem, even if the text has several lines', () => {
+  it('returns an error with reason Other and every line of the message when the message belongs to no etcd error', () => {
     const error = errorFromText('rpc error: code = Internal desc = one\ntwo');
     expect(error).toMatchObject({ reason: 'Other', code: 'Internal', problem: 'one\ntwo' });
     expect(errorFromText('who knows')).toMatchObject({ reason: 'Other', code: 'Unknown', problem: 'who knows' });
@@ -132,8 +132,8 @@ describe('errorFromText', () => {
 });
 
 // etcd's lock service, for example, forwards the errors of other services with status Unknown.
-describe('errorFromStatus for an error of etcd with an unusual status', () => {
-  it('returns outcome unknown if the usual status or the given status leaves the outcome open', () => {
+describe('`errorFromStatus` for an etcd error that arrives with an unusual status', () => {
+  it('returns an error with outcome unknown if the usual status or the received status leaves the outcome open', () => {
     expect(errorFromStatus('Unknown', 'etcdserver: request timed out')).toMatchObject({
       reason: 'Timeout',
       outcome: 'unknown',
@@ -156,7 +156,7 @@ describe('the message of an EtcdError', () => {
     expect(error.problem).toBe('it broke');
   });
 
-  it('leaves out the endpoint and the method when they are unknown', () => {
+  it('omits the endpoint when only the method is known, and contains only the problem when neither is known', () => {
     const { method } = where;
     expect(new EtcdError('it broke', { ...details, outcome: 'not-sent', method }).message).toBe(
       'it broke (etcdserverpb.KV/Put: not sent)',
@@ -166,7 +166,7 @@ describe('the message of an EtcdError', () => {
 });
 
 describe('an EtcdError', () => {
-  it('is an Error with the name EtcdError, and has a `cause` only if the caller gave a cause', () => {
+  it('is an Error with the name EtcdError, and has a `cause` only if the constructor received a cause', () => {
     const cause = new Error('below');
     const details = { code: 'Internal', reason: 'Other', outcome: 'unknown' } as const;
     expect(new EtcdError('above', { ...details, cause })).toMatchObject({ name: 'EtcdError', cause });
@@ -174,7 +174,7 @@ describe('an EtcdError', () => {
     expect('cause' in new EtcdError('above', details)).toBe(false);
   });
 
-  it('converts to JSON with its cause, and with `compactRevision` as a string', () => {
+  it('is converted to JSON with its `cause`, and with `compactRevision` as a decimal string', () => {
     const cause = new EtcdError('below', {
       code: 'Internal',
       reason: 'Other',
@@ -197,12 +197,12 @@ describe('an EtcdError', () => {
     });
   });
 
-  it('leaves a cause that is not an error out of its JSON', () => {
+  it('is converted to JSON without its `cause` when the cause is not an error', () => {
     const error = canceled(AbortSignal.abort({ secret: 's3cret' }), 'unknown', where.method);
     expect(JSON.stringify(error)).not.toContain('s3cret');
   });
 
-  it('has a message with the argument, the given value and the allowed values when the input is invalid', () => {
+  it('has a message that names the argument, the given value and the allowed values when the input is invalid', () => {
     const error = invalidInput('ttl', '0', 'at least 1');
     expect(error).toMatchObject({ reason: 'InvalidInput', code: 'InvalidArgument', outcome: 'not-sent' });
     expect(error.message).toBe('ttl: got 0; allowed: at least 1');

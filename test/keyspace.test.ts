@@ -6,7 +6,7 @@ import { keyspaceClientOf } from '../src/keyspace.js';
 import type { Transport } from '../src/transport/transport.js';
 import { errorOf } from './support/errors.js';
 
-test('`close()` does not run a `beforeClose` callback that was removed', async () => {
+test('`Client.close` does not run a `beforeClose` callback that has been removed', async () => {
   const etcd = new Client({ endpoints: ['http://127.0.0.1:1'] });
   let done = 0;
   etcd.beforeClose(async () => {
@@ -16,7 +16,7 @@ test('`close()` does not run a `beforeClose` callback that was removed', async (
   expect(done).toBe(0);
 });
 
-test('`close()` runs a `beforeClose` callback that is added while the client closes', async () => {
+test('`Client.close` runs a `beforeClose` callback that is added while the client closes', async () => {
   const etcd = new Client({ endpoints: ['http://127.0.0.1:1'] });
   const done: string[] = [];
   etcd.beforeClose(async () => {
@@ -44,7 +44,7 @@ test('a cached range sends no more calls after its first read has timed out', as
   await etcd.close();
 });
 
-test('functions that only read keys accept a test double of a client, but `Session.open` refuses one', async () => {
+test('functions that only read keys accept a test double of a client, but `Session.open` refuses a test double', async () => {
   const reads: unknown[] = [];
   const double = {
     cachedRange: () => {},

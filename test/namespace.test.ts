@@ -16,7 +16,7 @@ import { errorOf } from './support/errors.js';
 import { queueLength } from './support/locks.js';
 import { valueText } from './support/watch-events.js';
 
-test('a namespace keeps its prefix when the caller overwrites the Buffer', async () => {
+test('a namespace keeps its prefix when the caller overwrites the Buffer that contained the prefix', async () => {
   const [etcd, name] = [openClient(), `${unique('namespace')}/`];
   const bytes = Buffer.from(name);
   const namespace = etcd.namespace(bytes);
@@ -95,7 +95,7 @@ describe('a namespace', () => {
     expect(await texts(etcd, name)).toEqual([`${name}a`, `${name}b`, `${name}e`]);
   });
 
-  test('can be scanned in many pages', async () => {
+  test('yields exactly its own keys, without the prefix, in a scan of 120 keys', async () => {
     const { etcd, inside, name } = namespaceOf();
     const keys = Array.from({ length: 120 }, (_, index) => `k${String(index).padStart(3, '0')}`);
     await inside.txn({ then: keys.map((key) => op.put(key, 'x'.repeat(1_000))) });
@@ -125,7 +125,7 @@ describe('a namespace', () => {
     ]);
   });
 
-  test('can be mirrored and cached', async () => {
+  test('has cached ranges that contain only its own keys, without the prefix', async () => {
     const { etcd, inside, name } = namespaceOf();
     await etcd.put(`${name}a`, 'one');
     await etcd.put(`${name.slice(0, -1)}0`, 'foreign');
@@ -150,7 +150,7 @@ describe('a namespace', () => {
     expect(await inside.get('a')).toBeUndefined();
   });
 
-  test('keeps locks under its prefix, and these locks exclude locks that the client acquires by the full name', async () => {
+  test('keeps its locks under its prefix, and such a lock excludes a lock of the client with the same full name', async () => {
     const { etcd, inside, name } = namespaceOf();
     const [own, outer] = [await Session.open(inside), await Session.open(etcd)];
     const held = await new Mutex(own, 'job').lock();
@@ -183,7 +183,7 @@ describe('a namespace', () => {
     expect((await inside.range(prefix(''))).kvs.map((kv) => kv.keyText())).toEqual(['o']);
   });
 
-  test('keeps its prefix when the caller overwrites the array', async () => {
+  test('keeps its prefix when the caller overwrites the Uint8Array that contained the prefix', async () => {
     const etcd = openClient();
     const bytes = new TextEncoder().encode(`${unique()}/`);
     const inside = etcd.namespace(bytes);
@@ -193,7 +193,7 @@ describe('a namespace', () => {
     expect((await etcd.get(full))?.text()).toBe('x');
   });
 
-  test('cannot have an empty prefix', async () => {
+  test('cannot have a prefix that is empty or a number', async () => {
     const etcd = openClient();
     for (const empty of ['', new Uint8Array(0)]) {
       const error = await errorOf(() => etcd.namespace(empty));
@@ -204,8 +204,8 @@ describe('a namespace', () => {
   });
 });
 
-describe('close', () => {
-  test('of a namespace ends the watches and keepalives of the namespace only', async () => {
+describe('`close`', () => {
+  test('of a namespace ends only the watches and keepalives of that namespace', async () => {
     const { etcd, inside, name } = namespaceOf();
     const [own, outer] = [inside.watch('a').batches(), etcd.watch(`${name}a`)];
     await outer.created();

@@ -40,7 +40,7 @@ console.log(JSON.stringify({
 await reader.shutdown();
 `;
 
-test('the program of docs/opentelemetry.md records spans and a metric as the semantic conventions require', async () => {
+test('the program of docs/opentelemetry.md records spans and a metric that follow the semantic conventions of OpenTelemetry', async () => {
   const folder = join(ROOT, '.cache', unique('opentelemetry'));
   mkdirSync(folder, { recursive: true });
   try {

@@ -260,7 +260,7 @@ test('the interceptor of these tests records the RPCs of the call under test', a
   expect(sent).toEqual(['/etcdserverpb.KV/Range', '/etcdserverpb.Watch/Watch']);
 });
 
-test('raw functions refuse an unknown option, and send nothing', async () => {
+test('every function of `Client.raw` refuses an unknown option, and sends nothing', async () => {
   const { raw } = openClient({ interceptors: [counting] });
   let called = 0;
   for (const [service, stubs] of Object.entries(raw)) {
@@ -280,7 +280,7 @@ test('raw functions refuse an unknown option, and send nothing', async () => {
   expect(called).toBe(Object.values(raw).flatMap((stubs) => Object.values(stubs)).length);
 });
 
-test('the table CALLS contains every public function that accepts options', async () => {
+test('the table `CALLS` contains every public function that accepts options', async () => {
   const found = [...(await publicFunctions())].filter(([, code]) => takesOptions(code)).map(([name]) => name);
   expect(found.filter((name) => !INTERNAL.has(name)).sort()).toEqual(Object.keys(CALLS).sort());
   expect([...INTERNAL].filter((name) => !found.includes(name))).toEqual([]);
@@ -350,27 +350,27 @@ function addFunctions(functions: Map<string, string>, name: string, value: unkno
 
 test.each<[string, (etcd: Client) => unknown, string]>([
   [
-    'the option ttl for put',
+    'the option `ttl` for `put`',
     (etcd) => etcd.put('k', 'x', { ttl: 5 } as never),
     'options: got the unknown option ttl for put; allowed: lease, prevKv, ignoreValue, ignoreLease, signal, timeoutMs, ' +
       'endpoint; to attach a lease: lease: await etcd.lease.grant({ ttl: 5 })',
   ],
   [
-    'the option ttl for op.put',
+    'the option `ttl` for `op.put`',
     (etcd) => etcd.txn({ then: [op.put('k', 'x', { ttl: 5 } as never)] }),
     'lease: await etcd.lease.grant({ ttl: 5 })',
   ],
   ...(['watch', 'range', 'scan', 'delete', 'mirror', 'cachedRange'] as const).map(
     (call): [string, (etcd: Client) => unknown, string] => [
-      `the option prefix for ${call}`,
+      `the option \`prefix\` for \`${call}\``,
       (etcd) => etcd[call]('k', { prefix: true } as never),
       '; to name all keys with a prefix, pass prefix(key) as the key',
     ],
   ),
-  ['the option prefix for get', (etcd) => etcd.get('k', { prefix: true } as never), 'call range(prefix(key))'],
-  ['the option timeout for get', (etcd) => etcd.get('k', { timeout: 5 } as never), '; did you mean timeoutMs?'],
+  ['the option `prefix` for `get`', (etcd) => etcd.get('k', { prefix: true } as never), 'call range(prefix(key))'],
+  ['the option `timeout` for `get`', (etcd) => etcd.get('k', { timeout: 5 } as never), '; did you mean timeoutMs?'],
   [
-    'the option timeoutMs for watch',
+    'the option `timeoutMs` for `watch`',
     (etcd) => etcd.watch('k', { timeoutMs: 5 } as never),
     '; to set a time limit: signal: AbortSignal.timeout(ms)',
   ],
@@ -380,13 +380,17 @@ test.each<[string, (etcd: Client) => unknown, string]>([
     (etcd) => etcd.get('k', { singal: undefined, sginal: 1 } as never),
     'did you mean signal?',
   ],
-  ['the option TTL for withLock', (etcd) => withLock(etcd, 'm', () => {}, { TTL: 5 } as never), '; did you mean ttl?'],
+  [
+    'the option `TTL` for `withLock`',
+    (etcd) => withLock(etcd, 'm', () => {}, { TTL: 5 } as never),
+    '; did you mean ttl?',
+  ],
   [
     'a signal in place of the options',
     (etcd) => etcd.get('k', AbortSignal.timeout(5_000) as never),
     'the unknown option aborted for get; allowed: revision',
   ],
-  ['the option limit for get', (etcd) => etcd.get('k', { limit: 1 } as never), '; range has this option'],
+  ['the option `limit` for `get`', (etcd) => etcd.get('k', { limit: 1 } as never), '; range has this option'],
   [
     'a misspelled property of txn',
     (etcd) => etcd.txn({ than: [] } as never),
@@ -416,7 +420,7 @@ test.each<[string, (etcd: Client) => unknown, string]>([
   expect(sent).toEqual([]);
 });
 
-test('lease.grant refuses a call without options', async () => {
+test('`lease.grant` refuses a call without options', async () => {
   const error = await errorOf((openClient().lease.grant as () => Promise<unknown>).call(openClient().lease));
   expect(error).toMatchObject(REFUSED);
   expect(error.message).toMatch(/^ttl: got undefined; allowed: whole seconds/);
@@ -431,11 +435,14 @@ test.each<[string, unknown, string]>([
   ['a number', 5, NEW_CLIENT.replace('%', 'the number 5')],
   ['a URL', 'http://root:hunter2@a:1', NEW_CLIENT.replace('%', 'a string') + DID_YOU_MEAN],
   ['an array', ['http://a:1'], NEW_CLIENT.replace('%', 'an object (Array)') + DID_YOU_MEAN],
-])('the constructor of Client refuses %s, and names the allowed argument', async (_what, options, message) => {
-  const error = await errorOf(() => new Client(options as never));
-  expect(error).toMatchObject(REFUSED);
-  expect(error.message).toBe(message);
-});
+])(
+  'the constructor of Client refuses %s, and the error names the allowed argument',
+  async (_what, options, message) => {
+    const error = await errorOf(() => new Client(options as never));
+    expect(error).toMatchObject(REFUSED);
+    expect(error.message).toBe(message);
+  },
+);
 
 test.each<[string, object, RegExp]>([
   ['the option hosts', { hosts: ['http://a:1'] }, /unknown option hosts for Client; .*; did you mean endpoints\?$/],
@@ -444,15 +451,15 @@ test.each<[string, object, RegExp]>([
     { tls: { rejectUnauthorized: false } },
     /^tls: got the unknown option rejectUnauthorized; allowed: ca, cert, key, serverName$/,
   ],
-  ['an option of tls in lower case', { tls: { servername: 'a' } }, /^tls: .*; did you mean serverName\?$/],
-  ['an array as tls', { tls: [] }, /^tls: got an object \(Array\)/],
+  ['an option of `tls` in lower case', { tls: { servername: 'a' } }, /^tls: .*; did you mean serverName\?$/],
+  ['an array as `tls`', { tls: [] }, /^tls: got an object \(Array\)/],
   [
-    'null as auth',
+    'null as `auth`',
     { auth: null },
     /^auth: got null; allowed: an object with username, password, token, allowPlaintext$/,
   ],
   [
-    'the option user in auth',
+    'the option `user` in `auth`',
     { auth: { user: 'a', password: 'b' } },
     /^auth: got the unknown option user; .* mean username\?$/,
   ],
@@ -462,7 +469,7 @@ test.each<[string, object, RegExp]>([
   expect(error.message).toMatch(message);
 });
 
-test('a call fails when the option tls is a function that returns an object with an unknown property', async () => {
+test('a call fails when the option `tls` is a function that returns an object with an unknown property', async () => {
   const etcd = openClient({
     endpoints: [ENDPOINT.replace('http:', 'https:')],
     tls: () => ({ caFile: 'ca.pem' }) as never,
@@ -471,12 +478,12 @@ test('a call fails when the option tls is a function that returns an object with
   expect(`${error.message} ${(error.cause as Error | undefined)?.message}`).toContain('the unknown option caFile');
 });
 
-test('EtcdCluster.start refuses an unknown property of tls', async () => {
+test('`EtcdCluster.start` refuses an unknown property of `tls`', async () => {
   const error = await errorOf(() => EtcdCluster.start({ tls: { cert: 'a' } as never }));
   expect(error.message).toMatch(/^tls: got the unknown option cert; allowed: certFile, keyFile, clientCaFile;/);
 });
 
-test('a function accepts unknown options whose value is undefined, and known options that are inherited', async () => {
+test('`get` and `put` accept unknown options whose value is undefined and known options that are inherited', async () => {
   const etcd = openClient();
   const key = unique();
   await etcd.put(key, 'x', { ttl: undefined, lease: undefined } as never);
@@ -497,12 +504,12 @@ test('a function accepts unknown options whose value is undefined, and known opt
   expect(error.message).toContain('the unknown option ttl for put');
 });
 
-test.each(['toString', 'constructor', '__proto__'])('a function refuses an option called %s', async (name) => {
+test.each(['toString', 'constructor', '__proto__'])('`get` refuses an option called %s', async (name) => {
   const options: object = JSON.parse(`{ ${JSON.stringify(name)}: 1 }`);
   expect(await errorOf(openClient().get('k', options))).toMatchObject(REFUSED);
 });
 
-test('a function accepts options when the program has extended Object.prototype', async () => {
+test('`get` accepts its own options when the program has extended Object.prototype', async () => {
   const extended = Object.prototype as { frobnicate?: string };
   extended.frobnicate = 'x';
   try {
@@ -513,7 +520,7 @@ test('a function accepts options when the program has extended Object.prototype'
   }
 });
 
-test('an error does not show an option name that may be a key or a secret', async () => {
+test('the error for an unknown option does not show the name of the option when the name may be a key or a secret', async () => {
   const names = ['app/users', 'geheim-1234', 'a'.repeat(33), 'S3CR3T', ' ', 'x\u001b[31m'];
   for (const name of names) {
     const error = await errorOf(openClient().range(prefix('a'), { [name]: 1 }));

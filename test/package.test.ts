@@ -63,7 +63,7 @@ describe('the packed package', () => {
     expect(files.filter((file) => !allowed.test(file))).toEqual([]);
   });
 
-  test('contains documentation pages whose links lead to files of the package', () => {
+  test('contains documentation pages whose links lead only to files in the package', () => {
     const broken = pagesIn(installed()).flatMap((page) =>
       brokenLinks(installed(), page).map((link) => `${page}: ${link}`),
     );
@@ -89,14 +89,14 @@ describe('the packed package', () => {
     expect(names.filter((name) => /chunk-/.test(name))).toEqual([]);
   });
 
-  test.each(ENTRY_POINTS)('%s exports classes under their own names', (specifier) => {
+  test.each(ENTRY_POINTS)('exports the classes of %s under their own names', (specifier) => {
     const code = `
       for (const [name, value] of Object.entries(await import('${specifier}')))
         if (String(value).startsWith('class') && value.name !== name) console.log(name, value.name);`;
     expect(output('module', code)).toBe('');
   });
 
-  test('shows its TypeScript files and the line of the caller in the stack of an EtcdError with source maps', () => {
+  test('has source maps with which the stack of an EtcdError shows TypeScript files and the line of the caller', () => {
     const caller = join(folder, 'caller.mjs');
     writeFileSync(
       caller,
@@ -129,7 +129,7 @@ describe('the packed package', () => {
     ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
     ['etcdwire/transport', []],
-  ])('%s can be imported and does not keep the process alive', (specifier, names) => {
+  ])('has an entry point %s that can be imported and does not keep the process alive', (specifier, names) => {
     const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
     expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
   });
@@ -170,7 +170,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('ERR_PACKAGE_PATH_NOT_EXPORTED\n');
   });
 
-  test('can be required as the same module that `import` returns when Node.js can require ES modules', (context) => {
+  test('provides the same module to `require` and to `import` when Node.js can require ES modules', (context) => {
     if (!canRequireModules) return context.skip('this Node.js cannot require ES modules');
     const code = `
       const { Client } = require('etcdwire');

@@ -24,7 +24,7 @@ const namespacePrefix = fc.oneof(
 
 describe('a range of keys', () => {
   // S33
-  test('selects the same keys in range, scan, delete, watch and compare as in the model', async () => {
+  test('selects the same keys as the model in `range`, `scan`, `delete`, `watch` and `compare`', async () => {
     // The test uses its own server, because open-ended ranges would contain the keys of other tests.
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const keys = fc.array(someKey, { minLength: 1, maxLength: 12 });
@@ -35,7 +35,7 @@ describe('a range of keys', () => {
   });
 
   // S34
-  test('in a namespace selects the same keys as in the model, and never a key outside the namespace', async () => {
+  test('in a namespace selects the same keys as the model, and no key outside the namespace', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const setting = namespacePrefix.chain((start) =>
       fc.record({

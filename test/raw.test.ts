@@ -6,7 +6,7 @@ import { errorOf } from './support/errors.js';
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-describe('Client.raw', () => {
+describe('`Client.raw`', () => {
   test('has one function for each RPC', () => {
     const { raw } = openClient();
     for (const [service, table] of Object.entries(methods)) {
@@ -54,7 +54,7 @@ describe('Client.raw', () => {
     expect(await stream.next()).toMatchObject({ done: true });
   });
 
-  test('rejects with Canceled when the signal aborts, and with EmptyKey when the server finds no key', async () => {
+  test('rejects a stream with Canceled when its signal aborts, and rejects a put without a key with EmptyKey', async () => {
     const { raw } = openClient();
     const stop = new AbortController();
     const reading = errorOf(raw.watch.watch({ signal: stop.signal }).next());
@@ -67,7 +67,7 @@ describe('Client.raw', () => {
     });
   });
 
-  test('ignores a message that is sent after the end of the stream', async () => {
+  test('ignores a message that the caller sends after `end()` of the stream', async () => {
     const { raw } = openClient();
     await raw.kv.range({ key: utf8('a') });
     const stream = raw.watch.watch();

@@ -26,7 +26,7 @@ function printed(program: string): string[] {
 }
 
 describe('README.md', () => {
-  it('has one program, whose expressions have the values that its comments state', async () => {
+  it('has one program, in which each commented expression has the value that its comment states', async () => {
     const [program = '', ...others] = programsOf('README.md');
     expect(others).toEqual([]);
     const claims: string[] = [];
@@ -45,7 +45,7 @@ describe('README.md', () => {
 describe('docs/guide.md', () => {
   const [usage = '', coordination = '', overGrpcJs = '', logging = '', ...others] = programsOf('docs/guide.md');
 
-  it('has exactly the four programs that the other tests run', () => {
+  it('has exactly the four programs that the next tests run', () => {
     expect(others).toEqual([]);
   });
 

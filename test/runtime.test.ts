@@ -7,7 +7,7 @@ import { onAbort } from '../src/runtime/signals.js';
 import { backoffMs, monotonicMs, pause, after as runAfter, settledWithin } from '../src/runtime/timers.js';
 
 describe('a timer', () => {
-  test('never fires before its time on the monotonic clock', async () => {
+  test('never fires before it is due on the monotonic clock', async () => {
     const early = await Promise.all(
       Array.from({ length: 200 }, (_, index) => {
         const due = monotonicMs() + index / 7;
@@ -17,16 +17,16 @@ describe('a timer', () => {
     expect(early).not.toContain(true);
   });
 
-  test('can be infinite or longer than setTimeout allows, and can be canceled', () => {
+  test('can be infinite or longer than `setTimeout` allows, and can be canceled', () => {
     for (const delay of [2 ** 40, Number.POSITIVE_INFINITY]) runAfter(delay, () => expect.unreachable())();
   });
 
-  test('of a backoff lasts at most 50 ms, and this limit doubles with each attempt up to 2 s', () => {
+  test('of a backoff lasts at most 50 ms at first, and this limit doubles with each attempt up to 2 s', () => {
     for (let attempt = 0; attempt < 2_000; attempt += 1)
       expect(backoffMs(attempt)).toBeLessThanOrEqual(Math.min(2_000, 50 * 2 ** attempt));
   });
 
-  test('of `pause()` ends early when a signal aborts', async () => {
+  test('of `pause` ends early when its signal aborts', async () => {
     const stop = new AbortController();
     const paused = pause(2 ** 30, undefined, stop.signal);
     stop.abort();
@@ -35,14 +35,14 @@ describe('a timer', () => {
   });
 });
 
-test('settledWithin leaves no timer behind when the promise settles in time', async () => {
+test('`settledWithin` leaves no timer behind when the promise settles in time', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   expect(await settledWithin(10_000, Promise.resolve())).toBe(true);
   expect(vi.getTimerCount()).toBe(0);
 });
 
-describe('onAbort', () => {
+describe('`onAbort`', () => {
   test('adds one listener for any number of callbacks, and removes the listener with the last callback', () => {
     const { signal } = new AbortController();
     const undos = Array.from({ length: 20 }, () => onAbort(signal, () => {}));
@@ -64,7 +64,7 @@ describe('onAbort', () => {
 });
 
 describe('AsyncQueue', () => {
-  test('delivers the items in order to readers that wait and to later readers', async () => {
+  test('delivers items in order to waiting readers and to later readers', async () => {
     const queue = new AsyncQueue<number>();
     const early = [queue.next(), queue.next()];
     for (const item of [1, 2, 3]) queue.push(item);

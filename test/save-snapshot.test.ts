@@ -23,7 +23,7 @@ async function filled(): Promise<{ readonly etcd: Client; readonly endpoint: str
   return { etcd, endpoint: endpoints[0] as string };
 }
 
-test('saveSnapshot replaces an existing file with a complete snapshot that only the owner may read', async () => {
+test('`saveSnapshot` replaces an existing file with a complete snapshot that only the owner may read', async () => {
   const path = newPath();
   const { etcd, endpoint } = await filled();
   for (let round = 0; round < 2; round += 1) {
@@ -32,7 +32,7 @@ test('saveSnapshot replaces an existing file with a complete snapshot that only 
   }
 });
 
-test('saveSnapshot keeps the existing file and leaves no other file behind when the snapshot is damaged', async () => {
+test('`saveSnapshot` keeps the existing file and leaves no other file behind when the snapshot is damaged', async () => {
   const path = newPath();
   const { etcd, endpoint: whole } = await filled();
   const size = await saveSnapshot(etcd, whole, path);
@@ -48,7 +48,7 @@ test('saveSnapshot keeps the existing file and leaves no other file behind when 
   expect([readdirSync(dirname(path)), statSync(path).size]).toEqual([['etcd.db'], size]);
 });
 
-test('saveSnapshot writes a valid file when five calls save to the same path at the same time', async () => {
+test('`saveSnapshot` writes a valid file when five calls save to the same path at the same time', async () => {
   const path = newPath();
   const { etcd, endpoint } = await filled();
   const sizes = await Promise.all(Array.from({ length: 5 }, () => saveSnapshot(etcd, endpoint, path)));
@@ -59,7 +59,7 @@ test('saveSnapshot writes a valid file when five calls save to the same path at 
   expect(readdirSync(dirname(path))).toEqual(['etcd.db']);
 });
 
-test('saveSnapshot follows a link to a file, and refuses a path that is not a file', async () => {
+test('`saveSnapshot` follows a symbolic link to a file, and refuses a path that does not lead to a file', async () => {
   const path = newPath();
   const { etcd, endpoint } = await filled();
   writeFileSync(path, 'older');

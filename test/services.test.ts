@@ -6,7 +6,7 @@ import { errorOf } from './support/errors.js';
 import { recordingTransport } from './support/recording-transport.js';
 
 describe('the lock service', () => {
-  test('shares one queue with Mutex, and grants the lock in the order of arrival', async () => {
+  test('uses the same queue as `Mutex`, and grants the lock to waiters in the order of their arrival', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const mutex = new Mutex(await Session.open(etcd), name);
     const first = await mutex.lock();
@@ -28,7 +28,7 @@ describe('the lock service', () => {
     await again.release();
   });
 
-  test('grants the lock to the next waiter when the lease of the holder ends', async () => {
+  test('grants the lock to the next waiter when the lease of the holder is revoked', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [first, second] = [await etcd.lease.grant({ ttl: 60 }), await etcd.lease.grant({ ttl: 60 })];
     await etcd.lockService.lock(name, first.id);
@@ -39,7 +39,7 @@ describe('the lock service', () => {
     expect((await etcd.get(key))?.lease).toBe(second.id);
   });
 
-  test('removes a waiter from the queue when its call is canceled', async () => {
+  test('removes a waiter from the queue when the waiter cancels its call', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [first, second] = [await etcd.lease.grant({ ttl: 60 }), await etcd.lease.grant({ ttl: 60 })];
     await etcd.lockService.lock(name, first.id);
@@ -51,14 +51,14 @@ describe('the lock service', () => {
     await queueHas(etcd, name, 1);
   });
 
-  test('rejects with LeaseNotFound when the lease does not exist', async () => {
+  test('rejects a `lock` call with `LeaseNotFound` when the lease does not exist', async () => {
     const { lockService } = openClient();
     expect(await errorOf(lockService.lock(unique('lock'), 1n))).toMatchObject({ reason: 'LeaseNotFound' });
   });
 });
 
 describe('the election service', () => {
-  test('returns no leader before a campaign and after a resignation', async () => {
+  test('returns no leader before the first campaign and after the leader has resigned', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     expect(await etcd.electionService.leader(name)).toBeUndefined();
     const leader = await elected(etcd, name, 'a');
@@ -67,7 +67,7 @@ describe('the election service', () => {
     expect(await etcd.electionService.leader(name)).toBeUndefined();
   });
 
-  test('elects contenders in the order of arrival, so a write that checks the key of a former leader fails', async () => {
+  test('elects contenders in the order of arrival, and a write guarded by the key of a former leader fails', async () => {
     const [etcd, name, key] = [openClient(), unique('election'), unique()];
     const first = await elected(etcd, name, 'first');
     const waiting = elected(etcd, name, 'second');
@@ -83,7 +83,7 @@ describe('the election service', () => {
     expect((await etcd.get(key))?.text()).toBe('by the second');
   });
 
-  test('shows an observer the leader, its new value, and the next leader', async () => {
+  test('delivers to an observer the leader, the new value that the leader proclaims, and the next leader', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     const first = await elected(etcd, name, 'first');
     const waiting = elected(etcd, name, 'next');
@@ -99,7 +99,7 @@ describe('the election service', () => {
     expect(seen).toEqual(['first', 'second', 'next']);
   });
 
-  test('rejects an observation with Canceled when its signal aborts', async () => {
+  test('ends an observation with `Canceled` when the caller aborts the signal of the observation', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     await elected(etcd, name, 'first');
     const stop = new AbortController();
@@ -110,7 +110,7 @@ describe('the election service', () => {
     expect(await next).toMatchObject({ reason: 'Canceled' });
   });
 
-  test('rejects a proclamation of a former leader', async () => {
+  test('rejects a proclamation by a former leader', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     const leader = await elected(etcd, name, 'a');
     await etcd.electionService.resign(leader);
@@ -120,7 +120,7 @@ describe('the election service', () => {
   });
 });
 
-test('the lock service and the election service refuse invalid input before they send anything', async () => {
+test('the lock service and the election service reject invalid input without sending a request', async () => {
   const { transport, sent } = recordingTransport();
   const { lockService, electionService } = openClient({ transport });
   const calls = [

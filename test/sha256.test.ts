@@ -5,7 +5,7 @@ import { Sha256 } from '../src/host/sha256.js';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
-test('Sha256 returns the digest of FIPS 180-4, however the input is split', () => {
+test('`Sha256` returns the same digest as `node:crypto`, no matter how the input is split', () => {
   expect(hex(new Sha256().digest())).toBe('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855');
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 8 }), (pieces) => {
@@ -19,7 +19,7 @@ test('Sha256 returns the digest of FIPS 180-4, however the input is split', () =
   );
 });
 
-test('Sha256 returns the right digest for every input length up to 200 bytes', () => {
+test('`Sha256` returns the same digest as `node:crypto` for every input length below 200 bytes', () => {
   for (let length = 0; length < 200; length += 1) {
     const bytes = new Uint8Array(length).fill(length);
     expect(hex(new Sha256().update(bytes).digest())).toBe(createHash('sha256').update(bytes).digest('hex'));

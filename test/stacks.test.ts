@@ -40,12 +40,15 @@ const CALLERS = {
 };
 
 describe('the stack of an error', () => {
-  test.for(Object.entries(CALLERS))('contains the function that awaits the call: %s', async ([name, caller]) => {
-    const { stack } = await errorOf(caller(openClient()));
-    expect(stack).toMatch(new RegExp(`at (?:async )?(?:\\w+\\.)?${name} .*stacks\\.test\\.ts`));
-  });
+  test.for(Object.entries(CALLERS))(
+    'contains the name of `%s`, the function that awaits the failed call',
+    async ([name, caller]) => {
+      const { stack } = await errorOf(caller(openClient()));
+      expect(stack).toMatch(new RegExp(`at (?:async )?(?:\\w+\\.)?${name} .*stacks\\.test\\.ts`));
+    },
+  );
 
-  test('contains the line of a call that is not awaited when `callSites` is set', async () => {
+  test('contains the call site of an unawaited call when the option `callSites` is true', async () => {
     const etcd = openClient({ callSites: true });
     const rejections: unknown[] = [];
     function forgetsToAwait(): void {

@@ -37,7 +37,7 @@ test.each<[argument: string, call: (auth: Auth) => Promise<unknown>]>([
   ['start', async (auth) => auth.roleRevokePermission('r', keyRange('b', 'a'))],
   ['keys', (auth) => auth.roleRevokePermission('r', undefined as never)],
 ])(
-  'the auth service rejects an invalid argument `%s` before it sends anything, and the error contains no secret (%#)',
+  'when the argument `%s` is invalid, the auth service sends nothing and rejects with an error that contains no password (case %#)',
   async (argument, call) => {
     const { transport, sent } = recordingTransport();
     const error = await errorOf(call(openClient({ transport }).auth));

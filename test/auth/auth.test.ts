@@ -12,7 +12,7 @@ import { ownEtcd } from '../support/own-etcd.js';
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-describe('users', () => {
+describe('a user', () => {
   test('can be added only once, can be listed, and can be deleted only once', async () => {
     const [{ auth }, name] = [openClient(), unique('user')];
     await auth.userAdd(name, { password: 'p' });
@@ -27,7 +27,7 @@ describe('users', () => {
     expect(await errorOf(auth.userGet(name))).toMatchObject({ reason: 'UserNotFound' });
   });
 
-  test('can be granted roles, which can be revoked', async () => {
+  test('has each granted role until the role is revoked or deleted', async () => {
     const [{ auth }, user, roles] = [openClient(), unique('user'), [unique('a-role'), unique('b-role')] as const];
     await auth.userAdd(user, { noPassword: true });
     for (const role of roles) {
@@ -44,8 +44,8 @@ describe('users', () => {
   });
 });
 
-describe('roles', () => {
-  test('can be added only once, can be listed, and do not exist after their deletion', async () => {
+describe('a role', () => {
+  test('can be added only once, can be listed, and no longer exists after its deletion', async () => {
     const [{ auth }, name] = [openClient(), unique('role')];
     await auth.roleAdd(name);
     expect((await auth.roleList()).roles).toContain(name);
@@ -60,9 +60,9 @@ describe('roles', () => {
     ['a prefix', prefix('app/'), keyRange('app/', 'app0')],
     ['every key', prefix(''), fromKey(new Uint8Array([0]))],
     ['a range', keyRange('b', 'd'), keyRange('b', 'd')],
-    ['all keys from a given key on', fromKey('x'), fromKey('x')],
-    ['keys that are not text', prefix(new Uint8Array([0xff])), fromKey(new Uint8Array([0xff]))],
-  ])('list a permission for %s with the keys that `roleRevokePermission` needs', async (_, keys, told) => {
+    ['all keys from a given key onward', fromKey('x'), fromKey('x')],
+    ['a prefix that is not UTF-8 text', prefix(new Uint8Array([0xff])), fromKey(new Uint8Array([0xff]))],
+  ])('lists a permission for %s with keys that `roleRevokePermission` accepts', async (_, keys, told) => {
     const { auth } = openClient();
     const role = await roleWith(openClient(), { access: 'read', keys: 'other' }, { access: 'write', keys });
     const { permissions } = await auth.roleGet(role);
@@ -73,7 +73,7 @@ describe('roles', () => {
     expect(await errorOf(auth.roleRevokePermission(role, keys))).toMatchObject({ reason: 'PermissionNotGranted' });
   });
 
-  test('keep only the last permission that was granted for the same keys', async () => {
+  test('keeps only the permission that was granted last for the same keys', async () => {
     const { auth } = openClient();
     const role = await roleWith(openClient());
     for (const access of ['read', 'write', 'readwrite'] as const) {
@@ -104,7 +104,7 @@ describe('authentication', () => {
     expect((await anonymous.get('k'))?.text()).toBe('x');
   });
 
-  test('has a status that `auth.status()` returns, except on etcd 3.4', async () => {
+  test('is reported as enabled or disabled by `auth.status()`, except on etcd 3.4', async () => {
     const { endpoints, root } = await authEtcd();
     const { version } = await root.maintenance.status(endpoints[0] as string);
     if (version.startsWith('3.4.')) {
@@ -119,7 +119,7 @@ describe('authentication', () => {
     expect((await root.auth.status()).enabled).toBe(false);
   });
 
-  test('returns a token only for the correct password of an existing user', async () => {
+  test('succeeds only with the correct password of an existing user', async () => {
     const { endpoints, root } = await authEtcd();
     const { auth } = openClient({ endpoints });
     const token = await auth.authenticate(USER.username, USER.password);
@@ -140,7 +140,7 @@ describe('authentication', () => {
     expect(await auth.authenticate(USER.username, 'changed')).not.toBe('');
   });
 
-  test('with a password fails for a user that was created without a password', async () => {
+  test('fails when the user was created without a password', async () => {
     const { endpoints, root } = await authEtcd();
     await root.auth.userAdd('certified', { noPassword: true });
     const { auth } = openClient({ endpoints });
@@ -184,7 +184,7 @@ describe('an authenticated user', () => {
 });
 
 describe('etcdctl', () => {
-  test('shows users and roles that the client created', async (context) => {
+  test('shows the users and roles that the client created', async (context) => {
     const etcdctl = inject('etcdctl');
     if (etcdctl === undefined) return context.skip('the server under test has no etcdctl');
     const { endpoints, root } = await authEtcd();

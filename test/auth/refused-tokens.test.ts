@@ -5,7 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedUnary } from '../support/scripted-server.js';
 
-test('a lock or campaign call has outcome "unknown" when the server refuses every token, because a refused call may have put its key', async () => {
+test("a call of the server's lock or election service rejects with outcome unknown when the server refuses every token, because a refused call may have put its key", async () => {
   const refused = () => {
     throw { code: 16, details: 'etcdserver: invalid auth token' };
   };
@@ -22,7 +22,7 @@ test('a lock or campaign call has outcome "unknown" when the server refuses ever
   expect(await errorOf(raw.kv.put({ key: name }))).toMatchObject({ outcome: 'rejected' });
 });
 
-test('a call whose request has an empty user name rejects without fetching a new token', async () => {
+test('a `UserAdd` call with an empty user name rejects, and the client does not fetch a new token', async () => {
   let [authenticated, added] = [0, 0];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),

@@ -14,7 +14,7 @@ const UNAUTHENTICATED = 16;
 const INVALID_TOKEN = { code: UNAUTHENTICATED, details: 'etcdserver: invalid auth token' };
 
 describe('tokens that expire after a second (S12, S29)', () => {
-  test('are renewed once for all concurrent calls, and every write is applied once', async () => {
+  test('are renewed once for all concurrent puts, and the server applies each put once', async () => {
     const { endpoints } = await authEtcd('--auth-token-ttl=1');
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ endpoints, auth: USER, transport });
@@ -64,8 +64,8 @@ describe('tokens that expire after a second (S12, S29)', () => {
   });
 });
 
-describe('credentials (S29)', () => {
-  test('that are wrong make a call fail with reason AuthFailed, without further attempts', async () => {
+describe('a client with credentials (S29)', () => {
+  test('rejects a put and a watch with reason AuthFailed after one Authenticate call each when the password is wrong', async () => {
     const { endpoints } = await authEtcd();
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ endpoints, auth: { ...USER, password: 'wrong' }, transport });
@@ -79,7 +79,7 @@ describe('credentials (S29)', () => {
     expect(kept.signal.reason).toMatchObject({ reason: 'AuthFailed' });
   });
 
-  test('work before and after authentication is enabled', async () => {
+  test('can make calls before and after authentication is enabled', async () => {
     const { endpoints, root } = await authEtcd();
     await root.auth.disable();
     const etcd = openClient({ endpoints, auth: USER });
@@ -93,13 +93,13 @@ describe('credentials (S29)', () => {
     });
   });
 
-  test('with a password and `token: undefined` authenticate with the password', async () => {
+  test('authenticates with the password when `token` is undefined', async () => {
     const { endpoints } = await authEtcd();
     const etcd = openClient({ endpoints, auth: { ...USER, token: undefined } as never });
     await etcd.put('app/k', 'x');
   });
 
-  test('still work after a change to a role, which invalidates all tokens', async () => {
+  test('can still make calls after a change to a role has invalidated all tokens', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = openClient({ endpoints, auth: USER });
     await etcd.put('app/k', 'x');
@@ -108,7 +108,7 @@ describe('credentials (S29)', () => {
     expect(await etcd.get('more')).toBeUndefined();
   });
 
-  test('that consist of a token are never renewed', async () => {
+  test('never makes an Authenticate call when the caller configured a token', async () => {
     const { endpoints, root } = await authEtcd();
     const { username, password } = USER;
     const token = await root.auth.authenticate(username, password);
@@ -121,7 +121,7 @@ describe('credentials (S29)', () => {
     expect(sent.filter(({ path }) => path === AUTHENTICATE)).toEqual([]);
   });
 
-  test('are rejected for endpoints without TLS unless `allowPlaintext` is set, and no error contains them', () => {
+  test('cannot be constructed for an endpoint without TLS unless `allowPlaintext` is set, and no error contains the credentials', () => {
     const auth = { username: 'u', password: 'sesame' };
     const endpoints = ['http://127.0.0.1:1'];
     expect(() => new Client({ endpoints, auth })).toThrow(/http:\/\/127.0.0.1:1.*allowPlaintext/);
@@ -140,7 +140,7 @@ describe('credentials (S29)', () => {
 });
 
 describe('a server that refuses every token (S29)', () => {
-  test('receives only a bounded number of attempts of a call', async () => {
+  test('receives only four attempts of a put before the put fails', async () => {
     let [authenticated, puts] = [0, 0];
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
@@ -154,7 +154,7 @@ describe('a server that refuses every token (S29)', () => {
     expect([puts, authenticated]).toEqual([4, 4]);
   });
 
-  test('makes a watch fail after a bounded number of streams', async () => {
+  test('receives only four streams for a watch before the watch fails', async () => {
     let [authenticated, streams] = [0, 0];
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: `t${++authenticated}` })),
@@ -206,7 +206,7 @@ describe('a watch that an older server refuses with "permission denied" because 
     expect(tokens).toEqual(['t1', 't2']);
   });
 
-  test('ends with reason PermissionDenied when the server refuses the new token too', async () => {
+  test('ends with reason PermissionDenied when the server also refuses the watch on the second stream', async () => {
     let streams = 0;
     const endpoint = await scriptedServer(
       scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
@@ -223,8 +223,8 @@ describe('a watch that an older server refuses with "permission denied" because 
   });
 });
 
-describe('a denied call', () => {
-  test('that creates a watch ends no existing watch, and does not make the client fetch a new token', async () => {
+describe('an authenticated client', () => {
+  test('keeps its existing watches and fetches no new token when the server denies the creation of other watches', async () => {
     const { endpoints } = await authEtcd();
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ endpoints, auth: USER, transport });
@@ -243,7 +243,7 @@ describe('a denied call', () => {
     expect(sent.filter(({ path }) => path === methods.watch.watch.path).map(kindOf)).not.toContain('app/k');
   });
 
-  test('that renews a lease with forbidden keys ends only the keepalive of that lease (etcd 3.5+)', async (context) => {
+  test('ends only the keepalive of the lease with forbidden keys when the server denies a renewal (etcd 3.5 and later)', async (context) => {
     const { endpoints, root, version } = await authEtcd();
     if (version?.startsWith('3.4.')) return context.skip('etcd 3.4 permits every renewal');
     const etcd = openClient({ endpoints, auth: USER });
@@ -264,7 +264,7 @@ describe('a denied call', () => {
     expect([held.valid(), ...others.map((other) => other.valid())]).toEqual([true, true, true, true]);
   });
 
-  test('is retried with a new token when a change to a role during a scan has invalidated the old token', async () => {
+  test('continues a scan with a new token when a change to a role invalidates the old token during the scan', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = openClient({ endpoints, auth: USER });
     // More data than etcd 3.7 sends on a stream before the client reads.
@@ -281,8 +281,8 @@ describe('a denied call', () => {
   });
 });
 
-describe('a user without a password', () => {
-  test('makes a watch and a keepalive fail with reason AuthFailed after one Authenticate call each', async () => {
+describe('the client of a user without a password', () => {
+  test('rejects a watch and a keepalive with reason AuthFailed after one Authenticate call each', async () => {
     const { endpoints, root } = await authEtcd();
     await root.auth.userAdd('certified', { noPassword: true });
     const auth = { username: 'certified', password: 'x', allowPlaintext: true };

@@ -93,7 +93,7 @@ const FORBIDDEN_CALLS: Calls = {
   SelfHealingSession: async (etcd) => (await SelfHealingSession.open(etcd)).register(FORBIDDEN, VALUE, WAIT),
 };
 
-test('errors of denied calls contain no key, value or password', async () => {
+test('errors of denied or invalid calls contain no key, value, password or token', async () => {
   const { endpoints, root } = await authEtcd();
   await root.auth.userAdd('nobody', { noPassword: true });
   const { id: lease } = await root.lease.grant({ ttl: 600 });
@@ -148,7 +148,7 @@ test('errors of failed connections contain no key, value, password or private ke
     expectNoCanary(await failureOf(Promise.resolve().then(() => openClient({ endpoints: [https], tls }))));
 });
 
-test('errors of rejected, timed-out, canceled and closed calls contain no key or value', async () => {
+test('errors of rejected, timed-out and canceled calls, and of calls after `close()`, contain no key or value', async () => {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });
   const large = VALUE.repeat(100_000);
@@ -191,7 +191,7 @@ test('errors of rejected, timed-out, canceled and closed calls contain no key or
   }
 });
 
-test('errors of locks, elections and other recipes contain no key or value', async () => {
+test('errors of locks, elections, semaphores, barriers and transactions contain no key or value', async () => {
   const etcd = openClient();
   const session = await Session.open(etcd, { ttl: 60 });
   const other = await Session.open(etcd, { ttl: 60 });

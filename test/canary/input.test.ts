@@ -266,7 +266,7 @@ function compare(target: unknown, operator: unknown, operand: unknown): Compare 
   return { target, operator, operand, keys: 'k' } as never;
 }
 
-test('the error for a wrong argument of any function does not contain the value of the argument', {
+test('the error of a function that refuses an argument does not contain the value of the argument', {
   timeout: 300_000,
 }, async () => {
   const etcd = openClient();

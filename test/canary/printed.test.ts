@@ -29,7 +29,7 @@ const PASSWORD = canary('password');
 const TOKEN = canary('token');
 const ENDPOINT = inject('endpoints')[0] as string;
 
-test('util.inspect shows no key, value or password when it inspects objects of this package', async () => {
+test('`util.inspect` shows no key, value or password of a client, session, lock, watch or other object of this package', async () => {
   const etcd = openClient();
   await etcd.put(KEY, VALUE);
   const session = await Session.open(etcd);
@@ -63,7 +63,7 @@ test('util.inspect shows no key, value or password when it inspects objects of t
   await Promise.all([cached.close(), watch.close(), healing.close(), elected.resign(), session.close()]);
 });
 
-test('util.inspect shows no password, token or private key when it inspects a client with credentials', async () => {
+test('`util.inspect` shows no password, token or private key of a client with credentials', async () => {
   const https = ENDPOINT.replace('http:', 'https:');
   const { cert, key } = await (await Authority.create()).issue();
   for (const line of key.split('\n')) if (line.length === 64) plant(line);
@@ -82,7 +82,9 @@ test('util.inspect shows no password, token or private key when it inspects a cl
   }
 });
 
-test('debug output, warnings and uncaught errors of Node.js contain no secret', { timeout: 120_000 }, async () => {
+test('the debug output, warnings and uncaught errors that Node.js prints contain no key, value or password', {
+  timeout: 120_000,
+}, async () => {
   const program = new URL('../support/canary-program.ts', import.meta.url).pathname;
   const args = ['--import', 'tsx', program, ENDPOINT, inject('transport'), KEY, VALUE, PASSWORD];
   const child = spawn(process.execPath, args, {

@@ -8,7 +8,7 @@ const UNTIMED = { timeoutMs: Number.POSITIVE_INFINITY, deadline: Number.POSITIVE
 const WATCH = { method: methods.watch.watch, ...UNTIMED };
 const IGNORE = { message: () => {}, end: () => {} };
 
-test("the channel closes a removed endpoint's transport when the transport's last call or stream has ended", async () => {
+test('the channel closes the transport of a removed endpoint when the last call or stream on that transport has ended', async () => {
   const closed: string[] = [];
   const handlers = new Map<string, StreamHandler<never>>();
   const channel = new Channel(

@@ -42,7 +42,7 @@ test('the diagnostics channels publish the same object at the start and at the e
   ]);
 });
 
-test('the diagnostics of a failed call contain its error and every endpoint that was tried', async () => {
+test('the diagnostics of a failed call contain the error and every endpoint that the client tried', async () => {
   const { ended } = listen(METHODS.put);
   const endpoints = (await freePorts(2)).map((port) => `http://127.0.0.1:${port}`);
   const error = await errorOf(openClient({ endpoints }).put('the-key', 'the-value', { timeoutMs: 500 }));
@@ -74,7 +74,7 @@ test('a diagnostics subscriber receives only messages about calls that start aft
   expect(started).toHaveLength(1);
 });
 
-test('the `onAttempt` of an interceptor is called for each attempt when the diagnostics channels have subscribers', async () => {
+test('the client still calls the `onAttempt` function of an interceptor for each attempt when the diagnostics channels have subscribers', async () => {
   listen(METHODS.put);
   const tried: string[] = [];
   const interceptor: Interceptor = {

@@ -3,20 +3,20 @@ import { memberEndpoints, withAutoSync } from '../../src/channel/endpoint-discov
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import type { Transport } from '../../src/transport/transport.js';
 
-describe('memberEndpoints', () => {
-  it('returns each endpoint that voting members advertise once, and skips learners and members that have not started', () => {
+describe('`memberEndpoints`', () => {
+  it('returns each endpoint of the voting members only once, and skips learners and members that have not started', () => {
     const members = [member('http://a:1', 'http://a:2'), { ...member('http://b'), isLearner: true }, member()];
     expect(urls(['http://a:1'], [...members, member('http://a:1')])).toEqual(['http://a:1', 'http://a:2']);
   });
 
-  it('leaves out endpoints without TLS when all configured endpoints use TLS', () => {
+  it('leaves out endpoints without TLS when every configured endpoint uses TLS or a Unix socket', () => {
     const members = [member('http://a:1', 'https://b:1')];
     expect(urls(['https://x:1'], members)).toEqual(['https://b:1']);
     expect(urls(['unix:///x'], members)).toEqual(['https://b:1']);
     expect(urls(['http://x:1'], members)).toEqual(['http://a:1', 'https://b:1']);
   });
 
-  it('leaves out endpoints that `allowEndpoint` refuses, and always passes `allowEndpoint` URLs with a port', () => {
+  it('leaves out endpoints that `allowEndpoint` refuses, and calls `allowEndpoint` with URLs that always include a port', () => {
     const members = [member('https://a', 'https://b:1', 'https://A.evil:1')];
     const asked: string[] = [];
     const allow = (url: string): boolean => asked.push(url) > 0 && url === 'https://a:2379';
@@ -31,12 +31,12 @@ describe('memberEndpoints', () => {
     );
   });
 
-  it("leaves out malformed URLs and the Unix sockets of a member's own machine", () => {
+  it('leaves out malformed URLs and Unix sockets that a member advertises', () => {
     expect(urls(['http://x:1'], [member('localhost:1', 'unix:///tmp/a', 'http://a:1/path', '')])).toEqual([]);
   });
 });
 
-describe('withAutoSync', () => {
+describe('`withAutoSync`', () => {
   it('does not sync again after the client is closed', async () => {
     let syncs = 0;
     let endSync = (): void => {};

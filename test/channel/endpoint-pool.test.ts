@@ -13,7 +13,7 @@ describe('the endpoint pool', () => {
     expect(pool.pick()).toBe(pool.pick());
   });
 
-  it('picks the third endpoint, and not the first one again, when the first and the second endpoint have failed', () => {
+  it('picks the third endpoint, not the first, after the first two endpoints have failed', () => {
     const pool = poolOf(A, B, C);
     const order = [0, 1, 2].map(() => {
       const endpoint = pool.pick();
@@ -23,7 +23,7 @@ describe('the endpoint pool', () => {
     expect(order).toEqual([A, B, C]);
   });
 
-  it('picks the endpoint whose parking ends first when all endpoints are parked', () => {
+  it('picks the endpoint with the least parking time left when all endpoints are parked after failures', () => {
     const pool = poolOf(A, B, C);
     const [a, b, c] = pool.all as [PooledEndpoint, PooledEndpoint, PooledEndpoint];
     for (const endpoint of [a, b, c]) fail(pool, endpoint);
@@ -31,7 +31,7 @@ describe('the endpoint pool', () => {
     expect(pool.pick()).toBe(b);
   });
 
-  it('counts all calls that fail when one connection is lost as one failure', () => {
+  it('counts one failure when many calls fail because one connection was lost', () => {
     const pool = poolOf(A, B, C);
     const endpoint = pool.pick();
     for (let call = 0; call < 200; call += 1) fail(pool, endpoint);
@@ -44,7 +44,7 @@ describe('the endpoint pool', () => {
     expect(endpoint.parkedUntil).toBe(0);
   });
 
-  it('makes all calls that could not connect wait until the same time, and lengthens the wait after repeated failures', () => {
+  it('counts one failure when many calls cannot connect, and delays new connections longer after repeated failures', () => {
     const pool = poolOf(A, B, C);
     const endpoint = pool.pick();
     const waits = Array.from({ length: 12 }, () => {
@@ -63,7 +63,7 @@ describe('the endpoint pool', () => {
     expect(pool.pauseMs(endpoint, 0)).toBeLessThan(60);
   });
 
-  it('picks a spare endpoint only while all preferred endpoints are parked', () => {
+  it('picks a configured endpoint outside the latest list only while all listed endpoints are parked after failures', () => {
     const pool = poolOf(A, B, C);
     const [a, b, c] = pool.all as [PooledEndpoint, PooledEndpoint, PooledEndpoint];
     expect(pool.pick()).toBe(a);
@@ -77,7 +77,7 @@ describe('the endpoint pool', () => {
     expect(pool.pick()).toBe(b);
   });
 
-  it('keeps the current endpoint when a new list still contains it', () => {
+  it('keeps picking the current endpoint when a new list of endpoints still contains that endpoint', () => {
     const pool = poolOf(A, B);
     const [a, b] = pool.all as [PooledEndpoint, PooledEndpoint];
     fail(pool, a);

@@ -5,7 +5,7 @@ import { openClient } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { valueText } from '../support/watch-events.js';
 
-test('a client keeps its watches and locks, and applies no put twice, when the leader of three members is killed (S2, S27, S30)', async (context) => {
+test('a client keeps its watches and locks, and the cluster applies no put twice, when the leader of three members is killed (S2, S27, S30)', async (context) => {
   const cluster = await ownEtcd({ members: 3 });
   if (cluster.processes.length === 0) return context.skip('the test cannot kill these servers');
   const etcd = openClient({ endpoints: cluster.endpoints });
@@ -51,7 +51,7 @@ test('a client keeps its watches and locks, and applies no put twice, when the l
   await held.release();
 });
 
-test('watches and keepalives leave a member as soon as the member sends GOAWAY, so that the member can exit at once', async (context) => {
+test('the client moves its watches and keepalives to another member as soon as the current member sends GOAWAY, so that the current member can exit without waiting', async (context) => {
   if (inject('transport') !== 'http2') return context.skip('grpc-js does not report GOAWAY');
   const { processes, endpoints } = await ownEtcd({ members: 3 });
   const [first] = processes;

@@ -122,7 +122,7 @@ test.each([
   ['an object that is not in an array', { unary: () => {} }],
   ['an array with an empty object', [{}]],
   ['an array with undefined', [undefined]],
-])('the client refuses %s as interceptors', async (_, interceptors) => {
+])('the client refuses %s as the `interceptors` option', async (_, interceptors) => {
   expect(await errorOf(() => openClient({ interceptors: interceptors as never }))).toMatchObject({
     reason: 'InvalidInput',
     message: expect.stringContaining('interceptors'),

@@ -6,7 +6,7 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-test('watches and locks survive when one endpoint is a learner, and a watch ends when every endpoint is a learner (S30)', async (context) => {
+test('watches and locks keep working when one endpoint is a learner, and a watch fails when every endpoint is a learner (S30)', async (context) => {
   const { cluster, endpoints } = await ownEtcd();
   if (cluster === undefined) return context.skip('the test cannot add members to these servers');
   const learner = await cluster.join({ learner: true });

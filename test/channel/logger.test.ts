@@ -18,7 +18,7 @@ function recordingLogger(): { readonly logger: Logger; readonly lines: string[] 
   return { logger: { debug: record('debug'), info: record('info'), warn: record('warn') }, lines };
 }
 
-test('the logger receives one line about an unavailable endpoint and one about the call that is retried elsewhere', async () => {
+test('the logger receives one line about an unavailable endpoint and one line about the call that the client retries at another endpoint', async () => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const unused = `http://127.0.0.1:${port}`;
@@ -69,7 +69,7 @@ test('the logger receives a line about a lost lease, and no line about a keepali
   expect(lines).toEqual([`warn: lease lost ${id} LeaseExpired ${problem}`]);
 });
 
-test('the logger receives one line when watches start to wait and one when the watches continue, however many attempts fail', async () => {
+test('the logger receives one line when a watch starts to wait for a server and one line when the watch continues, however many attempts fail', async () => {
   const { logger, lines } = recordingLogger();
   let streams = 0;
   const etcd = await clientOf(
@@ -93,7 +93,7 @@ test('the logger receives one line when watches start to wait and one when the w
   ]);
 });
 
-test('the logger receives one line when a server without a leader refuses a watch, and one when the watch continues', async () => {
+test('the logger receives one line when a server without a leader repeatedly refuses a watch, and one line when the watch continues', async () => {
   const { logger, lines } = recordingLogger();
   const cancelReason = 'rpc error: code = Unavailable desc = etcdserver: no leader';
   const etcd = await clientOf(
@@ -114,7 +114,7 @@ test('the logger receives one line when a server without a leader refuses a watc
   ]);
 });
 
-test('the logger receives one line when keepalives start to wait for a server, and one when the keepalives continue', async () => {
+test('the logger receives one line when a keepalive starts to wait for a server, and one line when the keepalive continues', async () => {
   const { logger, lines } = recordingLogger();
   let streams = 0;
   const server = await scriptedServer(
@@ -146,7 +146,7 @@ class PinoLike {
   }
 }
 
-test('objectFirst passes the details of each line before the message, as a logger such as pino expects', async () => {
+test('`objectFirst` passes the details of each line before the message, as a logger such as pino expects', async () => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const pino = new PinoLike();
@@ -175,7 +175,7 @@ test.each([
     },
   ],
   ['returns a promise that rejects', () => Promise.reject(new Error('disk full'))],
-])('a call succeeds when the logger has no `debug` and `info` methods, and `warn` %s', async (_, warn) => {
+])('a call succeeds when the only method of the logger is a `warn` method that %s', async (_, warn) => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const logger: Logger = { warn };

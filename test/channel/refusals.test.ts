@@ -49,7 +49,7 @@ test.each([
   ['a read', get, DROPPED],
   ['a write', put, DROPPED],
 ] as const)(
-  '%s is retried at the same endpoint when the member refuses it temporarily with %3$s',
+  '%s is retried at the same endpoint when the member temporarily refuses the call with %3$s',
   async (_, what, refusal) => {
     const { asked, call } = refusingChannel(refusal, 2);
     await call(what);
@@ -67,13 +67,13 @@ test('a read is retried at another endpoint when the first endpoint keeps refusi
   expect(asked.filter((url) => url === A).length).toBeGreaterThan(2);
 });
 
-test('a write is not retried after LeaderChanged, because the outcome of the write is unknown', async () => {
+test('a write is not retried when the member answers "leader changed", because the outcome of the write is unknown', async () => {
   const { asked, call } = refusingChannel(LEADER_CHANGED, 1);
   expect(await errorOf(call(put))).toMatchObject({ reason: 'LeaderChanged', outcome: 'unknown' });
   expect(asked).toEqual([A]);
 });
 
-test('a dropped proposal has outcome rejected, because raft did not append it', () => {
+test('the error "raft proposal dropped" has outcome rejected, because raft did not append the proposal', () => {
   expect(errorFromStatus(...DROPPED)).toMatchObject({
     reason: 'ProposalDropped',
     code: 'Unknown',
@@ -82,7 +82,7 @@ test('a dropped proposal has outcome rejected, because raft did not append it', 
   });
 });
 
-test("a timeout reported by the server has reason Timeout before the caller's deadline, and DeadlineExceeded after it", async () => {
+test("a timeout that the server reports has reason Timeout before the caller's deadline, and reason DeadlineExceeded after the deadline", async () => {
   const refusal = ['Unavailable', 'etcdserver: request timed out'] as const;
   for (const [leftMs, reason] of [
     [0, 'DeadlineExceeded'],

@@ -43,8 +43,8 @@ async function restorableEtcd(): Promise<Restorable> {
 }
 
 // S40
-describe('a cluster that is restored from an older copy', () => {
-  test('ends watches with reason ClusterChanged, and delivers later writes to new watches', async () => {
+describe('the client of a cluster that is restored from an older copy', () => {
+  test('ends existing watches with reason ClusterChanged, and delivers later writes to new watches', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints });
     await client.put('k', 'before');
@@ -65,7 +65,7 @@ describe('a cluster that is restored from an older copy', () => {
     expect((await again.batches().next()).value?.events[0]?.kv.text()).toBe('after');
   });
 
-  test('makes a cached range read all its keys again', async () => {
+  test('reads all keys of a cached range again', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints });
     await client.put('k/kept', 'before');
@@ -95,7 +95,7 @@ describe('a cluster that is restored from an older copy', () => {
     expect(await client.get(held.key)).toBeUndefined();
   });
 
-  test('makes one ordered read reject with reason ClusterChanged, and later ordered reads succeed', async () => {
+  test('rejects only the first ordered read after the restoration, with reason ClusterChanged', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints, orderedReads: true });
     await client.put('k', 'before');
@@ -113,8 +113,8 @@ describe('a cluster that is restored from an older copy', () => {
 });
 
 // S40
-describe('a server of another cluster at the same address', () => {
-  test('ends calls, watches and leases with reason ClusterChanged', async () => {
+describe('a client whose endpoint now belongs to another cluster', () => {
+  test('rejects calls, and ends watches and sessions, with reason ClusterChanged', async () => {
     const [first, second] = [await ownEtcd(), await ownEtcd({ args: ['--initial-cluster-token=another'] })];
     const [before, after] = [first.endpoints[0] as string, second.endpoints[0] as string];
     let current = before;

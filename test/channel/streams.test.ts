@@ -32,7 +32,7 @@ function scripted(): { rpc: Rpc; transport: Transport; calls: string[]; handler:
   return { rpc: new Rpc(transport, settings), transport, calls, handler: () => known as StreamHandler<never> };
 }
 
-test('openStream pauses the stream after 16 unread messages, and resumes the stream when the caller reads', async () => {
+test('`openStream` pauses the stream after 16 unread messages, and resumes the stream when the caller reads', async () => {
   const { rpc, calls, handler } = scripted();
   const stream = openStream(rpc, methods.watch.watch);
   for (let count = 0; count < 15; count += 1) handler().message({} as never);
@@ -43,7 +43,7 @@ test('openStream pauses the stream after 16 unread messages, and resumes the str
   expect(calls).toEqual(['pause', 'resume']);
 });
 
-test("the time limit of readStream does not include the time between the caller's reads", async () => {
+test("the time limit of `readStream` does not include the time between the caller's reads", async () => {
   const { rpc, handler } = scripted();
   const messages = readStream(rpc, methods.maintenance.snapshot, {}, { timeoutMs: 200 });
   const first = messages.next();

@@ -10,7 +10,7 @@ test('concurrent callers share one Authenticate call and get the same token', as
   expect(tokens.get()).toBe('t1');
 });
 
-test('a refusal of an old token that arrives late does not discard the new token (S29)', async () => {
+test('a late refusal of an old token does not discard the new token (S29)', async () => {
   let fetched = 0;
   const tokens = new TokenSource(CREDENTIALS, async () => `t${++fetched}`);
   await tokens.get();
@@ -32,7 +32,7 @@ test('a failed Authenticate call is not repeated until the next caller asks for 
   expect(await tokens.get()).toBe('t');
 });
 
-test('a token that the caller configured is kept when the server refuses the token (S29)', () => {
+test('TokenSource keeps a token that the caller configured even if the server refuses the token (S29)', () => {
   const tokens = new TokenSource({ token: 'mine' }, () => Promise.reject(new Error('must not be called')));
   tokens.refused('mine');
   expect([tokens.get(), tokens.renews]).toEqual(['mine', false]);

@@ -3,8 +3,8 @@ import { cli, cliJson, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-describe('etcdwire call', () => {
-  it('reads and prints keys and values in base64 by default, and as text with --text', async () => {
+describe('etcdwire', () => {
+  it('`call` reads and prints keys and values in base64 by default, and as text with `--text`', async () => {
     const key = unique();
     await cliJson(['call', 'KV/Put', JSON.stringify({ key: Buffer.from(key).toString('base64'), value: '/w==' })]);
     expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0xff));
@@ -14,7 +14,7 @@ describe('etcdwire call', () => {
     expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0, 1));
   });
 
-  it('reads a request with exact 64-bit integers from standard input', async () => {
+  it('`call` reads a request with exact 64-bit integers from standard input', async () => {
     const key = unique();
     const { header } = await openClient().put(key, 'x');
     const request = `{"key": ${JSON.stringify(key)}, "min_mod_revision": ${header.revision}, "max_mod_revision": 9007199254740993}`;
@@ -22,7 +22,7 @@ describe('etcdwire call', () => {
     expect(kvs).toHaveLength(1);
   });
 
-  it('sends each line of standard input as a message of the stream, and prints each response as a JSON line', async () => {
+  it('`call` sends each line of standard input as a message of the stream, and prints each response as a JSON line', async () => {
     const key = unique();
     const watch = new RunningCli(['call', '--text', 'Watch/Watch']);
     watch.process.stdin.write(`${JSON.stringify({ create_request: { key, watch_id: 7 } })}\n`);
@@ -36,14 +36,14 @@ describe('etcdwire call', () => {
     expect(await watch.done).toMatchObject({ code: 130 });
   });
 
-  it('fails with exit code 65 when a line of standard input is not JSON', async () => {
+  it('`call` fails with exit code 65 when a line of standard input is not JSON', async () => {
     const stdin = '{"create_request": {"key": "a"}}\nnot json\n';
     const { code, stderr } = await cli(['call', '--text', 'Watch/Watch', '-'], { stdin });
     expect(code).toBe(65);
     expect(stderr).toMatch(/^etcdwire: the request is not JSON: [^\n]*\n$/);
   });
 
-  it('prints all responses and exits when the stream ends', async () => {
+  it('`call` prints all responses, and exits when the stream ends', async () => {
     const { id } = await openClient().lease.grant({ ttl: 60 });
     expect(await cliJson(['call', 'Lease/LeaseKeepAlive', `{"ID": ${id}}`])).toMatchObject({ TTL: '60' });
     const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
@@ -92,12 +92,15 @@ describe('etcdwire call', () => {
     ],
     [['decode', 'PutRequest', 'xy'], 65, /pairs of hexadecimal digits/],
     [['describe', 'Nothing'], 64, /no RPC, service, message or enum Nothing/],
-  ])('etcdwire with the arguments %j exits with %i and one line on standard error', async (args, code, message) => {
-    const result = await cli(args);
-    expect(result).toMatchObject({ code, stderr: expect.stringMatching(message) });
-    expect(result.stderr).toMatch(/^etcdwire: [^\n]+\n$/);
-    expect(result.stderr).not.toContain('secret');
-  });
+  ])(
+    'with the arguments %j exits with exit code %i and prints one line on standard error',
+    async (args, code, message) => {
+      const result = await cli(args);
+      expect(result).toMatchObject({ code, stderr: expect.stringMatching(message) });
+      expect(result.stderr).toMatch(/^etcdwire: [^\n]+\n$/);
+      expect(result.stderr).not.toContain('secret');
+    },
+  );
 });
 
 describe('etcdwire list', () => {

@@ -4,7 +4,7 @@ import { PROGRAM } from '../support/cli.js';
 
 // The guard process ends the command if etcdwire cannot do so, for example because etcdwire is suspended.
 
-test('runChild does not start the command when the lock is lost while the guard process starts', async () => {
+test('`runChild` does not start the command when the lock is lost while the guard process starts', async () => {
   const [, script = ''] = process.argv;
   process.argv[1] = PROGRAM;
   onTestFinished(() => {

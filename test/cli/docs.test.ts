@@ -14,7 +14,7 @@ const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url)
 const SESSIONS = [...PAGE.matchAll(/^```console\n(.*?)^```$/gms)].map(([, text]) => text as string);
 
 test.for(SESSIONS.map((session, index) => [index + 1, session] as const))(
-  'session %i of docs/command-line.md prints the output that the page shows',
+  'shell session %i in docs/command-line.md prints the output that the page shows',
   async ([, session]) => {
     const { endpoints } = await ownEtcd();
     const folder = temporaryFolder();

@@ -21,7 +21,7 @@ async function framesOfCalls(): Promise<WireFrame[]> {
   return frames;
 }
 
-test('frameRows assigns every byte of a frame to exactly one row, in order', async () => {
+test('`frameRows` assigns every byte of a frame to exactly one row, in order', async () => {
   const frames = await framesOfCalls();
   expect(frames.map(({ type }) => type)).toEqual(
     expect.arrayContaining(['PREFACE', 'SETTINGS', 'HEADERS', 'DATA', 'RST_STREAM', 'GOAWAY']),
@@ -37,14 +37,14 @@ test('frameRows assigns every byte of a frame to exactly one row, in order', asy
   }
 });
 
-test('frameRows shows no token and no password', async () => {
+test('`frameRows` shows no token and no password', async () => {
   const shown = (await framesOfCalls()).flatMap((frame) => frameRows(frame).map(({ text }) => text)).join('\n');
   expect(shown).toContain('token: (not shown)');
   expect(shown).not.toContain(USER.password);
   expect(shown).not.toMatch(TOKEN);
 });
 
-test('frameRows puts the bytes from the malformed field of a message to the end into a row of their own', () => {
+test('`frameRows` puts the malformed bytes at the end of a message into a separate row', () => {
   const answer = { method: '/etcdserverpb.KV/Put', typeName: 'etcdserverpb.PutRequest' };
   const bytes = Uint8Array.of(0x0a, 1, 0x61, 0x12, 9, 0x62);
   const whole = Uint8Array.of(0, 0, 11, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 6, ...bytes);

@@ -16,8 +16,8 @@ interface Kvs {
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
-describe('etcdwire get, put and del', () => {
-  it('print responses as JSON with keys and values in base64 when standard output is not a terminal', async () => {
+describe('etcdwire', () => {
+  it('`get`, `put` and `del` print responses as JSON with keys and values in base64 when standard output is not a terminal', async () => {
     const key = unique();
     await cliJson(['put', key, 'one']);
     const { kvs, count } = await cliJson<Kvs>(['get', key]);
@@ -26,14 +26,14 @@ describe('etcdwire get, put and del', () => {
     expect(await cliJson(['del', key])).toMatchObject({ deleted: '1' });
   });
 
-  it('read the value from standard input byte for byte when `put` is given no value', async () => {
+  it('`put` reads the value byte for byte from standard input when the arguments contain no value', async () => {
     const key = unique();
     const value = Uint8Array.of(0, 0xff, 10, 13, 0x80);
     await cli(['put', key], { stdin: value });
     expect((await openClient().get(key))?.value).toEqual(value);
   });
 
-  it('escape control characters when they print tables', async () => {
+  it('`get` escapes control characters in tables', async () => {
     const key = unique();
     await openClient().put(`${key}/a`, 'red\u001b[2Jgreen');
     await openClient().put(`${key}/b`, Uint8Array.of(0xff, 1));
@@ -49,7 +49,7 @@ describe('etcdwire get, put and del', () => {
     ]);
   });
 
-  it('print the same simple text as etcdctl', async (context) => {
+  it('`get`, `put`, `del` and `lease list` print the same text as etcdctl in the simple output format', async (context) => {
     const etcdctl = inject('etcdctl');
     if (etcdctl === undefined) return context.skip('there is no etcdctl for the server under test');
     const { endpoints } = await ownEtcd();
@@ -75,7 +75,7 @@ describe('etcdwire get, put and del', () => {
     }
   });
 
-  it('let `get --rev` read a key at an earlier revision', async () => {
+  it('`get --rev` reads a key at an earlier revision', async () => {
     const key = unique();
     const { header } = await openClient().put(key, 'old');
     await openClient().put(key, 'new');
@@ -151,7 +151,7 @@ it('etcdwire lease grants, renews, shows and revokes a lease', async () => {
   expect(await cli(['lease', 'keep-alive', '--once', id])).toMatchObject({ code: 1 });
 });
 
-it('etcdwire put exits when SIGINT arrives while etcdwire reads the value', async () => {
+it('etcdwire put exits when SIGINT arrives while etcdwire reads the value from standard input', async () => {
   const put = new RunningCli(['put', unique()]);
   // The value is longer than the buffer of a pipe, so the write completes only after etcdwire has begun to read.
   await new Promise<void>((resolve) => put.process.stdin.write('x'.repeat(2_000_000), () => resolve()));
@@ -159,7 +159,7 @@ it('etcdwire put exits when SIGINT arrives while etcdwire reads the value', asyn
   expect(await put.done).toMatchObject({ code: 130 });
 });
 
-it('etcdwire exits with 73 and one line on standard error when it cannot write to standard output', async () => {
+it('etcdwire exits with exit code 73 and prints one line on standard error when etcdwire cannot write to standard output', async () => {
   const script = '"$0" "$1" status >/dev/full';
   const child = spawnSync('sh', ['-c', script, process.execPath, PROGRAM], {
     encoding: 'utf8',
@@ -169,7 +169,7 @@ it('etcdwire exits with 73 and one line on standard error when it cannot write t
   expect(child.status).toBe(73);
 });
 
-it.each(['--prefix', '--from-key'])('etcdwire get %s prints all keys when the key is empty', async (flag) => {
+it.each(['--prefix', '--from-key'])('etcdwire get %s reads all keys when the given key is empty', async (flag) => {
   const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
   await cli(['put', 'a', '1'], { environment });
   await cli(['put', 'b', '2'], { environment });
@@ -186,7 +186,7 @@ it('etcdwire --version prints the version of package.json', async () => {
   expect(await cli(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n` });
 });
 
-it('etcdwire status and `etcdwire member list` each print every member', async () => {
+it('etcdwire status and etcdwire member list each print every member', async () => {
   const [endpoint = ''] = inject('endpoints');
   const [status] = await cliJson<{ endpoint: string; status: { version: string } }[]>(['status']);
   expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
@@ -194,14 +194,14 @@ it('etcdwire status and `etcdwire member list` each print every member', async (
   expect(members[0]?.clientURLs).toEqual([endpoint]);
 });
 
-it("etcdwire status prints the status or the error of every member, and exits with the first failure's exit code", async () => {
+it('etcdwire status prints the status or the error of every member, and exits with the exit code of the first failure', async () => {
   const endpoints = [...inject('endpoints'), 'http://127.0.0.1:1'].join(',');
   const { code, stdout } = await cli(['status', '--endpoints', endpoints, '--command-timeout', '1s']);
   expect(code).toBe(69);
   expect(JSON.parse(stdout)).toMatchObject([{ status: {} }, { error: expect.stringContaining('ECONNREFUSED') }]);
 });
 
-it('etcdwire snapshot save writes a file that includes the checksum at its end', async () => {
+it('etcdwire snapshot save writes a file that ends with the 32-byte checksum of the snapshot', async () => {
   const file = join(temporaryFolder(), 'snapshot.db');
   const environment = { ETCDCTL_ENDPOINTS: (await ownEtcd()).endpoints.join() };
   const saved = await cliJson<{ bytes: number }>(['snapshot', 'save', file], { environment });

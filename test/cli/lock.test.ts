@@ -12,8 +12,8 @@ const etcdctl = inject('etcdctl');
 const UNSHARE = ['unshare', '--pid', '--fork', '--kill-child'];
 const mayUnshare = spawnSync(UNSHARE[0] as string, [...UNSHARE.slice(1), 'true']).status === 0;
 
-describe('etcdwire lock', () => {
-  it("passes the queue key and the token to its command, releases the lock, and exits with the command's exit code", async () => {
+describe('etcdwire', () => {
+  it("`lock` passes the queue key and the token to its command, releases the lock, and exits with the command's exit code", async () => {
     const name = unique('lock');
     const { code, stdout } = await cli(['lock', name, '--', 'sh', '-c', 'env; exit 7']);
     expect(code).toBe(7);
@@ -29,7 +29,7 @@ describe('etcdwire lock', () => {
     await events.close();
   });
 
-  it('passes standard input to the command', async () => {
+  it('`lock` passes standard input to its command', async () => {
     expect(await cli(['lock', unique(), '--', 'cat'], { stdin: 'through' })).toMatchObject({
       code: 0,
       stdout: 'through',
@@ -40,11 +40,11 @@ describe('etcdwire lock', () => {
     [['lock', 'name', '--'], /^etcdwire: command: got none after --/],
     [['elect', '--listen', 'name', 'value', '--', 'true'], /^etcdwire: --listen: got a value/],
     [['lock', 'name', '--timeout', '0s', '--', 'true'], /--timeout.*Allowed: a duration longer than 0/],
-  ])('refuses the arguments %j', async (args, stderr) => {
+  ])('exits with exit code 64 and an error message for the arguments %j', async (args, stderr) => {
     expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringMatching(stderr) });
   });
 
-  it("exits with a shell's exit code for a command that is killed or that does not exist", async () => {
+  it('`lock` exits with the same exit code as a shell when its command is killed or does not exist', async () => {
     const name = unique('lock');
     expect(await cli(['lock', name, '--', 'sh', '-c', 'kill -9 $$'])).toMatchObject({ code: 137 });
     const missing = await cli(['lock', name, '--', '/no/such/program']);
@@ -52,7 +52,7 @@ describe('etcdwire lock', () => {
     expect((await openClient().range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  it("forwards a signal to its command, and exits with the command's exit code", async () => {
+  it("`lock` forwards a signal to its command, and exits with the command's exit code", async () => {
     const script = 'trap "echo told; exit 5" TERM; echo ready; while :; do sleep 0.05; done';
     const running = new RunningCli(['lock', unique(), '--', 'sh', '-c', script]);
     await running.lines(1);
@@ -60,7 +60,7 @@ describe('etcdwire lock', () => {
     expect(await running.done).toMatchObject({ code: 5, stdout: 'ready\ntold\n' });
   });
 
-  it('forwards every signal to its command, even repeated signals, and runs until the command exits', async () => {
+  it('`lock` forwards every signal to its command, even repeated signals, and runs until the command exits', async () => {
     const names = ['USR1', 'USR2', 'QUIT', 'HUP', 'INT', 'TERM'] as const;
     const traps = names.map((name) => `trap 'echo ${name}' ${name};`).join(' ');
     const script = `${traps} trap 'exit 6' ALRM; echo ready; while :; do sleep 0.02; done`;
@@ -76,7 +76,7 @@ describe('etcdwire lock', () => {
     expect(await running.done).toMatchObject({ code: 6 });
   });
 
-  it('ends the processes that its command has started when the lock is lost', async () => {
+  it('`lock` ends the child processes of its command when the lock is lost', async () => {
     const name = unique('lock');
     const script = '(trap "" TERM; echo $(exec sh -c \'echo $PPID\'); while :; do sleep 0.05; done) & wait';
     const running = new RunningCli(['lock', name, '--grace', '200ms', '--', 'sh', '-c', script]);
@@ -86,7 +86,7 @@ describe('etcdwire lock', () => {
     expect(isAlive(pid)).toBe(false);
   });
 
-  it('exits after the lock is lost even if etcdwire is process 1 of a container and dead processes remain', async (context) => {
+  it('`lock` exits after the lock is lost even if etcdwire is process 1 of a container and zombie processes remain', async (context) => {
     if (!mayUnshare) return context.skip('this user may not create a PID namespace');
     const name = unique('lock');
     const script = '(trap "" TERM; echo ready; while :; do sleep 0.05; done) & wait';
@@ -97,7 +97,7 @@ describe('etcdwire lock', () => {
     expect(await running.done).toMatchObject({ code: 76 });
   });
 
-  it("exits with the command's exit code even if it cannot revoke its lease", async () => {
+  it("`lock` exits with the command's exit code even if etcdwire cannot revoke its lease", async () => {
     const { endpoints, processes } = await ownEtcd();
     const environment = { ETCDCTL_ENDPOINTS: endpoints.join() };
     const script = 'echo ready; read line; exit 3';
@@ -113,7 +113,7 @@ describe('etcdwire lock', () => {
     expect(code).toBe(3);
   });
 
-  it('keeps its command running when the process that reads the trace closes the pipe', async () => {
+  it('`lock` keeps its command running under etcdwire trace when the process that reads the trace closes the pipe', async () => {
     const name = unique('lock');
     const running = new RunningCli(['trace', '--', 'lock', name, '--', 'sh', '-c', 'read line; exit 4']);
     running.process.stderr.destroy();
@@ -123,7 +123,7 @@ describe('etcdwire lock', () => {
     await queueOf(name, 0);
   });
 
-  it('releases the lock when the process that reads its output closes the pipe', async () => {
+  it('`lock` exits and releases the lock when the process that reads the output of etcdwire closes the pipe', async () => {
     const name = unique('lock');
     const first = new RunningCli(['lock', name]);
     await first.lines(1);
@@ -136,9 +136,9 @@ describe('etcdwire lock', () => {
   });
 
   it.each([
-    ['SIGTERM to a command that handles it', 'echo ready; exec sleep 60'],
+    ['SIGTERM to a command that does not ignore SIGTERM', 'echo ready; exec sleep 60'],
     ['SIGKILL to a command that ignores SIGTERM', 'trap "" TERM; echo ready; while :; do sleep 0.05; done'],
-  ])('sends %s when the lock is lost', async (_, script) => {
+  ])('`lock` sends %s after the lock is lost', async (_, script) => {
     const name = unique('lock');
     const running = new RunningCli(['lock', name, '--grace', '200ms', '--', 'sh', '-c', script]);
     await running.lines(1);
@@ -148,7 +148,7 @@ describe('etcdwire lock', () => {
     expect(stderr).toMatch(new RegExp(`^etcdwire: ${name} was lost: .*\n$`));
   });
 
-  it('prints the queue key and holds the lock until SIGINT arrives when no command is given', async () => {
+  it('`lock` without a command prints the queue key and holds the lock until SIGINT arrives', async () => {
     const name = unique('lock');
     const holder = new RunningCli(['-w', 'simple', 'lock', name]);
     const [key = ''] = await holder.lines(1);
@@ -169,18 +169,21 @@ describe('etcdwire lock', () => {
     ['SIGINT', 130],
     ['SIGQUIT', 131],
     ['SIGUSR2', 140],
-  ] as const)('leaves the queue and exits when %s arrives while it waits for the lock', async (signal, code) => {
-    const name = unique('lock');
-    const holder = new RunningCli(['lock', name]);
-    await holder.lines(1);
-    const waiter = new RunningCli(['lock', name, '--', 'true']);
-    await queueOf(name, 2);
-    waiter.process.kill(signal);
-    expect(await waiter.done).toMatchObject({ code });
-    await queueOf(name, 1);
-  });
+  ] as const)(
+    '`lock` leaves the queue and exits when %s arrives during the wait for the lock',
+    async (signal, code) => {
+      const name = unique('lock');
+      const holder = new RunningCli(['lock', name]);
+      await holder.lines(1);
+      const waiter = new RunningCli(['lock', name, '--', 'true']);
+      await queueOf(name, 2);
+      waiter.process.kill(signal);
+      expect(await waiter.done).toMatchObject({ code });
+      await queueOf(name, 1);
+    },
+  );
 
-  it('waits for etcdctl lock, and etcdctl lock waits for etcdwire lock', async (context) => {
+  it('`lock` waits while etcdctl lock holds the lock, and etcdctl lock waits while etcdwire lock holds the lock', async (context) => {
     if (etcdctl === undefined) return context.skip('the server in use comes without etcdctl');
     const name = unique('lock');
     const theirs = startEtcdctl(['lock', name]);
@@ -223,7 +226,7 @@ describe('etcdwire elect', () => {
     theirs.kill('SIGINT');
   });
 
-  it('refuses to run without a value or --listen', async () => {
+  it('exits with exit code 64 when the arguments contain neither a value nor --listen', async () => {
     expect(await cli(['elect', unique()])).toMatchObject({ code: 64 });
   });
 });

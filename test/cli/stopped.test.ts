@@ -11,7 +11,7 @@ import { SHORT_TTL, Steps, stateOf, untilStopped } from '../support/steps.js';
 
 describe.each(['lock', 'elect'])('etcdwire %s', (verb) => {
   it.each(['SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGSTOP'] as const)(
-    'never lets two commands run at the same time when %s suspends etcdwire for longer than the TTL',
+    'never runs the commands of two contenders at the same time, even when %s suspends the holder for longer than the TTL',
     async (signal) => {
       const steps = await Steps.begin();
       const first = await steps.holder(verb);
@@ -26,7 +26,7 @@ describe.each(['lock', 'elect'])('etcdwire %s', (verb) => {
   );
 });
 
-it('a command is suspended together with etcdwire by SIGTSTP, and continues after SIGCONT if the lock is still held', async () => {
+it('SIGTSTP suspends etcdwire lock together with its command, and SIGCONT resumes both if the lock is still held', async () => {
   const steps = await Steps.begin();
   const { running, etcdwire, command } = await steps.holder('lock', 200, '60');
   process.kill(etcdwire, 'SIGTSTP');
@@ -39,7 +39,7 @@ it('a command is suspended together with etcdwire by SIGTSTP, and continues afte
   expect(await steps.tokens()).toHaveLength(200);
 });
 
-it('a command ends before another contender acquires the lock when the etcdwire process of the command is killed', async () => {
+it('when an etcdwire lock process is killed, its command ends before another contender acquires the lock', async () => {
   const steps = await Steps.begin();
   const first = await steps.holder('lock');
   process.kill(first.etcdwire, 'SIGKILL');
@@ -50,7 +50,7 @@ it('a command ends before another contender acquires the lock when the etcdwire 
 });
 
 // The guard process ends the command if etcdwire is suspended or killed.
-it('etcdwire warns and keeps its command running when the guard process is killed', async () => {
+it('etcdwire lock prints a warning and keeps its command running when its guard process is killed', async () => {
   const steps = await Steps.begin();
   const { running, etcdwire, command } = await steps.holder('lock', 200, '60');
   const children = readFileSync(`/proc/${etcdwire}/task/${etcdwire}/children`, 'utf8').trim().split(' ').map(Number);
@@ -61,7 +61,7 @@ it('etcdwire warns and keeps its command running when the guard process is kille
   });
 });
 
-it('etcdwire lock without a command exits with 76 when it was suspended for longer than the TTL', async () => {
+it('etcdwire lock without a command exits with exit code 76 after SIGSTOP has suspended etcdwire for longer than the TTL', async () => {
   const name = unique('lock');
   const first = new RunningCli(['lock', name, '--ttl', SHORT_TTL]);
   await first.lines(1);
@@ -71,7 +71,7 @@ it('etcdwire lock without a command exits with 76 when it was suspended for long
   expect(await first.done).toMatchObject({ code: 76, stderr: expect.stringMatching(/ was lost: /) });
 });
 
-it('etcdwire lock does not run its command when it was suspended for longer than the TTL while it waited for the lock', async () => {
+it('etcdwire lock does not run its command when SIGSTOP suspends etcdwire for longer than the TTL during the wait for the lock', async () => {
   const name = unique('lock');
   const holder = new RunningCli(['lock', name]);
   const [line = ''] = await holder.lines(1);

@@ -14,14 +14,14 @@ describe.skipIf(NO_TERMINAL !== undefined)(
     it.each([
       ['a pipe', 'echo data | '],
       ['the terminal', ''],
-    ])('lets the command open /dev/tty when standard input is %s', async (_, before) => {
+    ])('runs a command that can open /dev/tty when standard input is %s', async (_, before) => {
       const terminal = new Terminal();
       terminal.type(`${before}etcdwire lock ${unique()} -- sh -c 'echo "h"ello > /dev/tty'; echo 'co'de=$?\n`);
       await terminal.until(/hello/);
       await terminal.until(/code=0/);
     });
 
-    it('lets the command read the terminal before Ctrl-Z and after fg', async () => {
+    it('passes terminal input to the command both before Ctrl-Z and after fg', async () => {
       const terminal = new Terminal();
       const script = 'echo "re"ady; read a; echo "fir"st=$a; read b; echo "seco"nd=$b';
       terminal.type(`etcdwire lock ${unique()} -- sh -c '${script}'; echo 'co'de=$?\n`);
@@ -35,7 +35,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       await terminal.until(/second=two/);
     });
 
-    it('continues the command in the background after Ctrl-Z and bg, and suspends it when it reads the terminal', async () => {
+    it('continues the command in the background after Ctrl-Z and bg, until the command reads the terminal and is suspended', async () => {
       const terminal = new Terminal();
       const script = 'echo "re"ady; while [ ! -e go ]; do sleep 0.05; done; echo "wen"t on; read a; echo "go"t=$a';
       terminal.type(`cd $(mktemp -d); etcdwire lock ${unique()} -- sh -c '${script}'\n`);
@@ -54,21 +54,24 @@ describe.skipIf(NO_TERMINAL !== undefined)(
     it.each([
       ['a pipe', 'echo data | '],
       ['the terminal', ''],
-    ])('ends the command when Ctrl-Z suspends it past the TTL and standard input is %s', async (_, before) => {
-      const steps = await Steps.begin();
-      const terminal = new Terminal();
-      const line = ['etcdwire', 'lock', steps.name, '--ttl', SHORT_TTL, '--', ...steps.command()].join(' ');
-      terminal.type(`${before}${line}; echo 'co'de=$?\n`);
-      const [, first] = await terminal.until(/\d+ \d+ (\d+)\r/);
-      terminal.type(CTRL_Z);
-      await terminal.until(/Stopped/);
-      const second = await steps.holder('lock', 20);
-      expect(await second.running.done).toMatchObject({ code: 0 });
-      terminal.type("fg; echo 'fg'=$?\n");
-      await terminal.until(/ was lost: /);
-      await terminal.until(/fg=76/);
-      expect(await steps.turns()).toEqual([Number(first), second.token]);
-    });
+    ])(
+      'ends a command that Ctrl-Z has suspended for longer than the TTL when standard input is %s',
+      async (_, before) => {
+        const steps = await Steps.begin();
+        const terminal = new Terminal();
+        const line = ['etcdwire', 'lock', steps.name, '--ttl', SHORT_TTL, '--', ...steps.command()].join(' ');
+        terminal.type(`${before}${line}; echo 'co'de=$?\n`);
+        const [, first] = await terminal.until(/\d+ \d+ (\d+)\r/);
+        terminal.type(CTRL_Z);
+        await terminal.until(/Stopped/);
+        const second = await steps.holder('lock', 20);
+        expect(await second.running.done).toMatchObject({ code: 0 });
+        terminal.type("fg; echo 'fg'=$?\n");
+        await terminal.until(/ was lost: /);
+        await terminal.until(/fg=76/);
+        expect(await steps.turns()).toEqual([Number(first), second.token]);
+      },
+    );
 
     it.each([
       ['a pipe', 'echo data | '],
@@ -85,7 +88,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       expect(output).not.toContain('told');
     });
 
-    it('ends an orphaned process of the command that ignores SIGTERM when the lock is lost', async () => {
+    it('ends an orphaned child process of the command when the lock is lost, even if the child ignores SIGTERM', async () => {
       const name = unique('lock');
       const terminal = new Terminal();
       // The subshell that starts the orphan ends at once, and process 1 becomes the parent of the orphan.
@@ -98,7 +101,7 @@ describe.skipIf(NO_TERMINAL !== undefined)(
       expect(stateOf(Number(pid))).toBeUndefined();
     });
 
-    it('ends the processes that the command has started when etcdwire is killed', async () => {
+    it('ends the command when etcdwire is killed', async () => {
       const terminal = new Terminal();
       const script = 'echo "p"ids=$PPID,$$,; sleep 60; echo "wen"t on';
       terminal.type(`etcdwire lock ${unique()} -- sh -c '${script}'; echo 'co'de=$?\n`);

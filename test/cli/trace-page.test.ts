@@ -15,7 +15,7 @@ function labels(page: string): string[] {
   );
 }
 
-test('the trace page shows the messages and the queue of a lock that several clients want', async () => {
+test('the trace page of a contended lock shows the messages and the queue of the lock', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   // The name contains characters that the page must escape.
   const name = unique('lock-<b>"');
@@ -86,7 +86,7 @@ test('the trace page of an authenticated command contains no password and no tok
   expect(page).not.toMatch(TOKEN);
 });
 
-test("the trace page does not contain a password that the command's request sets", async () => {
+test('the trace page does not contain a password in the request of the traced command', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const request = JSON.stringify({ name: unique(), password: 'hunter2secret' });
   await cli(['trace', '--html', file, '--', 'call', 'Auth/UserAdd', request]);
@@ -95,7 +95,7 @@ test("the trace page does not contain a password that the command's request sets
   expect(page).not.toContain('hunter2secret');
 });
 
-test('the trace page quotes the command for a shell, and is not overwritten by a trace with invalid arguments', async () => {
+test('the trace page shows the traced command with shell quoting, and a later trace with invalid arguments does not overwrite the page', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const command = ['lock', unique(), '--', 'sh', '-c', "echo 'a b'"];
   expect(await cli(['trace', '--html', file, '--', ...command])).toMatchObject({ code: 0 });

@@ -45,7 +45,7 @@ test('etcdwire trace --out writes one line of JSON for each frame to a file that
   for (const { hex } of lines) expect(hex).toMatch(/^([0-9a-f]{2})+$/);
 });
 
-test('etcdwire trace runs the command and exits with 73 when it cannot write the whole trace', async () => {
+test('etcdwire trace runs the command, and exits with exit code 73 when etcdwire cannot write the whole trace', async () => {
   const key = unique();
   const { code, stderr } = await cli(['trace', '--out', '/dev/full', '--', 'put', key, 'v']);
   expect(stderr).toMatch(/^etcdwire: the trace is incomplete: ENOSPC[^\n]*\n$/);
@@ -53,7 +53,7 @@ test('etcdwire trace runs the command and exits with 73 when it cannot write the
   expect(await openClient().get(key)).toBeDefined();
 });
 
-test("etcdwire trace accepts connection flags before and after `trace`, and prefers the traced command's flags", async () => {
+test('etcdwire accepts connection flags before and after `trace`, and prefers the connection flags of the traced command', async () => {
   const key = unique();
   const nowhere = ['--endpoints', 'http://127.0.0.1:1', '--command-timeout', '300ms'];
   for (const args of [
@@ -86,7 +86,7 @@ test('etcdwire trace exits with the exit code of the traced command when the ser
   expect(stderr).toMatch(/\netcdwire: [^\n]*the peer answers in HTTP\/1[^\n]*\n$/);
 });
 
-test('etcdwire trace --html shows the bytes of a malformed response, and exits with 65', async () => {
+test('etcdwire trace --html writes a page that marks a malformed response, and exits with exit code 65', async () => {
   const answer = { path: methods.kv.range.path, requestStream: false, responseStream: false };
   const definition = {
     call: {
@@ -105,7 +105,7 @@ test('etcdwire trace --html shows the bytes of a malformed response, and exits w
   expect(readFileSync(file, 'utf8')).toContain('malformed');
 });
 
-test('etcdwire trace exits with 65 when the response to a login is malformed', async () => {
+test('etcdwire trace exits with exit code 65 when the response to an Authenticate call is malformed', async () => {
   const answer = { path: methods.auth.authenticate.path, requestStream: false, responseStream: false };
   const raw = { requestSerialize: Buffer.from, requestDeserialize: Buffer.from };
   const definition = {
@@ -123,6 +123,6 @@ test.each([
   [['trace', '--', 'trace', '--', 'status'], 64, 'got trace'],
   [['trace', '--out', '/no/such/folder/file', '--', 'status'], 73, 'ENOENT'],
   [['trace'], 64, 'missing required argument'],
-])('etcdwire with the arguments %j exits with %i', async (args, code, words) => {
+])('etcdwire with the arguments %j exits with exit code %i', async (args, code, words) => {
   expect(await cli(args)).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(words) });
 });

@@ -8,7 +8,7 @@ import { recordingTransport } from '../support/recording-transport.js';
 /** The peer URL of a member that never joins, because no server listens there. */
 const ABSENT = 'http://127.0.0.1:1';
 
-describe('memberList', () => {
+describe('`memberList`', () => {
   test('returns the same members from every endpoint, whether or not the call is linearizable', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const etcd = openClient({ endpoints });
@@ -24,7 +24,7 @@ describe('memberList', () => {
     }
   });
 
-  test('needs no quorum when `linearizable` is false (etcd 3.5)', async (context) => {
+  test('needs a quorum only when the call is linearizable (etcd 3.5 and later)', async (context) => {
     const { endpoints, processes } = await ownEtcd({ members: 3 });
     const [survivor, ...others] = processes;
     if (survivor === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
@@ -37,8 +37,8 @@ describe('memberList', () => {
   });
 });
 
-describe('cluster', () => {
-  test('adds a learner, promotes the learner when it has caught up, and removes the member', async (context) => {
+describe('the cluster service', () => {
+  test('adds a learner, promotes the learner after it has caught up, and removes the promoted member', async (context) => {
     const { endpoints, cluster } = await ownEtcd();
     if (cluster === undefined) return context.skip('no member can join servers that the tests did not start');
     const etcd = openClient({ endpoints });
@@ -119,7 +119,7 @@ describe('cluster', () => {
     expect(await errorOf(cluster.memberPromote(1n))).toMatchObject({ reason: 'MemberNotFound' });
   });
 
-  test('rejects the peer URL of an existing member with reason PeerURLExist', async () => {
+  test('rejects a new member with reason PeerURLExist when an existing member has the same peer URL', async () => {
     const { endpoints } = await ownEtcd();
     const { cluster } = openClient({ endpoints });
     const [self] = (await cluster.memberList()).members as [Member];
@@ -129,7 +129,7 @@ describe('cluster', () => {
     });
   });
 
-  test('refuses malformed URLs and IDs before it sends anything', async () => {
+  test('refuses malformed URLs and IDs, and sends nothing', async () => {
     const { transport, sent } = recordingTransport();
     const { cluster } = openClient({ transport });
     const calls = [

@@ -8,7 +8,7 @@ import { valueText } from '../support/watch-events.js';
 
 const UNREACHABLE = 'http://127.0.0.1:1';
 
-describe('sync', () => {
+describe('`sync`', () => {
   test("finds all members through one member's endpoint, so the client still works when that member is killed", async (context) => {
     const { endpoints, processes } = await ownEtcd({ members: 3 });
     const [first] = processes;
@@ -30,7 +30,7 @@ describe('sync', () => {
     expect(session.valid()).toBe(true);
   });
 
-  test('runs every `autoSyncIntervalMs` after the first call, until the client is closed', async () => {
+  test('runs every `autoSyncIntervalMs` after the first call of the client, until the client is closed', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const { transport, sent } = recordingTransport();
     const lists = (): number => sent.filter(({ path }) => path === '/etcdserverpb.Cluster/MemberList').length;
@@ -45,7 +45,7 @@ describe('sync', () => {
     expect(lists()).toBe(before);
   });
 
-  test('leaves out endpoints that `allowEndpoint` refuses, and keeps the current endpoints when it refuses all of them', async () => {
+  test('leaves out endpoints that `allowEndpoint` refuses, and keeps the current endpoints when `allowEndpoint` refuses every endpoint', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const [first = '', second = ''] = endpoints;
     const one = openClient({ endpoints: [first], allowEndpoint: (url) => url === second });
@@ -62,7 +62,7 @@ describe('sync', () => {
     expect((await broken.get('k'))?.text()).toBeUndefined();
   });
 
-  test('keeps the given endpoints as a fallback when no advertised endpoint answers', async () => {
+  test('keeps the configured endpoints as a fallback when no advertised endpoint answers', async () => {
     // Behind a load balancer, for example, the client cannot reach the URL that the member advertises.
     const { endpoints } = await ownEtcd({ args: [`--advertise-client-urls=${UNREACHABLE}`] });
     const etcd = openClient({ endpoints, connectTimeoutMs: 300 });
@@ -71,7 +71,7 @@ describe('sync', () => {
     expect((await etcd.get('k'))?.text()).toBe('x');
   });
 
-  test("rejects invalid options in the client's constructor", async () => {
+  test('cannot be configured with an invalid `autoSyncIntervalMs` or `allowEndpoint`', async () => {
     for (const options of [{ autoSyncIntervalMs: 0 }, { autoSyncIntervalMs: '5' }, { allowEndpoint: 'https://a' }]) {
       const given = Promise.resolve().then(() => openClient(options as never));
       expect(await errorOf(given)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });

@@ -23,7 +23,7 @@ describe('Barrier', () => {
     await barrier.wait();
   });
 
-  test('lets its waiters through when a client releases the barrier and immediately holds it again', async () => {
+  test('admits its waiters even if a client releases the barrier and immediately holds the barrier again', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('barrier');
     const barrier = new Barrier(direct, name);
@@ -40,7 +40,7 @@ describe('Barrier', () => {
     await waiting;
   });
 
-  test('releases its waiters when the lease of the barrier ends', async () => {
+  test('admits its waiters when the lease of the barrier ends', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const lease = await etcd.lease.grant({ ttl: 60 });
     await new Barrier(etcd, name).hold({ lease: lease.id });
@@ -63,7 +63,7 @@ describe('DoubleBarrier', () => {
   const keys = async (etcd: Client, name: string): Promise<number> =>
     (await etcd.range(prefix(`${name}/`))).kvs.filter((kv) => kv.keyText() !== `${name}/epoch`).length;
 
-  test('starts each of several rounds when all participants have entered, and ends it when all have left', async () => {
+  test('starts each round when all participants have entered, and ends the round when all participants have left', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const all = await barriers(etcd, name, 5);
     for (let round = 0; round < 3; round += 1) {
@@ -83,7 +83,7 @@ describe('DoubleBarrier', () => {
     }
   });
 
-  test('makes participants of the next round wait until the current round is over', async () => {
+  test('blocks the participants of the next round until the current round ends', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
     const [c, d] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
@@ -99,7 +99,7 @@ describe('DoubleBarrier', () => {
     expect(await keys(etcd, name)).toBe(0);
   });
 
-  test('does not count participants that withdrew or whose session was lost', async () => {
+  test('does not count participants whose `enter` call timed out or whose session ended', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b, c] = (await barriers(etcd, name, 3)) as [DoubleBarrier, DoubleBarrier, DoubleBarrier];
     expect(await errorOf(a.enter({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
@@ -116,7 +116,7 @@ describe('DoubleBarrier', () => {
     await Promise.all([a.leave(), b.leave(), c.leave()]);
   });
 
-  test('ends a round when the sessions of some or all of its participants have ended', async () => {
+  test('ends a round when each participant has left or has lost its session', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const sessions = [await Session.open(etcd), await Session.open(etcd)];
     const [a, b] = sessions.map((session) => new DoubleBarrier(session, name, 2)) as [DoubleBarrier, DoubleBarrier];
@@ -132,7 +132,7 @@ describe('DoubleBarrier', () => {
     await Promise.all([c.leave(), d.leave()]);
   });
 
-  test('never starts a round for two when a single participant enters and withdraws repeatedly', async () => {
+  test('never starts a round for two participants when the `enter` calls of a single participant repeatedly time out', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [barrier] = await barriers(etcd, name, 2);
     for (let round = 0; round < 300; round += 1) {
@@ -142,7 +142,7 @@ describe('DoubleBarrier', () => {
     await expect.poll(() => keys(etcd, name)).toBe(0);
   });
 
-  test('counts a participant once, and admits it to the round, when the answer to its put is lost', async () => {
+  test("counts a participant only once when the answer to the put of the participant's key is lost", async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('barrier');
     const [a] = await barriers(etcd, name, 2);
@@ -155,7 +155,7 @@ describe('DoubleBarrier', () => {
     expect(await keys(direct, name)).toBe(0);
   });
 
-  test('admits both participants or neither when one participant withdraws while the other enters', async () => {
+  test('admits both participants or neither participant when the `enter` call of one participant times out while the other enters', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
     const entered = (entering: Promise<void>): Promise<boolean> =>
@@ -214,7 +214,7 @@ describe('DoubleBarrier', () => {
   });
 });
 
-test('a participant that withdraws while it is disconnected does not block the others, even after a compaction', async () => {
+test('a disconnected participant whose `enter` call times out does not block the other participant of a DoubleBarrier, even after a compaction', async () => {
   const { endpoints } = await ownEtcd();
   let isCut = false;
   const cutOff = openClient({

@@ -31,21 +31,28 @@ const WAITS: Readonly<Record<string, (session: Session, name: string, options: W
 };
 
 describe('a wait that times out', () => {
-  test.for(Object.entries(WAITS))('names the endpoint and the failure when etcd is down (%s)', async ([, wait]) => {
-    const proxy = await faultProxy(inject('endpoints')[0] as string);
-    const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
-    const { endpoint } = proxy;
-    await proxy.close();
-    // After this call has failed, the client has closed its old connection.
-    await errorOf(session.client.get('k', { timeoutMs: 200 }));
-    const error = await errorOf(wait(session, unique('lock'), { maxWaitMs: 300 }));
-    expect(error).toMatchObject({ reason: 'DeadlineExceeded', endpoint, cause: { reason: 'ConnectFailed', endpoint } });
-    expect(error.message).toContain(`last failure: cannot connect to ${endpoint}: `);
-    expect(error.outcome).toMatch(/^(?:not-sent|rejected)$/);
-  });
+  test.for(Object.entries(WAITS))(
+    'rejects with an error that names the endpoint and the last failure when etcd is down (method: %s)',
+    async ([, wait]) => {
+      const proxy = await faultProxy(inject('endpoints')[0] as string);
+      const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
+      const { endpoint } = proxy;
+      await proxy.close();
+      // After this call has failed, the client has closed its old connection.
+      await errorOf(session.client.get('k', { timeoutMs: 200 }));
+      const error = await errorOf(wait(session, unique('lock'), { maxWaitMs: 300 }));
+      expect(error).toMatchObject({
+        reason: 'DeadlineExceeded',
+        endpoint,
+        cause: { reason: 'ConnectFailed', endpoint },
+      });
+      expect(error.message).toContain(`last failure: cannot connect to ${endpoint}: `);
+      expect(error.outcome).toMatch(/^(?:not-sent|rejected)$/);
+    },
+  );
 
   test.for(Object.entries(WAITS).slice(0, 5))(
-    'has outcome not-sent when no request was sent (%s)',
+    'rejects with outcome not-sent when the client could not send any request (method: %s)',
     async ([, wait]) => {
       const proxy = await faultProxy(inject('endpoints')[0] as string);
       const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
@@ -56,7 +63,7 @@ describe('a wait that times out', () => {
     },
   );
 
-  test('has outcome rejected and no cause when another contender holds the lock', async () => {
+  test('rejects with outcome rejected and without a cause when another contender holds the lock', async () => {
     const [name, holder, waiter] = [unique('lock'), await Session.open(openClient()), await Session.open(openClient())];
     await using _held = await new Mutex(holder, name).lock();
     const error = await errorOf(new Mutex(waiter, name).lock({ maxWaitMs: 300 }));
@@ -65,7 +72,7 @@ describe('a wait that times out', () => {
     expect(error.message).toBe('lock not done within maxWaitMs = 300');
   });
 
-  test('has outcome unknown when the client could not confirm the deletion of its queue key', async () => {
+  test('rejects with outcome unknown when the client could not confirm the deletion of the queue key', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const name = unique('lock');
     const [holder, waiter] = [openClient(), openClient({ endpoints: [proxy.endpoint] })];

@@ -9,7 +9,7 @@ import { answerLost, deletes, puts, stagedTransport } from '../support/transacti
 // These tests delay one participant's transaction and let another event happen first. A round begins when the last
 // participant puts the ready key (`NAME/ready`).
 
-test('a participant whose key is deleted just before it puts the ready key does not begin a round', async () => {
+test('a DoubleBarrier starts no round when the key of the last participant is deleted just before that participant would start the round', async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   const transport = stagedTransport({
     onTransaction: async (ops, send) => {
@@ -30,7 +30,7 @@ test('a participant whose key is deleted just before it puts the ready key does 
   expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded' });
 });
 
-test('a participant whose `enter` call failed does not stay in the round', async () => {
+test('a participant whose `enter` call has failed does not remain in the round of a DoubleBarrier', async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   let held = false;
   const transport = stagedTransport({
@@ -50,7 +50,7 @@ test('a participant whose `enter` call failed does not stay in the round', async
   await b.leave({ maxWaitMs: 5_000 });
 });
 
-test("a delayed put of a participant's key has no effect after the participant has left", async () => {
+test("a delayed put of a participant's key has no effect after the participant has left the DoubleBarrier", async () => {
   const [direct, name] = [openClient(), unique('barrier')];
   let letGo: (() => Promise<unknown>) | undefined;
   const transport = stagedTransport({

@@ -28,7 +28,7 @@ function observed(of: Election): { readonly told: string[]; readonly stop: () =>
   };
 }
 
-test('the first candidate leads, and its key holds the last value that it proclaimed (S17, S23)', async () => {
+test('the first candidate becomes the leader, and its key holds the value that the leader proclaimed last (S17, S23)', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const [a, b] = [await election(etcd, name), await election(etcd, name)];
   expect(await a.leader()).toBeUndefined();
@@ -65,7 +65,7 @@ test("candidates of one session wait for each other in the session's local queue
   expect((await both.campaign('3')).token).toBeGreaterThan(first.token);
 });
 
-test('an observer sees every leader and every proclaimed value once and in order (S26)', async () => {
+test('an election observer receives every leader and every proclaimed value once and in order (S26)', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const candidates = await Promise.all(Array.from({ length: 5 }, () => election(etcd, name)));
   const { told, stop } = observed(await election(openClient(), name));
@@ -86,7 +86,7 @@ test('an observer sees every leader and every proclaimed value once and in order
   await stop();
 });
 
-test('an observer that starts late sees the current leader first', async () => {
+test('an election observer that starts during a leadership receives the current leader first', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const leadership = await (await election(etcd, name)).campaign('before');
   await leadership.proclaim('now');
@@ -96,7 +96,7 @@ test('an observer that starts late sees the current leader first', async () => {
   }
 });
 
-test('an observer repeats no leader when history was compacted while the observer was disconnected (S26)', async () => {
+test('an election observer repeats no leader when the server compacts its history while the observer is disconnected (S26)', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const name = unique('election');
@@ -116,7 +116,7 @@ test('an observer repeats no leader when history was compacted while the observe
   await stop();
 });
 
-test('an observer yields nothing when waiting candidates change or history is compacted (S26)', async () => {
+test('an election observer yields no value when a waiting candidate withdraws or the server compacts its history (S26)', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const name = unique('election');
@@ -136,7 +136,7 @@ test('an observer yields nothing when waiting candidates change or history is co
   await stop();
 });
 
-test('an observer neither loses nor repeats a leader when it reconnects (S26)', async () => {
+test('an election observer neither loses nor repeats a leader when the observer reconnects (S26)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('election');
   const candidate = await election(direct, name);
@@ -155,7 +155,7 @@ test('an observer neither loses nor repeats a leader when it reconnects (S26)', 
   await stop();
 });
 
-test("a new session resumes a leadership with an orphaned session's lease", async () => {
+test('a new session with the lease of an orphaned session resumes the leadership of the orphaned session', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const before = await Session.open(etcd, { ttl: 30 });
   const { token } = await new Election(before, name).campaign('me');
@@ -169,7 +169,7 @@ test("a new session resumes a leadership with an orphaned session's lease", asyn
   expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
 });
 
-test('`resume` rejects when the lease does not hold the leadership with the given token', async () => {
+test('`Election.resume` rejects when the session does not hold the leadership with the given token', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const session = await Session.open(etcd);
   const own = new Election(session, name);
@@ -183,7 +183,7 @@ test('`resume` rejects when the lease does not hold the leadership with the give
   expect((await own.resume(queued.createRevision)).valid()).toBe(true);
 });
 
-test('a leader can write only while it leads, and shares its queue with the mutex of the same name', async () => {
+test('a leader can write only while it leads, and a Mutex of the same name cannot be locked during the leadership', async () => {
   const [etcd, name, key] = [openClient(), unique('election'), unique()];
   const leadership = await (await election(etcd, name)).campaign('me');
   await leadership.txn({ then: [op.put(key, 'by the leader')] });

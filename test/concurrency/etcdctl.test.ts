@@ -6,7 +6,7 @@ import { openClient, unique } from '../support/client.js';
 
 const etcdctl = inject('etcdctl');
 
-test('etcdctl lock waits for a Mutex, and a Mutex waits for etcdctl lock (S17)', async (context) => {
+test('`etcdctl lock` waits while a Mutex holds the lock, and a Mutex waits while `etcdctl lock` holds the lock (S17)', async (context) => {
   if (etcdctl === undefined)
     return context.skip('the server in use, from ETCD_ENDPOINTS or Docker, comes without etcdctl');
   const [etcd, name] = [openClient(), unique('lock')];
@@ -33,7 +33,7 @@ test('etcdctl lock waits for a Mutex, and a Mutex waits for etcdctl lock (S17)',
   await again.release();
 });
 
-test('etcdctl elect and an Election compete for one leadership, and etcdctl elect --listen prints the leaders of both', async (context) => {
+test('`etcdctl elect` and an Election compete for one leadership, and `etcdctl elect --listen` prints the leaders of both', async (context) => {
   if (etcdctl === undefined)
     return context.skip('the server in use, from ETCD_ENDPOINTS or Docker, comes without etcdctl');
   const [etcd, name] = [openClient(), unique('election')];

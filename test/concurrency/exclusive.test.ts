@@ -11,7 +11,7 @@ import { ownEtcd } from '../support/own-etcd.js';
 const TTL = 2;
 
 describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
-  '%s',
+  'the queue of %s',
   ([primitive, { take, queue, furtherEvents }]) => {
     const queued = async (etcd: Client, name: string, length: number): Promise<void> => {
       const count = async (): Promise<number> => (await etcd.range(prefix(queue(name)))).count;
@@ -60,7 +60,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await held.release();
     });
 
-    test("ends a wait when the waiter's session is lost and the holder keeps the lock (S20, S21)", async () => {
+    test("ends a wait, but not the holder's lock, when the session of the waiter is lost (S20, S21)", async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const holder = await take(await Session.open(etcd), name);
       const session = await Session.open(etcd);
@@ -72,7 +72,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await queued(etcd, name, 1);
     });
 
-    test("admits the next waiter and refuses the holder's writes when the holder's session is lost", async () => {
+    test('admits the next waiter when the session of the holder is lost, and the old holder can no longer write', async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const session = await Session.open(etcd);
       const lost = await take(session, name);
@@ -87,7 +87,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       expect(held.valid()).toBe(true);
     });
 
-    test("admits the next waiter within a second after a killed holder's lease ends", async () => {
+    test('admits the next waiter within a second after the lease of a killed holder ends', async () => {
       const [etcd, name] = [openClient(), unique('x')];
       const script = new URL('../support/lock-holder.ts', import.meta.url);
       const args = [inject('endpoints')[0] as string, name, String(TTL), primitive];
@@ -107,7 +107,7 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       await held.release();
     });
 
-    test('wakes only one of 20 waiters for each release, according to the number of watch events that the server sent (S18)', async () => {
+    test('wakes only one of 20 waiters at each release (S18)', async () => {
       const { endpoints } = await ownEtcd();
       const [etcd, name] = [openClient({ endpoints }), unique('x')];
       const waiting: Promise<Held | ReentrantHeld>[] = [];

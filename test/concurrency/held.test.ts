@@ -12,7 +12,7 @@ import { lock, NEVER, proxied, queueLength } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-describe('a release', () => {
+describe('the release of a lock', () => {
   test("deletes only the holder's own key, not a newer key of the same name (S23)", async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const held = await lock(etcd, name);
@@ -22,7 +22,7 @@ describe('a release', () => {
     expect((await etcd.get(held.key))?.text()).toBe('newer');
   });
 
-  test('does not delete the key of a newer lock when a copy of the release arrives late (S25)', async () => {
+  test('does not delete the key of a newer lock when a copy of the release request arrives late (S25)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const session = await Session.open(etcd);
     const first = await new Mutex(session, name).lock();
@@ -56,7 +56,7 @@ describe('a release', () => {
   });
 });
 
-describe("a transaction of the lock's holder (S23)", () => {
+describe('a transaction of the holder of a lock (S23)', () => {
   test('succeeds while the lock is held, and returns one typed response for each operation', async () => {
     const [etcd, key] = [openClient(), unique()];
     const held = await lock(etcd, unique('lock'));
@@ -81,7 +81,7 @@ describe("a transaction of the lock's holder (S23)", () => {
   });
 });
 
-test('a lock that was lost and never released does not block the next locker of its session (S22)', async () => {
+test('a lock that was lost and never released does not block the next `lock` call of the same session (S22)', async () => {
   const etcd = openClient();
   const mutex = new Mutex(await Session.open(etcd), unique('lock'));
   const lost = await mutex.lock();
@@ -97,7 +97,7 @@ test("a holder's signal aborts when another client deletes the holder's key", as
   expect(await told).toMatchObject({ reason: 'LockLost' });
 });
 
-test('an acquisition rejects when its session ends before the acquisition completes', async () => {
+test('the acquisition of a lock rejects when the session ends before the acquisition completes', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const session = await Session.open(etcd);
   const [lease, key] = [session.leaseId, `${name}/k`];
@@ -113,7 +113,7 @@ test('an acquisition rejects when its session ends before the acquisition comple
   await expect.poll(() => left).toBe(1);
 });
 
-test('a holder still learns of the deletion of its key after a compaction', async () => {
+test("a holder's signal still aborts after a compaction when another client deletes the holder's key", async () => {
   const { endpoints } = await ownEtcd();
   const { transport, sent } = recordingTransport();
   const [etcd, direct] = [openClient({ endpoints, transport }), openClient({ endpoints })];

@@ -8,7 +8,7 @@ import { errorOf } from '../support/errors.js';
 
 const TTL = 2;
 
-test("the next waiter holds the lock within the TTL plus one second when the holder's process is killed", async () => {
+test('the next waiter acquires the lock within the TTL plus one second after the process of the holder is killed', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const holder = startScript(new URL('../support/lock-holder.ts', import.meta.url), [
     inject('endpoints')[0] as string,
@@ -27,7 +27,7 @@ test("the next waiter holds the lock within the TTL plus one second when the hol
 });
 
 test.for([0.5, 1.2, 3])(
-  'the signal of a holder whose event loop was blocked for %s x TTL is aborted at once if the lease expired (S14)',
+  "after the event loop was blocked for %s times the TTL, the holder's signal is already aborted if the lease has expired (S14)",
   async (factor) => {
     const [etcd, other, name, report] = [openClient(), openClient(), unique('lock'), unique('report')];
     const session = await Session.open(etcd, { ttl: TTL });

@@ -315,8 +315,8 @@ async function play(
   return { states, writes };
 }
 
-describe('a copy of a write that arrives after any later step', () => {
-  test.for(Object.entries(HISTORIES))('does not change the contents that %s has stored', async ([, history]) => {
+describe('a late copy of a write', () => {
+  test.for(Object.entries(HISTORIES))('does not change the keys and values that %s has stored', async ([, history]) => {
     const { states, writes } = await play(history, undefined);
     expect(writes.length).toBeGreaterThan(0);
     await Promise.all(writes.map((_, copied) => play(history, copied, states)));

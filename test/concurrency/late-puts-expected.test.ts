@@ -14,7 +14,7 @@ vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
   LATE_PUT_TIMES: { firstSweepMs: 20, expectedMs: 100 },
 }));
 
-test('a lock has one holder at a time even if the first holder keeps the lock for longer than `expectedMs`', async () => {
+test('a Mutex admits only one holder at a time after a lost answer, even if the first holder keeps the lock for longer than `expectedMs`', async () => {
   let losesAnswer = true;
   const etcd = openClient({
     interceptors: [
@@ -41,7 +41,7 @@ test('a lock has one holder at a time even if the first holder keeps the lock fo
   expect((await mutex.tryLock())?.token).toBeGreaterThan(second?.token as bigint);
 });
 
-test('a session cancels its watch for late puts when the time `expectedMs` is over', async () => {
+test('a session cancels its watch for late puts of a key `expectedMs` after the release of the key', async () => {
   const { transport, sent } = recordingTransport();
   const session = await Session.open(openClient({ transport }));
   const key = `${unique('lock')}/key`;
@@ -52,7 +52,7 @@ test('a session cancels its watch for late puts when the time `expectedMs` is ov
   await expect.poll(() => requests('cancelRequest')).toBe(1);
 });
 
-test('a service endpoint that is registered twice stays when the caller closes the first registration', async () => {
+test('a service endpoint that is registered twice remains registered when the caller closes the first registration', async () => {
   const { transport, sent } = recordingTransport();
   const etcd = openClient({ transport });
   const session = await Session.open(etcd);
@@ -68,7 +68,7 @@ test('a service endpoint that is registered twice stays when the caller closes t
 });
 
 test.each(['SelfHealingSession', 'Session'] as const)(
-  'a registered key of a %s stays when a second registration of the key fails',
+  'a key that a %s has registered still exists after a second registration of the key has failed',
   async (kind) => {
     let losesAnswers = false;
     const { transport, sent } = recordingTransport();

@@ -89,7 +89,7 @@ async function duringDeletion(
   await expect.poll(() => network.delaysRead).toBeUndefined();
 }
 
-test('a key exists after the session registered it again while the session was deleting it', async () => {
+test('a SelfHealingSession stores a key that is registered again while the session is deleting the key', async () => {
   const { etcd, network } = open();
   const [session, key] = [await SelfHealingSession.open(etcd), unique()];
   await duringDeletion(session, network, key, 'request');
@@ -101,7 +101,7 @@ test('a key exists after the session registered it again while the session was d
   expect((await etcd.get(key))?.text()).toBe('again');
 });
 
-test('a delayed deletion does not delete a key that was registered again in the meantime', async () => {
+test('a SelfHealingSession does not delete a key that is registered again while the deletion of the key is delayed', async () => {
   const { etcd, network } = open();
   const [session, key] = [await SelfHealingSession.open(etcd), unique()];
   await duringDeletion(session, network, key, 'answer');
@@ -120,21 +120,24 @@ test('a delayed deletion does not delete a key that was registered again in the 
 test.each([
   ['text', unique()],
   ['bytes that are not UTF-8', Uint8Array.from([0xff, 0xfe, ...Buffer.from(unique())])],
-])('a late put of a key (%s) is deleted after the key was registered twice and unregistered', async (_, key) => {
-  const { etcd, network } = open();
-  const session = await SelfHealingSession.open(etcd);
-  network.delaysPut = true;
-  await session.register(key, 'first');
-  await session.register(key, 'second');
-  await session.unregister(key);
-  const watch = etcd.watch(key);
-  await watch.created();
-  network.resume();
-  const events = watch[Symbol.asyncIterator]();
-  expect((await events.next()).value).toMatchObject({ type: 'put' });
-  expect((await events.next()).value).toMatchObject({ type: 'delete' });
-  await watch.close();
-});
+])(
+  'a SelfHealingSession deletes a late put of a key (%s) that was registered twice and then unregistered',
+  async (_, key) => {
+    const { etcd, network } = open();
+    const session = await SelfHealingSession.open(etcd);
+    network.delaysPut = true;
+    await session.register(key, 'first');
+    await session.register(key, 'second');
+    await session.unregister(key);
+    const watch = etcd.watch(key);
+    await watch.created();
+    network.resume();
+    const events = watch[Symbol.asyncIterator]();
+    expect((await events.next()).value).toMatchObject({ type: 'put' });
+    expect((await events.next()).value).toMatchObject({ type: 'delete' });
+    await watch.close();
+  },
+);
 
 test('a session that watches for a late put of one key does not delete its other keys', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
@@ -151,7 +154,7 @@ test('a session that watches for a late put of one key does not delete its other
   await held.release();
 });
 
-test('a late put that took effect before the session created its watch is deleted', async () => {
+test('a session deletes a late put that took effect before the session created its watch for late puts', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const session = await Session.open(etcd);
   const own = `${name}/read/${session.leaseId.toString(16)}-`;

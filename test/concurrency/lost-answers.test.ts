@@ -6,8 +6,8 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { lock, proxied, queueLength } from '../support/locks.js';
 
-describe('an acquisition of a lock whose answer is lost (S24)', () => {
-  test('finds the key that it has already put, and leaves no second key in the queue', async () => {
+describe('a `lock` call whose answer from the server is lost (S24)', () => {
+  test('finds the queue key that the first attempt has put, and leaves no second key in the queue', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);
@@ -19,7 +19,7 @@ describe('an acquisition of a lock whose answer is lost (S24)', () => {
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  test('leaves no key in the queue when the caller cancels the acquisition at the same time', async () => {
+  test('leaves no key in the queue when the caller cancels the call at the same time', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const session = await Session.open(etcd);
@@ -35,8 +35,8 @@ describe('an acquisition of a lock whose answer is lost (S24)', () => {
   });
 });
 
-describe('a waiter that loses an answer or its connection', () => {
-  test('still waits for the queue keys before its own key when an answer is lost (S24)', async () => {
+describe('a waiter for a lock', () => {
+  test('still waits for the queue keys before its own key when an answer from the server is lost (S24)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const first = await lock(direct, name);
@@ -50,7 +50,7 @@ describe('a waiter that loses an answer or its connection', () => {
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
-  test('waits for the next key before its own when its predecessor leaves while the waiter is disconnected (S18)', async () => {
+  test('waits for the remaining contender ahead when its direct predecessor leaves while the waiter is disconnected (S18)', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);
@@ -91,7 +91,7 @@ describe('a session that watches for a late put of its queue key', () => {
   });
 });
 
-describe("a put of a lock's queue key that takes effect late (S24)", () => {
+describe('a late put of the queue key of a lock (S24)', () => {
   test('leaves no key in the queue after a second attempt has acquired and released the lock', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');

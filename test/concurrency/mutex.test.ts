@@ -8,7 +8,7 @@ import { lock, NEVER, plain, proxied, queueLength, TXN, WATCH } from '../support
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-describe('an acquisition of a lock', () => {
+describe('a `lock` call', () => {
   test("puts one key, NAME/LEASE-ID, with a single call, and uses the key's create revision as the token (S17)", async () => {
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ transport });
@@ -23,7 +23,7 @@ describe('an acquisition of a lock', () => {
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  test('admits one contender at a time, in the order of the queue, each with a greater token (S17, S18)', async () => {
+  test('succeeds for only one contender at a time, in the order of the queue, each time with a greater token (S17, S18)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const holders: bigint[] = [];
     let inside = 0;
@@ -46,7 +46,7 @@ describe('an acquisition of a lock', () => {
     expect(new Set(holders).size).toBe(50);
   });
 
-  test('watches the key directly before its own key, so that a release wakes only one waiter (S18)', async () => {
+  test('watches the queue key directly before its own key, so that a release wakes only one waiter (S18)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const first = await lock(etcd, name);
     const waiters = [];
@@ -103,7 +103,7 @@ describe('an acquisition of a lock', () => {
     expect(await errorOf(waitUntilFirst(etcd, second, NEVER))).toMatchObject({ reason: 'LockLost' });
   });
 
-  test("still waits when a compaction ends its watch of the predecessor's key (S6, S18)", async () => {
+  test("continues to wait when a compaction ends its watch of the predecessor's key (S6, S18)", async () => {
     const { endpoints } = await ownEtcd();
     const { etcd, direct, proxy } = await proxied(endpoints);
     const name = unique('lock');
@@ -119,7 +119,7 @@ describe('an acquisition of a lock', () => {
     expect((await second).token).toBeGreaterThan(first.token);
   });
 
-  test("rejects at once when another client deletes the waiter's key (S20, S21)", async () => {
+  test('rejects at once when another client deletes the queue key of the call (S20, S21)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
     const session = await Session.open(etcd);
@@ -129,7 +129,7 @@ describe('an acquisition of a lock', () => {
     expect(await waiting).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
   });
 
-  test('rejects when its session is lost and the holder keeps the lock (S20, S21)', async () => {
+  test('rejects, and does not affect the holder, when the session of the call is lost (S20, S21)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const holder = await lock(etcd, name);
     const session = await Session.open(etcd);
@@ -141,8 +141,8 @@ describe('an acquisition of a lock', () => {
   });
 });
 
-describe('a wait for a lock that ends early (S21)', () => {
-  test('deletes its queue key when the caller cancels it, and keeps the order of the other waiters', async () => {
+describe('a canceled or timed-out `lock` call (S21)', () => {
+  test('deletes its queue key when the caller cancels the call, and keeps the order of the other waiters', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const first = await lock(etcd, name);
     const stop = new AbortController();
@@ -157,7 +157,7 @@ describe('a wait for a lock that ends early (S21)', () => {
     await (await third).release();
   });
 
-  test('deletes its queue key when it times out, and rejects with DeadlineExceeded', async () => {
+  test('deletes its queue key and rejects with DeadlineExceeded when the call times out', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
     // One second is enough to receive the answer to the transaction that enters the queue. Without an answer, the error
@@ -167,7 +167,7 @@ describe('a wait for a lock that ends early (S21)', () => {
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(1);
   });
 
-  test('sends nothing when its signal has already aborted', async () => {
+  test('sends no transaction when the caller passes a signal that has already aborted', async () => {
     const { transport, sent } = recordingTransport();
     const session = await Session.open(openClient({ transport }));
     sent.length = 0;
@@ -178,7 +178,7 @@ describe('a wait for a lock that ends early (S21)', () => {
   });
 });
 
-describe('lockers of one session (S22)', () => {
+describe('concurrent `lock` calls of one session (S22)', () => {
   test('acquire the lock one at a time, in order of arrival, each with its own token', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const session = await Session.open(etcd);
@@ -198,7 +198,7 @@ describe('lockers of one session (S22)', () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => Number(a - b)));
   });
 
-  test('leave the local queue of their session when they time out, without an effect on the holder', async () => {
+  test('leave the local queue of the session when they time out, and do not affect the holder', async () => {
     const session = await Session.open(openClient());
     const mutex = new Mutex(session, unique('lock'));
     const held = await mutex.lock();
@@ -210,7 +210,7 @@ describe('lockers of one session (S22)', () => {
   });
 });
 
-describe('tryLock', () => {
+describe('`tryLock`', () => {
   test('acquires a free lock, and leaves no key when another contender holds the lock', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [new Mutex(await Session.open(etcd), name), new Mutex(await Session.open(etcd), name)];
@@ -233,14 +233,14 @@ describe('tryLock', () => {
     expect(holder.valid()).toBe(true);
   });
 
-  test('does not block the next attempt when its signal has already aborted', async () => {
+  test('does not block the next `tryLock` call when the caller passes a signal that has already aborted', async () => {
     const mutex = new Mutex(await Session.open(openClient()), unique('lock'));
     expect(await errorOf(mutex.tryLock({ signal: AbortSignal.abort() }))).toMatchObject({ reason: 'Canceled' });
     expect((await mutex.tryLock())?.valid()).toBe(true);
   });
 });
 
-test('a waiter for lock "a" waits for the holder of "a/b", and a waiter for "a/b" ignores the holder of "a" (S38)', async () => {
+test('a `lock` call for "a" waits for the holder of "a/b", but a `lock` call for "a/b" does not wait for the holder of "a" (S38)', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const nested = await lock(etcd, `${name}/b`);
   expect(await errorOf(lock(etcd, name, { maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });

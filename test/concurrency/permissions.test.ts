@@ -18,7 +18,7 @@ import { errorOf } from '../support/errors.js';
 // Locks, elections, queues and barriers store all their keys under the folder of their name, such as "app/". So
 // permission for the folder is enough to use them. PriorityQueue is the exception.
 
-test('a user with readwrite permission on "app/" can use every recipe with a name in "app/" except PriorityQueue', async () => {
+test('a user with readwrite permission on "app/" can use every lock, election, queue and barrier with a name in "app/", except a PriorityQueue', async () => {
   const { endpoints, root } = await authEtcd();
   const etcd = openClient({ endpoints, auth: USER });
   const [session, other] = [await Session.open(etcd), await Session.open(etcd)];

@@ -23,7 +23,7 @@ test('`dequeue` does not return an item that another consumer takes first', asyn
   expect((await queue.dequeue(session, { maxWaitMs: 5_000 })).text()).toBe('second');
 });
 
-test('`dequeue` rejects with outcome unknown when the session ends before the deletion of the item is answered', async () => {
+test('`dequeue` rejects with outcome unknown when the session ends before the server answers the deletion of the item', async () => {
   const name = unique('queue');
   let session: Session | undefined;
   const transport = stagedTransport({

@@ -20,7 +20,7 @@ async function queue(etcd: Client, name: string): Promise<Consumer> {
 }
 
 describe('Queue', () => {
-  test('returns items in the order in which they were put, and each item to one consumer only', async () => {
+  test('returns items in the order of their puts, and returns each item to only one consumer', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const producer = await queue(etcd, name);
     const items = Array.from({ length: 40 }, (_, index) => String(index));
@@ -47,7 +47,7 @@ describe('Queue', () => {
     expect(await consumer.enqueue('x')).toMatch(new RegExp(`^${name}/\\d{19}$`));
   });
 
-  test('wakes only one of 20 consumers for each item, and leaves no key of a wait that times out (S21)', async () => {
+  test('wakes only one of 20 consumers for each item, and deletes the queue key of a `dequeue` call that times out (S21)', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, name] = [openClient({ endpoints }), unique('queue')];
     const waiting = [];
@@ -79,7 +79,7 @@ describe('Queue', () => {
     expect((await direct.range(prefix(`${name}/`))).count).toBe(0);
   });
 
-  test("rejects a waiting consumer's call with outcome rejected when the consumer's queue key or session is lost", async () => {
+  test('rejects a waiting `dequeue` call with outcome rejected when the queue key of the call is deleted or its session ends', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const waiting = errorOf((await queue(etcd, name)).dequeue());
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(1);
@@ -92,7 +92,7 @@ describe('Queue', () => {
     expect((await ending).outcome).toBe('rejected');
   });
 
-  test('keeps its items when a waiting consumer dies', async () => {
+  test('delivers an item to the next waiting consumer when the session of the first consumer has ended', async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const dying = await Session.open(etcd);
     const dead = errorOf(new Queue(etcd, name).dequeue(dying));
@@ -124,7 +124,7 @@ describe('PriorityQueue', () => {
     expect(order).toEqual(['a', 'b1', 'b2', 'b3', 'c']);
   });
 
-  test("gives each item of one priority the next number, as Go's priority queue does", async () => {
+  test("numbers the items of one priority consecutively, as Go's priority queue does", async () => {
     const [etcd, name] = [openClient(), unique('queue')];
     const priorities = new PriorityQueue(etcd, name);
     const keys = await Promise.all(Array.from({ length: 20 }, (_, index) => priorities.enqueue(String(index), 1)));

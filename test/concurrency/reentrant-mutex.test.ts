@@ -5,7 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { queueLength } from '../support/locks.js';
 
-test('an owner acquires its lock again at once, and keeps the lock until it has released every hold', async () => {
+test('the owner of a ReentrantMutex acquires the mutex again at once, and keeps the mutex until the owner has released every hold', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const me = {};
@@ -21,7 +21,7 @@ test('an owner acquires its lock again at once, and keeps the lock until it has 
   await queueLength(etcd, name, 0);
 });
 
-test('two owners in one session are different if they are different objects, even with equal contents', async () => {
+test('a ReentrantMutex treats two objects as different owners even if their contents are equal', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const [a, b] = [{ id: 1 }, { id: 1 }];
@@ -32,7 +32,7 @@ test('two owners in one session are different if they are different objects, eve
   expect((await waiting).token).toBeGreaterThan(held.token);
 });
 
-test('two concurrent `lock` calls of one owner share the lock, and one call continues when the other is canceled', async () => {
+test('a waiting `lock` call of a ReentrantMutex continues when another waiting call of the same owner is canceled', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const other = await new Mutex(await Session.open(etcd), name).lock();
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
@@ -47,7 +47,7 @@ test('two concurrent `lock` calls of one owner share the lock, and one call cont
   expect([again.token, again.count]).toEqual([held.token, 2]);
 });
 
-test('an owner acquires a lost lock again, and a release of the lost hold does not affect the new hold', async () => {
+test('the owner of a lost ReentrantMutex acquires the mutex again, and the release of the lost hold does not affect the new hold', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const lost = await mutex.lock('me');
@@ -59,14 +59,14 @@ test('an owner acquires a lost lock again, and a release of the lost hold does n
   expect(anew.valid()).toBe(true);
 });
 
-test('an invalid owner is refused', async () => {
+test('a ReentrantMutex refuses an invalid owner', async () => {
   const mutex = new ReentrantMutex(await Session.open(openClient()), unique('lock'));
   for (const owner of [null, undefined, 5]) {
     expect(await errorOf(mutex.lock(owner as never))).toMatchObject({ reason: 'InvalidInput' });
   }
 });
 
-test('`tryLock` returns another hold to the owner of the lock, and returns undefined to other owners', async () => {
+test('`tryLock` of a ReentrantMutex returns another hold to the owner, and returns undefined to other owners', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
   const first = await mutex.tryLock('me');
@@ -79,7 +79,7 @@ test('`tryLock` returns another hold to the owner of the lock, and returns undef
   expect((await mutex.tryLock('you'))?.valid()).toBe(true);
 });
 
-test("an owner's `lock` call acquires the lock even if a concurrent `tryLock` call of the same owner fails", async () => {
+test('a `lock` call of a ReentrantMutex acquires the lock even if a concurrent `tryLock` call of the same owner fails', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const other = await new Mutex(await Session.open(etcd), name).lock();
   const mutex = new ReentrantMutex(await Session.open(etcd), name);
@@ -90,7 +90,7 @@ test("an owner's `lock` call acquires the lock even if a concurrent `tryLock` ca
   expect((await locking).count).toBe(1);
 });
 
-test('a transaction through a hold is rejected after the owner has released the lock', async () => {
+test('a ReentrantMutex rejects a transaction of the owner after the owner has released the mutex', async () => {
   const [etcd, name, key] = [openClient(), unique('lock'), unique()];
   const held = await new ReentrantMutex(await Session.open(etcd), name).lock('me');
   expect((await held.txn({ then: [op.put(key, 'by the owner')] })).succeeded).toBe(true);

@@ -12,7 +12,7 @@ async function rwMutex(etcd: Client, name: string): Promise<RWMutex> {
   return new RWMutex(await Session.open(etcd), name);
 }
 
-test('readers share the lock, and a writer excludes readers and other writers', async () => {
+test('readers share an RWMutex, and a writer excludes readers and other writers', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   let [reading, writing, most] = [0, 0, 0];
   await Promise.all(
@@ -35,7 +35,7 @@ test('readers share the lock, and a writer excludes readers and other writers', 
   expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
 });
 
-test('a writer waits for earlier readers, and a later reader waits for the writer', async () => {
+test('a writer of an RWMutex waits for earlier readers, and a later reader waits for the writer', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const [r1, r2] = [await (await rwMutex(etcd, name)).readLock(), await (await rwMutex(etcd, name)).readLock()];
   const order: string[] = [];
@@ -76,7 +76,7 @@ test("an RWMutex uses the same keys as Go's RWMutex, NAME/read/… and NAME/writ
   await etcd.lease.revoke(lease);
 });
 
-test('a session may hold several read locks, and its own write lock must wait until they are released', async () => {
+test('a session may hold several read locks, and a write lock of the same session must wait until the read locks are released', async () => {
   const [etcd, name] = [openClient(), unique('rw')];
   const mutex = await rwMutex(etcd, name);
   const [a, b] = [await mutex.readLock(), await mutex.readLock()];
@@ -87,7 +87,7 @@ test('a session may hold several read locks, and its own write lock must wait un
   expect((await mutex.lock()).valid()).toBe(true);
 });
 
-test('canceled waits for a read lock leave no key, and leave at most one watch on the server', async () => {
+test('canceled `readLock` calls leave no key and at most one watch on the server', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const name = unique('rw');
@@ -104,7 +104,7 @@ test('canceled waits for a read lock leave no key, and leave at most one watch o
   await writer.release();
 });
 
-test('a key whose put takes effect after its wait was canceled is deleted (S24)', async () => {
+test('the session deletes the key of a canceled `readLock` call when the put of the key takes effect late (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('rw');
   const mutex = await rwMutex(etcd, name);

@@ -6,7 +6,7 @@ import { answerLost, deletes, puts, stagedTransport } from '../support/transacti
 
 // A gap is the time between the loss of a session's lease and the restoration of the registered keys with a new lease.
 
-test('a session restores its keys after repeated gaps while its earlier leases still exist on the server', async () => {
+test('a SelfHealingSession restores its keys after each of several lost leases, even while the earlier leases still exist on the server', async () => {
   const dead = new Set<bigint>();
   const etcd = openClient({ transport: stagedTransport({ dead }) });
   await using session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -22,7 +22,7 @@ test('a session restores its keys after repeated gaps while its earlier leases s
   }
 });
 
-test('`unregister` deletes a key that already existed with the same value and lease when it was registered', async () => {
+test('`unregister` deletes a key that already existed with the same value and lease before the caller registered the key', async () => {
   const [etcd, key] = [openClient(), unique('service')];
   await using session = await SelfHealingSession.open(etcd);
   await etcd.put(key, 'x', { lease: session.leaseId });
@@ -31,7 +31,7 @@ test('`unregister` deletes a key that already existed with the same value and le
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('a key whose put takes effect after the key was unregistered is deleted', async () => {
+test('a SelfHealingSession deletes a key whose put takes effect after the caller has unregistered the key', async () => {
   const [direct, key] = [openClient(), unique('service')];
   let letGo: (() => Promise<unknown>) | undefined;
   const transport = stagedTransport({
@@ -48,7 +48,7 @@ test('a key whose put takes effect after the key was unregistered is deleted', a
   await expect.poll(() => direct.get(key)).toBeUndefined();
 });
 
-test('a key is not put again after a gap when its `unregister` call has timed out', async () => {
+test('a SelfHealingSession does not restore a key after the loss of its lease when the `unregister` call for the key has timed out', async () => {
   const [direct, key, dead] = [openClient(), unique('service'), new Set<bigint>()];
   const transport = stagedTransport({
     onTransaction: async (ops, send) => {

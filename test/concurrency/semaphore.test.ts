@@ -6,7 +6,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 
-test('a semaphore grants at most its number of permits at a time, in the order of their tokens', async () => {
+test('a Semaphore grants at most the configured number of permits at a time, in the order of the permit tokens', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const tokens: bigint[] = [];
   let [inside, most] = [0, 0];
@@ -27,7 +27,7 @@ test('a semaphore grants at most its number of permits at a time, in the order o
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(0);
 });
 
-test('a session may hold several permits, and the next waiter continues when any one of them is released', async () => {
+test('a session may hold several permits of a Semaphore, and the next waiter gets a permit when any permit is released', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const semaphore = new Semaphore(await Session.open(etcd), name, 3);
   const permits = [await semaphore.acquire(), await semaphore.acquire(), await semaphore.acquire()];
@@ -51,7 +51,7 @@ test('`tryAcquire` returns a free permit immediately after another contender has
   expect(await new Semaphore(a, name, 10).tryAcquire()).toBeUndefined();
 });
 
-test('permits are granted in the order of the calls, both between sessions and within one session', async () => {
+test('a Semaphore grants permits in the order of the `acquire` calls, both across sessions and within one session', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
   const first = await new Semaphore(a, name, 1).acquire();
@@ -75,7 +75,7 @@ test('permits are granted in the order of the calls, both between sessions and w
   expect(served).toEqual(['1', '2', '3', '4']);
 });
 
-test('the permits of a lost session become free', async () => {
+test('a Semaphore grants the permit of a closed session to the next waiter', async () => {
   const [etcd, name] = [openClient(), unique('semaphore')];
   const lost = await Session.open(etcd);
   await new Semaphore(lost, name, 1).acquire();
@@ -84,7 +84,7 @@ test('the permits of a lost session become free', async () => {
   expect((await next).valid()).toBe(true);
 });
 
-test("a permit's key is deleted when the answer to its put is lost and the wait is canceled (S24)", async () => {
+test('a Semaphore deletes the key of a permit when the answer to the put of the key is lost and the caller cancels the `acquire` call (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('semaphore');
   const stop = new AbortController();
@@ -96,7 +96,7 @@ test("a permit's key is deleted when the answer to its put is lost and the wait 
   await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0);
 });
 
-test('an acquisition takes only one permit when the answer to its put is lost (S24)', async () => {
+test('an `acquire` call takes only one permit when the answer to the put of the permit is lost (S24)', async () => {
   const { etcd, direct, proxy } = await proxied();
   const name = unique('semaphore');
   const session = await Session.open(etcd);
@@ -110,7 +110,7 @@ test('an acquisition takes only one permit when the answer to its put is lost (S
   await expect.poll(async () => (await direct.range(prefix(`${name}/`))).count).toBe(0);
 });
 
-test('an invalid number of permits is refused', async () => {
+test('a Semaphore refuses an invalid number of permits', async () => {
   const session = await Session.open(openClient());
   for (const permits of [0, -1, 1.5, Number.NaN]) {
     expect(await errorOf(() => new Semaphore(session, 'x', permits))).toMatchObject({ reason: 'InvalidInput' });

@@ -21,7 +21,7 @@ test('a session can use an existing lease, and revokes the lease when the sessio
   expect((await etcd.lease.timeToLive(lease)).remaining).toBeUndefined();
 });
 
-test('Session.open rejects when the given lease does not exist or no server confirms the lease in time', async () => {
+test('`Session.open` rejects when the given lease does not exist or no server confirms the lease in time', async () => {
   const etcd = openClient();
   expect(await errorOf(Session.open(etcd, { lease: 12_345n }))).toMatchObject({ reason: 'LeaseExpired' });
   const nobody = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 200 });
@@ -52,7 +52,7 @@ test("a session ends at once when a `lock` call finds that the session's lease n
   expect([session.valid(), session.signal.reason.reason]).toEqual([false, 'LeaseNotFound']);
 });
 
-test('a self-healing session puts its registered keys again after the loss of its lease, and reports the gap', async () => {
+test('a self-healing session puts its registered keys again after the loss of its lease, and reports the loss and the recovery', async () => {
   const [etcd, name] = [openClient(), unique('service')];
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
   await session.register(`${name}/a`, 'A');
@@ -80,7 +80,7 @@ test('a self-healing session puts its registered keys again after the loss of it
   expect(await gaps.next()).toMatchObject({ done: true });
 });
 
-test('a self-healing session does not replace a key that another client has put during a gap', async () => {
+test('a self-healing session does not replace a key that another client has put while the session had no lease', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -112,7 +112,7 @@ test('a self-healing session distinguishes registered keys by their bytes, even 
   await session.close();
 });
 
-test('`unregister` may be called again after a timeout, and deletes the key', async () => {
+test('a self-healing session deletes a key when the caller repeats a timed-out `unregister` call', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -149,7 +149,7 @@ test('a delayed put of a registered key restores neither an older value nor an u
   await expect.poll(() => direct.get(`${key}3`)).toBeUndefined();
 });
 
-test('a key that is registered during a gap of a self-healing session exists after the gap', async () => {
+test('a key that is registered while a self-healing session has no lease exists after the session has a new lease', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique('service');
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -166,7 +166,7 @@ test('a key that is registered during a gap of a self-healing session exists aft
   await session.close();
 });
 
-test('`register` waits for the next lease when the current lease no longer exists', async () => {
+test('`register` of a self-healing session waits for the next lease when the current lease no longer exists', async () => {
   const [etcd, key] = [openClient(), unique('service')];
   const session = await SelfHealingSession.open(etcd, { ttl: 60 });
   await openClient().lease.revoke(session.leaseId);
@@ -177,8 +177,8 @@ test('`register` waits for the next lease when the current lease no longer exist
   expect(await errorOf(session.register(key, 'y'))).toMatchObject({ reason: 'KeepAliveClosed' });
 });
 
-describe('a closed client', () => {
-  test("releases the locks of its sessions and of its namespaces' sessions at once", async () => {
+describe('a closing client', () => {
+  test('releases the locks of its sessions and of the sessions of its namespaces', async () => {
     const [etcd, other, name] = [openClient(), openClient(), unique('lock')];
     const [own, inside] = [await Session.open(etcd), await Session.open(etcd.namespace(`${name}/in/`))];
     const held = [await new Mutex(own, `${name}/own`).lock(), await new Mutex(inside, 'lock').lock()];
@@ -190,16 +190,19 @@ describe('a closed client', () => {
   });
 
   test.each([
-    ['by two concurrent calls', (etcd: Client) => Promise.all([etcd.close(), etcd.close()])],
-    ['concurrently with its session', (etcd: Client, session: Session) => Promise.all([session.close(), etcd.close()])],
+    ['when `close` is called twice concurrently', (etcd: Client) => Promise.all([etcd.close(), etcd.close()])],
     [
-      'and closed again by a listener of the session',
+      'when its session is closed concurrently',
+      (etcd: Client, session: Session) => Promise.all([session.close(), etcd.close()]),
+    ],
+    [
+      'when a listener of the session closes the client again',
       async (etcd: Client, session: Session) => {
         session.signal.addEventListener('abort', () => void etcd.close());
         await etcd.close();
       },
     ],
-  ])('waits until its lease is revoked when it is closed %s', async (_, close) => {
+  ])('waits until the lease of its session is revoked %s', async (_, close) => {
     const { etcd, proxy } = await proxied();
     const session = await Session.open(etcd, { ttl: 60 });
     proxy.delay(30);
@@ -227,7 +230,7 @@ describe('a closed client', () => {
   });
 });
 
-test('a closed namespace closes only its own sessions', async () => {
+test('`close` of a namespace closes only the sessions of that namespace', async () => {
   const [etcd, pre] = [openClient(), `${unique()}/`];
   const inner = etcd.namespace(pre);
   const [own, inside] = [await Session.open(etcd), await Session.open(inner)];
@@ -236,7 +239,7 @@ test('a closed namespace closes only its own sessions', async () => {
   expect((await etcd.lease.timeToLive(inside)).remaining).toBeUndefined();
 });
 
-test('Session.open on a closed namespace rejects and leaves no lease', async () => {
+test('`Session.open` on a closed namespace rejects and leaves no lease', async () => {
   const [etcd, ttl] = [openClient(), 4_321];
   const inner = etcd.namespace(`${unique()}/`);
   await inner.close();
@@ -263,7 +266,7 @@ test("a `lock` call that has finished leaves no listener on the caller's signal"
   await held.release();
 });
 
-test("Session.open with a lease rejects when the caller's signal has already aborted", async () => {
+test("`Session.open` with a lease rejects when the caller's signal has already aborted", async () => {
   const etcd = openClient();
   const { id } = await etcd.lease.grant({ ttl: 30 });
   const signal = AbortSignal.abort(new Error('enough'));

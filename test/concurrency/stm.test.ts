@@ -11,8 +11,8 @@ import { ownEtcd } from '../support/own-etcd.js';
 const CHECKED: readonly Isolation[] = ['serializableSnapshot', 'serializable', 'repeatableReads'];
 const ALL: readonly Isolation[] = [...CHECKED, 'readCommitted'];
 
-describe.for(CHECKED)('stm with isolation %s', (isolation) => {
-  test('keeps the sum of all accounts under concurrent transfers', async () => {
+describe.for(CHECKED)('`stm` with isolation `%s`', (isolation) => {
+  test('keeps the sum of all account balances constant under concurrent transfers', async () => {
     const [etcd, bank] = [openClient(), unique('bank')];
     const accounts = Array.from({ length: 5 }, (_, index) => `${bank}/${index}`);
     for (const account of accounts) await etcd.put(account, '100');
@@ -34,7 +34,7 @@ describe.for(CHECKED)('stm with isolation %s', (isolation) => {
     expect(balances).not.toEqual([100, 100, 100, 100, 100]);
   });
 
-  test('prevents write skew, so at most one of two doctors on call leaves', async () => {
+  test('prevents write skew, so that only one of two doctors on call can leave', async () => {
     const etcd = openClient();
     for (let round = 0; round < 10; round += 1) {
       const ward = unique('ward');
@@ -57,7 +57,7 @@ describe.for(CHECKED)('stm with isolation %s', (isolation) => {
     }
   });
 
-  test('runs again with current values after a conflict, and rejects after maxAttempts conflicts', async () => {
+  test('runs the function again with current values after a conflict, and rejects after `maxAttempts` conflicts', async () => {
     const [etcd, key] = [openClient(), unique()];
     await etcd.put(key, '0');
     let runs = 0;
@@ -76,7 +76,7 @@ describe.for(CHECKED)('stm with isolation %s', (isolation) => {
   });
 });
 
-describe.for(ALL)('stm with isolation %s', (isolation) => {
+describe.for(ALL)('`stm` with isolation `%s`', (isolation) => {
   test("commits all writes together, shows the function its own writes, and returns the function's result", async () => {
     const [etcd, name] = [openClient(), unique()];
     const lease = (await Session.open(etcd)).leaseId;
@@ -96,7 +96,7 @@ describe.for(ALL)('stm with isolation %s', (isolation) => {
     expect(await etcd.get(`${name}/gone`)).toBeUndefined();
   });
 
-  test("throws the function's error and writes nothing", async () => {
+  test("rejects with the function's error and writes nothing when the function throws", async () => {
     const [etcd, key] = [openClient(), unique()];
     const failing = stm(
       etcd,
@@ -111,7 +111,7 @@ describe.for(ALL)('stm with isolation %s', (isolation) => {
   });
 });
 
-test('the serializable levels read all keys at one revision, and repeatableReads reads each key once', async () => {
+test('`stm` reads all keys at one revision under the serializable levels, and repeats the first value of a key under `repeatableReads`', async () => {
   const [etcd, name] = [openClient(), unique()];
   const [a, b] = [`${name}/a`, `${name}/b`];
   const read = async (isolation: Isolation): Promise<unknown[]> => {
@@ -140,7 +140,7 @@ test('the serializable levels read all keys at one revision, and repeatableReads
   expect(await read('readCommitted')).toEqual(['1', '2', '2']);
 });
 
-test('a change by another client to a key that is written but not read conflicts only under serializableSnapshot', async () => {
+test('when another client changes a key that the function only writes, `stm` detects a conflict under `serializableSnapshot` but not under `serializable`', async () => {
   const [etcd, name] = [openClient(), unique()];
   const runsOf = async (isolation: Isolation): Promise<number> => {
     let runs = 0;
@@ -160,7 +160,7 @@ test('a change by another client to a key that is written but not read conflicts
   expect(await runsOf('serializable')).toBe(1);
 });
 
-test('stm runs the function again when the revision that it reads at is compacted', async () => {
+test('`stm` runs the function again when the server compacts the revision at which the function reads', async () => {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });
   await etcd.put('a', '1');
@@ -177,7 +177,7 @@ test('stm runs the function again when the revision that it reads at is compacte
   expect([result, runs]).toEqual([['2', '2'], 2]);
 });
 
-test('stm does not repeat a commit whose answer is lost, and rejects with outcome unknown', async () => {
+test('`stm` does not repeat a commit whose answer is lost, and rejects with outcome unknown', async () => {
   const { etcd, direct, proxy } = await proxied();
   const key = unique();
   let runs = 0;
@@ -193,7 +193,7 @@ test('stm does not repeat a commit whose answer is lost, and rejects with outcom
   expect([runs, (await direct.get(`${key}-written`))?.version]).toEqual([1, 1n]);
 });
 
-test('stm copies a Buffer when the function passes the Buffer to `put`, and distinguishes keys by their bytes', async () => {
+test('`stm` copies a Buffer when the function passes the Buffer to `put`, and distinguishes keys by their bytes', async () => {
   const [etcd, name] = [openClient(), unique()];
   const key = (byte: number): Buffer => Buffer.concat([Buffer.from(name), Buffer.from([byte])]);
   const value = Buffer.from('one');
@@ -208,7 +208,7 @@ test('stm copies a Buffer when the function passes the Buffer to `put`, and dist
   await etcd.txn({ then: [op.put(key(0xf1), 'a'), op.put(key(0xf2), 'b')] });
 });
 
-test('stm rejects with outcome rejected when the time limit passes during a read', async () => {
+test('`stm` rejects with outcome rejected when the time limit passes during a read', async () => {
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
@@ -216,7 +216,7 @@ test('stm rejects with outcome rejected when the time limit passes during a read
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
 });
 
-test('stm rejects with outcome unknown when the time limit passes during a commit', async () => {
+test('`stm` rejects with outcome unknown when the time limit passes during a commit', async () => {
   const { etcd, proxy } = await proxied();
   await etcd.get('k');
   proxy.blackhole();
@@ -224,7 +224,7 @@ test('stm rejects with outcome unknown when the time limit passes during a commi
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('stm rejects an invalid isolation level, number of attempts or key, and an aborted signal', async () => {
+test('`stm` rejects when the isolation level, the number of attempts or a key is invalid, or when the signal has aborted', async () => {
   const etcd = openClient();
   expect(await errorOf(stm(etcd, () => {}, { isolation: 'none' as Isolation }))).toMatchObject({
     reason: 'InvalidInput',

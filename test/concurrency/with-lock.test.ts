@@ -7,7 +7,7 @@ import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { lock, proxied, queueLength } from '../support/locks.js';
 
-describe('withLock', () => {
+describe('`withLock`', () => {
   test('runs the action while it holds the lock, returns the result of the action, and leaves no key and no lease', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     let lease = 0n;
@@ -20,7 +20,7 @@ describe('withLock', () => {
     expect(await etcd.lease.timeToLive(lease)).toMatchObject({ remaining: undefined });
   });
 
-  test("releases the lock and throws the action's error", async () => {
+  test("releases the lock and rejects with the action's error when the action fails", async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await expect(withLock(etcd, name, () => Promise.reject(new Error('no luck')))).rejects.toThrow('no luck');
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
@@ -73,7 +73,7 @@ describe('withLock', () => {
     expect(result).toBe('done');
   });
 
-  test('rejects without waiting for the cleanup when the server stops answering during the wait', async () => {
+  test('rejects without waiting for the cleanup when the server stops answering during the wait for the lock', async () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);

@@ -6,7 +6,7 @@ import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-test('an endpoint is listed until its registration or its session is closed', async () => {
+test('a service lists an endpoint until the registration or the session of the endpoint is closed', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
@@ -36,7 +36,7 @@ test("a service uses the same keys and values as Go's package naming/endpoints",
   expect((await service.list()).get(`${target}/go`)).toEqual({ address: 'h:2' });
 });
 
-test('a watcher sees all endpoints and then each change', async () => {
+test('a watcher of a service receives all endpoints first, and then each change', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const session = await Session.open(etcd);
@@ -55,7 +55,7 @@ test('a watcher sees all endpoints and then each change', async () => {
   await updates.return();
 });
 
-test('a watcher that missed changes because of a compaction receives the difference between the old and new endpoints', async () => {
+test('a watcher of a service that missed changes because of a compaction receives the difference between the old and new endpoints', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   const service = new Service(direct, 'api');
@@ -78,7 +78,7 @@ test('a watcher that missed changes because of a compaction receives the differe
   await updates.return();
 });
 
-test('an endpoint of a self-healing session is registered again after the loss of its lease', async () => {
+test('a self-healing session registers a service endpoint again after the loss of the lease', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const session = await SelfHealingSession.open(etcd, { ttl: 2 });
@@ -91,7 +91,7 @@ test('an endpoint of a self-healing session is registered again after the loss o
   await session.close();
 });
 
-test('`close` of a registration does not delete an endpoint that another session has replaced', async () => {
+test('`close` of a service registration does not delete an endpoint that another session has replaced', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   const old = await service.register(await Session.open(etcd), 'a', { address: 'h:1' });
@@ -100,7 +100,7 @@ test('`close` of a registration does not delete an endpoint that another session
   expect([...(await service.list()).values()]).toEqual([{ address: 'h:2' }]);
 });
 
-test('`register` refuses a session of another namespace, because the service would not find the key', async () => {
+test('`register` of a service refuses a session of another namespace, because the service would not find the key', async () => {
   const etcd = openClient();
   const session = await SelfHealingSession.open(etcd);
   const service = new Service(etcd.namespace('app/'), unique());
@@ -108,7 +108,7 @@ test('`register` refuses a session of another namespace, because the service wou
   await session.close();
 });
 
-test('invalid names and endpoints are refused', async () => {
+test('a service refuses invalid names and endpoints', async () => {
   const etcd = openClient();
   for (const target of ['', 'a/', 5 as never]) {
     expect(await errorOf(() => new Service(etcd, target))).toMatchObject({ reason: 'InvalidInput' });

@@ -36,7 +36,7 @@ describe('docs/architecture.md', () => {
     expect(name.split('.').filter((part) => !defines(source, part))).toEqual([]);
   });
 
-  it.each(WALKS)('has a section "%s" with a numbered list of at least five hops', (heading) => {
+  it.each(WALKS)('has a section "%s" with a numbered list of at least five functions', (heading) => {
     const hops = [...section(heading).matchAll(/^\d+\. .*\[`/gm)];
     expect(hops.length).toBeGreaterThanOrEqual(5);
   });

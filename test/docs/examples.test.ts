@@ -44,7 +44,7 @@ it('each exported class and function has an example', () => {
   expect(named.filter(({ name }) => !shown.has(name)).map(({ file, name }) => `${file} ${name}`)).toEqual([]);
 });
 
-it('each example compiles, with predefined names such as `etcd` in scope', async () => {
+it('each example compiles when predefined names such as `etcd` are in scope', async () => {
   const config = {
     extends: `${ROOT}tsconfig.json`,
     compilerOptions: {
@@ -73,7 +73,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   'services/cluster.ts memberPromote': 'LearnerNotReady',
 };
 
-describe('each example runs against a server:', () => {
+describe('the example in the doc comment of', () => {
   let shared: Etcd;
   const { PATH } = process.env;
 
@@ -88,35 +88,38 @@ describe('each example runs against a server:', () => {
     await shared.stop();
   });
 
-  it.each(examples)('$title', async ({ title, example, path }) => {
-    const own = CHANGES_THE_SERVER.test(example) ? await startEtcd() : undefined;
-    const endpoint = (own ?? shared).endpoints[0] as string;
-    await using root = new Client({ endpoints: [endpoint] });
-    await prepare(root, example);
-    const scope = await openScope(endpoint, example.includes('authenticate(') ? ROOT_USER : undefined);
-    const log = vi.spyOn(console, 'log').mockImplementation(() => {});
-    const output = (): string[] => log.mock.calls.map((args) => format(...args));
-    try {
-      const run = import(path).then(
-        () => undefined,
-        (error: unknown) => error,
-      );
-      await accompany(scope, example);
-      if (isEndless(example)) {
-        await expect.poll(() => change(scope, example).then(output)).not.toEqual([]);
+  it.each(examples)(
+    '$title runs against a server and logs the output that the example states',
+    async ({ title, example, path }) => {
+      const own = CHANGES_THE_SERVER.test(example) ? await startEtcd() : undefined;
+      const endpoint = (own ?? shared).endpoints[0] as string;
+      await using root = new Client({ endpoints: [endpoint] });
+      await prepare(root, example);
+      const scope = await openScope(endpoint, example.includes('authenticate(') ? ROOT_USER : undefined);
+      const log = vi.spyOn(console, 'log').mockImplementation(() => {});
+      const output = (): string[] => log.mock.calls.map((args) => format(...args));
+      try {
+        const run = import(path).then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+        await accompany(scope, example);
+        if (isEndless(example)) {
+          await expect.poll(() => change(scope, example).then(output)).not.toEqual([]);
+          await scope.etcd.close();
+          expect([undefined, 'ClientClosed']).toContain(((await run) as EtcdError | undefined)?.reason);
+        } else {
+          const error = await run;
+          expect(error instanceof EtcdError ? error.reason : error).toBe(REFUSED[title]);
+        }
+        expect(output()).toEqual(expect.arrayContaining(claimsOf(example).map(withGaps)));
+      } finally {
+        log.mockRestore();
         await scope.etcd.close();
-        expect([undefined, 'ClientClosed']).toContain(((await run) as EtcdError | undefined)?.reason);
-      } else {
-        const error = await run;
-        expect(error instanceof EtcdError ? error.reason : error).toBe(REFUSED[title]);
+        await own?.stop();
       }
-      expect(output()).toEqual(expect.arrayContaining(claimsOf(example).map(withGaps)));
-    } finally {
-      log.mockRestore();
-      await scope.etcd.close();
-      await own?.stop();
-    }
-  });
+    },
+  );
 });
 
 /** Creates the keys, the users and the roles that the example expects to exist. */

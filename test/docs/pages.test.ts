@@ -29,12 +29,15 @@ function read(page: string): string {
 }
 
 describe('a page of the documentation', () => {
-  it.each(WRITTEN_PAGES)('contains code blocks only in the languages listed for it: %s', (page) => {
-    const kinds = new Set([...read(page).matchAll(/^```(\w+)/gm)].map(([, kind]) => kind));
-    expect([...kinds].sort()).toEqual(RUN[page] ?? []);
-  });
+  it.each(WRITTEN_PAGES)(
+    'contains code blocks in exactly the languages that this test lists for the page (%s)',
+    (page) => {
+      const kinds = new Set([...read(page).matchAll(/^```(\w+)/gm)].map(([, kind]) => kind));
+      expect([...kinds].sort()).toEqual(RUN[page] ?? []);
+    },
+  );
 
-  it.each(PAGES)('contains only links to existing files and headings: %s', (page) => {
+  it.each(PAGES)('contains only links to existing files and headings (%s)', (page) => {
     expect(brokenLinks(ROOT, page)).toEqual([]);
   });
 });

@@ -5,7 +5,7 @@ import { runProgram } from '../support/program.js';
 
 const PAGE = readFileSync(new URL('../../docs/testing.md', import.meta.url), 'utf8');
 
-test('the program in docs/testing.md reports that a lock has no violation', async (context) => {
+test('the program in docs/testing.md reports no violation of the lock that the program tests', async (context) => {
   const source = await findEtcd({ prefer: 'exact' });
   if (source.kind !== 'binary') return context.skip('needs an etcd binary');
   const [, program = ''] = /^```ts\n(.*?)^```$/ms.exec(PAGE) ?? [];

@@ -39,7 +39,7 @@ const url = fc.tuple(scheme, secret, host, port, path, tail).map((parts) => part
 fuzz<string>({
   target: 'endpoint',
   property:
-    'parseEndpoint returns an endpoint whose URL parses to the same endpoint, or throws an error without secrets',
+    '`parseEndpoint` returns an endpoint whose URL parses to the same endpoint, or throws an error that contains no secret',
   inputs: fc.oneof(
     { weight: 8, arbitrary: url },
     { weight: 1, arbitrary: fc.webUrl({ withFragments: true, withQueryParameters: true }) },

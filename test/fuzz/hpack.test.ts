@@ -54,7 +54,8 @@ const aBlock = fc
 
 fuzz<Input>({
   target: 'hpack',
-  property: 'the HPACK decoder reads any header blocks as a second decoder does, or fails with COMPRESSION_ERROR',
+  property:
+    'the HPACK decoder decodes any header blocks to the same fields as a second decoder, or fails with COMPRESSION_ERROR',
   inputs: fc.record({
     maxListBytes: fc.constantFrom(0, 100, 300, 65_536),
     blocks: fc

@@ -58,7 +58,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 fuzz<readonly Step[]>({
   target: 'lease-hostile',
   property:
-    'no keepalive is valid for longer than the granted TTL or the last answer allows when the answers are arbitrary',
+    'no keepalive is valid for longer than the granted TTL or the TTL in the last answer when the server answers arbitrarily',
   inputs: script(STEPS, 40),
   runs: 5_000,
   parts: { valid: 0.05, lost: 0.1 },

@@ -68,7 +68,7 @@ const beginning = fc.tuple(few, fc.boolean()).map(([ttl, known]): Step[] => [
 fuzz<readonly Step[]>({
   target: 'lease',
   property:
-    'no keepalive is valid after its lease has ended, a lost keepalive stays lost, and none is lost while streams work',
+    'no keepalive is valid after its lease has ended, a lost keepalive stays lost, and no keepalive is lost while streams work',
   inputs: fc.tuple(beginning, script(STEPS, 40)).map(([first, rest]) => [...first, ...rest]),
   runs: 2_000,
   parts: { kept: 0.1, lost: 0.1 },

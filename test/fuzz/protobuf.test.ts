@@ -49,8 +49,7 @@ const inputs: fc.Arbitrary<Input> = fc.constantFrom(...messageTypes).chain((type
 
 fuzz<Input>({
   target: 'protobuf',
-  property:
-    'the codec decodes any bytes as protobufjs does, and encodes the message again, or rejects the bytes as malformed',
+  property: 'the codec decodes any bytes to the same message as protobufjs, or rejects the bytes as malformed',
   inputs,
   runs: 15_000,
   parts: { message: 0.3, malformed: 0.2 },

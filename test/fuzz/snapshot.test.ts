@@ -85,7 +85,8 @@ function changed(pieces: readonly Piece[], each: Change): readonly Piece[] {
 
 fuzz<readonly Piece[]>({
   target: 'snapshot',
-  property: 'a snapshot is complete, or its iterator rejects before it returns the last bytes, whatever the pieces',
+  property:
+    'a snapshot is complete, or its iterator rejects before it yields the last bytes, however the messages are damaged',
   inputs: fc
     .tuple(whole, fc.oneof(fc.constant([]), fc.array(change, { maxLength: 3 })))
     .map(([pieces, changes]) => changes.reduce(changed, pieces)),

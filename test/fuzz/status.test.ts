@@ -56,7 +56,8 @@ const cancelReason = fc.oneof(
 
 fuzz<Input>({
   target: 'status',
-  property: 'any trailers become a valid EtcdError or status OK, and any cancel reason becomes a valid EtcdError',
+  property:
+    'the client converts any trailers to status OK or a valid EtcdError, and any `cancel_reason` to a valid EtcdError',
   inputs: fc.record({ fields: fc.array(field, { maxLength: 6 }), cancelReason }),
   runs: 6_000,
   parts: { OK: 0.01, error: 0.5 },

@@ -87,7 +87,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
 
 fuzz<readonly Step[]>({
   target: 'watch-hostile',
-  property: 'every closed watch ends, and the client throws only EtcdErrors, when a server sends arbitrary responses',
+  property: 'when a server sends arbitrary responses, every closed watch ends, and the client throws only EtcdErrors',
   inputs: script(STEPS, 40),
   runs: 6_000,
   parts: { delivered: 0.05, quiet: 0.1 },

@@ -132,7 +132,8 @@ const beginning = fc.oneof(
 
 fuzz<readonly Step[]>({
   target: 'watch',
-  property: 'a watch delivers every revision once, in order and in one batch, when its streams break at any time',
+  property:
+    'a watch delivers the events of each revision once, in order and in one batch, even if its streams break at any time',
   inputs: fc.tuple(server, beginning, script(STEPS, 40)).map(([kind, first, rest]) => [kind, ...first, ...rest]),
   runs: 500,
   parts: { delivered: 0.3 },

@@ -11,7 +11,7 @@ import { httpServer, openGateway } from '../support/gateway.js';
 
 const CREATED = '{"result":{"header":{"revision":"5"},"watch_id":"1","created":true}}\n';
 
-test('a client stops reading a response that exceeds maxReceiveBytes, and closes the connection of the response', async () => {
+test('a client stops reading a response that exceeds `maxReceiveBytes`, and closes the connection of the response', async () => {
   let closed = false;
   const url = await httpServer((request, response) => {
     request.resume();
@@ -26,7 +26,7 @@ test('a client stops reading a response that exceeds maxReceiveBytes, and closes
   await expect.poll(() => closed, { timeout: 3_000 }).toBe(true);
 });
 
-test('a watch keeps its first request while each event arrives less than `silenceMs` after the previous event', async () => {
+test('a watch sends no second request while each event arrives less than `silenceMs` after the previous event', async () => {
   let watches = 0;
   const url = await httpServer(async (request, response) => {
     request.resume();
@@ -57,7 +57,7 @@ test('a client decodes a character whose bytes arrive in two chunks', async () =
   expect((await openGateway({ endpoints: [url] }).auth.userList()).users).toEqual(['\u{1f512}']);
 });
 
-test('a watch fails with ResourceExhausted when a line of its response exceeds maxReceiveBytes', async () => {
+test('a watch fails with ResourceExhausted when a line of its response exceeds `maxReceiveBytes`', async () => {
   const url = await httpServer((request, response) => {
     request.resume();
     response.write(CREATED);
@@ -67,7 +67,7 @@ test('a watch fails with ResourceExhausted when a line of its response exceeds m
   expect(await errorOf(watch.batches().next())).toMatchObject({ code: 'ResourceExhausted' });
 });
 
-test('a gateway transport keeps no reference to a canceled stream', async () => {
+test('a gateway transport keeps no reference to the handler of a canceled stream', async () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const url = await httpServer((request, response) => {

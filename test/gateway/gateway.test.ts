@@ -16,7 +16,7 @@ const allMethods = Object.values(methods).flatMap((service): Method<unknown, unk
 
 describe('the JSON gateway', () => {
   test.each(allMethods.map((method) => [method.path, method] as const))(
-    'offers %s at the HTTP path that gatewayPath returns, unless gatewayPath returns undefined',
+    'serves %s at the path that `gatewayPath` returns, unless that path is undefined or the server is too old',
     async (_, method) => {
       const [endpoint = ''] = inject('endpoints');
       const path = gatewayPath(method);
@@ -30,7 +30,7 @@ describe('the JSON gateway', () => {
     },
   );
 
-  test('does not offer RangeStream, so the client rejects the call with NotInGateway and sends nothing', async () => {
+  test('does not serve RangeStream, so the client rejects the call with NotInGateway and sends nothing', async () => {
     const stream = openGateway().raw.kv.rangeStream({ key: Buffer.from('a') });
     expect(await errorOf(stream.next())).toMatchObject({
       reason: 'NotInGateway',
@@ -53,7 +53,7 @@ describe('the JSON gateway', () => {
     }
   });
 
-  test('supports many concurrent watches, and each delivers its events once and in order', async () => {
+  test('supports many concurrent watches, and each watch delivers its events once and in order', async () => {
     const etcd = openGateway();
     const name = unique();
     const watches = Array.from({ length: 20 }, (_, index) => etcd.watch(prefix(`${name}/${index % 4}/`)));
@@ -76,7 +76,7 @@ describe('the JSON gateway', () => {
     expect(bytes % 512).toBe(32);
   });
 
-  test('reports server errors with their reasons', async () => {
+  test('returns server errors in a form from which the client derives their reasons', async () => {
     expect(await errorOf(openGateway().put(unique(), 'x', { lease: 99n }))).toMatchObject({
       reason: 'LeaseNotFound',
       outcome: 'rejected',
@@ -93,7 +93,7 @@ describe('the JSON gateway', () => {
     });
   });
 
-  test("accepts a client's token for calls and watches", async () => {
+  test("checks the client's token for calls and watches", async () => {
     const { endpoints } = await authEtcd();
     const etcd = openGateway({ endpoints, auth: USER });
     const watch = etcd.watch('app/k');
@@ -105,7 +105,7 @@ describe('the JSON gateway', () => {
   });
 });
 
-test('a client sends the creation of a watch again when the gateway ends the response before the watch is created', async () => {
+test('a client requests a watch again when the gateway ends the response before the watch is created', async () => {
   let requests = 0;
   const url = await httpServer((request, response) => {
     requests += 1;
@@ -117,7 +117,7 @@ test('a client sends the creation of a watch again when the gateway ends the res
   await watch.close();
 });
 
-test('a client opens a silent watch again at the revision that the watch has reached', async () => {
+test('a client reopens a silent watch at the revision that the watch has reached', async () => {
   const key = unique();
   let watches = 0;
   const transport = gateway({
@@ -156,7 +156,7 @@ test('a watch does not lose or repeat events when its caller reads no events for
   stream.cancel();
 });
 
-test('a watch stream gives each watch an ID of its own, and confirms the cancellation of a watch', async () => {
+test('a watch stream gives each watch a different ID, and confirms the cancellation of a watch', async () => {
   const stream = openGateway().raw.watch.watch();
   const created: bigint[] = [];
   for (const key of ['a', 'b']) {

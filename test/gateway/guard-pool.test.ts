@@ -47,15 +47,18 @@ test('a guard pool reuses a guard for five minutes, and then creates a new guard
   }
 });
 
-test.each([300_000, -1])('a guard pool does not reuse a guard after the wall clock jumped by %d ms', async (jump) => {
-  const pool = new GuardPool(toBytes('guards/', 'prefix'));
-  pool.release(await pool.take(ask, signal));
-  wallMs += jump;
-  await pool.take(ask, signal);
-  expect(created).toBe(2);
-});
+test.each([300_000, -1])(
+  'a guard pool does not reuse a guard after the wall clock has jumped by %d ms',
+  async (jump) => {
+    const pool = new GuardPool(toBytes('guards/', 'prefix'));
+    pool.release(await pool.take(ask, signal));
+    wallMs += jump;
+    await pool.take(ask, signal);
+    expect(created).toBe(2);
+  },
+);
 
-test('a guard pool uses the lease and the key that an earlier copy of its own requests created', async () => {
+test('a guard pool uses the lease and the guard key that an earlier copy of its requests has created', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   const second: MakeCall = async (method) => {
     if (method.path === methods.lease.leaseGrant.path)
@@ -67,7 +70,7 @@ test('a guard pool uses the lease and the key that an earlier copy of its own re
   expect((await pool.take(second, signal)).revision).toBe(5n);
 });
 
-test('`take` rejects with outcome not-sent when another client has already deleted the new guard key', async () => {
+test('`GuardPool.take` rejects with outcome not-sent when another client has already deleted the new guard key', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   const deleted: MakeCall = async (method) => {
     if (method.path === methods.lease.leaseGrant.path) return { header, id: 1n, ttl: 600n, error: '' } as never;
@@ -77,7 +80,7 @@ test('`take` rejects with outcome not-sent when another client has already delet
   expect(await errorOf(pool.take(deleted, signal))).toMatchObject({ outcome: 'not-sent', code: 'Unavailable' });
 });
 
-test('a guard that a guard pool could not create does not count toward the limit of 32 guards', async () => {
+test('a failed attempt to create a guard does not count toward the limit of 32 guards in a guard pool', async () => {
   const pool = new GuardPool(toBytes('guards/', 'prefix'));
   const failing: MakeCall = () => {
     const lost = { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' } as const;

@@ -9,8 +9,8 @@ import { httpServer, openGateway } from '../support/gateway.js';
 
 describe('the gateway transport', () => {
   test.each([
-    ['the token and the header hasleader by default', undefined, 'true'],
-    ['the token without the header hasleader if `allHeaders` is false', false, undefined],
+    ['the token and the header `grpc-metadata-hasleader` by default', undefined, 'true'],
+    ['the token but not the header `grpc-metadata-hasleader` if `allHeaders` is false', false, undefined],
   ])('sends %s', async (_, allHeaders, hasLeader) => {
     const requests: IncomingMessage[] = [];
     const url = await httpServer((request) => void requests.push(request));
@@ -23,7 +23,7 @@ describe('the gateway transport', () => {
     await watch.close();
   });
 
-  test('sends requests with the `fetch` function of its options', async () => {
+  test('sends requests with the `fetch` function in its options', async () => {
     const urls: string[] = [];
     const etcd = openGateway({
       transport: gateway({
@@ -38,13 +38,13 @@ describe('the gateway transport', () => {
   });
 
   test.each([
-    ['a Unix socket', { endpoints: ['unix:///tmp/etcd'] }],
+    ['the endpoint of a Unix socket', { endpoints: ['unix:///tmp/etcd'] }],
     ['TLS options', { tls: { serverName: 'other' }, endpoints: ['https://127.0.0.1:1'] }],
   ])('refuses %s', async (_, options) => {
     expect(await errorOf(() => openGateway(options))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   });
 
-  test('refuses a request that is longer than maxRequestBytes', async () => {
+  test('refuses a request that is longer than `maxRequestBytes`', async () => {
     const etcd = openGateway({ maxRequestBytes: 1_000 });
     expect(await errorOf(etcd.put('k', 'x'.repeat(1_001)))).toMatchObject({ reason: 'InvalidInput' });
   });
@@ -63,7 +63,7 @@ describe('a put over the gateway', () => {
   });
 
   test.each(['EHOSTUNREACH', 'ENETUNREACH', 'ECONNRESET'])(
-    'rejects with outcome unknown after the error %s, because an established connection can fail with that error',
+    'rejects with outcome unknown when `fetch` fails with %s, because an established connection can also fail with that error',
     async (code) => {
       const transport = gateway({
         fetch: () => Promise.reject(new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) })),
@@ -84,12 +84,12 @@ describe('a put over the gateway', () => {
       { code: 'Unavailable' },
     ],
     [
-      'the response is a redirection with status 302',
+      'the response is a redirect with status 302',
       (_, response) => void response.writeHead(302, { location: '/' }).end(),
       {},
     ],
     [
-      'the response is a redirection with status 307',
+      'the response is a redirect with status 307',
       (_, response) => void response.writeHead(307, { location: '/' }).end(),
       {},
     ],
@@ -105,7 +105,7 @@ describe('a put over the gateway', () => {
       { code: 'Unknown' },
     ],
     ['the response is an HTML page', (_, response) => void response.end('<html>'), { reason: 'MalformedMessage' }],
-    ['no response arrives', () => {}, { reason: 'DeadlineExceeded' }],
+    ['no response arrives within the time limit', () => {}, { reason: 'DeadlineExceeded' }],
     [
       'the response breaks off',
       (_, response) => {
@@ -115,7 +115,7 @@ describe('a put over the gateway', () => {
       { reason: 'ConnectionLost' },
     ],
     [
-      'the member loses its leader',
+      'the server answers that the leader has changed',
       (_, response) => void response.writeHead(503).end('{"code":14,"message":"etcdserver: leader changed"}'),
       { reason: 'LeaderChanged' },
     ],
@@ -132,7 +132,7 @@ describe('a put over the gateway', () => {
   });
 
   test.each(['404 page not found', '{"code":5,"message":"Not Found","details":[]}'])(
-    'rejects with NotInGateway and outcome rejected when the server answers 404 with %s',
+    'rejects with NotInGateway and outcome rejected when the server answers with status 404 and the body %s',
     async (text) => {
       const url = await httpServer((_, response) => void response.writeHead(404).end(text));
       expect(await errorOf(put(url))).toMatchObject({ reason: 'NotInGateway', outcome: 'rejected' });
@@ -148,7 +148,7 @@ describe('a put over the gateway', () => {
     expect(await writing).toMatchObject({ reason: 'Canceled', outcome: 'unknown' });
   });
 
-  test('rejects with ClientClosed when its client is closed', async () => {
+  test('rejects with ClientClosed when the client is closed before a response arrives', async () => {
     const url = await httpServer(() => {});
     const etcd = openGateway({ endpoints: [url] });
     const writing = errorOf(etcd.put('k', 'v'));
@@ -157,7 +157,7 @@ describe('a put over the gateway', () => {
   });
 });
 
-test('a client accepts a response whose JSON is longer than maxReceiveBytes if the protobuf message is not', async () => {
+test('a client accepts a response whose JSON is longer than `maxReceiveBytes` if the same message is shorter in protobuf', async () => {
   const name = unique();
   const puts = Array.from({ length: 100 }, (_, index) => op.put(`${name}/${index}`, ''));
   await openGateway().txn({ then: puts });
@@ -165,7 +165,7 @@ test('a client accepts a response whose JSON is longer than maxReceiveBytes if t
   expect(kvs).toHaveLength(100);
 });
 
-test('a client refuses a response whose protobuf message is longer than maxReceiveBytes', async () => {
+test('a client refuses a response that would be longer than `maxReceiveBytes` in protobuf', async () => {
   const name = unique();
   const etcd = openGateway({ maxReceiveBytes: 10_000 });
   await openGateway().put(name, 'x'.repeat(100_000));

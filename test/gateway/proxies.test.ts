@@ -43,7 +43,7 @@ describe('a client behind a proxy', () => {
     expect(await errorOf(etcd.raw.cluster.memberPromote({ id: 1n }))).toMatchObject(expected);
   });
 
-  test('accepts the response to defragment only if it is an empty object', async () => {
+  test('accepts the response to `defragment` only if the response is an empty JSON object', async () => {
     let text = '{"status":"ok"}';
     const url = await httpServer((_, response) => void response.end(text));
     const { maintenance } = openGateway({ endpoints: [url] }).raw;
@@ -62,7 +62,7 @@ describe('a client behind a proxy', () => {
 
   test.each<[string, RequestListener, object | undefined]>([
     [
-      'accepts the response to a put that is valid gzip',
+      'accepts a valid gzip response to a put',
       (_, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('{"header":{}}')),
       undefined,
     ],
@@ -73,7 +73,7 @@ describe('a client behind a proxy', () => {
       { reason: 'ConnectionLost', outcome: 'unknown' },
     ],
     [
-      'rejects a put with outcome unknown when the response claims to be gzip but is not',
+      'rejects a put with outcome unknown when the `content-encoding` of an uncompressed response is gzip',
       (_, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end('{"header":{}}'),
       { reason: 'ConnectionLost', outcome: 'unknown' },
     ],
@@ -92,7 +92,7 @@ describe('a gateway watch that etcd has created', () => {
     ['status 404 as a gateway error', () => Response.json({ code: 5, message: 'Not Found' }, { status: 404 })],
     ['status 502', () => new Response('<html>', { status: 502 })],
     ['an HTML page with status 200', () => new Response('<html>\n<body>\n')],
-    ['other JSON with status 200', () => Response.json({ status: 'maintenance' })],
+    ['unrelated JSON with status 200', () => Response.json({ status: 'maintenance' })],
     ['a response that breaks off within a line', () => new Response(CREATED.slice(0, 40))],
     ['an empty response', () => new Response('')],
     ['empty lines', () => new Response('\r\n\r\n')],
@@ -117,7 +117,7 @@ describe('a gateway watch that etcd has created', () => {
     await watch.close();
   });
 
-  test("fails when a proxy refuses a later request with JSON in the form of the gateway's errors", async () => {
+  test("fails when a proxy refuses a later request of the watch with an error in the gateway's JSON format", async () => {
     let watches = 0;
     const transport = gateway({
       silenceMs: 200,
@@ -137,7 +137,7 @@ test.each([
   ['<html>', 404, 'NotInGateway'],
   ['<html>', 200, 'MalformedMessage'],
   ['{"status":"ok"}', 200, 'MalformedMessage'],
-])('a watch fails when its first response is %s with status %d', async (text, status, reason) => {
+])('a gateway watch fails when the first response is %s with status %d', async (text, status, reason) => {
   const url = await httpServer((_, response) => void response.writeHead(status).end(text));
   expect(
     await errorOf(
@@ -148,7 +148,7 @@ test.each([
   ).toMatchObject({ reason });
 });
 
-test('a client accepts lines that end with CR LF in the response of a watch', async () => {
+test('a client accepts lines that end with CR LF in the response to a watch request', async () => {
   const url = await httpServer((request, response) => {
     request.resume();
     response.write(`${CREATED}\r\n\r\n`);
@@ -158,7 +158,7 @@ test('a client accepts lines that end with CR LF in the response of a watch', as
   await watch.close();
 });
 
-test('a call ends at its deadline or when its signal aborts, even if `fetch` ignores signals', async () => {
+test('a call rejects at its deadline, or when its signal aborts, even if `fetch` ignores the signal', async () => {
   let answer = (_: Response): void => {};
   const transport = gateway({
     fetch: () =>

@@ -98,7 +98,7 @@ describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (ho
     expect(await history(key, from)).toEqual([value, ...theirs]);
   });
 
-  test('two increments of a counter with stm add two', async () => {
+  test('two increments of a counter with `stm` add 2', async () => {
     const key = unique();
     const { etcd, host } = resending(how);
     for (let count = 0; count < 2; count += 1)
@@ -140,7 +140,7 @@ describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (ho
 });
 
 describe('without a guard, on a runtime that sends each request twice', () => {
-  test('a put overwrites a value that another client put between the two copies of the put', async () => {
+  test('a put overwrites a value that another client wrote between the two copies of the request', async () => {
     const key = unique();
     const from = await revision();
     const { etcd, host } = resending('after another write', { guardWrites: false });
@@ -150,7 +150,7 @@ describe('without a guard, on a runtime that sends each request twice', () => {
     expect(await history(key, from)).toEqual(['mine', 'theirs', 'mine']);
   });
 
-  test('two increments of a counter add three, because one increment is applied twice', async () => {
+  test('two increments of a counter add 3, because one increment is applied twice', async () => {
     const key = unique();
     const { etcd, host } = resending('at once', { guardWrites: false });
     host.resends = (url) => {
@@ -206,7 +206,7 @@ describe('on a runtime that may resend requests', () => {
     expect((await plain.get(key))?.modRevision).toBe(header.revision);
   });
 
-  test('a put whose first response is lost resolves with the revision at which it was applied', async () => {
+  test('a put whose first response is lost resolves with the revision at which etcd applied the put', async () => {
     const key = unique();
     const { etcd, host } = resending('after another write');
     host.key = key;
@@ -217,15 +217,18 @@ describe('on a runtime that may resend requests', () => {
     expect(modRevision).toBeGreaterThan(header.revision);
   });
 
-  test.each(WRITES.slice(1))('%s whose first response is lost rejects with outcome unknown', async (_, write) => {
-    const key = unique('secret');
-    const { etcd } = resending('at once');
-    const error = await errorOf(write(etcd, key));
-    expect(error).toMatchObject({ outcome: 'unknown', reason: 'ConnectionLost', endpoint: inject('endpoints')[0] });
-    expect(error.message).toMatch(/resent the request.*applied once.*response is lost/);
-    expect(error.method).toMatch(/KV\/(?:Put|DeleteRange|Txn)$/);
-    expect(error.message).not.toMatch(/secret/);
-  });
+  test.each(WRITES.slice(1))(
+    'when the first response to %s is lost, the call rejects with outcome unknown',
+    async (_, write) => {
+      const key = unique('secret');
+      const { etcd } = resending('at once');
+      const error = await errorOf(write(etcd, key));
+      expect(error).toMatchObject({ outcome: 'unknown', reason: 'ConnectionLost', endpoint: inject('endpoints')[0] });
+      expect(error.message).toMatch(/resent the request.*applied once.*response is lost/);
+      expect(error.method).toMatch(/KV\/(?:Put|DeleteRange|Txn)$/);
+      expect(error.message).not.toMatch(/secret/);
+    },
+  );
 
   test('a lock has only one holder at a time', async () => {
     const name = unique('lock');
@@ -281,34 +284,37 @@ describe('on a runtime that may resend requests', () => {
   test.each([
     ['the second copy', false],
     ['all requests until the client has a new token', true],
-  ])('a write is applied once when the server then forgets the token and refuses %s', async (_, all) => {
-    const { endpoints } = await authEtcd();
-    let isArmed = false;
-    let isForgotten = false;
-    const transport = gateway({
-      guardWrites: true,
-      guardPrefix: 'app/guards/',
-      fetch: async (url, init) => {
-        if (isArmed && url.endsWith('/kv/txn')) {
-          isArmed = false;
-          isForgotten = true;
-          await (await fetch(url, init)).text();
-        }
-        const forgets = isForgotten && !url.endsWith('/auth/authenticate');
-        if (!forgets || !all) isForgotten = false;
-        const headers = forgets ? { ...(init.headers as object), authorization: 'forgotten.1' } : init.headers;
-        return fetch(url, { ...init, headers: headers as Record<string, string> });
-      },
-    });
-    const etcd = openGateway({ endpoints, auth: USER, transport });
-    await etcd.put('app/k', 'first');
-    isArmed = true;
-    await etcd.put('app/k', 'second');
-    expect(isArmed).toBe(false);
-    expect((await openClient({ endpoints, auth: USER }).get('app/k'))?.version).toBe(2n);
-  });
+  ])(
+    'a write is applied once when, after the first copy, the server forgets the token and refuses %s',
+    async (_, all) => {
+      const { endpoints } = await authEtcd();
+      let isArmed = false;
+      let isForgotten = false;
+      const transport = gateway({
+        guardWrites: true,
+        guardPrefix: 'app/guards/',
+        fetch: async (url, init) => {
+          if (isArmed && url.endsWith('/kv/txn')) {
+            isArmed = false;
+            isForgotten = true;
+            await (await fetch(url, init)).text();
+          }
+          const forgets = isForgotten && !url.endsWith('/auth/authenticate');
+          if (!forgets || !all) isForgotten = false;
+          const headers = forgets ? { ...(init.headers as object), authorization: 'forgotten.1' } : init.headers;
+          return fetch(url, { ...init, headers: headers as Record<string, string> });
+        },
+      });
+      const etcd = openGateway({ endpoints, auth: USER, transport });
+      await etcd.put('app/k', 'first');
+      isArmed = true;
+      await etcd.put('app/k', 'second');
+      expect(isArmed).toBe(false);
+      expect((await openClient({ endpoints, auth: USER }).get('app/k'))?.version).toBe(2n);
+    },
+  );
 
-  test('a write whose token has expired is applied with a new token', async () => {
+  test('a write is applied with a new token when the previous token has expired', async () => {
     const { endpoints } = await authEtcd();
     const headers: { authorization?: string } = {};
     const transport = gateway({
@@ -327,7 +333,7 @@ describe('on a runtime that may resend requests', () => {
     expect((await etcd.get('app/k'))?.version).toBe(2n);
   });
 
-  test('a write that the server refuses rejects with outcome rejected, and the next write reuses its guard', async () => {
+  test('a write rejects with outcome rejected when the server refuses it, and the next write reuses the same guard', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = guarded({ guardPrefix: 'app/guards/' }, { endpoints, auth: USER });
     for (let count = 0; count < 3; count += 1) {
@@ -439,7 +445,7 @@ describe('on a runtime that may resend requests', () => {
     for (const key of ['a', 'b', 'c', 'd']) await etcd.put(key, '');
   });
 
-  test('a transaction may have two operations fewer than maxTxnOps, because the guard needs two operations', async () => {
+  test('a guarded transaction may have at most `maxTxnOps` - 2 operations, because the guard needs two operations', async () => {
     const etcd = guarded();
     const puts = (count: number, name: string): ReturnType<typeof op.put>[] =>
       Array.from({ length: count }, (_, index) => op.put(`${name}/${index}`, ''));
@@ -463,7 +469,7 @@ describe('on a runtime that may resend requests', () => {
     expect((await plain.delete('k')).deleted).toBe(1);
   });
 
-  test('a write rejects with outcome unknown after a failed connection, because an earlier copy may have arrived', async () => {
+  test('a write rejects with outcome unknown when the connection is refused, because an earlier copy may have arrived', async () => {
     let refuses = false;
     const etcd = guarded({
       fetch: (url, init) => {
@@ -477,7 +483,7 @@ describe('on a runtime that may resend requests', () => {
     expect(await errorOf(etcd.put(unique(), ''))).toMatchObject({ outcome: 'unknown' });
   });
 
-  test('a call that would take effect again with each copy rejects with NotInGateway unless allowRepeatedWrites is set', async () => {
+  test('a call whose second copy would take effect again rejects with NotInGateway unless `allowRepeatedWrites` is set', async () => {
     const { endpoints } = await ownEtcd();
     const etcd = guarded({}, { endpoints });
     const error = await errorOf(etcd.auth.userAdd('user', { password: 'secret' }));
@@ -495,7 +501,7 @@ describe('on a runtime that may resend requests', () => {
   });
 });
 
-test("repeatEffectOf classifies the effect of a second copy of every RPC's request", () => {
+test('`repeatEffectOf` classifies, for the request of every RPC, the effect of a second copy', () => {
   const empty = { success: [], failure: [], action: 0 };
   const counts: Record<string, number> = {};
   for (const method of allMethods) {

@@ -27,7 +27,7 @@ function buffering(creations: number): { readonly fetch: typeof fetch; readonly 
   };
 }
 
-test('a watch stream ends after 10 s with an error that suggests a buffering proxy when no watch creation is answered', async () => {
+test('a watch stream ends with an error that suggests a buffering proxy when no watch creation is answered within 10 s', async () => {
   const clock = new VirtualClock();
   onTestFinished(() => clock.restore());
   const options = { maxRequestBytes: 1_000, maxReceiveBytes: 1_000 } as TransportOptions;
@@ -50,7 +50,7 @@ test('a watch stream ends after 10 s with an error that suggests a buffering pro
   expect(clock.timers).toBe(0);
 });
 
-test('watches are created when a proxy that has held back responses lets the responses through', async () => {
+test('a client creates its watches when a proxy buffers the first responses but passes on later responses', async () => {
   const proxy = buffering(2);
   const lines: string[] = [];
   const etcd = openGateway({
@@ -66,7 +66,7 @@ test('watches are created when a proxy that has held back responses lets the res
   expect((await watches[2]?.[Symbol.asyncIterator]().next())?.value).toMatchObject({ type: 'put' });
 });
 
-test('a watch rejects with the last failure when the caller cancels the watch before it is created', async () => {
+test('a watch that is canceled before its creation rejects with an error that contains the last failure', async () => {
   const giveUp = new AbortController();
   const proxy = buffering(Number.POSITIVE_INFINITY);
   const etcd = openGateway({ transport: gateway({ fetch: proxy.fetch, silenceMs: 100 }) });
@@ -79,7 +79,7 @@ test('a watch rejects with the last failure when the caller cancels the watch be
   expect(error.message).toMatch(/caller's signal; last failure: .*proxy_buffering off/);
 });
 
-test("a wait for a lock that times out rejects with the last failure of the wait's watch", async () => {
+test('`withLock` rejects with an error that contains the last failure of its watch when the wait for the lock times out', async () => {
   const name = unique('lock');
   const { fetch } = buffering(Number.POSITIVE_INFINITY);
   const etcd = openGateway({ transport: gateway({ fetch, silenceMs: 100 }) });

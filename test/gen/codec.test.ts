@@ -35,20 +35,23 @@ const RUNS = iterations(60);
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
 describe('the codec of every message', () => {
-  it.each(types)('decodes a %s that the codec has encoded to the same message', (_, type) => {
+  it.each(types)('decodes its own encoding of a %s to an equal message', (_, type) => {
     check(messageArbitrary(type), (message) => same(ours.decode(type, ours.encode(type, message)), message), {
       examples: [[codecOf(type).create()]],
     });
   });
 
-  it.each(types)('encodes %s to the same bytes as protobufjs, and decodes the bytes of protobufjs', (_, type) => {
-    check(messageArbitrary(type), (message) => {
-      const bytes = protobufjs.encode(type, message);
-      same(ours.encode(type, message), bytes);
-      same(ours.decode(type, bytes), message);
-      same(protobufjs.decode(type, bytes), message);
-    });
-  });
+  it.each(types)(
+    'encodes %s to the same bytes as protobufjs, and decodes these bytes to the same message',
+    (_, type) => {
+      check(messageArbitrary(type), (message) => {
+        const bytes = protobufjs.encode(type, message);
+        same(ours.encode(type, message), bytes);
+        same(ours.decode(type, bytes), message);
+        same(protobufjs.decode(type, bytes), message);
+      });
+    },
+  );
 
   it.each(types)('skips unknown fields of every wire type at every level of %s, as protobufjs does', (_, type) => {
     check(
@@ -74,7 +77,7 @@ describe('the codec of every message', () => {
   });
 
   // protobufjs 8 also merges. protobufjs 7, which proto-loader uses, keeps only the last nested message.
-  it.each(types)('merges two concatenated encodings of %s', (_, type) => {
+  it.each(types)('decodes two concatenated encodings of %s to one merged message', (_, type) => {
     check(fc.tuple(messageArbitrary(type), messageArbitrary(type)), ([first, second]) => {
       const bytes = joined([ours.encode(type, first), ours.encode(type, second)]);
       same(ours.decode(type, bytes), merged(type, first, second));
@@ -96,11 +99,11 @@ describe('the codecs of every method', () => {
   });
 });
 
-describe('a oneof', () => {
+describe('the codec of a oneof', () => {
   const oneofs = messageTypes.flatMap((type) => type.oneofsArray.flatMap((oneof) => oneof.fieldsArray));
 
   it.each(oneofs.map((field) => [field.fullName.slice(1), field] as const))(
-    'encodes and decodes %s when it is set to its default value',
+    'decodes and encodes %s when this field is present with its default value',
     (_, field) => {
       const type = field.parent as protobuf.Type;
       const isMessage = field.resolvedType instanceof protobuf.Type;
@@ -128,7 +131,7 @@ describe('repeated enums', () => {
     expect(decode(WatchCreateRequest, joined([run, unpacked])).filters).toStrictEqual([...values, ...values]);
   });
 
-  it('are encoded packed', () => {
+  it('are encoded as a packed field', () => {
     expect(encode(WatchCreateRequest, { filters: [0, 1] })).toStrictEqual(Uint8Array.of(42, 2, 0, 1));
     expect(encode(WatchCreateRequest, { filters: [] })).toStrictEqual(new Uint8Array(0));
   });
@@ -139,7 +142,7 @@ describe('repeated enums', () => {
 });
 
 describe('a nested message that occurs twice', () => {
-  it('is merged, and the later of two values of a field is kept', () => {
+  it('is decoded to one message, in which a later value of a field replaces an earlier value', () => {
     const first = encode(Event, { kv: { key: Uint8Array.of(1), version: 2n } });
     const second = encode(Event, { kv: { version: 3n, lease: 4n } });
     const { kv } = decode(Event, joined([first, second]));
@@ -147,35 +150,35 @@ describe('a nested message that occurs twice', () => {
   });
 });
 
-describe('malformed input', () => {
-  it('is refused when transactions are nested deeper than 100 messages', () => {
+describe('the decoder', () => {
+  it('refuses a transaction whose messages are nested more than 100 levels deep', () => {
     for (const depth of [40, 50])
       expect(encode(TxnRequest, decode(TxnRequest, nestedTxns(depth)))).toStrictEqual(nestedTxns(depth));
     expectMalformed(TxnRequest, nestedTxns(51), 'nested deeper');
     expectMalformed(TxnRequest, nestedTxns(100_000), 'nested deeper');
   });
 
-  it('is refused when unknown groups are nested deeper than 100', () => {
+  it('refuses unknown groups that are nested more than 100 levels deep', () => {
     expect(decode(KeyValue, nestedGroups(100))).toStrictEqual(KeyValue.create());
     expectMalformed(KeyValue, nestedGroups(101), 'nested deeper');
     expectMalformed(KeyValue, nestedGroups(100_000), 'nested deeper');
   });
 
-  it('does not include messages with many nested messages or groups at the same level', () => {
+  it('accepts many nested messages or groups at the same level', () => {
     const groups = joined(Array.from({ length: 300 }, () => nestedGroups(60)));
     expect(decode(KeyValue, groups)).toStrictEqual(KeyValue.create());
     const event = encode(Event, { kv: { version: 1n } });
     expect(decode(Event, joined(Array.from({ length: 300 }, () => event))).kv?.version).toBe(1n);
   });
 
-  it('is refused when a group has no end tag, the end tag of another group, or no start tag', () => {
+  it('refuses a group that has no end tag, the end tag of another group, or no start tag', () => {
     expectMalformed(KeyValue, [0xa3, 0x06, 8, 1]);
     expectMalformed(KeyValue, [0xa3, 0x06, 0xac, 0x06]);
     expectMalformed(KeyValue, [0xa4, 0x06]);
   });
 
   it.each([2n ** 31n, 2n ** 32n - 1n, 2n ** 32n + 1n, 2n ** 63n, 3n])(
-    'is refused without a large allocation when a length is %s but only two bytes are left',
+    'refuses a length of %s without a large allocation when only two bytes are left',
     (length) => {
       const [event, key, filters, unknown] = [0x12, 0x0a, 0x2a, 0xa2];
       const before = process.memoryUsage().arrayBuffers;
@@ -188,13 +191,13 @@ describe('malformed input', () => {
     },
   );
 
-  it('is refused when a field extends beyond the end of its nested message, even if more bytes follow', () => {
+  it('refuses a field that extends beyond the end of its nested message, even if more bytes follow', () => {
     expectMalformed(Event, [0x12, 3, 0x0a, 2, 65, 66, 8, 1], 'length');
     expectMalformed(Event, [0x12, 2, 16, 0x80, 1, 8, 1], 'truncated');
     expectMalformed(Event, [0x12, 3, 0xa1, 0x06, 0, 0, 0, 0, 0, 0, 0, 0], 'truncated');
   });
 
-  it('is refused when a varint has more than 10 bytes', () => {
+  it('refuses a varint that has more than 10 bytes', () => {
     const ones = (bytes: number, last = 1): number[] => [...Array.from({ length: bytes - 1 }, () => 0xff), last];
     expect(decode(KeyValue, Uint8Array.from([16, ...ones(10)])).createRevision).toBe(-1n);
     expectMalformed(KeyValue, [16, ...ones(11)], 'varint longer');
@@ -205,12 +208,12 @@ describe('malformed input', () => {
     expectMalformed(WatchCreateRequest, [32, ...ones(11)], 'varint longer');
   });
 
-  it('does not include a bool or an enum whose varint has more than 32 bits', () => {
+  it('accepts a bool or an enum whose varint has more than 32 bits', () => {
     expect(decode(WatchCreateRequest, Uint8Array.from([32, ...varint(2n ** 32n)])).progressNotify).toBe(true);
     expect(decode(WatchCreateRequest, Uint8Array.from([40, ...varint(2n ** 32n + 1n)])).filters).toStrictEqual([1]);
   });
 
-  it('is refused when a field number is 0 or out of range, whatever the wire type, in messages and in groups', () => {
+  it('refuses a field number that is 0 or out of range, whatever the wire type, in messages and in groups', () => {
     for (let tag = 0; tag < 8; tag += 1) {
       expectMalformed(KeyValue, [tag | 0x90, 0x80, 0x80, 0x80, 0x10, 0], 'field number out of range');
       expectMalformed(KeyValue, [tag, 0, 0, 0, 0, 0, 0, 0, 0], 'field number out of range');
@@ -218,21 +221,21 @@ describe('malformed input', () => {
     }
   });
 
-  it('is refused when a wire type is 6 or 7', () => {
+  it('refuses the wire types 6 and 7', () => {
     expectMalformed(KeyValue, [14, 0], 'wire type 6');
     expectMalformed(KeyValue, [15, 0], 'wire type 7');
   });
 });
 
-describe('bytes', () => {
-  it('are copied from the input Buffer into new Uint8Arrays', () => {
+describe('a decoded bytes field', () => {
+  it('is a new Uint8Array, not a view of the input Buffer', () => {
     const { key } = decode(KeyValue, Buffer.from([10, 2, 65, 66]));
     expect(key).toStrictEqual(Uint8Array.of(65, 66));
     expect(key.buffer.byteLength).toBe(2);
   });
 });
 
-describe('text', () => {
+describe('a string field', () => {
   it('keeps a byte order mark when it is encoded and decoded', () => {
     const type = protoTree.lookupType('etcdserverpb.AuthUserAddRequest');
     const message = { ...codecOf(type).create(), name: '\uFEFFroot', password: '\uFEFF' };

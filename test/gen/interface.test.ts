@@ -54,7 +54,7 @@ describe('the .proto files', () => {
   });
 
   it.each(messageTypes.map((type) => [nameOf(type), type] as const))(
-    'define exactly the fields of %s',
+    'define exactly the fields that %s has in etcd',
     (name, type) => {
       const expected = facts.messages[name]?.fields.map((field): FieldFact => {
         const { number, type, repeated = false, oneof } = field;

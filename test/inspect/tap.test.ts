@@ -27,7 +27,7 @@ function textOf({ direction, type, streamId, flags }: WireFrame): string {
   return [direction === 'sent' ? '>' : '<', type, streamId, ...flags].join(' ');
 }
 
-test('`tapped` reports each frame of a call, from the preface to the trailers', async () => {
+test('`tapped` reports the connection preface and each frame of a call', async () => {
   const { etcd, frames } = tappedClient();
   const key = unique();
   await etcd.put(key, 'value');

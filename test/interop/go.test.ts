@@ -45,21 +45,24 @@ test.for([
   ['mutex', (session: Session, name: string): Promise<Held> => new Mutex(session, name).lock()],
   ['election', (session: Session, name: string): Promise<Held> => new Election(session, name).campaign('ours')],
   ['write', (session: Session, name: string): Promise<Held> => new RWMutex(session, name).lock()],
-] as const)('the Go program in mode "%s" and this client wait for each other to release', async ([primitive, take]) => {
-  const [etcd, name] = [openClient(), unique('go')];
-  const session = await Session.open(etcd);
-  const ours = await take(session, name);
-  const theirs = go(primitive, name);
-  await queueLength(etcd, name, 2);
-  await ours.release();
-  expect(await theirs.line()).toBe('in');
-  const waiting = take(session, name);
-  await queueLength(etcd, name, 2);
-  cue(theirs);
-  expect((await waiting).token).toBeGreaterThan(ours.token);
-});
+] as const)(
+  'the Go program in mode "%s" waits while this client is the holder, and this client waits while the Go program is the holder',
+  async ([primitive, take]) => {
+    const [etcd, name] = [openClient(), unique('go')];
+    const session = await Session.open(etcd);
+    const ours = await take(session, name);
+    const theirs = go(primitive, name);
+    await queueLength(etcd, name, 2);
+    await ours.release();
+    expect(await theirs.line()).toBe('in');
+    const waiting = take(session, name);
+    await queueLength(etcd, name, 2);
+    cue(theirs);
+    expect((await waiting).token).toBeGreaterThan(ours.token);
+  },
+);
 
-test('RWMutex: both clients share a read lock, and a write lock is refused until both have released it', async () => {
+test('RWMutex: both clients hold a read lock at the same time, and `tryLock` fails until both clients have released', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const mutex = new RWMutex(await Session.open(etcd), name);
   const ours = await mutex.readLock();
@@ -122,7 +125,7 @@ test('Queue: each client dequeues the items that the other client enqueued', asy
   expect(await go('dequeue', name).line()).toBe('from here');
 });
 
-test('PriorityQueue: both clients dequeue in the same order', async () => {
+test('PriorityQueue: both clients dequeue items in the order of their priorities', async () => {
   const [etcd, name] = [openClient(), unique('go')];
   const [session, queue] = [await Session.open(etcd), new PriorityQueue(etcd, name)];
   expect(await go('enqueue-by-priority', name).line()).toBe('out');

@@ -11,8 +11,8 @@ const SEED = 20_260_721;
 const RUNS = iterations(40);
 const types = messageTypes.map((type) => [type.fullName.slice(1), type] as const);
 
-describe('JSON of every message', () => {
-  it.each(types)('converts back to the same %s', (_, type) => {
+describe('the JSON of every message', () => {
+  it.each(types)('is converted back to the same %s', (_, type) => {
     check(messageArbitrary(type), (message) => {
       const text = JSON.stringify(toJson(codecOf(type), message));
       expect(fromJson(codecOf(type), JSON.parse(text))).toStrictEqual(message);
@@ -27,7 +27,7 @@ describe('JSON of every message', () => {
   });
 });
 
-describe('JSON', () => {
+describe('the JSON of a message', () => {
   it('contains .proto field names, 64-bit integers as strings, bytes as base64, and no default values', () => {
     const request = {
       ...RangeRequest.create(),
@@ -95,12 +95,12 @@ describe('JSON', () => {
     [{ compare: [{}, { version: '1', value: 'YQ==' }] }, /^compare\[1\]\.value: got a second case of the oneof/],
     [{ success: [{ request_range: { limit: true } }] }, /^success\[0\]\.request_range\.limit: /],
     [{ success: {} }, /^success: got an object \(Object\); allowed: a JSON array/],
-  ])('is refused with an error that contains the path of the wrong field', (json, message) => {
+  ])('is refused with an error that contains the path of the invalid field', (json, message) => {
     expect(() => fromJson(TxnRequest, json)).toThrow(message);
   });
 });
 
-it('toBase64 and fromBase64 agree with Node.js', () => {
+it('`toBase64` and `fromBase64` convert bytes in the same way as Node.js', () => {
   check(fc.uint8Array({ maxLength: 20_000 }), (bytes) => {
     expect(toBase64(bytes)).toBe(Buffer.from(bytes).toString('base64'));
     expect(fromBase64(Buffer.from(bytes).toString('base64url'), 'bytes')).toStrictEqual(bytes);

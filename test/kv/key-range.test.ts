@@ -36,8 +36,8 @@ describe('the range end of a prefix', () => {
   });
 });
 
-describe('the argument keys', () => {
-  test('has no range end for a single key, and the range end "\\0" for `fromKey` and for the empty prefix', () => {
+describe('the `keys` argument', () => {
+  test('resolves to no range end for a single key, and to the range end "\\0" for `fromKey` and for the empty prefix', () => {
     expect(resolveKeys('a', 'keys')).toEqual({ key: bytes(97), rangeEnd: bytes() });
     expect(resolveKeys(prefix(''), 'keys')).toEqual({ key: bytes(0), rangeEnd: bytes(0) });
     expect(resolveKeys(fromKey('a'), 'keys')).toEqual({ key: bytes(97), rangeEnd: bytes(0) });
@@ -46,15 +46,15 @@ describe('the argument keys', () => {
 
   test.each<[string, () => unknown, RegExp]>([
     ['an empty key', () => '', /^keys: got an empty key/],
-    ['fromKey of an empty key', () => fromKey(''), /^fromKey: got an empty key/],
-    ['keyRange from an empty key', () => keyRange('', 'a'), /^start: got an empty key/],
-    ['keyRange to an empty key', () => keyRange('a', ''), /^end: got an empty key/],
+    ['`fromKey` of an empty key', () => fromKey(''), /^fromKey: got an empty key/],
+    ['a `keyRange` that starts at an empty key', () => keyRange('', 'a'), /^start: got an empty key/],
+    ['a `keyRange` that ends at an empty key', () => keyRange('a', ''), /^end: got an empty key/],
     ['two ranges in one object', () => ({ ...prefix('a'), ...fromKey('b') }), /^keys: got an object \(Object\)/],
-    ['a prefix of a range', () => prefix(fromKey('a') as never), /^prefix: got an object \(KeyRange\)/],
-    ['an object in place of prefix()', () => ({ prefix: 'a' }), /^keys: got an object .*; allowed: a key, prefix\(/],
-    ['an object in place of keyRange()', () => ({ start: 'a', end: 'b' }), /^keys: got an object/],
-    ['an end before the start', () => keyRange('b', 'a'), /a start at or after the end/],
-    ['an end that equals the start', () => keyRange('a', 'a'), /a start at or after the end/],
+    ['`prefix` of a range', () => prefix(fromKey('a') as never), /^prefix: got an object \(KeyRange\)/],
+    ['a plain object with a prefix', () => ({ prefix: 'a' }), /^keys: got an object .*; allowed: a key, prefix\(/],
+    ['a plain object with a start and an end', () => ({ start: 'a', end: 'b' }), /^keys: got an object/],
+    ['a `keyRange` whose end is before its start', () => keyRange('b', 'a'), /a start at or after the end/],
+    ['a `keyRange` whose end equals its start', () => keyRange('a', 'a'), /a start at or after the end/],
     ['a number', () => 5, /got a number/],
     ['undefined', () => undefined, /got undefined/],
     ['null', () => null, /got null/],

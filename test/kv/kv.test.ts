@@ -34,7 +34,7 @@ describe('a key', () => {
     expect(await etcd.delete(key)).toMatchObject({ deleted: 0, prevKvs: [] });
   });
 
-  test('may consist of any bytes, and its value may be JSON', async () => {
+  test('may consist of any bytes, and its value may be any bytes or JSON', async () => {
     const etcd = openClient();
     const all = Uint8Array.from({ length: 256 }, (_, index) => index);
     const key = new Uint8Array([...new TextEncoder().encode(unique()), ...all]);
@@ -46,7 +46,7 @@ describe('a key', () => {
     expect((await etcd.get(key))?.json<{ a: number[] }>()).toEqual({ a: [1] });
   });
 
-  test('can be read at an older revision, as it was before a put, and without its value', async () => {
+  test('can be read at an older revision or without its value, and a put can return its previous value', async () => {
     const etcd = openClient();
     const key = unique();
     const { header } = await etcd.put(key, 'old');
@@ -55,7 +55,7 @@ describe('a key', () => {
     expect((await etcd.get(key, { keysOnly: true }))?.value).toHaveLength(0);
   });
 
-  test('keeps its value when a put has ignoreValue, and its lease when a put has ignoreLease', async () => {
+  test('keeps its value when a put has `ignoreValue`, and its lease when a put has `ignoreLease`', async () => {
     const etcd = openClient();
     const key = unique();
     const { id } = await etcd.lease.grant({ ttl: 60 });
@@ -101,7 +101,7 @@ describe('a KeyValue', () => {
     expect([json.key, json.value]).toEqual([undefined, undefined]);
   });
 
-  test('throws InvalidJson for a value that is not JSON, and the error does not show the value', async () => {
+  test('throws InvalidJson from `json()` when its value is not JSON, and the error does not show the value', async () => {
     const kv = await stored(unique(), 's3cret');
     const error = await errorOf(() => kv.json());
     expect(error).toBeInstanceOf(EtcdError);
@@ -111,7 +111,7 @@ describe('a KeyValue', () => {
   });
 });
 
-describe('range', () => {
+describe('`range`', () => {
   test('limits, sorts, filters and counts the keys', async () => {
     const etcd = openClient();
     const name = unique();
@@ -176,8 +176,8 @@ describe('the number of keys in a response', () => {
   });
 });
 
-describe('scan', () => {
-  test('yields every key at one revision, in order, while other keys are written', async () => {
+describe('a scan', () => {
+  test('yields every key as of one revision, in order, while a client writes keys in the range', async () => {
     const etcd = openClient();
     const name = unique();
     for (let at = 0; at < 1_000; at += 100) {
@@ -195,7 +195,7 @@ describe('scan', () => {
     expect(seen).toEqual(Array.from({ length: 1_000 }, (_, index) => `${String(index).padStart(4, '0')}old`));
   });
 
-  test('rejects with reason Compacted when its revision is compacted before the end', async () => {
+  test('rejects with reason Compacted when its revision is compacted before the scan ends', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const name = unique();
     for (let at = 0; at < 300; at += 100)
@@ -212,7 +212,7 @@ describe('scan', () => {
   });
 });
 
-test('a read at a future revision rejects with FutureRev, and a read at a compacted one with Compacted', async () => {
+test('a read at a future revision rejects with FutureRev, and a read at a compacted revision rejects with Compacted', async () => {
   const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
   const { header } = await etcd.put(unique(), 'x');
   expect(await errorOf(etcd.get('a', { revision: header.revision + 1_000n }))).toMatchObject({

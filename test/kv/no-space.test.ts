@@ -17,7 +17,7 @@ const MAX_SERVERS = 8;
 
 // etcd checks the quota before it proposes a write, and again when it applies the write. In the second case it applies
 // the write and still returns an error (see quotaApplierV3 in etcd's server).
-test('a put that fails with NoSpace has the outcome "unknown", because etcd may have applied the put', async () => {
+test('a put that rejects with NoSpace has outcome unknown, because etcd may have applied the put', async () => {
   for (let server = 0; server < MAX_SERVERS; server += 1) {
     const { endpoints, stop } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
     const etcd = openClient({ endpoints });
@@ -30,7 +30,7 @@ test('a put that fails with NoSpace has the outcome "unknown", because etcd may 
   expect.fail('no server applied a put that it refused');
 });
 
-test('a lock, an election and a semaphore reject with NoSpace, and work again when the server has space', async () => {
+test('attempts to acquire a lock, leadership or a permit reject with NoSpace until the server has space again', async () => {
   const { endpoints } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
   const etcd = openClient({ endpoints });
   const session = await Session.open(etcd);

@@ -13,8 +13,8 @@ import { ownEtcd } from '../support/own-etcd.js';
 
 const SERIALIZABLE = { serializable: true } as const;
 
-describe('a serializable read', () => {
-  test('may return an older revision than an earlier read when orderedReads is off', async () => {
+describe('a serializable read (with `orderedReads` unless noted)', () => {
+  test('may return an older revision than an earlier read when `orderedReads` is off', async () => {
     const { ahead, behind } = await twoServers();
     const etcd = openClient({ endpoints: [behind.endpoint, ahead.endpoint], transport: anonymous });
     expect((await etcd.get('k', { ...SERIALIZABLE, endpoint: ahead.endpoint }))?.text()).toBe('new');
@@ -23,7 +23,7 @@ describe('a serializable read', () => {
     expect(header.revision).toBeLessThan(ahead.revision);
   });
 
-  test('is answered by another endpoint when the first endpoint lags behind', async () => {
+  test('is answered by another endpoint when the first endpoint lags behind an earlier read', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([behind.endpoint, ahead.endpoint], { transport });
@@ -55,7 +55,7 @@ describe('a serializable read', () => {
     expect(error.message).toContain('timeoutMs = 300');
   });
 
-  test('is answered as soon as the endpoint that it names has caught up', async () => {
+  test('is answered as soon as the endpoint in its options has caught up', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([ahead.endpoint, behind.endpoint], { transport });
@@ -96,7 +96,7 @@ describe('a serializable read', () => {
     expect(await read).toMatchObject({ reason: 'Canceled', cause: { message: 'enough' } });
   });
 
-  test('is sent only to the endpoint that it names', async () => {
+  test('is sent only to the endpoint in its options', async () => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();
     const etcd = ordered([ahead.endpoint, behind.endpoint], { transport });
@@ -130,7 +130,7 @@ describe('a serializable read', () => {
   });
 });
 
-test('a slow read may return an older revision than a quick read that started later and ended earlier', async () => {
+test('a slow read may, even with `orderedReads`, return an older revision than a read that started later and ended earlier', async () => {
   const { ahead, behind } = await twoServers();
   let release = (): void => {};
   let answered = false;
@@ -160,7 +160,7 @@ test('a slow read may return an older revision than a quick read that started la
   expect(await errorOf(late)).toMatchObject({ reason: 'StaleRead' });
 });
 
-test('concurrent reads from one server all succeed at the first attempt while another client writes', async () => {
+test('concurrent reads with `orderedReads` from one server all succeed at the first attempt while another client writes', async () => {
   const { ahead } = await twoServers();
   const { transport, asked } = counting();
   const etcd = ordered([ahead.endpoint], { transport });
@@ -184,7 +184,7 @@ test.each([
       etcd.txn({ if: [compare.version('n', '==', 0n)], then: [op.put('w', 'x')] }, { endpoint, timeoutMs: 500 }),
   ],
 ])(
-  '%s is sent only once when its response has an older revision, as after a restore from a backup',
+  '%s is sent only once when its response has an older revision than an earlier read, as after a restore from a backup',
   async (_what, write) => {
     const { ahead, behind } = await twoServers();
     const { transport, asked } = counting();

@@ -8,7 +8,7 @@ import { scriptedAnswers, scriptedServer, scriptedUnary } from '../support/scrip
 
 const kvs = (...keys: string[]) => keys.map((key) => ({ key: Buffer.from(key), modRevision: 5n }));
 
-test('a scan continues after the last key that it received when its stream breaks', async () => {
+test('when its stream breaks, a scan continues after the last key that it has received', async () => {
   const header = { revision: 5n };
   const asked: string[] = [];
   const endpoint = await scriptedServer(

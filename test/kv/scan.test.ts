@@ -25,7 +25,7 @@ describe('a scan', () => {
     expect(sent.map(({ path }) => path)).toEqual([PAGE, PAGE]);
   });
 
-  test('reads at one revision, and streams all but the first page when the server can stream', async (context) => {
+  test('reads at one revision, and streams all keys after the first page when the server supports RangeStream', async (context) => {
     if (streams === undefined) return context.skip('the version of the server is not known');
     const { etcd, sent } = recorded();
     const [writer, start] = [openClient(), `${unique('scan')}/`];
@@ -49,7 +49,7 @@ describe('a scan', () => {
     expect(sent.map(({ path }) => path).includes(STREAM)).toBe(streams);
   });
 
-  test('reads at the revision that its options contain', async () => {
+  test('reads at the revision in its options', async () => {
     const [etcd, start] = [openClient(), `${unique('scan')}/`];
     await fill(etcd, start, 100, () => 'old');
     const { revision } = (await etcd.put(`${start}0050`, 'of this revision')).header;
@@ -77,7 +77,7 @@ describe('a scan', () => {
     expect(kvs.every((kv) => kv.value.length === 0)).toBe(true);
   });
 
-  test('reads pages instead of a stream when it has revision bounds, which streams do not support', async () => {
+  test('reads pages instead of a stream when its options contain revision bounds, because streams do not support these', async () => {
     const { etcd, sent } = recorded();
     const [writer, start] = [openClient(), `${unique('scan')}/`];
     await fill(writer, start, 200, () => 'x');
@@ -92,15 +92,15 @@ describe('a scan', () => {
   });
 });
 
-describe('a scan with a small maxReceiveBytes', () => {
-  test('requests smaller pages and yields every key once, with small and with large values', async () => {
+describe('a scan with a small `maxReceiveBytes`', () => {
+  test('requests smaller pages where the values are large, and yields every key once', async () => {
     const start = `${unique('scan')}/`;
     await fill(openClient(), start, 300, (index) => 'x'.repeat(index % 50 < 10 ? 60_000 : 10));
     const etcd = openClient({ maxReceiveBytes: 100_000 });
     expect(await names(etcd.scan(prefix(start)), start)).toEqual(numbers(300));
   });
 
-  test('yields every key before a value that is too large, and then rejects with ResponseTooLarge', async () => {
+  test('yields every key before the key with a value that is too large, and then rejects with ResponseTooLarge', async () => {
     const start = `${unique('scan')}/`;
     await fill(openClient(), start, 100, (index) => 'x'.repeat(index === 70 ? 200_000 : 10));
     const etcd = openClient({ maxReceiveBytes: 100_000 });
@@ -147,7 +147,7 @@ describe('a scan over a connection that breaks', () => {
   });
 });
 
-test('a scan at a compacted revision rejects with Compacted at its first key', async () => {
+test('a scan at a compacted revision rejects with Compacted before it yields a key', async () => {
   const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
   const { revision } = (await etcd.put('a', 'x')).header;
   await etcd.compact((await etcd.put('a', 'y')).header.revision);
@@ -179,7 +179,7 @@ describe('a scan', () => {
     expect(sent.length).toBeLessThan(5);
   });
 
-  test('rejects with Canceled when its signal aborts, and the cause is the reason of the signal', async () => {
+  test('rejects with Canceled when its signal aborts, with the reason of the signal as the cause', async () => {
     const [etcd, start, stop] = [openClient(), `${unique('scan')}/`, new AbortController()];
     await fill(etcd, start, 1_000, () => 'x'.repeat(5_000));
     const error = await errorOf(async () => {
@@ -216,7 +216,7 @@ test.each([
   ['sort', { sort: { target: 'key', order: 'desc' } }],
   ['limit', { limit: 5 }],
   ['countOnly', { countOnly: true }],
-])('scan and get refuse the option `%s`, which only `range` has', async (name, option) => {
+])('`scan` and `get` refuse the option `%s`, which only `range` accepts', async (name, option) => {
   const etcd = openClient();
   const error = await errorOf(() => etcd.scan(prefix('a'), option as never));
   expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });

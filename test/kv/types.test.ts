@@ -27,25 +27,25 @@ const REFUSED = { reason: 'InvalidInput', outcome: 'not-sent' };
 describe('the compiler and the client refuse', () => {
   test.each<[string, Call]>([
     // @ts-expect-error: get reads one key, so it has no limit.
-    ['the option limit for get', (etcd) => etcd.get('k', { limit: 1 })],
+    ['the option `limit` for `get`', (etcd) => etcd.get('k', { limit: 1 })],
     // @ts-expect-error: get reads one key, so it has no order.
-    ['withFirstCreate() for get', (etcd) => etcd.get('k', withFirstCreate())],
+    ['`withFirstCreate()` for `get`', (etcd) => etcd.get('k', withFirstCreate())],
     // @ts-expect-error: the compiler checks the options in a spread, too.
     ['a withFirstCreate() spread for get', (etcd) => etcd.get('k', { ...withFirstCreate(), keysOnly: true })],
     // @ts-expect-error: get has no revision bounds.
     ['a revision bound for get', (etcd) => etcd.get('k', { minModRevision: 1n })],
     // @ts-expect-error: scan reads every key.
-    ['the option limit for scan', (etcd) => etcd.scan(prefix('k'), { limit: 10 }).next()],
+    ['the option `limit` for `scan`', (etcd) => etcd.scan(prefix('k'), { limit: 10 }).next()],
     // @ts-expect-error: scan always reads in key order.
-    ['withLastKey() for scan', (etcd) => etcd.scan(prefix('k'), withLastKey()).next()],
+    ['`withLastKey()` for `scan`', (etcd) => etcd.scan(prefix('k'), withLastKey()).next()],
     // @ts-expect-error: the compiler checks the options in a spread, too.
     ['a withLastKey() spread for scan', (etcd) => etcd.scan(prefix('k'), { ...withLastKey(), keysOnly: true }).next()],
     // @ts-expect-error: scan returns keys, so it has no option that only counts them.
-    ['the option countOnly for scan', (etcd) => etcd.scan(prefix('k'), { countOnly: true }).next()],
+    ['the option `countOnly` for `scan`', (etcd) => etcd.scan(prefix('k'), { countOnly: true }).next()],
     // @ts-expect-error: op.get accepts only the options of get.
-    ['the option limit for op.get', (etcd) => etcd.txn({ then: [op.get('k', { limit: 1 })] })],
+    ['the option `limit` for `op.get`', (etcd) => etcd.txn({ then: [op.get('k', { limit: 1 })] })],
     // @ts-expect-error: op.get accepts only the options of get.
-    ['withLastCreate() for op.get', (etcd) => etcd.txn({ then: [op.get('k', withLastCreate())] })],
+    ['`withLastCreate()` for `op.get`', (etcd) => etcd.txn({ then: [op.get('k', withLastCreate())] })],
     // @ts-expect-error: a limit counts keys, so it is a number.
     ['a limit that is a bigint', (etcd) => etcd.range(prefix('k'), { limit: 5n })],
     // @ts-expect-error: sort targets have the names that compare uses.
@@ -63,9 +63,9 @@ describe('the compiler and the client refuse', () => {
     // @ts-expect-error: get reads one key.
     ['a range of keys for get', (etcd) => etcd.get(prefix('k'))],
     // @ts-expect-error: without if, else never runs.
-    ['else without if', (etcd) => etcd.txn({ else: [op.get('k')] })],
+    ['`else` without `if`', (etcd) => etcd.txn({ else: [op.get('k')] })],
     // @ts-expect-error: without if, else never runs.
-    ['else without if in a nested transaction', (etcd) => etcd.txn({ then: [op.txn({ else: [op.get('k')] })] })],
+    ['`else` without `if` in a nested transaction', (etcd) => etcd.txn({ then: [op.txn({ else: [op.get('k')] })] })],
     // @ts-expect-error: the endpoint is an argument, not an option.
     ['two endpoints for status', (etcd) => etcd.maintenance.status('http://a:1', { endpoint: 'http://b:2' })],
     // @ts-expect-error: the endpoint is an argument, not an option.
@@ -82,14 +82,14 @@ describe('the compiler and the client refuse', () => {
 });
 
 describe('the types', () => {
-  test('do not let a program construct a KeyValue or a KeyRange', () => {
+  test('KeyValue and KeyRange have no exported constructor', () => {
     // @ts-expect-error: the package exports only the type, not the class.
     expect(() => new etcdwire.KeyValue()).toThrow(TypeError);
     // @ts-expect-error: the package exports only the type, not the class.
     expect(() => new etcdwire.KeyRange()).toThrow(TypeError);
   });
 
-  test('include an exported type for every set of options that a method accepts', () => {
+  test('RangeOptions, GetOptions and ScanOptions accept the options of their methods, and `keyRange` returns a KeyRange', () => {
     expectTypeOf(withLastCreate()).toExtend<etcdwire.RangeOptions>();
     expectTypeOf({ ...withLastCreate(), ...withMaxCreateRev(5n), keysOnly: true }).toExtend<etcdwire.RangeOptions>();
     expectTypeOf<{ revision: bigint; serializable: true; keysOnly: true }>().toExtend<GetOptions>();
@@ -97,7 +97,7 @@ describe('the types', () => {
     expectTypeOf(keyRange('a', 'b')).toEqualTypeOf<KeyRange>();
   });
 
-  test('of a transaction without `if` contain no result of `else`', async () => {
+  test('of the result of a transaction without `if` contain no result of `else`', async () => {
     const [etcd, key] = [openClient(), unique()];
     const result = await etcd.txn({ then: [op.put(key, 'x'), op.get(key), op.range(prefix(key))] });
     expectTypeOf(result.succeeded).toEqualTypeOf<true>();
@@ -106,7 +106,7 @@ describe('the types', () => {
     expect([result.succeeded, result.responses[1]?.text(), result.responses[2].count]).toEqual([true, 'x', 1]);
   });
 
-  test('of a nested transaction depend on whether that transaction has an `if`', async () => {
+  test('of the result of a nested transaction depend on whether that transaction has an `if`', async () => {
     const [etcd, key] = [openClient(), unique()];
     const { responses } = await etcd.txn({
       then: [
@@ -120,7 +120,7 @@ describe('the types', () => {
     expect([plain.succeeded, plain.responses, conditional.succeeded]).toEqual([true, [undefined], false]);
   });
 
-  test('of a transaction that is built at run time contain the results of both `then` and `else`', async () => {
+  test('of the result of a transaction that is built at run time contain the results of both `then` and `else`', async () => {
     const txn: Txn = { then: [op.get(unique())] };
     const result = await openClient().txn(txn);
     expectTypeOf(result.succeeded).toEqualTypeOf<boolean>();

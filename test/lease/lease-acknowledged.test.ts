@@ -8,14 +8,14 @@ import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { silentRpc } from '../support/silent-rpc.js';
 
-test('a lease is lost when its first renewal is acknowledged after the deadline (S14)', async () => {
+test('a keepalive is lost when the server acknowledges its first renewal after the deadline (S14)', async () => {
   const kept = new KeepAlive(5n);
   const renewed = kept.renewed();
   kept.acknowledged(performance.now() - 2_000, 1);
   expect(await errorOf(renewed)).toMatchObject({ reason: 'LeaseUnreachable' });
 });
 
-test('the client reopens the keepalive stream without a growing backoff when each stream answers once', async () => {
+test('the client reopens the keepalive stream without a growing backoff when the server ends each stream after one answer', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(1);
   onTestFinished(() => void vi.restoreAllMocks());
   let answers = 0;
@@ -41,7 +41,7 @@ test('a closed keepalive leaves no listener on the signal that aborts when the c
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('the TTL of a granted lease counts from the first attempt, even if it got no answer (S14, S15)', async () => {
+test('the TTL of a granted lease counts from the first attempt to grant the lease, even if that attempt fails (S14, S15)', async () => {
   const attempts: number[] = [];
   const endpoint = await scriptedServer(
     scriptedUnary(methods.lease.leaseGrant, () => {

@@ -13,7 +13,7 @@ const PERMISSION_DENIED = 7;
 type Stream = ScriptedStream<LeaseKeepAliveRequest, LeaseKeepAliveResponse>;
 
 describe('the deadline of a lease (S14)', () => {
-  test('counts from when the acknowledged request was sent, not from when the answer was read', () => {
+  test('is counted from when the client sent the acknowledged request, not from when the client read the answer', () => {
     const alive = new KeepAlive(1n);
     const sentAt = monotonicMs() - 5_000;
     alive.acknowledged(sentAt, 10);
@@ -23,7 +23,7 @@ describe('the deadline of a lease (S14)', () => {
     alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
   });
 
-  test('does not move back when an older request is acknowledged late', () => {
+  test('does not become earlier when the server acknowledges an older request late', () => {
     const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 10);
     const before = alive.remainingMs();
@@ -53,7 +53,7 @@ describe('the deadline of a lease (S14)', () => {
     expect(seen).toEqual(['same turn: false true', 'microtask: false true', 'immediate: false true']);
   });
 
-  test('aborts the signal when the program only listens for the abort event', async () => {
+  test('aborts the signal of the keepalive, even if the program only listens for the abort event', async () => {
     const handles = Array.from({ length: 50 }, (_, index) => {
       const alive = new KeepAlive(BigInt(index + 1));
       alive.acknowledged(monotonicMs() - 900 + index * 7, 1);
@@ -62,7 +62,7 @@ describe('the deadline of a lease (S14)', () => {
     await Promise.all(handles);
   });
 
-  test('ends the lease for good, even if an answer arrives later', () => {
+  test('ends the keepalive permanently, even if an answer arrives later', () => {
     const alive = new KeepAlive(1n);
     const sentAt = monotonicMs();
     alive.acknowledged(sentAt, 1);
@@ -91,7 +91,7 @@ describe('the deadline of a lease (S14)', () => {
     await expect.poll(() => byId.ttl).toBe(3);
   });
 
-  test('does not overflow the timers when the lease has the maximum TTL', () => {
+  test('does not overflow a timer when the lease has the maximum TTL', () => {
     const alive = new KeepAlive(1n);
     alive.acknowledged(monotonicMs(), 9_000_000_000);
     expect(alive.valid()).toBe(true);
@@ -100,7 +100,7 @@ describe('the deadline of a lease (S14)', () => {
 });
 
 describe('the keepalive stream (S13)', () => {
-  test('is shared by all leases, renews each at a third of its TTL, and requires a leader', async () => {
+  test('is shared by all leases, renews each lease after a third of its TTL, and requires a leader', async () => {
     const streams: Stream[] = [];
     const requests: bigint[] = [];
     const etcd = await clientOf(async (stream) => {
@@ -122,7 +122,7 @@ describe('the keepalive stream (S13)', () => {
     await streams[0]?.canceled;
   });
 
-  test('is replaced when an answer takes too long', async () => {
+  test('is replaced when the server takes too long to answer', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -135,7 +135,7 @@ describe('the keepalive stream (S13)', () => {
     expect(alive.valid()).toBe(true);
   });
 
-  test('is kept while slow answers arrive', async () => {
+  test('is not replaced while slow answers arrive', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -152,7 +152,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(1);
   });
 
-  test('is replaced when the server answers later requests but skips an earlier one', async () => {
+  test('is replaced when the server answers later requests but skips an earlier request', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -168,7 +168,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(2);
   });
 
-  test('does not renew a lease again when the answer to a renewal came after the deadline', async () => {
+  test('does not renew a lease again when the answer to a renewal has come after the deadline of the lease', async () => {
     const requests: bigint[] = [];
     const etcd = await clientOf(async (stream) => {
       for (;;) {
@@ -186,7 +186,7 @@ describe('the keepalive stream (S13)', () => {
     expect(other.valid()).toBe(true);
   });
 
-  test('sends one request for two keepalives of a lease when the second starts before the answer', async () => {
+  test('sends one request for two keepalives of the same lease when the second keepalive starts before the answer arrives', async () => {
     let streams = 0;
     const etcd = await clientOf(async (stream) => {
       streams += 1;
@@ -201,7 +201,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(1);
   });
 
-  test('does not count an answer for a closed keepalive as a renewal of a new keepalive (S14)', async () => {
+  test('does not renew a new keepalive with a late answer to a request for a closed keepalive of the same lease (S14)', async () => {
     const requests: bigint[] = [];
     let answer = (): void => {};
     const etcd = await clientOf(async (stream) => {
@@ -231,7 +231,7 @@ describe('the keepalive stream (S13)', () => {
     expect(second.valid()).toBe(false);
   });
 
-  test('renews the other leases when the keepalive that it retries alone after a failure is closed', async () => {
+  test('after a failure, renews the other leases when the caller closes the keepalive that the client retries alone', async () => {
     let streams = 0;
     let isTried = false;
     const etcd = await clientOf(async (stream) => {
@@ -255,7 +255,7 @@ describe('the keepalive stream (S13)', () => {
     expect(others.every((alive) => alive.valid())).toBe(true);
   });
 
-  test('waits longer after each failure for the first answer about a lease that is given only by its id', async () => {
+  test('waits longer after each failure for the first answer when the caller has passed only the ID of the lease', async () => {
     const etcd = await clientOf(async (stream) => {
       const { id } = await stream.receive();
       await pause(1_500);
@@ -264,7 +264,7 @@ describe('the keepalive stream (S13)', () => {
     await etcd.lease.keepAlive(7n).renewed();
   });
 
-  test('is not opened after the client was closed', async () => {
+  test('is not opened after the client has been closed', async () => {
     const etcd = openClient();
     await etcd.close();
     const alive = etcd.lease.keepAlive({ id: 3n, ttl: 60, sentAt: monotonicMs() });

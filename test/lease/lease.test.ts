@@ -20,7 +20,7 @@ test('a lease can be granted, read, listed and revoked', async () => {
   expect((await lease.list()).ids).not.toContain(granted.id);
 });
 
-test('timeToLive returns no ttl and no remaining time for a lease that does not exist (S13)', async () => {
+test('`timeToLive` returns no `ttl` and no remaining time for a lease that does not exist (S13)', async () => {
   expect(await openClient().lease.timeToLive(123_456_789n)).toMatchObject({
     ttl: undefined,
     remaining: undefined,
@@ -28,7 +28,7 @@ test('timeToLive returns no ttl and no remaining time for a lease that does not 
   });
 });
 
-test('timeToLive lists the keys of a lease when `keys` is set, and revoke deletes them', async () => {
+test('`timeToLive` lists the keys of a lease when `keys` is set, and `revoke` deletes these keys', async () => {
   const etcd = openClient();
   const { id } = await etcd.lease.grant({ ttl: 60 });
   const key = unique();
@@ -39,7 +39,7 @@ test('timeToLive lists the keys of a lease when `keys` is set, and revoke delete
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('every method with a lease argument accepts a lease id, a Lease, a KeepAlive and a Session', async () => {
+test('every method with a lease argument accepts a lease ID, a Lease, a KeepAlive and a Session', async () => {
   const etcd = openClient();
   const key = unique();
   const lease = await etcd.lease.grant({ ttl: 60 });
@@ -60,7 +60,7 @@ test('every method with a lease argument accepts a lease id, a Lease, a KeepAliv
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('a put with the lease of a closed session is rejected by the server with LeaseNotFound', async () => {
+test('a put with the lease of a closed session rejects with LeaseNotFound', async () => {
   const etcd = openClient();
   const session = await Session.open(etcd, { ttl: 60 });
   await session.close();
@@ -70,7 +70,7 @@ test('a put with the lease of a closed session is rejected by the server with Le
   });
 });
 
-test('grant keeps the exact value of an id above 2^53, and refuses an id that is in use (S15, S37)', async () => {
+test('`grant` keeps the exact value of a lease ID above 2^53, and rejects when a lease already has the ID (S15, S37)', async () => {
   const { lease } = openClient();
   const id = 2n ** 62n + BigInt(Math.floor(Math.random() * 2 ** 40));
   expect((await lease.grant({ ttl: 60, id })).id).toBe(id);
@@ -78,7 +78,7 @@ test('grant keeps the exact value of an id above 2^53, and refuses an id that is
   await lease.revoke(id);
 });
 
-test('a grant whose response is lost is retried and creates only one lease (S15)', async () => {
+test('the client retries a grant whose response is lost, and creates only one lease (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const direct = openClient();
   const before = new Set((await direct.lease.list()).ids);
@@ -94,7 +94,7 @@ test('a grant whose response is lost is retried and creates only one lease (S15)
   await direct.lease.revoke(granted.id);
 });
 
-test('a grant has an unknown outcome when an earlier attempt may have succeeded (S15)', async () => {
+test('a grant rejects with outcome unknown when an earlier attempt may have succeeded (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   // The ttl field with the value 12346, as protobuf encodes it.
   const lost = proxy.loseNextAnswer(containing(Buffer.from([0x08, 0xba, 0x60]))).then(() => proxy.close());
@@ -105,7 +105,7 @@ test('a grant has an unknown outcome when an earlier attempt may have succeeded 
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('a grant has an unknown outcome when the client cannot look up the lease that it may have created', async () => {
+test('a grant rejects with outcome unknown when the client cannot look up the lease that the grant may have created', async () => {
   let grants = 0;
   const lost = (outcome: 'unknown' | 'not-sent'): EtcdError =>
     new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome });
@@ -129,7 +129,7 @@ test('a grant has an unknown outcome when the client cannot look up the lease th
   });
 });
 
-test('a grant rejects with LeaseExpired when its lease has ended before the client looks it up', async () => {
+test('a grant rejects with LeaseExpired when the response is lost and the lease ends before the client looks it up', async () => {
   let grants = 0;
   const etcd = openClient({
     interceptors: [
@@ -157,15 +157,15 @@ test('a grant rejects with LeaseExpired when its lease has ended before the clie
 });
 
 test.each([
-  ['no ttl', { sentAt: 0 }],
-  ['a ttl of 0', { ttl: 0, sentAt: 0 }],
-  ['a future sentAt', { ttl: 10, sentAt: Number.MAX_SAFE_INTEGER }],
-])('keepAlive refuses a lease with %s', async (_, part) => {
+  ['no `ttl`', { sentAt: 0 }],
+  ['a `ttl` of 0', { ttl: 0, sentAt: 0 }],
+  ['a `sentAt` in the future', { ttl: 10, sentAt: Number.MAX_SAFE_INTEGER }],
+])('`keepAlive` refuses a lease with %s', async (_, part) => {
   const lease = { id: 5n, ...part } as Lease;
   expect(await errorOf(() => openClient().lease.keepAlive(lease))).toMatchObject({ reason: 'InvalidInput' });
 });
 
-test('the TTL of a lease counts from when the request was sent, not from when grant was called (S14)', async () => {
+test('the TTL of a lease counts from when the client sent the request, not from when the caller called `grant` (S14)', async () => {
   const transport: TransportFactory = (endpoint, options) => {
     const real = defaultTransport(endpoint, options);
     return {
@@ -199,7 +199,7 @@ test('a lease that is kept alive outlives its TTL (S13)', async () => {
   await alive.close();
 });
 
-test('a keepalive that is given only a lease id is valid as soon as its first renewal is acknowledged', async () => {
+test('a keepalive that is given only a lease ID is valid as soon as the server acknowledges its first renewal', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
   await using alive = lease.keepAlive(id);
@@ -208,7 +208,7 @@ test('a keepalive that is given only a lease id is valid as soon as its first re
   expect(alive.ttl).toBe(60);
 });
 
-test('a keepalive is lost with LeaseExpired when its lease ends on the server; others stay valid (S13, S16)', async () => {
+test('a keepalive is lost with LeaseExpired when its lease ends on the server, and other keepalives stay valid (S13, S16)', async () => {
   const [etcd, other] = [openClient(), openClient()];
   const [lost, kept] = [await etcd.lease.grant({ ttl: 2 }), await etcd.lease.grant({ ttl: 2 })];
   const [losing, keeping] = [etcd.lease.keepAlive(lost), etcd.lease.keepAlive(kept)];
@@ -219,7 +219,7 @@ test('a keepalive is lost with LeaseExpired when its lease ends on the server; o
   expect(keeping.valid()).toBe(true);
 });
 
-test('a keepalive is lost with LeaseRevoked before this client sends the revoke request (S16)', async () => {
+test('a keepalive is lost with LeaseRevoked as soon as the program calls `revoke` for its lease (S16)', async () => {
   const { lease } = openClient();
   const alive = lease.keepAlive(await lease.grant({ ttl: 60 }));
   const revoking = lease.revoke(alive.id);
@@ -252,7 +252,7 @@ test('a keepalive is lost with KeepAliveClosed when it is closed, and with Clien
   expect([second, third].map(({ signal }) => signal.reason.reason)).toEqual(['ClientClosed', 'ClientClosed']);
 });
 
-test('a lease that is kept alive survives connections that break', async () => {
+test('a keepalive stays valid when the connection breaks several times', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const { lease } = openClient({ endpoints: [proxy.endpoint] });
   const alive = lease.keepAlive(await lease.grant({ ttl: 3 }));
@@ -266,7 +266,7 @@ test('a lease that is kept alive survives connections that break', async () => {
   expect(alive.valid()).toBe(true);
 });
 
-test('keepAliveOnce renews a lease, and rejects with LeaseExpired when the lease does not exist', async () => {
+test('`keepAliveOnce` renews a lease, and rejects with LeaseExpired when the lease does not exist', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
   await expect.poll(async () => (await lease.timeToLive(id)).remaining).toBeLessThan(60);

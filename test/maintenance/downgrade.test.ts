@@ -5,8 +5,8 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-describe('downgrade', () => {
-  test('accepts a target one minor version lower, and rejects any other (etcd 3.5 or later)', async (context) => {
+describe('`downgrade`', () => {
+  test('accepts the next lower minor version, and rejects other versions (etcd 3.5 or later)', async (context) => {
     const { etcd, minor } = await start();
     if (minor < 5) return context.skip('needs etcd 3.5 or later');
     const { maintenance } = etcd;
@@ -32,7 +32,7 @@ describe('downgrade', () => {
     });
   });
 
-  test('refuses an unknown action and an empty version before it sends anything', async () => {
+  test('refuses an unknown action and an empty version, and sends nothing', async () => {
     const { transport, sent } = recordingTransport();
     const { maintenance } = openClient({ transport });
     expect(await reasonOf(maintenance.downgrade('start' as never, '3.5'))).toBe('InvalidInput');

@@ -4,8 +4,8 @@ import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-describe('moveLeader', () => {
-  test('finds the leader with the endpoints in any order, even if one endpoint is down', async () => {
+describe('`moveLeader`', () => {
+  test('finds the leader whatever the order of the endpoints, even if one endpoint is down', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const dead = 'http://127.0.0.1:1';
     for (let turn = 0; turn < endpoints.length; turn += 1) {
@@ -20,7 +20,7 @@ describe('moveLeader', () => {
     }
   });
 
-  test('rejects with NotLeader when the client has no endpoint of the leader, or names a follower', async () => {
+  test('rejects with NotLeader when the client has no endpoint of the leader, or when the call names the endpoint of a follower', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const all = openClient({ endpoints });
     const { leader, follower } = await roles(all, endpoints);

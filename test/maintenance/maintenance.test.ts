@@ -8,8 +8,8 @@ import { recordingTransport } from '../support/recording-transport.js';
 const FOREIGN_ENDPOINT = 'http://127.0.0.1:1';
 
 // S31
-describe('status', () => {
-  test('returns the status of the named member', async () => {
+describe('`status`', () => {
+  test('returns the status of the member at the given endpoint', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
     const etcd = openClient({ endpoints });
     const { members } = await etcd.cluster.memberList();
@@ -24,7 +24,7 @@ describe('status', () => {
     }
   });
 
-  test('rejects when the named member is down, although other members could answer', async (context) => {
+  test('rejects when the member at the given endpoint is down, although other members could answer', async (context) => {
     const { endpoints, processes } = await ownEtcd({ members: 3 });
     const [up, down] = endpoints as [string, string];
     if (processes[1] === undefined)
@@ -37,7 +37,7 @@ describe('status', () => {
 });
 
 // S31
-test('maintenance refuses an endpoint that the client was not opened with, and sends nothing', async () => {
+test('maintenance methods refuse an endpoint that is not an endpoint of the client, and send nothing', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });
   const calls = [
@@ -57,7 +57,7 @@ test('maintenance refuses an endpoint that the client was not opened with, and s
 });
 
 describe('a member without space', () => {
-  test('raises an alarm, and accepts writes again after compact, defragment and disarm', async () => {
+  test('raises an alarm, and accepts writes again after `compact`, `defragment` and `disarm`', async () => {
     const { endpoints } = await ownEtcd({ args: [`--quota-backend-bytes=${4 * 1024 * 1024}`] });
     const [endpoint] = endpoints as [string];
     const etcd = openClient({ endpoints });
@@ -85,7 +85,7 @@ describe('a member without space', () => {
     expect((await etcd.get(key))?.text()).toBe('x');
   });
 
-  test('keeps its alarm when disarm gets a malformed alarm', async () => {
+  test('receives no request when the caller passes a malformed alarm to `disarm`', async () => {
     const { transport, sent } = recordingTransport();
     const { maintenance } = openClient({ transport });
     for (const bad of [
@@ -99,7 +99,7 @@ describe('a member without space', () => {
   });
 });
 
-test('defragment releases the space of deleted and compacted keys', async () => {
+test('`defragment` releases the space of deleted and compacted keys', async () => {
   const { endpoints } = await ownEtcd();
   const [endpoint] = endpoints as [string];
   const etcd = openClient({ endpoints });

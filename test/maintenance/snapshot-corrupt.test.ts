@@ -29,7 +29,7 @@ const WHOLE: readonly Piece[] = [
 
 // S32
 describe('a snapshot', () => {
-  test('yields all bytes of a complete database, with any division into messages', async () => {
+  test('yields all bytes of the database, however the server divides the bytes into messages', async () => {
     expect(await received(await snapshotOf(WHOLE))).toEqual({
       bytes: concatBytes(DATABASE, DIGEST),
       reason: undefined,
@@ -71,7 +71,7 @@ describe('a snapshot', () => {
     expect(bytes.length).toBeLessThanOrEqual(1024 - DIGEST.length);
   });
 
-  test('rejects with DeadlineExceeded when the next piece does not arrive within timeoutMs', async () => {
+  test('rejects with DeadlineExceeded when the next piece does not arrive within `timeoutMs`', async () => {
     const endpoint = await scriptedServer(
       scriptedAnswers(methods.maintenance.snapshot, async (stream) => stream.send(WHOLE[0] as Piece)),
     );

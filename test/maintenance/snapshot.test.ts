@@ -15,7 +15,7 @@ const VALUE = randomBytes(256 * 1024);
 
 // S32
 describe('a snapshot', () => {
-  test('written to a file by a pipeline is the database followed by its SHA-256', async () => {
+  test('that a pipeline writes to a file consists of the database and the SHA-256 digest of the database', async () => {
     const { etcd, endpoint } = await filled();
     const file = join(temporaryFolder(), 'snapshot.db');
     await pipeline(etcd.maintenance.snapshot(endpoint), createWriteStream(file));

@@ -10,7 +10,7 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
 describe('a cached range', () => {
-  test('contains the keys as of one revision, and then follows their changes', async () => {
+  test('contains the keys as of one revision, and then applies each later change', async () => {
     const [etcd, name] = [openClient(), `${unique('cache')}/`];
     await etcd.txn({ then: ['c', 'a', 'b'].map((key) => op.put(name + key, `${key}1`)) });
     await using cached = await etcd.cachedRange(prefix(name));
@@ -115,7 +115,7 @@ describe('a cached range', () => {
   });
 });
 
-test('a cached range keeps its keys while disconnected, and replaces all keys at once after a compaction', async () => {
+test('a cached range keeps its keys while the client is disconnected, and replaces all keys at once after a compaction', async () => {
   const { etcd: through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
   for (let at = 0; at < 600; at += 100) {
     const names = Array.from({ length: 100 }, (_, index) => `a/${String(at + index).padStart(3, '0')}`);
@@ -148,11 +148,11 @@ test('a cached range keeps its keys while disconnected, and replaces all keys at
   expect(cached.size).toBe(303);
 });
 
-describe('waitForRevision', () => {
+describe('`waitForRevision`', () => {
   test.each([
-    ['a changed key', (etcd: Client, key: string) => etcd.put(key, 'new'), 'new'],
+    ['a put', (etcd: Client, key: string) => etcd.put(key, 'new'), 'new'],
     ['a deletion', (etcd: Client, key: string) => etcd.delete(key), undefined],
-  ])('waits for the event of %s, even if a read has already shown the new revision', async (_what, write, value) => {
+  ])('waits for the event of %s, even if a read has already returned the new revision', async (_what, write, value) => {
     const [direct, key] = [openClient(), unique()];
     await direct.put(key, 'old');
     const { transport, release, reads } = holdingEvents();
@@ -185,7 +185,7 @@ describe('waitForRevision', () => {
     await cached.waitForRevision(cached.revision);
   });
 
-  test('refuses a negative revision and a timeout of 0', async () => {
+  test('refuses a negative revision and a `timeoutMs` of 0', async () => {
     await using cached = await openClient().cachedRange(unique());
     expect((await errorOf(cached.waitForRevision(-1n))).message).toMatch(/^revision: got -1n/);
     expect((await errorOf(cached.waitForRevision(1n, { timeoutMs: 0 }))).message).toMatch(
@@ -194,8 +194,8 @@ describe('waitForRevision', () => {
   });
 });
 
-describe('a cached range ends', () => {
-  test('when it is closed, and then cancels its watch, rejects every wait, and throws on every read', async () => {
+describe('a cached range', () => {
+  test('cancels its watch, rejects every wait and throws on every read when the caller closes the cached range', async () => {
     const { transport, sent } = recordingTransport();
     const [etcd, key] = [openClient({ transport }), unique()];
     const cached = await etcd.cachedRange(key);
@@ -210,7 +210,7 @@ describe('a cached range ends', () => {
     expect(kinds).toEqual(['createRequest', 'cancelRequest']);
   });
 
-  test('when the client is closed', async () => {
+  test('rejects a wait and throws on a read when the client is closed', async () => {
     const [etcd, key] = [openClient(), unique()];
     const cached = await etcd.cachedRange(key);
     const waiting = errorOf(cached.waitForRevision(cached.revision + 1_000_000n));
@@ -219,7 +219,7 @@ describe('a cached range ends', () => {
     expect(await errorOf(() => cached.get(key))).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('before its first read when its keys are invalid, no server answers in time, or its signal aborts', async () => {
+  test('is not created when its keys are invalid, no server answers in time, or its signal has aborted', async () => {
     expect(await errorOf(openClient().cachedRange(''))).toMatchObject({ reason: 'InvalidInput' });
     const dead = openClient({ endpoints: ['http://127.0.0.1:1'] });
     expect(await errorOf(dead.cachedRange('a', { timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });

@@ -34,7 +34,7 @@ describe('a mirror', () => {
     expect(replica.types[0]).toBe('keys');
   });
 
-  test('neither misses nor repeats a change between the last key and the first event', async () => {
+  test('neither misses nor repeats a change between the initial keys and the first event', async () => {
     // Use a separate server, so that every revision is the result of one of these writes.
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     await fill(etcd, 'a/', 100);
@@ -57,7 +57,7 @@ describe('a mirror', () => {
     ]);
   });
 
-  test('of an empty range is synced immediately, and delivers previous values when `prevKv` is set', async () => {
+  test('of an empty range delivers `synced` after an empty list of keys, and delivers previous values when `prevKv` is set', async () => {
     const [etcd, key] = [openClient(), unique()];
     const messages = iterate(etcd.mirror(key, { prevKv: true }));
     expect(await next(messages, 'keys')).toMatchObject({ kvs: [] });
@@ -103,7 +103,7 @@ describe('a mirror over a connection that breaks', () => {
     expect(replica.state).toEqual(await stateAt(direct, prefix(start), replica.syncedAt));
   });
 
-  test('delivers a resync and all keys again when the history was compacted during the break', async () => {
+  test('delivers a `resync` message and all keys again when the history is compacted while the client is disconnected', async () => {
     const { etcd: through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     await fill(direct, 'a/', 50);
     const messages = iterate(through.mirror(prefix('a/')));
@@ -143,7 +143,7 @@ describe('a mirror over a connection that breaks', () => {
 });
 
 describe('a mirror of a range whose history is compacted after every 50 deletes', () => {
-  test('delivers deletes while writers delete more keys, and ends up with exactly the remaining keys', async () => {
+  test('delivers events while writers delete keys, and all its messages together yield exactly the remaining keys', async () => {
     const { endpoints } = await ownEtcd();
     const [etcd, writer, start] = [openClient({ endpoints }), openClient({ endpoints }), 'a/'];
     // The range is so large that reading its pages takes longer than the time between two compactions.
@@ -193,23 +193,26 @@ describe('a mirror ends', () => {
     expect(kinds).toEqual(['createRequest', 'cancelRequest']);
   });
 
-  test.each(['before its start', 'after its keys', 'after a change'])('when its signal aborts %s', async (when) => {
-    const [etcd, key, stop] = [openClient(), unique(), new AbortController()];
-    const messages = iterate(etcd.mirror(key, { signal: stop.signal }));
-    if (when === 'after its keys') await next(messages, 'keys');
-    if (when === 'after a change') {
-      await next(messages, 'synced');
-      await etcd.put(key, 'x');
-      await next(messages, 'events');
-    }
-    const ended = when === 'before its start' ? undefined : errorOf(drained(messages));
-    stop.abort(new Error('enough'));
-    expect(await (ended ?? errorOf(messages.next()))).toMatchObject({
-      reason: 'Canceled',
-      cause: { message: 'enough' },
-    });
-    expect(await messages.next()).toMatchObject({ done: true });
-  });
+  test.each(['before the mirror starts', 'after the first keys', 'after a change'])(
+    'with reason Canceled when its signal aborts %s',
+    async (when) => {
+      const [etcd, key, stop] = [openClient(), unique(), new AbortController()];
+      const messages = iterate(etcd.mirror(key, { signal: stop.signal }));
+      if (when === 'after the first keys') await next(messages, 'keys');
+      if (when === 'after a change') {
+        await next(messages, 'synced');
+        await etcd.put(key, 'x');
+        await next(messages, 'events');
+      }
+      const ended = when === 'before the mirror starts' ? undefined : errorOf(drained(messages));
+      stop.abort(new Error('enough'));
+      expect(await (ended ?? errorOf(messages.next()))).toMatchObject({
+        reason: 'Canceled',
+        cause: { message: 'enough' },
+      });
+      expect(await messages.next()).toMatchObject({ done: true });
+    },
+  );
 
   test('when its signal aborts with an error that would otherwise cause a resync', async () => {
     const [etcd, key, stop] = [openClient(), unique(), new AbortController()];
@@ -229,7 +232,7 @@ describe('a mirror ends', () => {
     await following;
   });
 
-  test('immediately when its keys are invalid or its first read fails', async () => {
+  test('with an error when its keys are invalid or its first read fails', async () => {
     expect(await errorOf(() => openClient().mirror(''))).toMatchObject({ reason: 'InvalidInput' });
     const dead = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 200 });
     expect(await errorOf(iterate(dead.mirror('a')).next())).toMatchObject({ reason: 'DeadlineExceeded' });

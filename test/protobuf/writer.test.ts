@@ -15,7 +15,7 @@ import { type Codec, decode, encode, type Init } from '../../src/protobuf/codec.
 import { Writer } from '../../src/protobuf/writer.js';
 import { encodeRequest } from '../../src/transport/messages.js';
 
-describe('a number that is out of range', () => {
+describe('a number that the field type cannot represent', () => {
   it.each([2n ** 63n, -(2n ** 63n) - 1n, 2n ** 64n, 2n ** 200n])('is refused as int64: %s', (value) => {
     expect(() => new Writer().int64(value)).toThrowError(new RangeError(`int64 out of range: ${value}`));
     expect(() => encode(KeyValue, { lease: value })).toThrowError(RangeError);
@@ -41,7 +41,7 @@ describe('a number that is out of range', () => {
     expect(() => encode(TxnRequest, nested)).toThrowError(RangeError);
   });
 
-  it('is refused, but the maximum and the minimum of each type are accepted', () => {
+  it('is refused, but the largest and the smallest numbers of each type are accepted', () => {
     expect(written((writer) => writer.int64(2n ** 63n - 1n))).toStrictEqual([...ones(8), 0x7f]);
     expect(written((writer) => writer.int64(-(2n ** 63n)))).toStrictEqual([...zeros(9), 1]);
     expect(written((writer) => writer.uint64(2n ** 64n - 1n))).toStrictEqual([...ones(9), 1]);
@@ -50,7 +50,7 @@ describe('a number that is out of range', () => {
   });
 });
 
-describe('a value of the wrong type', () => {
+describe('a value that the field type does not allow', () => {
   it.each<[string, () => unknown, string]>([
     ['a string for bytes', () => encode(KeyValue, { key: 's3cret' as never }), 'bytes: got a string'],
     ['an array for bytes', () => encode(KeyValue, { key: [1, 2] as never }), 'bytes: got an object (Array)'],
@@ -64,7 +64,7 @@ describe('a value of the wrong type', () => {
       () => encode(RequestOp, { request: { case: 'x', value: {} } as never }),
       'request: got a case',
     ],
-  ])('is refused, and the error does not contain the value: %s', (_what, attempt, message) => {
+  ])('is refused with an error that does not contain the given text: %s', (_what, attempt, message) => {
     expect(attempt).toThrowError(TypeError);
     expect(attempt).toThrowError(message);
   });
@@ -85,7 +85,7 @@ describe('a nested message', () => {
     expect(Buffer.concat([head, new Uint8Array(length).fill(7)]).equals(writer.finish())).toBe(true);
   });
 
-  it('does not damage the fields around it when its length needs more bytes than were reserved', () => {
+  it('does not damage the surrounding fields when its length prefix needs more bytes than the writer reserved', () => {
     for (const length of [100, 120, 130, 16_370, 16_390]) {
       const kv: KeyValue = { ...KeyValue.create(), value: new Uint8Array(length).fill(7), lease: 9n };
       const event: Event = { type: 1, kv, prevKv: { ...kv, version: 300n } };
@@ -93,7 +93,7 @@ describe('a nested message', () => {
     }
   });
 
-  it('does not damage the messages around it when several lengths need more bytes', () => {
+  it('does not damage the surrounding messages when several length prefixes need more bytes than the writer reserved', () => {
     // As `length` grows, the length prefixes of the put, of its operation and of the transactions become one byte
     // longer, one after another.
     for (const from of [110, 16_365]) {
@@ -114,7 +114,7 @@ describe('a packed field', () => {
   });
 });
 
-describe('encodeRequest', () => {
+describe('`encodeRequest`', () => {
   it('returns the bytes of the message', () => {
     const request = { key: Uint8Array.of(107), lease: 5n };
     expect(encodeRequest(methods.kv.put, request, 100)).toStrictEqual(encode(PutRequest, request));
@@ -128,7 +128,7 @@ describe('encodeRequest', () => {
       '/etcdserverpb.Cluster/MemberRemove',
     ],
     ['an enum', () => encodeRequest(methods.kv.range, { sortOrder: (2 ** 31) as 0 }, 100), '/etcdserverpb.KV/Range'],
-  ])('refuses %s out of range with reason InvalidInput and outcome not-sent', (_, attempt, method) => {
+  ])('refuses %s that is out of range with reason InvalidInput and outcome not-sent', (_, attempt, method) => {
     const error = refusalOf(attempt);
     expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent', method });
     expect(error.cause).toBeInstanceOf(RangeError);
@@ -142,7 +142,7 @@ describe('encodeRequest', () => {
     expect(error.cause).toBeInstanceOf(TypeError);
   });
 
-  it('refuses a request that is longer than maxRequestBytes, and accepts a request of exactly that length', () => {
+  it('refuses a request that is longer than `maxRequestBytes`, and accepts a request of exactly that length', () => {
     const request = { value: new Uint8Array(1000) };
     const { length } = encode(PutRequest, request);
     expect(encodeRequest(methods.kv.put, request, length)).toHaveLength(length);

@@ -27,7 +27,7 @@ afterEach(() => {
   rmSync(cache, { recursive: true, force: true });
 });
 
-describe('fetchArchive', () => {
+describe('`fetchArchive`', () => {
   test('downloads, verifies and unpacks the archive of a release into the cache', async () => {
     const { mirror, sha256 } = await releaseServer();
     const found = await fetchArchive(RELEASE, { mirror, checksums: { [FILE]: sha256 } });
@@ -52,7 +52,7 @@ describe('fetchArchive', () => {
     );
   });
 
-  test('rejects with the HTTP status or the address when the archive or the server is missing', async () => {
+  test('rejects with the HTTP status when the archive does not exist, and with the address when the server is unreachable', async () => {
     const { mirror } = await releaseServer();
     const checksums = { [FILE.replace(RELEASE, '9.9.8')]: '0' };
     await expect(fetchArchive('9.9.8', { mirror, checksums })).rejects.toThrow(/HTTP 404/);
@@ -60,13 +60,13 @@ describe('fetchArchive', () => {
   });
 });
 
-describe('findEtcd', () => {
+describe('`findEtcd`', () => {
   test('uses the running servers in ETCD_ENDPOINTS', async () => {
     vi.stubEnv('ETCD_ENDPOINTS', 'http://a:1,http://b:2');
     expect(await findEtcd({ prefer: 'exact' })).toEqual({ kind: 'endpoints', endpoints: ['http://a:1', 'http://b:2'] });
   });
 
-  test('uses ETCD_BIN, or the version in the cache that ETCD_VERSION names', async () => {
+  test('uses the program that ETCD_BIN names, or otherwise the cached version that ETCD_VERSION names', async () => {
     const program = fakeEtcd(join(cache, 'etcdwire/etcd/3.6.14'), '3.6.14');
     fakeEtcd(join(cache, 'etcdwire/etcd/3.5.33'), '3.5.33');
     vi.stubEnv('PATH', '/usr/bin:/bin');
@@ -78,7 +78,7 @@ describe('findEtcd', () => {
     expect(await findEtcd({ prefer: 'exact' })).toMatchObject({ version: '3.6.14', from: 'ETCD_BIN' });
   });
 
-  test('rejects with the places that it tried, the reason for each, and the programs to install when it finds no etcd', async () => {
+  test('when it finds no etcd, rejects with an error that lists the places it tried, why each one failed, and which programs to install', async () => {
     vi.stubEnv('PATH', join(cache, 'nothing'));
     vi.stubEnv('ETCD_MIRROR', 'http://127.0.0.1:1');
     vi.stubEnv('DOCKER_HOST', 'tcp://127.0.0.1:1');
@@ -96,12 +96,12 @@ describe('findEtcd', () => {
     }
   });
 
-  test('rejects an unsupported ETCD_VERSION with the supported versions', async () => {
+  test('rejects an unsupported ETCD_VERSION with an error that lists the supported versions', async () => {
     vi.stubEnv('ETCD_VERSION', '2.0');
     await expect(findEtcd({ prefer: 'exact' })).rejects.toThrow('ETCD_VERSION: got "2.0"; allowed: 3.4, 3.5, 3.6, 3.7');
   });
 
-  test('does not accept a release that loses watch events when the caller wants exact watches', () => {
+  test('when the caller wants exact watches, accepts a release that loses watch events only if the caller names its minor version', () => {
     const exact = { minor: undefined, exact: true };
     expect(['3.4.41', '3.5.27', '3.6.8'].some((version) => suits(version, exact))).toBe(false);
     expect(['3.4.42', '3.5.28', '3.6.9', '3.7.0'].every((version) => suits(version, exact))).toBe(true);
@@ -109,7 +109,7 @@ describe('findEtcd', () => {
   });
 });
 
-test('startEtcd starts three members on different ports, and stop() ends all their processes', async () => {
+test('`startEtcd` starts three members on different ports, and `stop` ends all their processes', async () => {
   vi.unstubAllEnvs();
   const etcd = await startEtcd({ members: 3 });
   const pids = etcd.processes.map(({ pid }) => pid as number);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { judgeHeap, type SoakSample } from '../../scripts/soak/heap.js';
 
-describe('judgeHeap', () => {
+describe('`judgeHeap`', () => {
   test('reports a heap that grows, but not a heap that only fluctuates', () => {
     expect(
       judgeHeap(
@@ -22,7 +22,7 @@ describe('judgeHeap', () => {
     expect(judgeHeap(warm, 20)).toMatchObject({ problems: [] });
   });
 
-  test('does not judge a heap with too few samples, which is a problem only after a long run', () => {
+  test('skips a heap with too few samples, and reports the lack of samples as a problem only after a long run', () => {
     const few = samples(14, (minute) => 10 * minute);
     expect(judgeHeap(few, 20).problems).toEqual([
       'heap: not judged, because 10 samples after the first 5 are needed and there are 9',

@@ -10,7 +10,7 @@ import {
 
 const put = (revision: bigint, key: string): SeenEvent => ({ revision, type: 'put', key, value: `${key}${revision}` });
 
-test('checkLock reports every claim to a lock that begins while an earlier claim still lasts', () => {
+test('`checkLock` reports every claim that begins while an earlier claim still lasts', () => {
   const claim = (holder: string, token: bigint, fromMs: number, untilMs: number): Claim => ({
     holder,
     token,
@@ -31,7 +31,7 @@ test('checkLock reports every claim to a lock that begins while an earlier claim
   ]);
 });
 
-test('checkOrder treats two calls as concurrent when the second begins at the moment at which the first ends', () => {
+test('`checkOrder` treats two calls as concurrent when the second call begins at the moment the first call ends', () => {
   const read = (startMs: number, endMs: number, revision: bigint): OrderedOperation => ({
     ...{
       process: 'p',
@@ -45,7 +45,7 @@ test('checkOrder treats two calls as concurrent when the second begins at the mo
   expect(checkOrder([read(0, 5, 4n), read(5, 9, 3n)], [])).toEqual([]);
 });
 
-test('checkWatch reports a revision that is split over two batches, even if it begins in the middle of a batch', () => {
+test('`checkWatch` reports a revision that is split over two batches, even if the revision begins inside a batch', () => {
   const truth = [put(5n, 'a'), put(6n, 'a'), put(6n, 'b')];
   const [first, second, third] = truth as [SeenEvent, SeenEvent, SeenEvent];
   expect(checkWatch(truth, [[first, second], [third]]).map(({ rule }) => rule)).toEqual(['torn']);

@@ -29,7 +29,7 @@ const TRUTH = [
   deleted(9, 'c'),
 ];
 
-describe('checkLock accepts a lock', () => {
+describe('`checkLock` accepts a lock', () => {
   test.for<[string, Claim[]]>([
     [
       'that is claimed by one holder after another, in the order of the queue',
@@ -39,13 +39,16 @@ describe('checkLock accepts a lock', () => {
       'whose claims are not listed in chronological order',
       [claim('d', 5, 25, 30), claim('a', 2, 0, 10), claim('c', 4, 10, 20)],
     ],
-    ['that holder c never claimed', [claim('a', 2, 0, 10), claim('d', 5, 25, Number.POSITIVE_INFINITY)]],
+    [
+      'that one contender never claims while it is first in the queue',
+      [claim('a', 2, 0, 10), claim('d', 5, 25, Number.POSITIVE_INFINITY)],
+    ],
   ])('%s', ([, claims]) => {
     expect(checkLock(claims, TRUTH)).toEqual([]);
   });
 });
 
-describe('checkLock reports a lock', () => {
+describe('`checkLock` reports a lock', () => {
   test.for<[string, string[], Claim[]]>([
     ['that two holders claim at the same time', ['two holders'], [claim('a', 2, 0, 10), claim('c', 4, 9, 20)]],
     [
@@ -54,7 +57,7 @@ describe('checkLock reports a lock', () => {
       [claim('a', 2, 0, Number.POSITIVE_INFINITY), claim('c', 4, 50, 60)],
     ],
     [
-      'that one holder claims entirely within the time of another claim',
+      'that a second holder claims and releases during the claim of the first holder',
       ['two holders'],
       [claim('a', 2, 0, 100), claim('c', 4, 10, 20)],
     ],
@@ -63,14 +66,14 @@ describe('checkLock reports a lock', () => {
       ['out of order'],
       [claim('c', 4, 0, 10), claim('a', 2, 10, 20)],
     ],
-    ['that a holder claims twice with one key', ['out of order'], [claim('a', 2, 0, 10), claim('a', 2, 15, 20)]],
+    ['that a holder claims twice with the same key', ['out of order'], [claim('a', 2, 0, 10), claim('a', 2, 15, 20)]],
     [
       'that a holder claims with a key that was never first in the queue',
       ['not first in queue'],
       [claim('b', 3, 0, 10)],
     ],
     [
-      'that a holder claims with the revision of the second put of its key',
+      'that a holder claims with a token from the second put of its key, not from the first put',
       ['not first in queue'],
       [claim('c', 7, 0, 10)],
     ],
@@ -86,8 +89,8 @@ describe('checkLock reports a lock', () => {
   });
 });
 
-describe('GuardedResource', () => {
-  test('refuses a token that is smaller than the maximum so far, and accepts that maximum again', () => {
+describe('`GuardedResource`', () => {
+  test('refuses a token below the highest token so far, but accepts the highest token again', () => {
     const resource = new GuardedResource();
     expect([5n, 5n, 7n, 5n, 6n, 8n].map((token) => resource.write('w', token))).toEqual([
       true,
@@ -100,7 +103,7 @@ describe('GuardedResource', () => {
     expect(resource.violations).toEqual([]);
   });
 
-  test('accepts every token and records stale writes when fenced is false', () => {
+  test('accepts every token and records stale writes when the option `fenced` is false', () => {
     const resource = new GuardedResource({ fenced: false });
     expect(resource.write('new', 7n) && resource.write('old', 5n) && resource.write('old', 6n)).toBe(true);
     expect(resource.violations).toEqual([

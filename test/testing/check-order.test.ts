@@ -15,7 +15,7 @@ const TRUTH: SeenEvent[] = [
   { ...put(5n, 'b', ''), type: 'delete' },
 ];
 
-describe('checkOrder', () => {
+describe('`checkOrder`', () => {
   test('accepts calls in the order of their revisions if each read returns the value at its revision', () => {
     expect(
       checkOrder(
@@ -32,12 +32,12 @@ describe('checkOrder', () => {
     ).toEqual([]);
   });
 
-  test('reports a read whose revision is older than that of a call that ended before the read began', () => {
+  test('reports a read whose revision is older than the revision of a call that ended before the read began', () => {
     expect(rules([write(0, 10, 'a2', 4n), read(11, 12, 'a', 'a1', 3n)])).toEqual(['stale']);
     expect(rules([read(0, 10, 'a', 'a2', 4n), read(11, 12, 'b', 'b1', 3n)])).toEqual(['stale']);
   });
 
-  test('reports a write whose effect was seen before the write began, even if its outcome is unknown', () => {
+  test('reports a write whose value was read before the write began, even if the outcome of the write is unknown', () => {
     expect(rules([read(0, 10, 'a', 'a2', 4n), write(11, 12, 'a2', 4n)])).toEqual(['stale']);
     const unknown = {
       ...write(11, Number.POSITIVE_INFINITY, 'a2', 4n),
@@ -48,7 +48,7 @@ describe('checkOrder', () => {
     expect(rules([read(0, 10, 'a', 'a1', 3n), unknown])).toEqual([]);
   });
 
-  test('reports a read that did not return the value at its revision', () => {
+  test('reports a read that did not return the value that the key had at the revision of the read', () => {
     expect(rules([read(0, 1, 'a', 'a1', 4n)])).toEqual(['wrong value']);
     expect(rules([read(0, 1, 'b', 'b1', 5n)])).toEqual(['wrong value']);
     expect(rules([read(0, 1, 'a', undefined, 2n)])).toEqual(['wrong value']);

@@ -23,7 +23,7 @@ const unknown = (made: RegisterOperation): RegisterOperation => ({
   result: undefined,
 });
 
-describe('checkRegister accepts', () => {
+describe('`checkRegister` accepts', () => {
   test.for<[string, RegisterOperation[]]>([
     ['an empty history', []],
     [
@@ -32,20 +32,26 @@ describe('checkRegister accepts', () => {
     ],
     ['a read that sees a concurrent write', [write('a', 0, 10), read('a', 1, 2)]],
     ['a read that does not see a concurrent write', [write('a', 0, 10), read(undefined, 8, 9)]],
-    ['two concurrent writes, one of which is seen later', [write('a', 0, 10), write('b', 0, 10), read('a', 11, 12)]],
     [
-      'two concurrent writes that are seen one after the other',
+      'two concurrent writes when a later read returns one of the values',
+      [write('a', 0, 10), write('b', 0, 10), read('a', 11, 12)],
+    ],
+    [
+      'two concurrent writes whose values are read one after the other',
       [write('a', 0, 10), write('b', 0, 10), read('b', 3, 4), read('a', 5, 6)],
     ],
     [
-      'a write of unknown outcome that is seen much later',
+      'a write of unknown outcome whose value is first read much later',
       [unknown(write('a', 0, 1)), read(undefined, 50, 51), read('a', 90, 91)],
     ],
-    ['a write of unknown outcome that is never seen', [unknown(write('a', 0, 1)), write('b', 5, 6), read('b', 90, 91)]],
-    ['a failed write that is not seen', [{ ...write('a', 0, 1), outcome: 'fail' }, read(undefined, 2, 3)]],
+    [
+      'a write of unknown outcome whose value is never read',
+      [unknown(write('a', 0, 1)), write('b', 5, 6), read('b', 90, 91)],
+    ],
+    ['a failed write whose value is never read', [{ ...write('a', 0, 1), outcome: 'fail' }, read(undefined, 2, 3)]],
     ['a read of unknown outcome', [write('a', 0, 1), unknown(read('z', 2, 3)), read('a', 4, 5)]],
     [
-      'two concurrent swaps of which one succeeds',
+      'two concurrent swaps when only one swap succeeds',
       [write('a', 0, 1), swap('a', 'b', true, 2, 9), swap('a', 'c', false, 2, 9), read('b', 10, 11)],
     ],
     [
@@ -88,11 +94,11 @@ describe('checkRegister accepts', () => {
   });
 });
 
-describe('checkRegister reports', () => {
+describe('`checkRegister` reports', () => {
   test.for<[string, RegisterOperation[]]>([
     ['a read of a value that no operation wrote', [read('z', 0, 1)]],
     ['a read of an overwritten value', [write('a', 0, 1), write('b', 2, 3), read('a', 4, 5)]],
-    ['a read that misses a write', [write('a', 0, 1), read(undefined, 2, 3)]],
+    ['a read that misses an earlier write', [write('a', 0, 1), read(undefined, 2, 3)]],
     [
       'reads that see two writes in different orders',
       [write('a', 0, 10), write('b', 0, 10), read('a', 11, 12), read('b', 13, 14)],
@@ -101,8 +107,11 @@ describe('checkRegister reports', () => {
       'a read of the old value after a read of the new value',
       [write('a', 0, 1), write('b', 2, 20), read('b', 3, 4), read('a', 5, 6)],
     ],
-    ['a failed write that is seen', [{ ...write('a', 0, 1), outcome: 'fail' }, read('a', 2, 3)]],
-    ['a write of unknown outcome that is seen before it began', [read('a', 0, 1), unknown(write('a', 5, 6))]],
+    ['a failed write whose value is read', [{ ...write('a', 0, 1), outcome: 'fail' }, read('a', 2, 3)]],
+    [
+      'a write of unknown outcome whose value is read before the write began',
+      [read('a', 0, 1), unknown(write('a', 5, 6))],
+    ],
     [
       'a write of unknown outcome that takes effect twice',
       [unknown(write('a', 0, 1)), read('a', 2, 3), write('b', 4, 5), read('a', 6, 7)],
@@ -119,7 +128,7 @@ describe('checkRegister reports', () => {
     expect(checkRegister(operations).map(({ rule }) => rule)).toEqual(['not linearizable']);
   });
 
-  test('a stale read after 200 writes, and accepts a valid history of 400 operations, in reasonable time', () => {
+  test('a stale read after 200 writes, and accepts a valid history of 400 operations, within the test timeout', () => {
     const writes = Array.from({ length: 200 }, (_, index) => write(`v${index}`, index * 10, index * 10 + 35));
     const reads = Array.from({ length: 200 }, (_, index) => read(`v${index}`, index * 10 + 36, index * 10 + 37));
     const stale = read('v3', 1_990, 1_991);

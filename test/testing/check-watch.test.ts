@@ -11,7 +11,7 @@ function event(revision: number, key: string, value = `${key}@${revision}`): See
 const TRUTH = [event(2, 'a'), event(3, 'a'), event(3, 'b'), event(3, 'c'), event(5, 'b'), event(6, 'a')];
 const [a2, a3, b3, c3, b5, a6] = TRUTH as [SeenEvent, SeenEvent, SeenEvent, SeenEvent, SeenEvent, SeenEvent];
 
-describe('checkWatch accepts a watch', () => {
+describe('`checkWatch` accepts a watch', () => {
   test.for<[string, SeenEvent[][]]>([
     ['one revision in each batch', [[a2], [a3, b3, c3], [b5], [a6]]],
     [
@@ -50,14 +50,14 @@ describe('checkWatch accepts a watch', () => {
   });
 });
 
-describe('checkWatch reports a watch', () => {
+describe('`checkWatch` reports a watch', () => {
   test.for<[string, WatchRule[], SeenEvent[][]]>([
     ['loses an event', ['lost'], [[a2], [a3, c3], [b5], [a6]]],
     ['loses the first event', ['lost'], [[a3, b3, c3], [b5], [a6]]],
     ['loses the last event', ['lost'], [[a2], [a3, b3, c3], [b5]]],
     ['delivers nothing', Array<WatchRule>(6).fill('lost'), []],
     ['repeats an event', ['torn', 'repeated'], [[a2], [a2, a3, b3, c3], [b5], [a6]]],
-    ['repeats events after a reconnect', ['repeated', 'repeated'], [[a2], [a3, b3, c3], [b5], [a6], [b5], [a6]]],
+    ['repeats its last two batches', ['repeated', 'repeated'], [[a2], [a3, b3, c3], [b5], [a6], [b5], [a6]]],
     ['delivers a revision late', ['reordered'], [[a2], [b5], [a3, b3, c3], [a6]]],
     ['reverses the events of a revision', ['reordered', 'reordered'], [[a2], [c3, b3, a3], [b5], [a6]]],
     ['splits a revision over two batches', ['torn'], [[a2], [a3], [b3, c3], [b5], [a6]]],
@@ -85,7 +85,7 @@ describe('checkWatch reports a watch', () => {
     );
   });
 
-  test('that repeats an event, in a report that names the event and the batch', () => {
+  test('that repeats an event, and names the event and the batch', () => {
     expect(checkWatch([a2], [[a2], [a2]])).toEqual([
       { rule: 'torn', detail: 'batch 1: revision 2 began in the batch before' },
       { rule: 'repeated', detail: 'batch 1: put of "a" at revision 2' },

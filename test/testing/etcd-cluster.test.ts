@@ -5,7 +5,7 @@ import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-test('an EtcdCluster member has no leader while it is partitioned, but has one after `heal()`', async (context) => {
+test('a partitioned member of an `EtcdCluster` has no leader until `heal()` ends the partition', async (context) => {
   const cluster = await ownCluster(3);
   if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
   const leader = await cluster.leader();
@@ -26,7 +26,7 @@ test('an EtcdCluster member has no leader while it is partitioned, but has one a
   expect((await etcd.get('k', { timeoutMs: 20_000 }))?.text()).toBe('x');
 });
 
-test('an EtcdCluster keeps its data after a member has joined and another has been removed', async (context) => {
+test('an `EtcdCluster` keeps its data when one member joins and another member is removed', async (context) => {
   const cluster = await ownCluster(3);
   if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
   const [first] = cluster.members;
@@ -40,7 +40,7 @@ test('an EtcdCluster keeps its data after a member has joined and another has be
   expect((await etcd.range(prefix('k'))).count).toBe(1);
 });
 
-test('a paused EtcdMember can be stopped', async (context) => {
+test('a paused `EtcdMember` can be stopped', async (context) => {
   const cluster = await ownCluster(1);
   const [member] = cluster?.members ?? [];
   if (member === undefined) return context.skip('the tests run against servers that they did not start');
@@ -54,7 +54,7 @@ async function ownCluster(members: number): Promise<EtcdCluster | undefined> {
   return cluster;
 }
 
-test('EtcdCluster.start rejects an invalid number of members and a missing executable', async () => {
+test('`EtcdCluster.start` rejects an invalid number of members and a missing executable', async () => {
   for (const members of [0, -1, 1.5, '3' as never])
     expect(await errorOf(EtcdCluster.start({ members }))).toMatchObject({ reason: 'InvalidInput' });
   await expect(EtcdCluster.start({ etcd: '/no/such/etcd' })).rejects.toThrow(/ENOENT; set the option etcd/);

@@ -3,8 +3,8 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { FaultProxy } from '../../src/testing/index.js';
 import { faultProxy } from '../support/fault-proxy.js';
 
-describe('FaultProxy', () => {
-  test('forwards bytes in small pieces and in order after `slice()`', async () => {
+describe('`FaultProxy`', () => {
+  test('forwards bytes one at a time and in order after `slice(1)`', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.slice(1);
     client.write('abcde');
@@ -12,7 +12,7 @@ describe('FaultProxy', () => {
     expect(Math.max(...reads.map(({ length }) => length))).toBe(1);
   });
 
-  test('forwards bytes late and in order after `delay()`, even if `heal()` follows before they arrive', async () => {
+  test('forwards bytes late and in order after `delay()`, even if `heal()` is called before the bytes arrive', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.delay(60);
     const writtenAt = performance.now();
@@ -27,7 +27,7 @@ describe('FaultProxy', () => {
     expect(performance.now() - writtenAt).toBeGreaterThanOrEqual(60);
   });
 
-  test('keeps bytes while it is paused, and forwards them after `heal()`', async () => {
+  test('holds bytes back while it is paused, and forwards the bytes after `heal()`', async () => {
     const { proxy, client, reads } = await throughProxy();
     client.write('before');
     await expect.poll(() => reads.join('')).toBe('before');
@@ -41,7 +41,7 @@ describe('FaultProxy', () => {
     expect(client.destroyed).toBe(false);
   });
 
-  test('forwards nothing while it is paused, even if a slow receiver begins to read', async () => {
+  test('forwards no more bytes while it is paused, even if a receiver starts to read again', async () => {
     const { proxy, client, reads, peers } = await throughProxy();
     await expect.poll(() => peers.length).toBe(1);
     peers[0]?.pause();
@@ -61,7 +61,7 @@ describe('FaultProxy', () => {
     await expect.poll(() => reads.join('').length, { timeout: 20_000 }).toBe(total);
   });
 
-  test('closes only the connection whose answer `loseNextAnswer()` drops, and keeps its other faults', async () => {
+  test('closes only the connection whose answer `loseNextAnswer()` drops, and keeps delaying other connections', async () => {
     const server = await echoServer();
     const proxy = await faultProxy(server);
     const [a, b] = await Promise.all([connected(proxy, 'a'), connected(proxy, 'b')]);
@@ -80,7 +80,7 @@ describe('FaultProxy', () => {
     expect(a.reads.join('')).toBe('a');
   });
 
-  test('closes a connection on `heal()` when it has dropped bytes of the connection', async () => {
+  test('closes a connection on `heal()` if the proxy has dropped bytes of that connection', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.oneWay('to-client');
     client.write('lost');

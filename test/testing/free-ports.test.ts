@@ -7,7 +7,7 @@ import { freePorts } from '../../src/testing/free-ports.js';
 
 const MODULE = fileURLToPath(new URL('../../src/testing/free-ports.ts', import.meta.url));
 
-test('freePorts returns different free ports below the port range of outgoing connections', async () => {
+test('`freePorts` returns distinct free ports below the port range of outgoing connections', async () => {
   const ports = await freePorts(300);
   expect(new Set(ports).size).toBe(300);
   expect(Math.max(...ports)).toBeLessThan(32_768);
@@ -17,7 +17,7 @@ test('freePorts returns different free ports below the port range of outgoing co
 });
 
 // Regression: a killed etcd member could not start again, because another test's server had taken the member's port.
-test('freePorts returns no port that another process received from it, even if the port is not in use', async () => {
+test('`freePorts` returns no port that it has given to another process, even if the port is not in use', async () => {
   const own = await freePorts(60);
   const { stdout } = await promisify(execFile)(process.execPath, [
     ...['--import', 'tsx', '--input-type=module', '-e'],

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import { openByteStream } from '../../src/host/node.js';
 
-test('a byte stream is closed after a time limit when the peer does not read the last bytes', async () => {
+test('`close` closes a byte stream after a time limit if the peer does not read the last bytes', async () => {
   const sockets: Socket[] = [];
   const server = createServer((socket) => void sockets.push(socket.pause().on('error', () => {})));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

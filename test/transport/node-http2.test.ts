@@ -47,7 +47,7 @@ describe('a `node:http2` server', () => {
     expect(most).toBe(1);
   });
 
-  test('that allows no open stream keeps the client’s process alive until the call ends', async () => {
+  test('that allows no open stream keeps the client’s process alive until the waiting call ends', async () => {
     const { endpoint } = await nodeStore({ settings: { maxConcurrentStreams: 0 } });
     const program = new URL('../support/waiting-program.ts', import.meta.url);
     const child = startScript(program, [endpoint, '1000']);
@@ -84,7 +84,7 @@ describe('a `node:http2` server', () => {
     expect(value.equals((await etcd.get('a'))?.value ?? NOTHING)).toBe(true);
   });
 
-  test('can send many header fields, including long and changing ones', async () => {
+  test('can send many header fields, including long fields and fields that change', async () => {
     const { range } = methods.kv;
     let calls = 0;
     const { endpoint } = await nodePeer((call) => {
@@ -117,7 +117,7 @@ describe('a `node:http2` server', () => {
     expect(pings).toEqual([null, null]);
   });
 
-  test.for(['trailers', 'headers alone'] as const)('can fail a call by %s that contain UTF-8 text', async (how) => {
+  test.for(['trailers', 'headers alone'] as const)('can fail a call with %s that contain UTF-8 text', async (how) => {
     const message = 'no caf%C3%A9 %F0%9F%94%92 for 100% of you';
     const { endpoint } = await nodePeer((call) => {
       if (how === 'headers alone') return call.trailersOnly(9, message);
@@ -167,7 +167,7 @@ describe('a `node:http2` server', () => {
     },
   );
 
-  test('receives a get again after it has reset the stream with REFUSED_STREAM', async () => {
+  test('receives a get again after it has reset the stream of the get with REFUSED_STREAM', async () => {
     let calls = 0;
     const { endpoint } = await nodeStore({}, ({ stream }) => {
       calls += 1;
@@ -177,7 +177,7 @@ describe('a `node:http2` server', () => {
     expect(calls).toBe(2);
   });
 
-  test('answers the streams that GOAWAY covers, and receives each other call once on a new connection', async () => {
+  test('answers the streams up to the last stream of GOAWAY, and receives the other call on a new connection', async () => {
     const { put } = methods.kv;
     const calls: NodeCall[] = [];
     const { endpoint, sessions } = await nodePeer((call) => {
@@ -210,7 +210,7 @@ describe('a `node:http2` server', () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test('echoes the messages of a stream one by one, and 1,000 of them at once', async () => {
+  test('echoes the messages of a stream, both one by one and 1,000 at once', async () => {
     const { request, response } = methods.lease.leaseKeepAlive;
     const { endpoint } = await nodePeer(async (call) => {
       call.head();
@@ -230,7 +230,7 @@ describe('a `node:http2` server', () => {
     expect(echoed).toEqual(ids);
   });
 
-  test('cannot be replaced by an HTTP/1.1 server, because the connection to such a server fails', async () => {
+  test('cannot be replaced by an HTTP/1.1 server, because the client cannot connect to such a server', async () => {
     const server = createHttpServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void server.close());
@@ -252,7 +252,7 @@ describe('a `node:http2` server with TLS', () => {
   });
 
   test.for([undefined, 'etcd.example'])(
-    'is accepted when its certificate contains `tls.serverName`, or the host if that is not set: %s',
+    'is accepted when its certificate contains the host or `tls.serverName` (`tls.serverName`: %s)',
     async (serverName) => {
       const { endpoint } = await nodeStore({ ...certificate });
       const etcd = openClient({ endpoints: [endpoint], tls: { ca, serverName } });

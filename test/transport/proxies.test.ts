@@ -35,7 +35,7 @@ const TIGHT: Record<ProxyName, string> = {
     .join('\n'),
 };
 
-describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
+describe.each(Object.keys(PROXIES) as ProxyName[])('through the proxy %s,', (name) => {
   const startProxy = useProxy(name);
   let proxy: ProxyProcess;
   let etcd: Client;
@@ -105,7 +105,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(batches).toEqual(revisions.map((revision) => [revision, 20]));
   });
 
-  test('a watch receives fragments when it requests them', async () => {
+  test('a raw watch receives fragments when it requests fragments', async () => {
     const { key, value, revisions } = await fillRevisions(6, 20);
     const stream = etcd.raw.watch.watch();
     const [start, end] = [`${key}/`, `${key}0`].map((text) => Buffer.from(text));
@@ -121,7 +121,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(fragments).toBeGreaterThan(0);
   });
 
-  test('closing a watch also cancels it at etcd', async () => {
+  test('closing a watch also cancels the watch at etcd', async () => {
     const { endpoints } = await ownEtcd();
     const own = openClient({ endpoints: [(await startProxy({ backend: endpoints[0] as string })).endpoint] });
     const watch = own.watch('a');
@@ -161,7 +161,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect((await openClient().lease.timeToLive(lease.id)).ttl).toBeGreaterThan(0);
   });
 
-  test('a lock passes from one client to another', async () => {
+  test('a lock passes from one client to another client', async () => {
     const other = openClient({ endpoints: [proxy.endpoint] });
     const lock = unique('lock');
     const first = await new Mutex(await Session.open(etcd), lock).lock();
@@ -182,7 +182,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     expect(scanned).toEqual([...keys].sort());
   });
 
-  test('all calls succeed when the proxy allows one open stream, small windows and small buffers', async () => {
+  test('all calls succeed when the proxy allows one open stream and has small windows and small buffers', async () => {
     const { endpoint } = await startProxy({ settings: TIGHT[name] });
     const tight = openClient({ endpoints: [endpoint] });
     const key = unique();
@@ -247,7 +247,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
     await lost;
   });
 
-  test('calls fail with Unavailable when the proxy cannot reach its backend', async () => {
+  test('calls fail with code `Unavailable` when the proxy cannot reach its backend', async () => {
     const { endpoint } = await startProxy({ backend: 'http://127.0.0.1:1' });
     const alone = openClient({ endpoints: [endpoint] });
     expect(await errorOf(alone.put('a', 'b', { timeoutMs: 10_000 }))).toMatchObject({
@@ -276,7 +276,7 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through %s', (name) => {
   });
 });
 
-describe('through nginx', () => {
+describe('through the proxy nginx,', () => {
   const startProxy = useProxy('nginx');
 
   test.for([
@@ -298,7 +298,7 @@ describe('through nginx', () => {
   test.for([
     ['etcd sends nothing', 'grpc_read_timeout 1s;'],
     ['the client sends nothing', 'client_body_timeout 1s;'],
-  ] as const)('a watch loses no event when nginx repeatedly cuts it off because %s', async ([, settings]) => {
+  ] as const)('a watch loses no event when nginx repeatedly ends the watch stream because %s', async ([, settings]) => {
     const proxy = await startProxy({ settings });
     const key = unique();
     const watch = openClient({ endpoints: [proxy.endpoint] }).watch(prefix(`${key}/`));
@@ -312,7 +312,7 @@ describe('through nginx', () => {
     }
   });
 
-  test('a put fails with outcome "unknown" when nginx times out while it waits for the response', async () => {
+  test('a put fails with outcome "unknown" when nginx times out while nginx waits for the response of etcd', async () => {
     const silent = await nodePeer(() => {});
     const proxy = await startProxy({ backend: silent.endpoint, settings: 'grpc_read_timeout 1s;' });
     expect(await errorOf(openClient({ endpoints: [proxy.endpoint] }).put('a', 'b'))).toMatchObject({

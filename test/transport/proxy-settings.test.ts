@@ -84,12 +84,12 @@ describe.each([IDLE, streams(10), streams(100), SMALL_BUFFERS])('through a proxy
   });
 });
 
-describe.each(NAMES)('through %s', (name) => {
+describe.each(NAMES)('through the proxy %s,', (name) => {
   const startProxy = useProxy(name);
 
   // A client has one connection to an endpoint. On this connection, all watches of the client share one stream, and all
   // its lease keepalives share another stream.
-  test('with a limit of 1 stream, a client can use watches, a lease or calls, but only one of the three', async () => {
+  test('when the limit is one stream, one client can watch, a second can keep a lease, and a third can make calls', async () => {
     const { endpoint } = await startProxy({ settings: streams(1).of[name] });
     const front = await faultProxy(endpoint);
     const clients = Array.from({ length: 3 }, () => openClient({ endpoints: [front.endpoint] }));
@@ -112,7 +112,7 @@ describe.each(NAMES)('through %s', (name) => {
     expect(opened instanceof Session || opened instanceof EtcdError).toBe(true);
   });
 
-  test('calls fail while no server is behind the proxy, and watches and locks continue when it is back', async () => {
+  test('calls fail while the server behind the proxy is down, and watches and locks continue when the server is back', async () => {
     const { endpoints, processes } = await ownEtcd();
     const [member] = processes;
     if (member === undefined) throw new Error('the tests did not start this server');
@@ -151,7 +151,7 @@ describe.each(NAMES)('through %s', (name) => {
   });
 });
 
-describe('through HAProxy with http-buffer-request', () => {
+describe('through HAProxy with the option `http-buffer-request`,', () => {
   const startProxy = useProxy('HAProxy');
 
   // HAProxy waits for the end of a request before it forwards the request. A streaming request does not end, so its

@@ -65,7 +65,7 @@ describe('a client whose certificate', () => {
     expect(await served.get(key)).toBeUndefined();
   });
 
-  test('does not match its key gets an error that names the mismatch', async () => {
+  test('does not match its key cannot connect, and the error names the mismatch', async () => {
     const [{ cert }, { key }] = [await authority.issue(), await authority.issue()];
     const client = openClient({ endpoints: [etcd().endpoint], tls: { ...tls, cert, key } });
     const error = await refusalOf(client);
@@ -99,7 +99,7 @@ describe('the option `tls` as a function', () => {
     expect(source).toHaveBeenCalledTimes(0);
   });
 
-  test('can take as long as `connectTimeoutMs` allows', async () => {
+  test('fails the connection when it takes longer than `connectTimeoutMs`', async () => {
     const certificate = await authority.issue();
     let give = (_: TlsOptions): void => {};
     const given = new Promise<TlsOptions>((resolve) => {
@@ -121,20 +121,23 @@ describe('the option `tls` as a function', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('the secret word'))],
-  ])('that %s fails the connection with its error as cause, and is called again for the next dial', async (_, fail) => {
-    const certificate = await authority.issue();
-    let tell: () => TlsOptions | Promise<TlsOptions> = fail;
-    const client = openClient({ endpoints: [etcd().endpoint], tls: () => tell() });
-    const error = await refusalOf(client);
-    expect(error).toMatchObject({ ...CONNECT_FAILED, cause: new Error('the secret word') });
-    expect(error.message).toMatch(/cannot connect to https:.*: the function given as tls failed/);
-    expect(error.message).not.toContain('secret');
-    const late = await errorOf(client.get('a', SOON));
-    expect(late).toMatchObject({ outcome: 'not-sent', cause: CONNECT_FAILED });
-    expect(late.message).not.toContain('secret');
-    tell = () => ({ ...tls, ...certificate });
-    await client.get('a');
-  });
+  ])(
+    'that %s fails the connection with the error as the cause, and is called again for the next connection',
+    async (_, fail) => {
+      const certificate = await authority.issue();
+      let tell: () => TlsOptions | Promise<TlsOptions> = fail;
+      const client = openClient({ endpoints: [etcd().endpoint], tls: () => tell() });
+      const error = await refusalOf(client);
+      expect(error).toMatchObject({ ...CONNECT_FAILED, cause: new Error('the secret word') });
+      expect(error.message).toMatch(/cannot connect to https:.*: the function given as tls failed/);
+      expect(error.message).not.toContain('secret');
+      const late = await errorOf(client.get('a', SOON));
+      expect(late).toMatchObject({ outcome: 'not-sent', cause: CONNECT_FAILED });
+      expect(late.message).not.toContain('secret');
+      tell = () => ({ ...tls, ...certificate });
+      await client.get('a');
+    },
+  );
 
   test('that returns an invalid option fails the connection, and the error names the option', async () => {
     const { cert, key } = await authority.issue();
@@ -145,7 +148,7 @@ describe('the option `tls` as a function', () => {
     expect(inspect(error, { depth: 9 })).not.toContain(key.slice(60, 80));
   });
 
-  test('that returns only after the client has been closed opens no connection', async () => {
+  test('that returns options only after the client has been closed opens no connection', async () => {
     const { endpoint, clients } = await relay(etcd().port, (piece) => piece);
     let give = (_: TlsOptions): void => {};
     const given = new Promise<TlsOptions>((resolve) => {

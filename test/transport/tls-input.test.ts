@@ -28,7 +28,7 @@ const inputs: [string, unknown, string][] = [
   ['a truncated authority', { ca: ca.slice(0, -40) }, `tls.ca: got damaged PEM${FOR_CA}`],
   ['an authority with a line missing', { ca: ca.replace(line, '$1') }, 'tls.ca: got damaged PEM'],
   ['an authority with a wrong character', { ca: ca.replace(line, '$1*') }, 'tls.ca: got damaged PEM'],
-  ['a valid authority and a truncated one', { ca: `${ca}\n${ca.slice(0, -40)}` }, 'tls.ca: got damaged PEM'],
+  ['a valid authority and a truncated authority', { ca: `${ca}\n${ca.slice(0, -40)}` }, 'tls.ca: got damaged PEM'],
   ['a truncated certificate', { cert: utf8(cert.slice(0, 300)), key }, 'tls.cert: got damaged PEM'],
   ['a certificate without a key', { cert }, 'tls.key: got none; allowed: tls.cert and tls.key, or neither'],
   ['a key without a certificate', { key }, 'tls.cert: got none; allowed: tls.cert and tls.key, or neither'],
@@ -54,7 +54,7 @@ const inputs: [string, unknown, string][] = [
 ];
 
 test.each(inputs)(
-  'new Client refuses %s in the option `tls`, and the error does not show the value',
+  '`new Client` refuses %s in the option `tls`, and the error does not show the value',
   async (_what, tls, message) => {
     const error = await errorOf(() => new Client({ endpoints: ['https://127.0.0.1:1'], tls: tls as never }));
     expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
@@ -74,6 +74,6 @@ test.each<[string, object]>([
     { cert, key: `-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n${key}` },
   ],
   ['an IP address as the server name', { serverName: '::1' }],
-])('new Client accepts the option `tls` with %s', (_, tls) => {
+])('`new Client` accepts the option `tls` with %s', (_, tls) => {
   openClient({ endpoints: ['https://127.0.0.1:1'], tls });
 });

@@ -53,13 +53,13 @@ describe('a handshake', () => {
     expect((await client.get(key))?.text()).toHaveLength(1_000);
   });
 
-  test.each(['is silent', 'ends', 'breaks off', 'resets'] as const)(
-    'is not enough to connect to a peer that then %s',
+  test.each(['stays silent', 'ends TLS', 'closes the socket', 'resets the socket'] as const)(
+    'that succeeds does not connect the client when the peer then %s',
     async (what) => {
       const { endpoint } = await tlsPeer(await authority.issue(HERE), (socket, connection) => {
-        if (what === 'ends') socket.end();
-        if (what === 'breaks off') connection.destroy();
-        if (what === 'resets') connection.resetAndDestroy();
+        if (what === 'ends TLS') socket.end();
+        if (what === 'closes the socket') connection.destroy();
+        if (what === 'resets the socket') connection.resetAndDestroy();
       });
       const error = await refusalOf(openClient({ endpoints: [endpoint], tls, ...QUICK }));
       expect(error).toMatchObject(CONNECT_FAILED);
@@ -95,7 +95,7 @@ describe('a handshake', () => {
 });
 
 describe('a certificate', () => {
-  test('is accepted at the end of a chain of 40 authorities, but refused at the end of a chain of 110', async () => {
+  test('is accepted at the end of a chain of 40 authorities, but refused at the end of a chain of 110 authorities', async () => {
     let chain = authority;
     for (let length = 1; length <= 40; length += 1) chain = await chain.intermediate(`authority ${length}`);
     const { endpoint } = await nodeStore({ ...(await chain.issue(HERE)) });
@@ -108,7 +108,7 @@ describe('a certificate', () => {
     expect((await refusalOf(openClient({ endpoints: [huge], tls }))).message).toMatch(/excessive message size/);
   });
 
-  test('for two thousand other names is refused with a short error', async () => {
+  test('that contains only 2,000 other names is refused with a short error', async () => {
     const names = Array.from({ length: 2_000 }, (_, index) => `host-${index}.example`);
     etcd().show(await authority.issue({ names }));
     const error = await refusalOf(openClient({ endpoints: [etcd().byName], tls }));
@@ -118,7 +118,7 @@ describe('a certificate', () => {
     await openClient({ endpoints: [etcd().byName], tls }).get('a');
   });
 
-  test('that is refused prevents the client from sending the token or the password', async () => {
+  test('that the client refuses prevents the client from sending its token or password', async () => {
     const peer = await tlsPeer(await authority.issue({ names: ['etcd.example'] }));
     const byPassword = { username: 'ann', password: 'the-secret-password' };
     for (const auth of [{ token: 'the-secret-token' }, byPassword]) {
@@ -134,7 +134,7 @@ describe('a certificate', () => {
 });
 
 describe('a connection', () => {
-  test('fails its call with outcome "unknown" when it breaks off within a response', async () => {
+  test('fails its call with outcome "unknown" when the connection breaks off within a response', async () => {
     let cut = (): void => {};
     const { endpoint, sessions } = await nodePeer(
       (call) => {
@@ -172,8 +172,8 @@ describe('a connection', () => {
   });
 });
 
-describe('an https endpoint', () => {
-  test('receives only TLS from the client', async () => {
+describe('an `https:` endpoint', () => {
+  test('receives only TLS records from the client', async () => {
     const received: Buffer[] = [];
     const server = createServer((socket) => {
       socket

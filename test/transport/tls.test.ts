@@ -51,7 +51,7 @@ const REFUSED: Record<string, Refusal> = {
     certificate: async () => (await Authority.create()).issue(HERE),
     says: /certificate signature failure|unable to/,
   },
-  'lacks the intermediate certificate': {
+  'is sent without the intermediate certificate': {
     certificate: async () => {
       const { cert, key } = await (await authority.intermediate('between')).issue(HERE);
       return { cert: cert.slice(0, cert.lastIndexOf('-----BEGIN')), key };
@@ -89,7 +89,7 @@ describe.each(Object.entries(REFUSED))('a server whose certificate %s', (_, { ce
   });
 });
 
-test('a hundred concurrent calls share their handshakes when the handshakes fail', async () => {
+test('a hundred concurrent calls share TLS handshakes when the handshakes fail', async () => {
   etcd().show(await authority.issue({ ...HERE, untilMs: -1_000 }));
   const proxy = await faultProxy(etcd().endpoint);
   let dials = 0;
@@ -124,7 +124,7 @@ describe('a server whose certificate is valid', () => {
     await openClient({ endpoints: [etcd().endpoint], tls }).get('a');
   });
 
-  test('is refused when its authority is unknown, even if NODE_TLS_REJECT_UNAUTHORIZED is 0', async () => {
+  test('is refused when the client does not know the authority, even if `NODE_TLS_REJECT_UNAUTHORIZED` is 0', async () => {
     vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
     try {
       const error = await refusalOf(openClient({ endpoints: [etcd().endpoint] }));
@@ -136,7 +136,7 @@ describe('a server whose certificate is valid', () => {
 });
 
 describe('the name that a certificate must contain', () => {
-  test('is the host of the endpoint, so that a certificate can be valid for one endpoint but not for another', async () => {
+  test('is the host of the endpoint, even if the certificate contains the host of another endpoint', async () => {
     etcd().show(await authority.issue({ names: ['127.0.0.1'] }));
     const [wrong, right] = [etcd().byName, etcd().endpoint];
     const client = openClient({ endpoints: [wrong, right], tls });
@@ -169,7 +169,7 @@ describe('the name that a certificate must contain', () => {
     }
   });
 
-  test('is the host of each advertised endpoint, or else the client falls back to the given endpoints', async () => {
+  test('is the host of each advertised endpoint, but the client falls back to the given endpoints on a mismatch', async () => {
     etcd().show(await authority.issue({ names: ['localhost'] }));
     const client = openClient({ endpoints: [etcd().byName], tls });
     const key = unique();
@@ -198,7 +198,7 @@ describe('the name that a certificate must contain', () => {
 });
 
 describe('a certificate that changes', () => {
-  test('is checked at the next connection, and an open connection outlives its certificate', async () => {
+  test('is checked only at the next connection, so an open connection outlives its certificate', async () => {
     etcd().show(await authority.issue({ ...HERE, untilMs: 3_000 }));
     const proxy = await faultProxy(etcd().endpoint);
     const client = openClient({ endpoints: [secure(proxy.endpoint)], tls });
@@ -267,14 +267,14 @@ describe('a certificate that changes', () => {
 });
 
 describe('an endpoint', () => {
-  test('with https: does not connect to a server without TLS', async () => {
+  test('with `https:` does not connect to a server without TLS', async () => {
     const endpoint = secure(inject('endpoints')[0] as string);
     const error = await refusalOf(openClient({ endpoints: [endpoint], tls }));
     expect(error).toMatchObject(CONNECT_FAILED);
     expect(error.message).toMatch(/check the URL: https: for a server with TLS, http: for a server without/);
   });
 
-  test('with http: does not connect to a server with TLS', async () => {
+  test('with `http:` does not connect to a server with TLS', async () => {
     const endpoint = etcd().endpoint.replace('https:', 'http:');
     const error = await refusalOf(openClient({ endpoints: [endpoint], tls }));
     expect(error).toMatchObject(CONNECT_FAILED);

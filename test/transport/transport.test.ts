@@ -22,8 +22,8 @@ test('the tests use the transport that their Vitest project selects', () => {
   expect(name).toBe(inject('transport') === 'grpc-js' ? 'GrpcJsTransport' : 'Http2Transport');
 });
 
-describe('connecting', () => {
-  test('fails with outcome "not-sent" and the cause of the failure when no server listens', async () => {
+describe('a client that connects', () => {
+  test('fails a call with outcome "not-sent" and the cause of the failure when no server listens', async () => {
     const error = await errorOf(openClient({ endpoints: [UNREACHABLE], timeoutMs: 300 }).put('a', 'b'));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent', method: '/etcdserverpb.KV/Put' });
     expect(error.cause).toMatchObject({
@@ -37,7 +37,7 @@ describe('connecting', () => {
     );
   });
 
-  test('times out after connectTimeoutMs when the peer accepts the connection but stays silent (S30)', async () => {
+  test('times out after `connectTimeoutMs` when the peer accepts the connection but stays silent (S30)', async () => {
     const endpoint = await silentListener();
     const error = await errorOf(openClient({ endpoints: [endpoint], connectTimeoutMs: 100, timeoutMs: 350 }).get('a'));
     expect(error.outcome).toBe('not-sent');
@@ -52,7 +52,7 @@ describe('connecting', () => {
     expect((await etcd.get(key))?.version).toBe(1n);
   });
 
-  test('fails when the endpoint is an https: URL and the peer stays silent', async () => {
+  test('fails a call with outcome "not-sent" when the peer of an `https:` endpoint stays silent', async () => {
     const endpoint = (await silentListener()).replace('http:', 'https:');
     const error = await errorOf(openClient({ endpoints: [endpoint], connectTimeoutMs: 100, timeoutMs: 200 }).get('a'));
     expect(error.outcome).toBe('not-sent');
@@ -72,7 +72,7 @@ describe('connecting', () => {
     });
   });
 
-  test('happens only once, when the first call is made', async () => {
+  test('opens only one connection, and opens it when the caller makes the first call', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     expect(proxy.connections).toBe(0);
@@ -82,7 +82,7 @@ describe('connecting', () => {
 });
 
 describe('a call', () => {
-  test('fails with outcome "unknown" and is not repeated when the response to a put is lost (S27)', async () => {
+  test('that is a put fails with outcome "unknown", and is not repeated, when its response is lost (S27)', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     const lost = proxy.loseNextAnswer(containing(key));
@@ -93,7 +93,7 @@ describe('a call', () => {
     expect((await openClient().get(key))?.version).toBe(1n);
   });
 
-  test('is not repeated when the server sends an error that reads like a connection error (S27)', async () => {
+  test('that is a put is not repeated when the server sends an error that reads like a connection error (S27)', async () => {
     let puts = 0;
     const endpoint = await scriptedServer(
       scriptedUnary(methods.kv.put, () => {
@@ -105,7 +105,7 @@ describe('a call', () => {
     expect(puts).toBe(1);
   });
 
-  test('is repeated when the response to a get is lost (S28)', async () => {
+  test('that is a get is repeated when its response is lost (S28)', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     await openClient().put(key, 'read');
@@ -114,7 +114,7 @@ describe('a call', () => {
     await lost;
   });
 
-  test('fails with the caller’s reason when its signal aborts', async () => {
+  test('fails with the abort reason as the cause when the caller aborts its signal', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     await etcd.get('a');
@@ -134,7 +134,7 @@ describe('a call', () => {
     });
   });
 
-  test('fails when its timeout passes', async () => {
+  test('fails with `DeadlineExceeded` when its timeout passes', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint] });
     await etcd.get('a');
@@ -146,7 +146,7 @@ describe('a call', () => {
     });
   });
 
-  test('fails with reason MalformedMessage when the response is not a valid message', async () => {
+  test('fails with reason `MalformedMessage` when the response is not a valid message', async () => {
     const { definition, handlers } = scriptedUnary(methods.kv.range, () => ({}));
     const broken = { call: { ...(definition.call as object), responseSerialize: () => Buffer.from([0xff, 0xff]) } };
     const endpoint = await scriptedServer({ definition: broken, handlers });
@@ -156,14 +156,14 @@ describe('a call', () => {
     });
   });
 
-  test('fails with code Unimplemented when the server does not have the method', async () => {
+  test('fails with code `Unimplemented` when the server does not have the method', async () => {
     const endpoint = await scriptedServer(scriptedUnary(methods.kv.range, () => ({})));
     expect(await errorOf(openClient({ endpoints: [endpoint] }).put('a', 'b'))).toMatchObject({ code: 'Unimplemented' });
   });
 });
 
 describe('closing the client', () => {
-  test('ends the open calls and streams with reason ClientClosed, and watches without an error', async () => {
+  test('ends open streams with `ClientClosed`, ends watches without an error, and refuses later calls', async () => {
     const endpoint = await scriptedServer(
       scriptedStream(methods.watch.watch, async () => {}),
       scriptedStream(methods.lease.leaseKeepAlive, async () => {}),
@@ -181,7 +181,7 @@ describe('closing the client', () => {
     await etcd.close();
   });
 
-  test('ends the calls that wait for an endpoint', async () => {
+  test('ends the calls that wait for a reachable endpoint', async () => {
     const etcd = openClient({ endpoints: [UNREACHABLE] });
     const reading = errorOf(etcd.get('a'));
     // When the get of b has timed out, the first attempts of both gets have failed.
@@ -190,7 +190,7 @@ describe('closing the client', () => {
     expect((await reading).reason).toBe('ClientClosed');
   });
 
-  test('lets the process exit', async () => {
+  test('allows the process to exit', async () => {
     const child = startScript(new URL('../support/closing-program.ts', import.meta.url), [
       inject('endpoints')[0] as string,
     ]);

@@ -4,7 +4,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
 describe('a transaction', () => {
-  test('runs `then` or `else`, and types its responses according to the operations', async () => {
+  test('runs `then` or `else`, and returns responses whose types match the operations', async () => {
     const etcd = openClient();
     const key = unique();
     const create = (value: string) =>
@@ -39,7 +39,7 @@ describe('a transaction', () => {
     expect(await holds(compare.missing(prefix(`${name}/`)))).toBe(false);
   });
 
-  test('returns the result of a nested transaction at the index of its operation', async () => {
+  test('returns the result of a nested transaction at the index of the nested operation', async () => {
     const etcd = openClient();
     const key = unique();
     const result = await etcd.txn({
@@ -103,7 +103,7 @@ describe('a transaction', () => {
 });
 
 // S36
-describe('txn', () => {
+describe('`txn`', () => {
   const puts = (count: number): Op[] => Array.from({ length: count }, (_, index) => op.put(`k${index}`, 'x'));
 
   test.each<[string, Parameters<ReturnType<typeof openClient>['txn']>[0], RegExp]>([
@@ -116,7 +116,7 @@ describe('txn', () => {
     ],
     ['two puts of one key', { then: [op.put('a', '1'), op.put('a', '2')] }, /^then: got a key that is put twice/],
     [
-      'two puts of one key, one of them nested',
+      'two puts of one key, one of which is in a nested transaction',
       { if: [], else: [op.put('a', '1'), op.txn({ then: [op.put('a', '2')] })] },
       /^else: got a key that is put twice/,
     ],
@@ -132,7 +132,7 @@ describe('txn', () => {
       /^if\[0\]\.operator: got a string; allowed: ==, !=, <, >/,
     ],
     [
-      'a number in place of a revision',
+      'a number in place of a bigint as a version',
       { if: [compare.version('a', '==', 1 as never)] },
       /^if\[0\]\.operand: got the number 1; allowed: a bigint/,
     ],
@@ -151,7 +151,7 @@ describe('txn', () => {
     ],
     ['a range in `op.get`', { then: [op.get(prefix('a') as never)] }, /^key: got an object \(KeyRange\)/],
     ['an empty key', { then: [op.get('')] }, /empty key/],
-  ])('refuses %s before it sends anything', async (_what, txn, message) => {
+  ])('refuses %s without sending a request', async (_what, txn, message) => {
     const error = await errorOf(openClient().txn(txn));
     expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
     expect(error.message).toMatch(message);

@@ -32,14 +32,14 @@ describe('a watch that is 12,000 revisions behind', () => {
     await etcd.close();
   });
 
-  test('uses several server watches and delivers every revision once and in order (S5)', async () => {
+  test('creates several watches at the server, and delivers every revision once and in order (S5)', async () => {
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ transport });
     await expectAll(etcd.watch(prefix(name), { startRevision: start }));
     expect(creates(sent)).toBeGreaterThan(5);
   });
 
-  test('delivers every revision once and in order when connections break', async () => {
+  test('delivers every revision once and in order even if its connections break', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const watch = openClient({ endpoints: [proxy.endpoint] }).watch(prefix(name), { startRevision: start });
     await expectAll(watch, (taken) => {
@@ -55,7 +55,7 @@ describe('a watch that is 12,000 revisions behind', () => {
     });
   });
 
-  test('delivers the events that happen during and after the catch-up', async () => {
+  test('delivers the events that occur while it catches up and afterward', async () => {
     const etcd = openClient();
     const other = `${unique('meanwhile')}/`;
     const watch = etcd.watch(prefix(''), { startRevision: start });
@@ -77,7 +77,7 @@ describe('a watch that is 12,000 revisions behind', () => {
     expect(seen).toEqual(written);
   });
 
-  test('uses one server watch when few events match', async () => {
+  test('creates only one watch at the server when few events match', async () => {
     const { transport, sent } = recordingTransport();
     const watch = openClient({ transport }).watch(`${name}7`, { startRevision: start });
     let events = 0;
@@ -85,7 +85,7 @@ describe('a watch that is 12,000 revisions behind', () => {
     expect(creates(sent)).toBe(1);
   });
 
-  test('uses one server watch when `progress` is set', async () => {
+  test('creates only one watch at the server when the option `progress` is set', async () => {
     const { transport, sent } = recordingTransport();
     await expectAll(openClient({ transport }).watch(prefix(name), { startRevision: start, progress: true }));
     expect(creates(sent)).toBe(1);
@@ -106,8 +106,8 @@ describe('a watch that is 12,000 revisions behind', () => {
   }
 });
 
-describe('the parts of a watch that catches up', () => {
-  test('deliver in order whichever part receives events first, and each ends at an event beyond its revisions', async () => {
+describe('the server watches by which one client watch catches up', () => {
+  test('deliver events in order, no matter which of them receives events first, and end at an event beyond their range', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second, third, fourth, last] = await divided(stream);
       stream.send({ ...header(), watchId: third, events: [put(3_500n), put(4_500n)] });
@@ -121,7 +121,7 @@ describe('the parts of a watch that catches up', () => {
     expect((await take(watch, 1_005)).slice(1_000)).toEqual([1_500n, 2_200n, 3_500n, 4_500n, 5_001n]);
   });
 
-  test('do not deliver their events while an earlier part may still have events', async () => {
+  test('do not deliver events while a server watch for earlier revisions may still receive events', async () => {
     let sendRest = (): void => {};
     const etcd = await clientOf(async (stream) => {
       const [first, second] = await divided(stream);
@@ -136,7 +136,7 @@ describe('the parts of a watch that catches up', () => {
     expect([(await next).value?.revision, (await batches.next()).value?.revision]).toEqual([1_600n, 2_200n]);
   });
 
-  test('all end when one of them fails, after the events before the error have been delivered', async () => {
+  test('all end when one of them fails, but only after the events before the error have been delivered', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second] = await divided(stream);
       stream.send({ ...header(), watchId: first, events: [put(1_500n)] });
@@ -148,7 +148,7 @@ describe('the parts of a watch that catches up', () => {
     expect((await batches.next()).done).toBe(true);
   });
 
-  test('are all canceled when the watch is closed', async () => {
+  test('are all canceled when the caller closes the client watch', async () => {
     const canceled: unknown[] = [];
     const etcd = await clientOf(async (stream) => {
       for (const _ of await divided(stream)) canceled.push((await stream.receive()).requestUnion?.value);

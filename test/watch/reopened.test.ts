@@ -15,7 +15,7 @@ import { silentRpc } from '../support/silent-rpc.js';
 const NO_LEADER = 'rpc error: code = Unavailable desc = etcdserver: no leader';
 const INVALID_TOKEN = 'rpc error: code = Unauthenticated desc = etcdserver: invalid auth token';
 
-test('`created()` resolves with the revision of the first creation even after a reconnect', async () => {
+test('`created()` of a watch resolves with the revision of the first creation even after a reconnect', async () => {
   let streams = 0;
   const etcd = await clientOf(async (stream) => {
     streams += 1;
@@ -89,7 +89,7 @@ test('a watch drops a partial revision when the client replaces the stream becau
   expect((await batches.next()).value).toMatchObject({ revision: 11n, events: { length: 1 } });
 });
 
-test('a watch survives any number of cancellations for an invalid token when it is created in between', async () => {
+test('a watch survives seven cancellations with an invalid-token error if the server creates the watch before each of them', async () => {
   const etcd = await loggedInClientOf(
     refusing(7, (stream, watchId) =>
       stream.send({ ...header(10n), watchId, canceled: true, cancelReason: INVALID_TOKEN }),
@@ -98,7 +98,7 @@ test('a watch survives any number of cancellations for an invalid token when it 
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
-test('a watch survives any number of streams that end for an invalid token when it is created on each', async () => {
+test('a watch survives seven streams that end with an invalid-token error if the server creates the watch on each stream', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(0);
   onTestFinished(() => void vi.restoreAllMocks());
   const etcd = await loggedInClientOf(refusing(7, (stream) => stream.fail(16, 'etcdserver: invalid auth token')));
@@ -110,7 +110,7 @@ test('a watch continues on a new stream each time an overloaded server ends the 
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
-test('the watches of a stream share one listener on the client’s closed signal, and later remove it', async () => {
+test('the watches of a stream share one listener on the signal of the client, and remove the listener when they close', async () => {
   const { signal } = new AbortController();
   const stream = new WatchStream(silentRpc(signal));
   const watches = [new Watch(stream, 'a', {}), new Watch(stream, 'b', {})];
@@ -119,7 +119,7 @@ test('the watches of a stream share one listener on the client’s closed signal
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('a watch stream keeps the process alive only while it has watches', async () => {
+test('a watch stream keeps the process alive only while the stream has watches', async () => {
   const held: boolean[] = [];
   const stream = { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
   const transport = {

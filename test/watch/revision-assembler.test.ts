@@ -22,7 +22,7 @@ describe('the revision assembler (S4, S5)', () => {
     expect(assembler.partial).toBe(true);
   });
 
-  test('drops a partial revision when it is reset because the stream broke', () => {
+  test('drops a partial revision when `reset()` is called', () => {
     const assembler = new RevisionAssembler();
     assembler.push([event(3n)], true);
     assembler.reset();

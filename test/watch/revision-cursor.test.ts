@@ -4,7 +4,7 @@ import { RevisionCursor } from '../../src/watch/server-watch.js';
 // The cursor of a watch: the revision from which the watch resumes on a new stream, and the test for repeated events.
 
 describe('the cursor of a watch (S2, S3)', () => {
-  test('resumes after the last delivered revision when the header of the creation is far ahead', () => {
+  test('resumes after the last delivered revision even if the header revision of the creation is far ahead', () => {
     const cursor = new RevisionCursor(5n);
     cursor.created(900n);
     cursor.delivered(7n);

@@ -7,7 +7,7 @@ import { clientOf, createdId, creation, header, put } from '../support/scripted-
 
 // These tests use a scripted server, because real servers behave like this only rarely or only in some versions.
 
-test('a refused creation whose answer has no watch id ends the right watch (S1)', async () => {
+test('a refusal without a watch ID ends the watch that the server refused to create (S1)', async () => {
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
     const ids = [await createdId(stream), await createdId(stream)];
@@ -36,7 +36,7 @@ test.each([
   ['3.10.1', 51n],
   ['', 11n],
 ])(
-  'after a progress reply of etcd %j, a watch without events resumes at %d, but a watch with a partial revision does not advance (S2, S8)',
+  'after a progress reply of etcd %j, a watch without events resumes at revision %d, but a watch with a partial revision does not advance (S2, S8)',
   async (version, expected) => {
     const resumed: bigint[] = [];
     let streams = 0;
@@ -181,7 +181,7 @@ test('a partial revision is dropped when the stream breaks, and is delivered who
   expect(streams).toBe(2);
 });
 
-test('a watch that is closed twice sends one cancel request and ignores later events for its id (S9)', async () => {
+test('a watch that is closed twice sends one cancel request and ignores later events for its watch ID (S9)', async () => {
   const canceled: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     const a = await createdId(stream);
@@ -204,7 +204,7 @@ test('a watch that is closed twice sends one cancel request and ignores later ev
   expect(canceled).toEqual([1n]);
 });
 
-test('the client ends the watch stream with RST_STREAM when no watch is left on it (S9)', async () => {
+test('the client ends the watch stream with RST_STREAM when no watch is left on the stream (S9)', async () => {
   let ended: Promise<void> | undefined;
   const etcd = await clientOf(async (stream) => {
     ended = stream.canceled;
@@ -226,7 +226,7 @@ test('a watch stream sends `hasleader`, so that a member without a leader ends t
   expect(metadata).toMatchObject({ hasleader: 'true' });
 });
 
-test('a watch is created again when the server cancels it with a "no leader" error in Go’s format (S7)', async () => {
+test('a watch is created again when the server cancels the watch with a "no leader" error in Go’s format (S7)', async () => {
   const starts: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     for (;;) {
@@ -242,7 +242,7 @@ test('a watch is created again when the server cancels it with a "no leader" err
   await expect.poll(() => starts).toEqual([0n, 11n]);
 });
 
-test('a watch ends with PermissionDenied when the server ends the stream with that error', async () => {
+test('a watch ends with `PermissionDenied` when the server ends the watch stream with that error', async () => {
   const etcd = await clientOf(async (stream) => {
     await creation(stream);
     stream.fail(7, 'etcdserver: permission denied');
@@ -250,7 +250,7 @@ test('a watch ends with PermissionDenied when the server ends the stream with th
   expect(await errorOf(etcd.watch('a').batches().next())).toMatchObject({ reason: 'PermissionDenied' });
 });
 
-test('each watch gets its own events when a proxy answers creations out of order with its own ids (S1)', async () => {
+test('each watch gets its own events when a proxy answers creations out of order with IDs that the proxy chose (S1)', async () => {
   const keys = ['config', 'jobs-1', 'jobs-2', 'jobs-3', 'jobs-4'];
   let streams = 0;
   const etcd = await clientOf(async (stream) => {
@@ -279,7 +279,7 @@ test('each watch gets its own events when a proxy answers creations out of order
   }
 });
 
-test('two refused creations end the right watches when their answers have no ids and precede the others (S1)', async () => {
+test('two refusals without watch IDs end the right watches even if the answers to other creations arrive later (S1)', async () => {
   const refused = { created: true, canceled: true, watchId: -1n };
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });

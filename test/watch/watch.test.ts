@@ -53,18 +53,21 @@ describe('a watch', () => {
     expect(batch?.events).toHaveLength(128);
   });
 
-  test.each(['put', 'delete'] as const)('delivers no events of the other type when `only` is %s', async (only) => {
-    const etcd = openClient();
-    const key = unique();
-    const watch = etcd.watch(key, { only });
-    await watch.created();
-    for (let round = 0; round < 2; round += 1) {
-      await etcd.put(key, 'x');
-      await etcd.delete(key);
-    }
-    const events = (await take(watch, 2)).flatMap((batch) => batch.events);
-    expect(events.map(({ type }) => type)).toEqual([only, only]);
-  });
+  test.each(['put', 'delete'] as const)(
+    'delivers only events of type "%s" when the option `only` has this value',
+    async (only) => {
+      const etcd = openClient();
+      const key = unique();
+      const watch = etcd.watch(key, { only });
+      await watch.created();
+      for (let round = 0; round < 2; round += 1) {
+        await etcd.put(key, 'x');
+        await etcd.delete(key);
+      }
+      const events = (await take(watch, 2)).flatMap((batch) => batch.events);
+      expect(events.map(({ type }) => type)).toEqual([only, only]);
+    },
+  );
 
   test('delivers past and then live events when it starts at a past revision (S3)', async () => {
     const etcd = openClient();
@@ -92,7 +95,7 @@ describe('a watch', () => {
     expect(await watch.batches().next()).toEqual({ done: true, value: undefined });
   });
 
-  test('ends with the reason of its signal as the cause when the signal aborts', async () => {
+  test('ends with reason `Canceled` and the abort reason as the cause when the caller aborts its signal', async () => {
     const stop = new AbortController();
     const watch = openClient().watch(unique(), { signal: stop.signal });
     const next = watch.batches().next();
@@ -112,14 +115,14 @@ describe('a watch', () => {
     expect(await background).toBe('ended');
   });
 
-  test('rejects `created()` with ClientClosed when the client is closed before the creation', async () => {
+  test('rejects `created()` with `ClientClosed` when the client is closed before the creation', async () => {
     const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
     const created = errorOf(etcd.watch('k').created());
     await etcd.close();
     expect(await created).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('ends with ClientClosed when it is opened after the client was closed', async () => {
+  test('ends with `ClientClosed` when the caller opens it after the client was closed', async () => {
     const etcd = openClient();
     await etcd.close();
     const watch = etcd.watch('k');
@@ -137,7 +140,7 @@ describe('a watch', () => {
     expect(soon).toMatchObject(watches.map(() => ({ done: true })));
   });
 
-  test('ends with a Compacted error that has compactRevision when its start revision is compacted (S6)', async () => {
+  test('ends with a `Compacted` error that contains `compactRevision` when its start revision is compacted (S6)', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const key = unique();
     await etcd.put(key, '1');
@@ -153,7 +156,7 @@ describe('a watch', () => {
 });
 
 describe('a stream with many watches (S1)', () => {
-  test('delivers to each of 1,000 watches its own events when all are created at once', async () => {
+  test('delivers to each of 1,000 watches its own events when all watches are created at once', async () => {
     const etcd = openClient();
     const name = unique();
     const watches = Array.from({ length: 1_000 }, (_, index) => etcd.watch(`${name}/${index}`));
@@ -167,7 +170,7 @@ describe('a stream with many watches (S1)', () => {
     expect(got.map((batches) => values(batches)[0])).toEqual(watches.map((_, index) => String(index)));
   });
 
-  test('continues to deliver when the server refuses the creation of another watch', async () => {
+  test('receives watch ID -1 when the server refuses a creation, and a watch on another stream still delivers events', async () => {
     const etcd = openClient();
     const key = unique();
     const { revision } = (await etcd.put(key, 'x')).header;
@@ -211,7 +214,7 @@ describe('a watch over a connection that breaks', () => {
     expect(values(got)).toEqual(sent);
   });
 
-  test('delivers a put that was made while it was cut off, even if it had no event before (S3)', async () => {
+  test('delivers a put that was made while the network was down, even if the watch had no event before (S3)', async () => {
     const { through, direct, proxy } = await proxied();
     const key = unique();
     const watch = through.watch(key);
@@ -222,7 +225,7 @@ describe('a watch over a connection that breaks', () => {
     expect(values(await take(watch, 1))).toEqual(['written while cut off']);
   });
 
-  test('delivers a transaction as one batch when the connection breaks in the middle of it (S4)', async () => {
+  test('delivers a transaction as one batch when the connection breaks while the transaction is delivered (S4)', async () => {
     const { through, direct, proxy } = await proxied();
     const name = unique();
     const watch = through.watch(prefix(name));
@@ -236,7 +239,7 @@ describe('a watch over a connection that breaks', () => {
     expect((await batches).map(({ events }) => events.length)).toEqual([100, 100, 100]);
   });
 
-  test('ends with Compacted when its next revision is compacted while it is cut off (S6)', async () => {
+  test('ends with `Compacted` when its next revision is compacted while the network is down (S6)', async () => {
     const { through, direct, proxy } = await proxied((await ownEtcd()).endpoints);
     const key = unique();
     const watch = through.watch(key);
@@ -265,7 +268,7 @@ test('a watch with a request that is too long ends, and another watch on the str
   expect(values(await take(good, 1))).toEqual(['after']);
 });
 
-test('20 watches that share a signal add one listener to it, and remove the listener when they close', async () => {
+test('20 watches that share a signal add one listener to the signal, and remove the listener when they close', async () => {
   const etcd = openClient();
   const { signal } = new AbortController();
   const watches = Array.from({ length: 20 }, () => etcd.watch(unique(), { signal }));
@@ -289,7 +292,7 @@ test('a watch delivers whole revisions when its catch-up exceeds the message lim
   );
 });
 
-test('a slow consumer has a bounded buffer, gets every event, and does not delay another watch (S11)', async () => {
+test('a slow consumer gets every event through a bounded buffer, and does not delay another watch (S11)', async () => {
   const { transport, sent } = recordingTransport();
   const etcd = openClient({ transport });
   const [slowKey, quickKey] = [unique('slow'), unique('quick')];

@@ -9,7 +9,7 @@ import { continuation, data, grpcMessage, headers } from '../../support/http2-fr
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-test('each of several calls times out at its own deadline', async () => {
+test('each of several calls with different deadlines times out', async () => {
   const peer = new Http2Peer();
   // Open the connection first, so that a slow machine cannot delay the requests past their time limits.
   const first = range(peer);
@@ -21,7 +21,7 @@ test('each of several calls times out at its own deadline', async () => {
     expect(await errorOf(call)).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
 });
 
-test('calls that share a signal add one listener to it, and remove the listener when they end', async () => {
+test('calls that share a signal add a single listener to the signal, and remove the listener when the calls end', async () => {
   const peer = new Http2Peer();
   const { signal } = new AbortController();
   const calls = [range(peer, { signal }), range(peer, { signal })];
@@ -33,7 +33,7 @@ test('calls that share a signal add one listener to it, and remove the listener 
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('empty DATA frames are tolerated when DATA frames with content arrive in between', async () => {
+test('the client tolerates empty DATA frames when DATA frames with content arrive between them', async () => {
   const peer = new Http2Peer();
   const call = range(peer);
   await turn();
@@ -49,7 +49,7 @@ test('empty DATA frames are tolerated when DATA frames with content arrive in be
   expect((await call).count).toBe(5n);
 });
 
-test('a header block of more than 64 KiB closes the connection', async () => {
+test('the client closes the connection when a header block exceeds 64 KiB', async () => {
   const peer = new Http2Peer();
   const call = range(peer);
   await turn();

@@ -16,8 +16,8 @@ import { Http2Peer, turn } from '../../support/http2-peer.js';
 // The limit on open streams: RFC 9113, section 5.1.2. The scripted peer of these tests fails a test if the client opens
 // a stream beyond the limit.
 
-describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
-  test('of 1 makes calls run one after another, in the order in which they were made', async () => {
+describe('a client whose peer sets SETTINGS_MAX_CONCURRENT_STREAMS', () => {
+  test('sends calls one after another, in the order in which they were made, when the limit is 1', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const calls = ['a', 'b', 'c'].map((token) => range(peer, { metadata: { token } }));
     for (const [index, token] of ['a', 'b', 'c'].entries()) {
@@ -30,7 +30,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     }
   });
 
-  test('of 0 makes calls wait until the peer raises it to 1', async () => {
+  test('sends no calls while the limit is 0, but sends them when the peer raises the limit to 1', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 0 } });
     const calls = [range(peer), range(peer)];
     await turn();
@@ -43,7 +43,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(await Promise.all(calls)).toMatchObject([{ count: 1n }, { count: 1n }]);
   });
 
-  test('lets waiting calls open as many streams as it allows when it is raised', async () => {
+  test('opens streams for waiting calls up to the new limit when the peer raises the limit', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     for (let calls = 0; calls < 6; calls += 1) void range(peer);
     await turn();
@@ -52,7 +52,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(peer.connection.streamIds).toEqual([1, 3, 5, 7]);
   });
 
-  test('ends no open stream when it is lowered, and lets new streams open only below the new limit', async () => {
+  test('keeps open streams when the peer lowers the limit, and opens new streams only below the new limit', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 3 } });
     for (let calls = 0; calls < 4; calls += 1) void range(peer);
     await turn();
@@ -66,7 +66,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(opened).toEqual([3, 3, 4]);
   });
 
-  test('keeps its value when SETTINGS without it arrive', async () => {
+  test('keeps the limit when the peer sends SETTINGS without SETTINGS_MAX_CONCURRENT_STREAMS', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     for (let calls = 0; calls < 2; calls += 1) void range(peer);
     await turn();
@@ -75,7 +75,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect(peer.connection.streamIds).toEqual([1]);
   });
 
-  test('counts the stream of a streaming call until the stream is closed', async () => {
+  test('counts the stream of a streaming call toward the limit until the stream is closed', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const { stream } = watch(peer);
     stream.send(CREATE_WATCH);
@@ -90,7 +90,7 @@ describe('SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     expect((await call).count).toBe(3n);
   });
 
-  test('allows another stream after the peer or the client has reset a stream', async () => {
+  test('opens another stream after the peer or the client has reset a stream', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const stop = new AbortController();
     const calls = [range(peer), range(peer, { signal: stop.signal }), range(peer)];
@@ -150,7 +150,7 @@ describe('a call that waits for a free stream', () => {
     expect(sent).toEqual(['first', 'second']);
   });
 
-  test('is sent on a new connection when its connection is lost', async () => {
+  test('is sent on a new connection when the first connection is lost', async () => {
     const peer = new Http2Peer({
       greeting: { MAX_CONCURRENT_STREAMS: 1 },
       play: (each, index) => index > 0 && answerAll(each, 9),
@@ -185,7 +185,7 @@ test('each of a thousand concurrent calls gets its own response', async () => {
   expect(await counts).toEqual(tokens.map(BigInt));
 });
 
-test('a watch keeps its stream among thousands of calls that are answered in reverse order', {
+test('a watch continues on its stream while the peer answers thousands of calls in reverse order', {
   timeout: 30_000,
 }, async () => {
   const peer = new Http2Peer();

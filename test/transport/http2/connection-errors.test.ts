@@ -30,7 +30,7 @@ const LENGTHS: readonly Case[] = [
   ...[0, 7, 9].map(
     (length): Case => [`PING of ${length} bytes (6.7)`, 'FRAME_SIZE_ERROR', ping(new Uint8Array(length))],
   ),
-  ['PING with ACK of 4 bytes', 'FRAME_SIZE_ERROR', ping(new Uint8Array(4), FLAG.ACK)],
+  ['PING with ACK and a payload of 4 bytes', 'FRAME_SIZE_ERROR', ping(new Uint8Array(4), FLAG.ACK)],
   ...[1, 5, 7].map(
     (length): Case => [
       `SETTINGS of ${length} bytes (6.5)`,
@@ -61,11 +61,15 @@ const LENGTHS: readonly Case[] = [
     ],
   ),
   ['DATA of 16,385 bytes (4.2)', 'FRAME_SIZE_ERROR', data(1, new Uint8Array(16_385))],
-  ['an unknown frame of 16,385 bytes (4.2)', 'FRAME_SIZE_ERROR', frame(0x42, 0, 0, new Uint8Array(16_385))],
-  ['empty padded DATA (6.1)', 'FRAME_SIZE_ERROR', frame('DATA', FLAG.PADDED, 1)],
-  ['empty padded HEADERS (6.2)', 'FRAME_SIZE_ERROR', frame('HEADERS', FLAG.PADDED | FLAG.END_HEADERS, 1)],
+  ['a frame of an unknown type with 16,385 bytes (4.2)', 'FRAME_SIZE_ERROR', frame(0x42, 0, 0, new Uint8Array(16_385))],
+  ['DATA with the flag PADDED but no payload (6.1)', 'FRAME_SIZE_ERROR', frame('DATA', FLAG.PADDED, 1)],
   [
-    'HEADERS too short for its priority (4.2)',
+    'HEADERS with the flag PADDED but no payload (6.2)',
+    'FRAME_SIZE_ERROR',
+    frame('HEADERS', FLAG.PADDED | FLAG.END_HEADERS, 1),
+  ],
+  [
+    'HEADERS with the flag PRIORITY but too few bytes for it (4.2)',
     'FRAME_SIZE_ERROR',
     frame('HEADERS', FLAG.PRIORITY | FLAG.END_HEADERS, 1, new Uint8Array(4)),
   ],
@@ -92,21 +96,21 @@ const STREAMS: readonly Case[] = [
   ['SETTINGS with ACK on stream 1', 'PROTOCOL_ERROR', frame('SETTINGS', FLAG.ACK, 1)],
   ['PING on stream 1 (6.7)', 'PROTOCOL_ERROR', frame('PING', 0, 1, new Uint8Array(8))],
   ['GOAWAY on stream 1 (6.8)', 'PROTOCOL_ERROR', frame('GOAWAY', 0, 1, words(1, 0))],
-  ['PUSH_PROMISE although push is off (6.6)', 'PROTOCOL_ERROR', frame('PUSH_PROMISE', FLAG.END_HEADERS, 1, words(2))],
+  ['PUSH_PROMISE while push is disabled (6.6)', 'PROTOCOL_ERROR', frame('PUSH_PROMISE', FLAG.END_HEADERS, 1, words(2))],
   // Stream 3 is idle. Streams with even identifiers belong to the server.
   ...[2, 3, 2 ** 31 - 1].flatMap((streamId): readonly Case[] => [
     [`DATA on the idle stream ${streamId} (5.1)`, 'PROTOCOL_ERROR', data(streamId, BYTES)],
     [`HEADERS on the idle stream ${streamId}`, 'PROTOCOL_ERROR', headers(streamId, PLAIN)],
     [`RST_STREAM on the idle stream ${streamId}`, 'PROTOCOL_ERROR', rstStream(streamId, 'CANCEL')],
     [`WINDOW_UPDATE on the idle stream ${streamId}`, 'PROTOCOL_ERROR', windowUpdate(streamId, 1)],
-    [`WINDOW_UPDATE by 0 on the idle stream ${streamId}`, 'PROTOCOL_ERROR', windowUpdate(streamId, 0)],
+    [`WINDOW_UPDATE with increment 0 on the idle stream ${streamId}`, 'PROTOCOL_ERROR', windowUpdate(streamId, 0)],
   ]),
 ];
 
 const open = headers(1, PLAIN, { open: true });
 const BLOCKS: readonly Case[] = [
   ['CONTINUATION without HEADERS (6.10)', 'PROTOCOL_ERROR', continuation(1, PLAIN)],
-  ['CONTINUATION after a block that has ended', 'PROTOCOL_ERROR', answerHeaders(1), continuation(1, PLAIN)],
+  ['CONTINUATION after a header block that has ended', 'PROTOCOL_ERROR', answerHeaders(1), continuation(1, PLAIN)],
   ...(
     [
       ['CONTINUATION of another stream', continuation(3, PLAIN)],
@@ -125,8 +129,8 @@ const BLOCKS: readonly Case[] = [
 ];
 
 const VALUES: readonly Case[] = [
-  ['WINDOW_UPDATE by 0 on the connection (6.9)', 'PROTOCOL_ERROR', windowUpdate(0, 0)],
-  ['WINDOW_UPDATE by 0 with the reserved bit', 'PROTOCOL_ERROR', windowUpdate(0, 0x8000_0000)],
+  ['WINDOW_UPDATE with increment 0 on the connection (6.9)', 'PROTOCOL_ERROR', windowUpdate(0, 0)],
+  ['WINDOW_UPDATE with increment 0 and the reserved bit set', 'PROTOCOL_ERROR', windowUpdate(0, 0x8000_0000)],
   [
     'WINDOW_UPDATE that raises the connection window above 2^31 - 1 (6.9.1)',
     'FLOW_CONTROL_ERROR',
@@ -165,7 +169,7 @@ describe.each([
   });
 });
 
-test('an invalid header block closes the connection even if it belongs to a canceled call', async () => {
+test('the client closes the connection on an invalid header block even if the block belongs to a canceled call', async () => {
   const peer = new Http2Peer();
   const stop = new AbortController();
   const [canceled, call] = [range(peer, { signal: stop.signal }), range(peer)];
@@ -178,7 +182,7 @@ test('an invalid header block closes the connection even if it belongs to a canc
   expect(peer.connection.goAwayCode).toBe('COMPRESSION_ERROR');
 });
 
-describe('a connection that the client closes after a violation', () => {
+describe('a connection that the client closes after a protocol violation', () => {
   test('fails its calls with an error that names the violation', async () => {
     const peer = new Http2Peer();
     const call = range(peer);
@@ -189,7 +193,7 @@ describe('a connection that the client closes after a violation', () => {
     );
   });
 
-  test('ignores the frames that follow in the same chunk', async () => {
+  test('ignores the frames that follow the violation in the same chunk', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each) });
     const call = range(peer);
     await turn();
@@ -209,16 +213,16 @@ describe('a connection that the client closes after a violation', () => {
   });
 });
 
-describe('a peer whose first frame is not SETTINGS (3.4)', () => {
+describe('a client whose peer does not send SETTINGS first (3.4)', () => {
   test.each([
     ['PING', ping(new Uint8Array(8))],
     ['SETTINGS with ACK', frame('SETTINGS', FLAG.ACK, 0)],
     ['a response', rangeAnswer(1)],
     ['GOAWAY', goAway(0)],
     ['a frame of an unknown type', frame(0x42, 0, 0)],
-    ['HTTP/1.1', Buffer.from('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')],
-    ['TLS', Buffer.of(0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46, 0x00, 0x00)],
-  ])('but %s receives no request, and the call fails with outcome "not-sent"', async (_, bytes) => {
+    ['an HTTP/1.1 response', Buffer.from('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')],
+    ['a TLS alert', Buffer.of(0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46, 0x00, 0x00)],
+  ])('sends no request, and fails the call with outcome "not-sent", when the peer first sends %s', async (_, bytes) => {
     const peer = new Http2Peer({ greeting: false });
     const call = range(peer);
     await turn();

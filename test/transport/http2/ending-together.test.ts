@@ -41,7 +41,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connection.streamIds.length).toBe(IN_FLIGHT);
   });
 
-  test('are not sent when one signal aborts them all', async () => {
+  test('are not sent when one signal aborts all calls', async () => {
     const peer = saturated();
     const stop = new AbortController();
     const calls = Array.from({ length: CALLS }, () => range(peer, { signal: stop.signal }));
@@ -60,7 +60,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when a response frees a stream before their delayed timers fire', async () => {
+  test('are not sent past their deadline when a response frees a stream before the delayed timers fire', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer, timeLimit()));
     await turn();
@@ -72,7 +72,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ ok: 1, unknown: IN_FLIGHT - 1, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when SETTINGS allow more streams before their timers fire', async () => {
+  test('are not sent past their deadline when SETTINGS allow more streams before the delayed timers fire', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer, timeLimit()));
     await turn();
@@ -82,7 +82,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT, 'not-sent': WAITING });
   });
 
-  test('are not sent past their deadline when a congested connection drains before their timers fire', async () => {
+  test('are not sent past their deadline when a congested connection drains before the delayed timers fire', async () => {
     const peer = new Http2Peer();
     void range(peer);
     await turn();
@@ -107,7 +107,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connection.streamIds).toEqual([]);
   });
 
-  test('are not sent when another listener of their abort signal frees a stream before they end', async () => {
+  test('are not sent when an abort frees streams before the abort listeners of the waiting calls run', async () => {
     // A signal made by AbortSignal.any is marked as aborted before any listener runs.
     const peer = saturated();
     const stop = new AbortController();
@@ -118,7 +118,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes([...calls, follower])).toEqual({ unknown: IN_FLIGHT, 'not-sent': 1 });
   });
 
-  test('are not sent past their deadline when GOAWAY moves them to another connection', async () => {
+  test('are not sent past their deadline when the peer sends GOAWAY', async () => {
     const peer = new Http2Peer({
       greeting: { MAX_CONCURRENT_STREAMS: IN_FLIGHT },
       play: (each, index) => index > 0 && answerAll(each, 9),
@@ -150,7 +150,7 @@ describe('calls that wait for a free stream', () => {
     expect(peer.connections.flatMap(({ streamIds }) => streamIds).length).toBe(IN_FLIGHT);
   });
 
-  test('open exactly as many streams as resets have freed', async () => {
+  test('open exactly as many streams as the peer has reset', async () => {
     const peer = saturated();
     const calls = Array.from({ length: CALLS }, () => range(peer));
     await turn();
@@ -180,7 +180,7 @@ describe('calls that wait for a free stream', () => {
   });
 });
 
-test('a call is sent at once, in the same turn of the event loop, when a stream is free', async () => {
+test('a call is sent synchronously when a stream is free', async () => {
   const peer = new Http2Peer({ play: (each) => answerAll(each) });
   await range(peer);
   const sent: string[] = [];

@@ -35,14 +35,14 @@ const PRIORITY = frame('PRIORITY', 0, 1, Buffer.alloc(5));
 
 describe('a connection', () => {
   test.for([
-    ['WINDOW_UPDATE by 1 on the connection', windowUpdate(0, 1)],
-    ['WINDOW_UPDATE by 1 on a stream', windowUpdate(3, 1)],
+    ['WINDOW_UPDATE that enlarges the connection window by 1 byte', windowUpdate(0, 1)],
+    ['WINDOW_UPDATE that enlarges a stream window by 1 byte', windowUpdate(3, 1)],
     ['WINDOW_UPDATE on a closed stream', windowUpdate(1, 1)],
     ['RST_STREAM on a closed stream', rstStream(1, 'CANCEL')],
     ['HEADERS on a closed stream', headers(1, block(ANSWER_FIELDS))],
     ['PRIORITY', PRIORITY],
     ['frames of an unknown type', frame(0xfe, 0, 0)],
-    ['SETTINGS with ACK', settingsAck],
+    ['unsolicited SETTINGS with ACK', settingsAck],
     ['unsolicited PING with ACK', ping(words(0, 7), FLAG.ACK)],
     ['SETTINGS that change the initial window', Buffer.concat([WIDER, NARROWER])],
   ] as const)('is closed when the peer floods it with %s', async ([, flood]) => {
@@ -72,7 +72,7 @@ describe('a connection', () => {
     expect(await call).toMatchObject({ count: 5n });
   });
 
-  test('is closed after fewer than 500 changes of the initial window when 5,000 streams are open', async () => {
+  test('is closed after fewer than 500 changes of SETTINGS_INITIAL_WINDOW_SIZE when 5,000 streams are open', async () => {
     const peer = new Http2Peer();
     for (let calls = 0; calls < 5_000; calls += 1) void range(peer);
     await turn();
@@ -94,7 +94,7 @@ describe('a connection', () => {
     expect(peer.connection.closed).toBe(false);
   });
 
-  test('stays open when the peer enlarges both windows after each DATA frame', async () => {
+  test('stays open when the peer enlarges the stream window and the connection window for each message', async () => {
     const peer = new Http2Peer();
     const { stream } = watch(peer);
     await turn();
@@ -108,7 +108,7 @@ describe('a connection', () => {
     expect(connection.closed).toBe(false);
   });
 
-  test('stays open over a million calls with two WINDOW_UPDATE frames each', () => {
+  test('stays open when the peer sends two WINDOW_UPDATE frames for each of a million calls', () => {
     const limits = new PeerLimits();
     for (let calls = 0; calls < 1_000_000; calls += 1) {
       limits.opened();
@@ -119,7 +119,7 @@ describe('a connection', () => {
     expect(() => limits.useless('WINDOW_UPDATE')).not.toThrow();
   });
 
-  test('stays open when the peer answers 50,000 calls after they have timed out', () => {
+  test('stays open when the peer answers 50,000 calls after the calls have timed out', () => {
     const limits = new PeerLimits();
     for (let calls = 0; calls < 50_000; calls += 1) limits.reset();
     const late = (): void => {
@@ -131,7 +131,7 @@ describe('a connection', () => {
     expect(late).not.toThrow();
   });
 
-  test('is closed when a flood follows millions of canceled calls', () => {
+  test('is closed when the peer floods it with RST_STREAM after ten million canceled calls', () => {
     const limits = new PeerLimits();
     for (let calls = 0; calls < 10_000_000; calls += 1) limits.reset();
     let frames = 0;

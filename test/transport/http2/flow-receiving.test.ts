@@ -19,7 +19,7 @@ const DEFAULT_WINDOW_BYTES = 65_535;
 const FRAME_BYTES = 16_384;
 const FULL = watchMessage(1, 'x'.repeat(FRAME_BYTES - 5 - 2 - 3));
 
-test('the client enlarges its windows before the first request', async () => {
+test('the client enlarges its receive windows before the first request', async () => {
   const { connection } = await watching();
   expect(streamWindow(connection)).toBeGreaterThanOrEqual(1024 * 1024);
   expect(connection.allowed(0) + DEFAULT_WINDOW_BYTES).toBeGreaterThan(streamWindow(connection));
@@ -27,7 +27,7 @@ test('the client enlarges its windows before the first request', async () => {
 });
 
 describe('a stream that is read without pauses', () => {
-  test('never blocks a peer that obeys the windows', async () => {
+  test('never blocks a peer that obeys the flow-control windows', async () => {
     const { connection, open } = await watching();
     const total = 3 * (streamWindow(connection) + DEFAULT_WINDOW_BYTES + connection.allowed(0));
     let sent = 0;
@@ -50,7 +50,7 @@ describe('a stream that is read without pauses', () => {
     expect(connection.sent('WINDOW_UPDATE').length - before).toBeLessThan(10);
   });
 
-  test('has the bytes of padding credited back to its window, too (6.1)', async () => {
+  test('is credited with the bytes of padding as well as the bytes of data (6.1)', async () => {
     const { connection, open } = await watching();
     const frame = data(1, watchMessage(1), { padding: 255 });
     const bytes = frame.length - 9;
@@ -66,7 +66,7 @@ describe('a stream that is read without pauses', () => {
 });
 
 describe('a stream whose reader pauses', () => {
-  test('keeps only its own window closed, not the window of the connection', async () => {
+  test('exhausts only its own window, not the window of the connection', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     const window = streamWindow(connection);
@@ -82,7 +82,7 @@ describe('a stream whose reader pauses', () => {
     expect(connection.allowed(1)).toBe(window);
   });
 
-  test('is reset when the peer sends more than its window allows (6.9)', async () => {
+  test('is reset when the peer sends more than the window of the stream allows (6.9)', async () => {
     const { peer, connection, open } = await watching();
     open.stream.pause();
     for (let sent = 0; sent < streamWindow(connection); sent += FRAME_BYTES) connection.send(data(1, FULL));
@@ -109,7 +109,7 @@ describe('a stream whose reader pauses', () => {
     expect(seen).toEqual([[1n], [1n, 2n], [1n, 2n, 3n], [1n, 2n, 3n, 4n], [1n, 2n, 3n, 4n]]);
   });
 
-  test('delivers 200,000 small messages that arrived during the pause', async () => {
+  test('delivers, after `resume()`, 200,000 small messages that arrived during the pause', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     const chunk = Buffer.concat(Array<Buffer>(1_000).fill(data(1, watchMessage(1))));
@@ -120,7 +120,7 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages.length, open.end]).toEqual([200_000, { error: undefined }]);
   });
 
-  test('ends after its reader has received the messages that arrived before the end', async () => {
+  test('ends after its reader has received the messages that arrived before the trailers', async () => {
     const { connection, open } = await watching((_, { stream }) => stream.pause());
     connection.send(data(1, Buffer.concat([watchMessage(1), watchMessage(2)])), trailers(1));
     expect([open.messages, open.end]).toEqual([[1n], undefined]);
@@ -138,14 +138,14 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages, open.end?.error?.reason]).toEqual([[1n], 'ConnectionLost']);
   });
 
-  test('ends even during the pause when no message is left to deliver', async () => {
+  test('ends before its reader resumes when no message is left to deliver', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     connection.send(trailers(1));
     expect(open.end).toEqual({ error: undefined });
   });
 
-  test('delivers nothing more after it is canceled', async () => {
+  test('delivers no more messages after it is canceled, even if its reader resumes', async () => {
     const { connection, open } = await watching();
     open.stream.pause();
     connection.send(data(1, watchMessage(1)));
@@ -156,7 +156,7 @@ describe('a stream whose reader pauses', () => {
     expect([open.messages, open.end, connection.request().reset]).toEqual([[], undefined, 'CANCEL']);
   });
 
-  test('can be paused before it opens, and paused and resumed during a message', async () => {
+  test('can be paused before it opens, and can be paused and resumed while it delivers a message', async () => {
     const peer = new Http2Peer();
     const open = watch(peer, {}, (_, { stream }) => {
       stream.pause();

@@ -88,7 +88,7 @@ describe('a request larger than the window of its stream', () => {
   });
 });
 
-test('SETTINGS are acknowledged before the data that they allow (6.5.3)', async () => {
+test('the client acknowledges SETTINGS before it sends the data that the SETTINGS allow (6.5.3)', async () => {
   const { connection } = await putting(20, { INITIAL_WINDOW_SIZE: 0 });
   const before = connection.frames.length;
   connection.send(settings({ INITIAL_WINDOW_SIZE: 7 }));
@@ -100,7 +100,7 @@ test('SETTINGS are acknowledged before the data that they allow (6.5.3)', async 
 });
 
 describe('the window of the connection', () => {
-  test('is 65,535 bytes for all streams, and does not depend on SETTINGS', async () => {
+  test('is 65,535 bytes for all streams together, and does not depend on SETTINGS', async () => {
     const { peer, connection } = await putting(50_000, { INITIAL_WINDOW_SIZE: 1_000_000 });
     void put(peer, 50_000);
     await turn();
@@ -152,17 +152,20 @@ describe('the window of the connection', () => {
 });
 
 describe('a request of 1 MB', () => {
-  test.each([16_384, 20_000, 2 ** 24 - 1])('is sent in frames of at most %i bytes', async (largest) => {
-    const { connection } = await putting(1_000_000, { INITIAL_WINDOW_SIZE: LARGEST_WINDOW, MAX_FRAME_SIZE: largest });
-    connection.send(windowUpdate(0, 2_000_000));
-    await turn();
-    expectPut(connection, 1, 1_000_000);
-    expect(Math.max(...connection.sent('DATA').map(({ payload }) => payload.length))).toBeLessThanOrEqual(largest);
-  });
+  test.each([16_384, 20_000, 2 ** 24 - 1])(
+    'is sent in frames of at most %i bytes when SETTINGS_MAX_FRAME_SIZE has this value',
+    async (largest) => {
+      const { connection } = await putting(1_000_000, { INITIAL_WINDOW_SIZE: LARGEST_WINDOW, MAX_FRAME_SIZE: largest });
+      connection.send(windowUpdate(0, 2_000_000));
+      await turn();
+      expectPut(connection, 1, 1_000_000);
+      expect(Math.max(...connection.sent('DATA').map(({ payload }) => payload.length))).toBeLessThanOrEqual(largest);
+    },
+  );
 });
 
 describe('messages of a streaming call', () => {
-  test('are sent in order over windows of a few bytes, with END_STREAM on the last frame', async () => {
+  test('are sent in order through windows of three bytes, with END_STREAM on the last frame', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 3 } });
     const { stream } = watch(peer);
     const progress = (id: number) =>
@@ -226,7 +229,7 @@ describe('a request that waits for a window', () => {
     expectPut(connection, 3, 30);
   });
 
-  test('is reset without sending the rest when the response arrives first (8.1)', async () => {
+  test('is reset, and not sent completely, when the response arrives first (8.1)', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 4 } });
     const call = range(peer);
     await turn();

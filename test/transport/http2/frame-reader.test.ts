@@ -15,7 +15,7 @@ interface Read {
   readonly payload: string;
 }
 
-describe('frames', () => {
+describe('the frame reader', () => {
   const frames = fc.array(
     fc.record({
       type: fc.nat({ max: 255 }),
@@ -29,7 +29,7 @@ describe('frames', () => {
     { minLength: 1, maxLength: 8 },
   );
 
-  test('are the same for any division of the bytes into chunks', () => {
+  test('passes on the same frames for any division of the bytes into chunks', () => {
     fc.assert(
       fc.property(frames, fc.array(fc.oneof(fc.nat({ max: 12 }), fc.nat({ max: 20_000 }))), (sent, sizes) => {
         const bytes = Buffer.concat(
@@ -48,7 +48,7 @@ describe('frames', () => {
     );
   });
 
-  test('are passed on as soon as their last octet arrives when each octet arrives separately', () => {
+  test('passes on a frame as soon as the last octet of the frame arrives when octets arrive one at a time', () => {
     const { read, push } = reading();
     const [first, second] = [frame('PING', 0, 0, new Uint8Array(8)), frame('SETTINGS', 1, 0)];
     for (const octet of first.subarray(0, -1)) push(Uint8Array.of(octet));
@@ -59,7 +59,7 @@ describe('frames', () => {
     expect(read.length).toBe(2);
   });
 
-  test('are read correctly when the reserved bit before the stream identifier is set', () => {
+  test('reads the right stream identifier when the reserved bit before the identifier is set', () => {
     const { read, push } = reading();
     push(frame('DATA', 0, 0x8000_0003));
     expect(read[0]?.streamId).toBe(3);
@@ -87,7 +87,7 @@ describe('a frame longer than SETTINGS_MAX_FRAME_SIZE (4.2)', () => {
   });
 });
 
-test('a stopped frame reader passes on no more frames, not even those in the rest of the chunk', () => {
+test('a stopped frame reader passes on no more frames, not even the frames in the rest of the chunk', () => {
   const { read, push, reader } = reading(() => reader.stop());
   const three = Buffer.concat([1, 3, 5].map((streamId) => frame('DATA', 0, streamId)));
   push(three);

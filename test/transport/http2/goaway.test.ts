@@ -17,8 +17,8 @@ import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.j
 // GOAWAY, by which the peer announces that it will close the connection: RFC 9113, section 6.8. The frame contains the
 // identifier of the last stream that the peer processes. The client can safely resend calls on streams above it.
 
-describe('GOAWAY', () => {
-  test('lets the streams up to its last stream finish before the client closes the connection', async () => {
+describe('a client that receives GOAWAY', () => {
+  test('waits until the streams up to the last stream of GOAWAY end, and then closes the connection', async () => {
     const peer = new Http2Peer();
     const calls = [range(peer), range(peer)];
     await turn();
@@ -33,7 +33,7 @@ describe('GOAWAY', () => {
     expect([connection.closed, peer.connections.length]).toEqual([true, 1]);
   });
 
-  test('moves the calls above its last stream to a new connection, where each is sent once', async () => {
+  test('moves the calls above the last stream of GOAWAY to a new connection, and sends each of them there once', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const [covered, ...moved] = [range(peer), put(peer), range(peer)];
     await turn();
@@ -46,7 +46,7 @@ describe('GOAWAY', () => {
     expect((await covered)?.count).toBe(1n);
   });
 
-  test('moves new calls to a new connection at once, while the old connection finishes its streams', async () => {
+  test('makes new calls on a new connection at once, while the old connection finishes its streams', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const old = range(peer);
     await turn();
@@ -58,7 +58,7 @@ describe('GOAWAY', () => {
     expect((await old).count).toBe(1n);
   });
 
-  test('has no effect when it names the same last stream, but many GOAWAY frames close the connection', async () => {
+  test('ignores a GOAWAY that repeats the last stream, but closes the connection after many GOAWAY frames', async () => {
     const peer = new Http2Peer();
     const covered = watch(peer);
     await turn();
@@ -71,7 +71,7 @@ describe('GOAWAY', () => {
     expect([connection.goAwayCode, connection.closed]).toEqual(['ENHANCE_YOUR_CALM', true]);
   });
 
-  test('notifies the streams up to its last stream, and these streams continue', async () => {
+  test('notifies the streams up to the last stream of GOAWAY, and these streams continue', async () => {
     const peer = new Http2Peer();
     const [covered, canceled] = [watch(peer), watch(peer)];
     await turn();
@@ -84,7 +84,7 @@ describe('GOAWAY', () => {
     expect(covered.messages).toEqual([7n]);
   });
 
-  test('closes a connection without streams, and the next call opens a new connection', async () => {
+  test('closes a connection without open streams, and opens a new connection for the next call', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each, 9) });
     await range(peer);
     peer.connection.send(goAway(1));
@@ -109,7 +109,7 @@ describe('GOAWAY', () => {
     expect(peer.connection.streamIds).toEqual([1, 3]);
   });
 
-  test('lets a stream up to its last stream send the rest of its request', async () => {
+  test('sends the rest of a request whose stream is not above the last stream of GOAWAY', async () => {
     const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 10 } });
     const call = put(peer, 100);
     await turn();
@@ -137,7 +137,7 @@ describe('GOAWAY', () => {
     expect((await calls[0])?.count).toBe(1n);
   });
 
-  test('moves the first call to the next connection when it arrives together with the first SETTINGS', async () => {
+  test('moves the first call to the next connection when GOAWAY arrives together with the first SETTINGS', async () => {
     const peer = new Http2Peer({ greeting: false, play: (each, index) => index > 0 && answerAll(each, 9) });
     const call = range(peer);
     await turn();
@@ -148,7 +148,7 @@ describe('GOAWAY', () => {
     expect(peer.connections.length).toBe(2);
   });
 
-  test('fails the call with outcome "rejected" when it arrives on one connection after another', async () => {
+  test('fails a call with outcome "rejected" when the peer sends GOAWAY on one connection after another', async () => {
     const peer = new Http2Peer({
       play: (connection) => {
         connection.onRequest = () => connection.send(goAway(0, 'ENHANCE_YOUR_CALM', 'too_many_pings'));
@@ -164,8 +164,8 @@ describe('GOAWAY', () => {
   });
 });
 
-describe('GOAWAY followed by the loss of the connection', () => {
-  test('fails the calls up to its last stream with outcome "unknown", and moves the other calls', async () => {
+describe('a client that loses the connection after GOAWAY', () => {
+  test('fails the calls up to the last stream with outcome "unknown", and makes the other calls on a new connection', async () => {
     const peer = new Http2Peer({ play: (each, index) => index > 0 && answerAll(each, 9) });
     const calls = [put(peer), put(peer)];
     await turn();
@@ -208,7 +208,7 @@ describe('a streaming call', () => {
     expect(peer.connections.length).toBe(1);
   });
 
-  test('opens on the next connection with all its messages when GOAWAY arrives before it opens', async () => {
+  test('opens on the next connection with all its messages when GOAWAY arrives before the call opens a stream', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     void range(peer);
     const { stream } = watch(peer);
@@ -225,7 +225,7 @@ describe('a streaming call', () => {
   });
 });
 
-test('an error contains the debug text of GOAWAY, truncated and without control characters', async () => {
+test('an error message truncates the debug data of GOAWAY, and omits the control characters of the debug data', async () => {
   const peer = new Http2Peer();
   const call = range(peer);
   await turn();

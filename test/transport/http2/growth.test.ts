@@ -40,7 +40,7 @@ describe('a queue of waiting streams', () => {
     }
   });
 
-  test('takes linear time to empty', () => {
+  test('is emptied in linear time', () => {
     expect(
       growth(5_000, (count) => {
         const queue = new UniqueQueue<object>();
@@ -53,7 +53,7 @@ describe('a queue of waiting streams', () => {
   });
 });
 
-test('the time to send messages that wait for a window grows linearly with their number', () => {
+test('the time to send messages that wait for a window grows linearly with the number of messages', () => {
   expect(
     growth(10_000, (count) => {
       const queue = new SendQueue();
@@ -69,7 +69,7 @@ test('the time to send messages that wait for a window grows linearly with their
 describe('streams that wait for a window', () => {
   const STREAMS = 2_000;
 
-  test('are each asked for a frame at most a few times when their own windows open one after another', () => {
+  test('are asked for frames at most three times each on average when their own windows open one by one', () => {
     const { flow, senders, asked } = blocked(STREAMS);
     for (const sender of senders) {
       sender.sendWindowBytes += 10;
@@ -80,7 +80,7 @@ describe('streams that wait for a window', () => {
     expect(asked()).toBeLessThanOrEqual(3 * STREAMS);
   });
 
-  test('are asked only for frames that they can send when the connection window opens byte by byte', () => {
+  test('are asked for frames at most twice each on average when the connection window opens byte by byte', () => {
     const { flow, senders, asked } = blocked(STREAMS);
     flow.sent({ sendWindowBytes: 65_535, sendFrame: () => false }, 65_535);
     for (const sender of senders) {
@@ -140,32 +140,35 @@ describe('the deadlines of many calls', () => {
     ['in ascending order', (index: number) => index],
     ['in descending order', (index: number) => CALLS - index],
     ['in random order', (index: number) => (index * 7_919) % CALLS],
-  ] as const)('expire on time, with few comparisons for each call, when they are added %s', async ([, delayMs]) => {
-    clock = new VirtualClock();
-    let looks = 0;
-    const expired: number[] = [];
-    const deadlines = new Deadlines<Expiring>();
-    for (let index = 0; index < CALLS; index += 1) {
-      const due = clock.now + 10 + delayMs(index);
-      deadlines.add({
-        slot: -1,
-        get deadline() {
-          looks += 1;
-          return due;
-        },
-        expire: () => {
-          expect(clock.now).toBe(due);
-          expired.push(due);
-        },
-      });
-    }
-    await clock.pass(2 * CALLS);
-    expect(expired.length).toBe(CALLS);
-    expect(looks).toBeLessThan(MAX_LOOKS * CALLS);
-    expect(deadlines.all()).toEqual([]);
-  });
+  ] as const)(
+    'expire on time, with few comparisons for each call, when the deadlines are added %s',
+    async ([, delayMs]) => {
+      clock = new VirtualClock();
+      let looks = 0;
+      const expired: number[] = [];
+      const deadlines = new Deadlines<Expiring>();
+      for (let index = 0; index < CALLS; index += 1) {
+        const due = clock.now + 10 + delayMs(index);
+        deadlines.add({
+          slot: -1,
+          get deadline() {
+            looks += 1;
+            return due;
+          },
+          expire: () => {
+            expect(clock.now).toBe(due);
+            expired.push(due);
+          },
+        });
+      }
+      await clock.pass(2 * CALLS);
+      expect(expired.length).toBe(CALLS);
+      expect(looks).toBeLessThan(MAX_LOOKS * CALLS);
+      expect(deadlines.all()).toEqual([]);
+    },
+  );
 
-  test('expire only the calls that have not ended', async () => {
+  test('do not expire for calls that have already ended', async () => {
     clock = new VirtualClock();
     const expired: number[] = [];
     const deadlines = new Deadlines<Expiring>();

@@ -10,7 +10,7 @@ const LIMIT = 65_536;
 /** The index of the newest entry in the dynamic table. */
 const FIRST_DYNAMIC = STATIC_FIELDS.length + 1;
 
-describe('the decoder refuses', () => {
+describe('the HPACK decoder refuses', () => {
   test.each<[string, Buffer]>([
     ['index 0 (6.1)', Buffer.of(0x80)],
     ['an index beyond both tables (2.3.3)', Buffer.of(0x80 | FIRST_DYNAMIC)],
@@ -45,7 +45,7 @@ describe('the decoder refuses', () => {
 });
 
 describe('the dynamic table', () => {
-  test('evicts the oldest entries to make room for a new one (4.4)', () => {
+  test('evicts the oldest entries to make room for a new entry (4.4)', () => {
     const decoder = new HpackDecoder(LIMIT);
     // Three entries of 34 bytes fit into 110 bytes.
     decode(decoder, Buffer.concat([tableSize(110), block(letters('abcd'), 'with indexing')]));
@@ -53,7 +53,7 @@ describe('the dynamic table', () => {
     expect(refusal(() => at(decoder, 3))).toBe('COMPRESSION_ERROR');
   });
 
-  test('is emptied without an error by a field larger than itself (4.4)', () => {
+  test('is emptied without an error when a field larger than the table arrives (4.4)', () => {
     const decoder = new HpackDecoder(LIMIT);
     decode(decoder, block(letters('ab'), 'with indexing'));
     const large: Field = ['c', 'x'.repeat(4_096)];
@@ -61,7 +61,7 @@ describe('the dynamic table', () => {
     expect(refusal(() => at(decoder, 0))).toBe('COMPRESSION_ERROR');
   });
 
-  test('allows a new field to use the name of the entry that it evicts (4.4)', () => {
+  test('accepts a new field that uses the name of the entry that the field evicts (4.4)', () => {
     const decoder = new HpackDecoder(LIMIT);
     decode(decoder, Buffer.concat([tableSize(64), block([['name', 'value']], 'with indexing')]));
     const again = Buffer.concat([integer(0x40, 0x3f, FIRST_DYNAMIC), Buffer.of(3), Buffer.from('new')]);
@@ -77,7 +77,7 @@ describe('the dynamic table', () => {
     expect(refusal(() => at(decoder, 1))).toBe('COMPRESSION_ERROR');
   });
 
-  test('keeps the right entries after thousands of additions', () => {
+  test('keeps the newest entries after thousands of additions', () => {
     const decoder = new HpackDecoder(LIMIT);
     const all = Array.from({ length: 3_000 }, (_, index): Field => ['n', `${index}`]);
     for (const field of all) {
@@ -89,13 +89,16 @@ describe('the dynamic table', () => {
     expect(refusal(() => at(decoder, 110))).toBe('COMPRESSION_ERROR');
   });
 
-  test.each(['without indexing', 'never indexed'] as const)('does not store a field of the kind "%s"', (literal) => {
-    const decoder = new HpackDecoder(LIMIT);
-    expect(decode(decoder, block(letters('a'), literal)).fields).toEqual(letters('a'));
-    expect(refusal(() => at(decoder, 0))).toBe('COMPRESSION_ERROR');
-  });
+  test.each(['without indexing', 'never indexed'] as const)(
+    'does not store a literal field with the representation "%s"',
+    (literal) => {
+      const decoder = new HpackDecoder(LIMIT);
+      expect(decode(decoder, block(letters('a'), literal)).fields).toEqual(letters('a'));
+      expect(refusal(() => at(decoder, 0))).toBe('COMPRESSION_ERROR');
+    },
+  );
 
-  test('stores fields beyond the limit on the header list, because the peer may refer to them later', () => {
+  test('stores even fields beyond the limit on the header list, because the peer may refer to them later', () => {
     const decoder = new HpackDecoder(100);
     const { fields, tooLarge } = decode(decoder, block(letters('abcd'), 'with indexing'));
     expect({ fields, tooLarge }).toEqual({ fields: letters('ab'), tooLarge: true });
@@ -109,7 +112,7 @@ test('the limit on the header list counts the name, the value and 32 bytes for e
   expect(decode(new HpackDecoder(67), block(letters('ab')))).toEqual({ fields: letters('a'), tooLarge: true });
 });
 
-test('octets beyond ASCII become the characters with the same code', () => {
+test('the decoder maps every octet, even beyond ASCII, to the character with the same code', () => {
   expect(decode(new HpackDecoder(LIMIT), block([['a', '\x00\x7f\x80\xff']])).fields).toEqual([
     ['a', '\x00\x7f\x80\xff'],
   ]);

@@ -14,19 +14,19 @@ const FIELDS: readonly Field[] = [
 ];
 
 describe('repeated fields', () => {
-  test('take one octet each', () => {
+  test('are encoded in one octet each', () => {
     const encoder = new HpackEncoder();
     expect(encoder.encode(FIELDS).length).toBeGreaterThan(20);
     expect(encoder.encode(FIELDS).length).toBe(FIELDS.length);
   });
 
-  test('decode to the same fields after other fields were added', () => {
+  test('are decoded correctly after the encoder has added other fields to the dynamic table', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     for (const name of ['a', 'b', 'c']) read(reader, encoder.encode([[name, 'x']]));
     expect(fieldsOf(read(reader, encoder.encode([...FIELDS, ['a', 'x']])))).toEqual([...FIELDS, ['a', 'x']]);
   });
 
-  test('are written as literals, without evicting other fields, when the table has no room for them', () => {
+  test('are encoded as literals, and evict no other fields, when the dynamic table has no room for them', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     const many = Array.from({ length: 200 }, (_, index): Field => [`name-${index}`, 'x'.repeat(50)]);
     expect(fieldsOf(read(reader, encoder.encode(many)))).toEqual(many);
@@ -88,7 +88,7 @@ describe('a field that is never indexed (6.2.3)', () => {
   });
 });
 
-describe('any fields', () => {
+describe('fields with any content', () => {
   const text = fc.string({
     unit: fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)),
     maxLength: 60,
@@ -103,7 +103,7 @@ describe('any fields', () => {
     { arbitrary: fc.nat({ max: 10_000 }).map((size) => ({ size })), weight: 1 },
   );
 
-  test('decode to the same fields even if the table size changes between blocks', () => {
+  test('are decoded unchanged even if the table size changes between blocks', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
         const [encoder, reader, decoder] = [new HpackEncoder(), new BlockReader(), new HpackDecoder(1_000_000)];

@@ -53,51 +53,51 @@ const REQUEST_OCTETS = [
   '828785bf400a637573746f6d2d6b65790c637573746f6d2d76616c7565',
 ];
 
-test('the static table equals that of RFC 7541, appendix A', () => {
+test('the static table equals the table in appendix A of RFC 7541', () => {
   expect(STATIC_TABLE).toEqual(STATIC_FIELDS);
 });
 
-describe('C.1: integers', () => {
-  test('10 with a prefix of 5 bits takes one octet', () => {
+describe('an integer of RFC 7541, C.1,', () => {
+  test('takes one octet when its value is 10 and its prefix has 5 bits', () => {
     expect(encodedTableSize(10)).toBe('2a');
     expect(holds('2a', '')).toBe(false);
   });
 
-  test('1337 with a prefix of 5 bits takes three octets', () => {
+  test('takes three octets when its value is 1337 and its prefix has 5 bits', () => {
     expect(encodedTableSize(1_337)).toBe('3f9a0a');
     // An entry counts 32 bytes in addition to its name and value.
     expect(holds('3f9a0a', 'x'.repeat(1_337 - 32 - 1))).toBe(true);
     expect(holds('3f9a0a', 'x'.repeat(1_337 - 32))).toBe(false);
   });
 
-  test('42 takes one octet when it starts at an octet boundary', () => {
+  test('takes one octet when its value is 42 and it starts at an octet boundary', () => {
     const value = Buffer.alloc(42, 'v').toString('latin1');
     const { fields } = decode(new HpackDecoder(LIMIT), `000161${'2a'}${Buffer.from(value).toString('hex')}`);
     expect(fields).toEqual([['a', value]]);
   });
 });
 
-describe('C.2: each representation', () => {
+describe('the HPACK decoder reads the example', () => {
   test.each<Example>([
     {
-      name: 'C.2.1: a literal with indexing',
+      name: 'of a literal with indexing in RFC 7541, C.2.1',
       octets: '400a637573746f6d2d6b65790d637573746f6d2d686561646572',
       fields: [['custom-key', 'custom-header']],
       table: [['custom-key', 'custom-header']],
     },
     {
-      name: 'C.2.2: a literal without indexing',
+      name: 'of a literal without indexing in RFC 7541, C.2.2',
       octets: '040c2f73616d706c652f70617468',
       fields: [[':path', '/sample/path']],
       table: [],
     },
     {
-      name: 'C.2.3: a literal that is never indexed',
+      name: 'of a literal that is never indexed in RFC 7541, C.2.3',
       octets: '100870617373776f726406736563726574',
       fields: [['password', 'secret']],
       table: [],
     },
-    { name: 'C.2.4: an indexed field', octets: '82', fields: [[':method', 'GET']], table: [] },
+    { name: 'of an indexed field in RFC 7541, C.2.4', octets: '82', fields: [[':method', 'GET']], table: [] },
   ])('$name', ({ octets, fields, table }) => {
     const decoder = new HpackDecoder(LIMIT);
     expect(decode(decoder, octets)).toEqual({ fields, tooLarge: false });
@@ -106,9 +106,14 @@ describe('C.2: each representation', () => {
 });
 
 describe.each([
-  { name: 'C.3: requests without Huffman coding', octets: REQUEST_OCTETS, examples: REQUESTS, tableBytes: 4_096 },
   {
-    name: 'C.4: requests with Huffman coding',
+    name: 'the requests without Huffman coding in RFC 7541, C.3,',
+    octets: REQUEST_OCTETS,
+    examples: REQUESTS,
+    tableBytes: 4_096,
+  },
+  {
+    name: 'the requests with Huffman coding in RFC 7541, C.4,',
     octets: [
       '828684418cf1e3c2e5f23a6ba0ab90f4ff',
       '828684be5886a8eb10649cbf',
@@ -118,7 +123,7 @@ describe.each([
     tableBytes: 4_096,
   },
   {
-    name: 'C.5: responses without Huffman coding, in a table of 256 bytes',
+    name: 'the responses without Huffman coding in RFC 7541, C.5, whose table has 256 bytes,',
     octets: [
       '4803333032580770726976617465611d4d6f6e2c203231204f637420323031332032303a31333a323120474d546e1768747470733a2f2f7777772e6578616d706c652e636f6d',
       '4803333037c1c0bf',
@@ -128,7 +133,7 @@ describe.each([
     tableBytes: 256,
   },
   {
-    name: 'C.6: responses with Huffman coding, in a table of 256 bytes',
+    name: 'the responses with Huffman coding in RFC 7541, C.6, whose table has 256 bytes,',
     octets: [
       '488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9ae82ae43d3',
       '4883640effc1c0bf',
@@ -138,7 +143,7 @@ describe.each([
     tableBytes: 256,
   },
 ])('$name', ({ octets, examples, tableBytes }) => {
-  test('decode to the fields and the dynamic table of the RFC', () => {
+  test('are decoded to the fields and the dynamic tables that the RFC lists', () => {
     const decoder = new HpackDecoder(LIMIT);
     expect(decode(decoder, tableSize(tableBytes).toString('hex')).fields).toEqual([]);
     for (const [index, { fields, table }] of examples.entries()) {
@@ -148,7 +153,7 @@ describe.each([
   });
 });
 
-test('C.3: requests encode to the octets of the RFC', () => {
+test('the requests in RFC 7541, C.3, are encoded to the octets that the RFC lists', () => {
   const encoder = new HpackEncoder();
   expect(REQUESTS.map(({ fields }) => Buffer.from(encoder.encode(fields)).toString('hex'))).toEqual(REQUEST_OCTETS);
 });

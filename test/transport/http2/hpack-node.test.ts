@@ -60,7 +60,7 @@ const steps = fc.array(
 const RUNS = { seed: SEED, numRuns: 25 };
 
 describe('a `node:http2` client', () => {
-  test('sends requests that the decoder can read, even after changes of the table size', async () => {
+  test('sends requests that the HPACK decoder can read, even after the table size has changed', async () => {
     const accept = await listen();
     await fc.assert(
       fc.asyncProperty(steps, async (sequence) => {
@@ -81,7 +81,7 @@ describe('a `node:http2` client', () => {
     );
   });
 
-  test('sends each octet that a field value may contain as a Huffman code that the decoder can read', async () => {
+  test('sends each octet that a field value may contain as a Huffman code that the HPACK decoder can read', async () => {
     const { session, socket } = await (await listen())();
     // node:http2 uses Huffman coding only for values that become shorter. The letters ensure that each value does.
     const values = VALUE_OCTETS.map((octet) => `a${String.fromCharCode(octet)}${'a'.repeat(40)}`);
@@ -93,7 +93,7 @@ describe('a `node:http2` client', () => {
   });
 });
 
-test('a `node:http2` server and this client read each other’s blocks when the table size changes', async () => {
+test('a `node:http2` server and this client read each other’s header blocks even when the table size changes', async () => {
   const streams = new AsyncQueue<{ stream: ServerHttp2Stream; headers: IncomingHttpHeaders }>();
   const sessions = new AsyncQueue<ServerHttp2Session>();
   const server = createHttp2Server({ settings: { maxHeaderListSize: LIMIT } });

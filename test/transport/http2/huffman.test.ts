@@ -7,7 +7,7 @@ import { decodeHuffman } from '../../../src/transport/http2/hpack/huffman.js';
 
 const SEED = 7_541;
 
-describe('the examples of RFC 7541, appendix C, decode to', () => {
+describe('a Huffman-coded example of RFC 7541, appendix C, is decoded to', () => {
   test.each([
     ['www.example.com', 'f1e3c2e5f23a6ba0ab90f4ff'],
     ['no-cache', 'a8eb10649cbf'],
@@ -39,18 +39,18 @@ const CONTROL_CODES: readonly (readonly [octet: number, code: number, bits: numb
   [0x7f, 0xffffffc, 28],
 ];
 
-test('control characters decode from the codes of RFC 7541, appendix B', () => {
+test('the Huffman decoder decodes the codes of control characters in RFC 7541, appendix B', () => {
   for (const [octet, code, bits] of CONTROL_CODES) {
     expect(decodeBits(code.toString(2).padStart(bits, '0'))).toBe(String.fromCharCode(octet));
   }
 });
 
-describe('the decoder refuses (RFC 7541, 5.2)', () => {
+describe('as RFC 7541, 5.2, requires, the Huffman decoder refuses', () => {
   test.each([
-    ['the EOS symbol within a string', '1'.repeat(30)],
+    ['the EOS symbol at the start of a string', '1'.repeat(30)],
     ['the EOS symbol after a character', `${'00011'}${'1'.repeat(30)}`],
-    ['padding of 8 bits', `${'00011'}${'1'.repeat(11)}`],
-    ['a string that consists of padding', '1'.repeat(8)],
+    ['padding of 11 bits', `${'00011'}${'1'.repeat(11)}`],
+    ['a string that consists of 8 bits of padding', '1'.repeat(8)],
     ['padding that contains a zero', `${'00011'}${'110'}`],
     ['padding of zeros', `${'101000'}${'00'}`],
     ['a truncated code', `${'1'.repeat(15)}0`],
@@ -59,7 +59,7 @@ describe('the decoder refuses (RFC 7541, 5.2)', () => {
   });
 });
 
-test('padding of up to 7 ones is ignored', () => {
+test('the Huffman decoder ignores ones that pad a string to a whole octet', () => {
   // Characters of 5 to 8 bits, followed by ones up to the end of the octet.
   for (const [text, bits] of [
     ['aa', '0001100011'],
@@ -73,7 +73,7 @@ test('padding of up to 7 ones is ignored', () => {
   }
 });
 
-test('any bytes decode to a string of a plausible length, or are refused', () => {
+test('the Huffman decoder decodes any bytes to a string of a plausible length, or refuses the bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
       try {

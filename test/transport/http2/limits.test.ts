@@ -27,12 +27,12 @@ async function called(): Promise<{ peer: Http2Peer; connection: PeerConnection; 
   return { peer, connection: peer.connection, call };
 }
 
-describe('an endless header block', () => {
+describe('the client closes the connection when a header block never ends', () => {
   test.for([
     ['in frames of 16 KB', new Uint8Array(16_384)],
     ['in frames of one byte', new Uint8Array(1)],
     ['in empty frames', NOTHING],
-  ] as const)('%s closes the connection', async ([, payload]) => {
+  ] as const)('and arrives %s', async ([, payload]) => {
     const { connection, call } = await called();
     connection.send(headers(1, block(ANSWER_FIELDS), { open: true }));
     let frames = 0;
@@ -51,7 +51,7 @@ describe('header fields of more than 64 KiB', () => {
   const MANY = Buffer.concat([block([long], 'with indexing'), Buffer.alloc(40, 0x80 | 62)]);
 
   test.for([
-    ['in headers', (id: number) => headers(id, Buffer.concat([block(ANSWER_FIELDS), MANY]))],
+    ['in response headers', (id: number) => headers(id, Buffer.concat([block(ANSWER_FIELDS), MANY]))],
     [
       'in trailers',
       (id: number) =>
@@ -60,7 +60,7 @@ describe('header fields of more than 64 KiB', () => {
           headers(id, Buffer.concat([block(TRAILER_FIELDS), MANY]), { endStream: true }),
         ]),
     ],
-  ] as const)('%s fail their own call, but no other call', async ([, answer]) => {
+  ] as const)('%s fail only the call that receives them', async ([, answer]) => {
     const { peer, connection, call } = await called();
     connection.send(answer(1));
     expect(await errorOf(call)).toMatchObject({ code: 'ResourceExhausted', outcome: 'unknown' });
@@ -72,7 +72,7 @@ describe('header fields of more than 64 KiB', () => {
   });
 });
 
-test('500 empty DATA frames are tolerated, but an endless series of them closes the connection', async () => {
+test('the client tolerates 500 empty DATA frames, but closes the connection when empty DATA frames never end', async () => {
   const { connection, call } = await called();
   connection.send(answerHeaders(1));
   for (let frames = 0; frames < 500; frames += 1) connection.send(data(1, NOTHING));
@@ -86,7 +86,7 @@ describe.for([
   ['PING', ping(words(1, 2))],
   ['SETTINGS', settings({ MAX_CONCURRENT_STREAMS: 100 })],
 ] as const)('a connection whose peer floods it with %s', ([, frame]) => {
-  test('is closed before the memory fills up when the peer does not read the answers', async () => {
+  test('is closed after a limited number of frames when the peer does not read the answers', async () => {
     const { connection, call } = await called();
     connection.roomy = false;
     const chunk = Buffer.concat(Array<Buffer>(100).fill(frame));
@@ -153,7 +153,7 @@ describe('a congested connection', () => {
 });
 
 describe('stream identifiers', () => {
-  test('go up to 2^31 - 1, and each further call is then sent once on a new connection', async () => {
+  test('go up to 2^31 - 1, and the client then sends each further call once on a new connection', async () => {
     const peer = new Http2Peer({ firstStreamId: 2 ** 31 - 5, play: (connection) => answerAll(connection, 1) });
     const counts = await Promise.all(Array.from({ length: 8 }, () => range(peer)));
     expect(counts.map(({ count }) => count)).toEqual(Array(8).fill(1n));
@@ -161,7 +161,7 @@ describe('stream identifiers', () => {
     expect(peer.connections.map(({ streamIds }) => streamIds)).toEqual([used, used, used.slice(0, 2)]);
   });
 
-  test('do not affect the open streams of the connection when they are used up', async () => {
+  test('can run out without any effect on the open streams of the connection', async () => {
     const peer = new Http2Peer({ firstStreamId: 2 ** 31 - 1 });
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);

@@ -16,16 +16,16 @@ import { ENDPOINT, Http2Peer, type PeerConnection, turn } from '../../support/ht
 
 // How gRPC messages are read from the DATA frames of a stream.
 
-describe('messages', () => {
+describe('gRPC messages', () => {
   const MESSAGES = [1, 2, 300, 70_000].map((id) => watchMessage(id));
   const ALL = Buffer.concat([...MESSAGES, grpcMessage(new Uint8Array())]);
   const IDS = [1n, 2n, 300n, 70_000n, 0n];
 
-  test('are read when several share a frame', async () => {
+  test('are read when several messages share a DATA frame', async () => {
     expect(await watchIds((connection) => connection.send(data(1, ALL)))).toEqual(IDS);
   });
 
-  test.for([...ALL.keys()].slice(1))('are read when they are split over two frames after %i bytes', async (at) => {
+  test.for([...ALL.keys()].slice(1))('are read when they are split after %i bytes into two DATA frames', async (at) => {
     expect(await watchIds((each) => each.send(data(1, ALL.subarray(0, at)), data(1, ALL.subarray(at))))).toEqual(IDS);
     expect(
       await watchIds((each) => {
@@ -35,7 +35,7 @@ describe('messages', () => {
     ).toEqual(IDS);
   });
 
-  test('are read when each byte arrives in its own frame', async () => {
+  test('are read when each byte arrives in a DATA frame of its own', async () => {
     expect(
       await watchIds((connection) => {
         for (const at of ALL.keys()) connection.send(data(1, ALL.subarray(at, at + 1)));
@@ -54,7 +54,7 @@ describe('messages', () => {
     expect(opened.map(({ messages }) => messages)).toEqual([IDS, IDS]);
   });
 
-  test('of 1 MB are read, and so are the short messages after them', async () => {
+  test('of 1 MB or more are read, and so are the short messages after them', async () => {
     const peer = new Http2Peer();
     const texts: string[] = [];
     watch(peer, {}, ({ cancelReason }) => texts.push(cancelReason));
@@ -105,13 +105,16 @@ describe('invalid messages', () => {
     }
   });
 
-  test.for([1, 4, 5, 6])('fail the call when the stream ends after their first %i bytes', async (bytes) => {
-    const peer = new Http2Peer();
-    const call = range(peer);
-    await turn();
-    peer.connection.send(answerHeaders(1), data(1, rangeMessage(4).subarray(0, bytes)), trailers(1));
-    expect(await errorOf(call)).toMatchObject({ code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
-  });
+  test.for([1, 4, 5, 6])(
+    'fail the call when the stream ends after %i bytes of an incomplete message',
+    async (bytes) => {
+      const peer = new Http2Peer();
+      const call = range(peer);
+      await turn();
+      peer.connection.send(answerHeaders(1), data(1, rangeMessage(4).subarray(0, bytes)), trailers(1));
+      expect(await errorOf(call)).toMatchObject({ code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
+    },
+  );
 
   test('end a stream only after the preceding valid messages have been delivered', async () => {
     const peer = new Http2Peer();
@@ -135,7 +138,7 @@ describe('a unary call', () => {
     expect(await errorOf(call)).toMatchObject({ code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' });
   });
 
-  test.for([true, false])('fails when the response has two messages (in one frame: %s)', async (together) => {
+  test.for([true, false])('fails when the response has two messages (both in one frame: %s)', async (together) => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
@@ -147,10 +150,10 @@ describe('a unary call', () => {
   });
 });
 
-describe('maxReceiveBytes', () => {
+describe('`maxReceiveBytes`', () => {
   const message = encode(methods.watch.watch.response, { watchId: 1n, cancelReason: 'x'.repeat(1_000) });
 
-  test('allows a message of exactly that length', async () => {
+  test('allows a message of exactly that many bytes', async () => {
     const peer = new Http2Peer({ maxReceiveBytes: message.length });
     const open = watch(peer);
     await turn();
@@ -158,7 +161,7 @@ describe('maxReceiveBytes', () => {
     expect([open.messages.length, open.end]).toEqual([2, undefined]);
   });
 
-  test('refuses a longer message as soon as its prefix has arrived', async () => {
+  test('refuses a longer message as soon as the gRPC prefix of the message has arrived', async () => {
     const peer = new Http2Peer({ maxReceiveBytes: message.length - 1 });
     const open = watch(peer);
     await turn();
@@ -172,7 +175,7 @@ describe('maxReceiveBytes', () => {
     expect(peer.connection.request().reset).toBe('CANCEL');
   });
 
-  test('of a stream can lower the limit of the transport, but cannot raise it', async () => {
+  test('of a stream can lower the limit of the transport, but cannot raise that limit', async () => {
     const peer = new Http2Peer({ maxReceiveBytes: message.length - 1 });
     const [small, large] = [watch(peer, { maxReceiveBytes: 10 }), watch(peer, { maxReceiveBytes: 10_000 })];
     await turn();
@@ -183,11 +186,11 @@ describe('maxReceiveBytes', () => {
   });
 });
 
-describe('maxRequestBytes', () => {
+describe('`maxRequestBytes`', () => {
   const request = { key: Buffer.from('a') };
   const length = encode(methods.kv.range.request, request).length;
 
-  test('allows a request of exactly that length', async () => {
+  test('allows a request of exactly that many bytes', async () => {
     const peer = new Http2Peer({ maxRequestBytes: length });
     void range(peer);
     await turn();

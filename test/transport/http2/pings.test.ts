@@ -52,8 +52,8 @@ describe('a PING of the peer', () => {
   });
 });
 
-describe('a connection with streams', () => {
-  test('is probed one interval after the answer to the previous probe', async () => {
+describe('a connection with open streams', () => {
+  test('is probed with PING one interval after the answer to the previous PING', async () => {
     const { peer, connection } = await busy();
     for (let round = 1; round <= 3; round += 1) {
       await passes(INTERVAL_MS - 1);
@@ -66,7 +66,7 @@ describe('a connection with streams', () => {
     expect(peer.connections.length).toBe(1);
   });
 
-  test('is closed when a probe is not answered, and its calls fail with outcome "unknown"', async () => {
+  test('is closed when the peer does not answer a PING, and its calls fail with outcome "unknown"', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each, index) => index > 0 && answerAll(each, 9) });
     const call = range(peer);
     await turn();
@@ -80,7 +80,7 @@ describe('a connection with streams', () => {
     expect((await range(peer)).count).toBe(9n);
   });
 
-  test('stays open when the probe is answered in time', async () => {
+  test('stays open when the peer answers the PING in time', async () => {
     const { connection } = await busy();
     await passes(INTERVAL_MS + TIMEOUT_MS - 1);
     answerProbe(connection);
@@ -88,7 +88,7 @@ describe('a connection with streams', () => {
     expect([connection.closed, probes(connection)]).toEqual([false, 1]);
   });
 
-  test('is closed when other PING frames arrive instead of the answer', async () => {
+  test('is closed when other PING frames arrive instead of the answer to the PING', async () => {
     const { connection, open } = await busy();
     await passes(INTERVAL_MS);
     connection.send(ping(words(7, 7), FLAG.ACK), ping(words(7, 7)));
@@ -98,14 +98,14 @@ describe('a connection with streams', () => {
 });
 
 describe('a connection whose streams are all closed', () => {
-  test('is not probed, because etcd treats such pings as abuse', async () => {
+  test('is not probed with PING, because etcd treats such PING frames as abuse', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
     await passes(100 * INTERVAL_MS);
     expect([probes(peer.connection), peer.connection.closed]).toEqual([0, false]);
   });
 
-  test('is probed one interval after a new stream opens, rather than at once', async () => {
+  test('is probed with PING one interval after a new stream opens, and not earlier', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
     await passes(5 * INTERVAL_MS);
@@ -117,7 +117,7 @@ describe('a connection whose streams are all closed', () => {
     expect(probes(peer.connection)).toBe(1);
   });
 
-  test('is probed at most once in each interval when new streams open and close again and again', async () => {
+  test('is probed with PING at most once in each interval when new streams repeatedly open and close', async () => {
     const peer = new Http2Peer(PINGING);
     const times: number[] = [];
     const passesAnswered = async (ms: number): Promise<void> => {
@@ -139,7 +139,7 @@ describe('a connection whose streams are all closed', () => {
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(INTERVAL_MS);
   });
 
-  test('is closed when the last probe is not answered', async () => {
+  test('is closed when the peer does not answer the last PING', async () => {
     const peer = new Http2Peer(PINGING);
     const call = range(peer);
     await turn();
@@ -223,7 +223,7 @@ function answerProbe(connection: PeerConnection): void {
   connection.send(ping(last?.payload ?? new Uint8Array(8), FLAG.ACK));
 }
 
-test('a stream no longer keeps the process alive after `hold(false)`, but another call does', async () => {
+test('a stream no longer keeps the process alive after `hold(false)`, but another call on the connection does', async () => {
   const peer = new Http2Peer();
   const { stream } = watch(peer);
   stream.send(CREATE_WATCH);

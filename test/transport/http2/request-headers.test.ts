@@ -28,7 +28,7 @@ describe('the headers of a request', () => {
     ]);
   });
 
-  test('take one octet each from the second call on if they are the same for every call', async () => {
+  test('are encoded in one octet each from the second call on if they are the same for every call', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
     await range(peer);
@@ -94,7 +94,7 @@ describe('the headers of a request', () => {
   });
 });
 
-describe('grpc-timeout', () => {
+describe('`grpc-timeout`', () => {
   // The value has at most eight digits and is rounded up.
   test.each([
     [1, '1m'],
@@ -106,7 +106,7 @@ describe('grpc-timeout', () => {
     [99_999_999_000, '99999999S'],
     [99_999_999_001, '1666667M'],
     [5_999_999_940_001, '1666667H'],
-  ])('for a deadline in %d ms is %s', async (leftMs, expected) => {
+  ])('of a call whose deadline is in %d ms is %s', async (leftMs, expected) => {
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
     try {
       const peer = new Http2Peer();
@@ -118,7 +118,7 @@ describe('grpc-timeout', () => {
     }
   });
 
-  test('is the time that remains when the request is sent, not when the call was made', async () => {
+  test('is the time until the deadline when the request is sent, not when the call is made', async () => {
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
     try {
       const peer = new Http2Peer({ greeting: false });
@@ -165,24 +165,27 @@ describe('SETTINGS_HEADER_TABLE_SIZE (RFC 7541, 4.2)', () => {
     [65_536, 0, 2 ** 32 - 1],
   ];
 
-  test.for(CHANGES.map((sizes) => ({ sizes })))('is obeyed when it changes to $sizes in turn', async ({ sizes }) => {
-    const peer = new Http2Peer({ play: (each) => answerAll(each) });
-    await range(peer);
-    // The scripted peer records a breach if the client does not signal the new size.
-    for (const size of sizes) peer.connection.send(settings({ HEADER_TABLE_SIZE: size }));
-    await range(peer);
-    await range(peer);
-    for (const size of sizes) {
-      peer.connection.send(settings({ HEADER_TABLE_SIZE: size }));
+  test.for(CHANGES.map((sizes) => ({ sizes })))(
+    'is obeyed when the peer sets it to these values in turn: $sizes',
+    async ({ sizes }) => {
+      const peer = new Http2Peer({ play: (each) => answerAll(each) });
       await range(peer);
-    }
-    for (const id of peer.connection.streamIds) {
-      expect(peer.connection.request(id).headers).toEqual(peer.connection.request(1).headers);
-    }
-    expect(peer.breaches).toEqual([]);
-  });
+      // The scripted peer records a breach if the client does not signal the new size.
+      for (const size of sizes) peer.connection.send(settings({ HEADER_TABLE_SIZE: size }));
+      await range(peer);
+      await range(peer);
+      for (const size of sizes) {
+        peer.connection.send(settings({ HEADER_TABLE_SIZE: size }));
+        await range(peer);
+      }
+      for (const id of peer.connection.streamIds) {
+        expect(peer.connection.request(id).headers).toEqual(peer.connection.request(1).headers);
+      }
+      expect(peer.breaches).toEqual([]);
+    },
+  );
 
-  test('is signaled when it changes twice in one SETTINGS frame, because the table was emptied in between', async () => {
+  test('is signaled when it changes twice in one SETTINGS frame, because the first change empties the table', async () => {
     const peer = new Http2Peer({ play: (each) => answerAll(each) });
     await range(peer);
     peer.connection.send(
@@ -196,8 +199,8 @@ describe('SETTINGS_HEADER_TABLE_SIZE (RFC 7541, 4.2)', () => {
   });
 });
 
-describe('SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2)', () => {
-  test('makes a call with larger headers fail with outcome "not-sent"', async () => {
+describe('a client whose peer sets SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2)', () => {
+  test('fails a call with outcome "not-sent" when the headers of the call exceed the limit', async () => {
     const peer = new Http2Peer({ greeting: { MAX_HEADER_LIST_SIZE: 1_000 }, play: (each) => answerAll(each) });
     const large = range(peer, { metadata: { token: 't'.repeat(1_000) } });
     expect(await errorOf(large)).toMatchObject({ code: 'ResourceExhausted', reason: 'Other', outcome: 'not-sent' });
@@ -218,7 +221,7 @@ describe('SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2)', () => {
     expect((await errorOf(range(peer, { metadata: { token: TOKEN } }))).code).toBe('ResourceExhausted');
   });
 
-  test('applies to calls that waited for a free stream', async () => {
+  test('applies the limit to calls that have waited for a free stream', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const [first, large, last] = [range(peer), range(peer, { metadata: { token: 't'.repeat(1_000) } }), range(peer)];
     await turn();

@@ -65,7 +65,7 @@ describe('a call whose stream the peer resets', () => {
     }
   });
 
-  test('delivers the messages that arrived before the reset when it is a streaming call', async () => {
+  test('delivers the messages that arrived before the reset if the call is a watch', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -82,7 +82,7 @@ describe('a call whose stream the peer resets', () => {
 });
 
 describe('a call that the client cancels', () => {
-  test('resets its stream with CANCEL, and ignores later frames on it', async () => {
+  test('resets its stream with CANCEL, and ignores later frames on the stream', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();
     const call = range(peer, { signal: stop.signal });
@@ -98,7 +98,7 @@ describe('a call that the client cancels', () => {
     expect((await next).count).toBe(4n);
   });
 
-  test('still has its header blocks decoded, because they change the dynamic table (4.3)', async () => {
+  test('still has its header blocks decoded, because the blocks change the dynamic table (4.3)', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();
     const [given, kept] = [range(peer, { signal: stop.signal }), range(peer)];
@@ -120,7 +120,7 @@ describe('a call that the client cancels', () => {
     expect((await kept).count).toBe(4n);
   });
 
-  test('sends only one RST_STREAM and does not report its end when it is a watch that is canceled twice', async () => {
+  test('sends only one RST_STREAM, and reports no end, if the call is a watch that is canceled twice', async () => {
     const peer = new Http2Peer();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -136,7 +136,7 @@ describe('a call that the client cancels', () => {
     expect(peer.connection.sent('RST_STREAM').length).toBe(1);
   });
 
-  test('receives no further message when the handler cancels it during a message', async () => {
+  test('delivers no further message when its message handler cancels the call', async () => {
     const peer = new Http2Peer();
     const open = watch(peer, {}, (_, { stream }) => stream.cancel());
     await turn();
@@ -159,14 +159,14 @@ describe('a call that the client cancels', () => {
     expect(peer.connection.streamIds).toEqual([]);
   });
 
-  test('does not connect when its signal was aborted before the call', async () => {
+  test('opens no connection when its signal was aborted before the call was made', async () => {
     const peer = new Http2Peer();
     const call = range(peer, { signal: AbortSignal.abort() });
     expect(await errorOf(call)).toMatchObject({ reason: 'Canceled', outcome: 'not-sent' });
     expect(peer.connections).toEqual([]);
   });
 
-  test('sends no RST_STREAM when it has ended already', async () => {
+  test('sends no RST_STREAM when its response has already arrived', async () => {
     const peer = new Http2Peer();
     const stop = new AbortController();
     const call = range(peer, { signal: stop.signal });

@@ -7,7 +7,7 @@ import { ownEtcd } from '../../support/own-etcd.js';
 const TIMEOUT_MS = 2_000;
 
 // S41
-test('a client recovers with its second call when its connection to etcd silently loses all bytes', async () => {
+test('a client fails one call, and then reconnects, when its connection to etcd silently loses all bytes', async () => {
   const etcd = await ownEtcd();
   let connections = 0;
   const proxy = await faultProxy(etcd.endpoints[0] as string, {

@@ -60,7 +60,7 @@ describe('a client whose only connection has gone silent', () => {
     expect(calls).toBeLessThanOrEqual(within);
   });
 
-  test('fails the open calls when the probe is not answered', async () => {
+  test('fails the open calls when the peer does not answer a PING', async () => {
     const peer = deadThenAlive();
     const call = range(peer);
     await clock.pass(SILENCE_MS + pingTimeoutMs - 1);
@@ -70,7 +70,7 @@ describe('a client whose only connection has gone silent', () => {
     expect(peer.connection.closed).toBe(true);
   });
 
-  test('sends new calls over a new connection before the probe times out', async () => {
+  test('sends new calls over a new connection before the PING times out', async () => {
     const peer = deadThenAlive();
     void range(peer);
     await clock.pass(SILENCE_MS + SUSPECT_MS + GRACE_MS);
@@ -90,7 +90,7 @@ describe('a client whose only connection has gone silent', () => {
     expect((await waiting).count).toBe(9n);
   });
 
-  test('closes the connection when a message of a stream is not answered', async () => {
+  test('closes the connection when the peer does not answer a message on an open stream', async () => {
     const { peer, open, connection } = await answeredWatch();
     await clock.pass(500);
     open.stream.send(CREATE_WATCH);
@@ -99,7 +99,7 @@ describe('a client whose only connection has gone silent', () => {
     expect(peer.connections.length).toBe(1);
   });
 
-  test('fails the open calls even if the peer sent other bytes after the request before it went silent', async () => {
+  test('fails the open calls even if the peer sent a watch event between the request and the silence', async () => {
     const { peer, connection } = await answeredWatch();
     const call = range(peer);
     await clock.pass(10);
@@ -108,7 +108,7 @@ describe('a client whose only connection has gone silent', () => {
     expect(await errorOf(call)).toMatchObject({ reason: 'ConnectionLost', outcome: 'unknown' });
   });
 
-  test('closes the connection when watch events still arrive, but no answer to the probe does', async () => {
+  test('closes the connection when the peer answers no PING, even if the peer still sends watch events', async () => {
     const { peer, connection } = await answeredWatch();
     const call = range(peer);
     call.catch(() => {});
@@ -137,7 +137,7 @@ describe('a client with several endpoints', () => {
     expect((await first).count).toBe(9n);
   });
 
-  test('sends new calls to another endpoint when the peer never completes the opening of a connection', async () => {
+  test('sends new calls to another endpoint when a peer never sends its first SETTINGS', async () => {
     const [silent, healthy] = [
       new Http2Peer({ ...PINGING, greeting: false, connectTimeoutMs: 3_000 }),
       new Http2Peer({ ...PINGING, play: (each) => answerAll(each, 9) }),
@@ -155,7 +155,7 @@ describe('a client with several endpoints', () => {
 });
 
 describe('a peer that answers calls late', () => {
-  test('keeps its connection as long as it answers the probes, however long a call takes', async () => {
+  test('keeps its connection as long as it answers every PING, no matter how long a call takes', async () => {
     const { peer, connection } = alive();
     const call = range(peer);
     await clock.pass(120_000);
@@ -164,7 +164,7 @@ describe('a peer that answers calls late', () => {
     expect((await call).count).toBe(5n);
   });
 
-  test('receives one early probe during a long call, and then at most one probe in each interval', async () => {
+  test('receives one early PING during a long call, and then at most one PING in each interval', async () => {
     const { peer, connection } = alive();
     void range(peer);
     await clock.pass(SILENCE_MS + 1);
@@ -173,14 +173,14 @@ describe('a peer that answers calls late', () => {
     expect(probes(connection())).toBeLessThanOrEqual(11);
   });
 
-  test('receives at most one probe in each interval during a silent watch', async () => {
+  test('receives at most one PING in each interval during a watch without events', async () => {
     const { connection } = await answeredWatch();
     connection.onPing = (payload) => connection.send(ping(payload, FLAG.ACK));
     await clock.pass(10 * pingIntervalMs);
     expect(probes(connection)).toBeLessThanOrEqual(10);
   });
 
-  test('receives a new connection at most once in each interval when every call times out', async () => {
+  test('receives at most one new connection in each interval when every call times out', async () => {
     const { peer } = alive();
     for (let calls = 0; calls < 100; calls += 1) {
       const call = range(peer, { timeoutMs: 1_500, deadline: clock.now + 1_500 });
@@ -229,7 +229,7 @@ describe('a peer that answers calls late', () => {
     }
   });
 
-  test('keeps its connection while a long response arrives before the answer to the probe', async () => {
+  test('keeps its connection when it sends a long response before the answer to a PING', async () => {
     const { peer, connection } = alive();
     const open = watch(peer);
     open.stream.send(CREATE_WATCH);
@@ -249,7 +249,7 @@ describe('a peer that answers calls late', () => {
     expect([connection().closed, peer.connections.length]).toEqual([false, 1]);
   });
 
-  test('receives no new calls on a suspect connection, but that connection finishes its open calls', async () => {
+  test('receives no new calls on a connection on which it answered a PING late, but finishes the open calls there', async () => {
     const { peer, connection } = alive();
     const call = range(peer);
     await turn();
@@ -272,7 +272,7 @@ describe('a peer that answers calls late', () => {
     expect(first.closed).toBe(true);
   });
 
-  test('loses a suspect connection without open calls once it has answered the probe', async () => {
+  test('has its connection closed when it answers a PING late and the connection has no open calls', async () => {
     const { peer, connection } = alive();
     const call = range(peer, { timeoutMs: 500, deadline: clock.now + 500 });
     await turn();
@@ -289,7 +289,7 @@ describe('a peer that answers calls late', () => {
   });
 });
 
-test('a probe that is sent when a call times out precedes the RST_STREAM of the call', async () => {
+test('a PING that the client sends when a call times out precedes the RST_STREAM of the call', async () => {
   const peer = deadThenAlive();
   range(peer, { timeoutMs: 500, deadline: clock.now + 500 }).catch(() => {});
   await clock.pass(500);
@@ -297,7 +297,7 @@ test('a probe that is sent when a call times out precedes the RST_STREAM of the 
   expect(names.slice(-2)).toEqual(['PING', 'RST_STREAM']);
 });
 
-test('calls that time out one after another on a new connection cause at most two probes', async () => {
+test('calls that time out one after another on a new connection cause at most two PING frames', async () => {
   const { peer, connection } = alive();
   for (let calls = 0; calls < 5; calls += 1) {
     range(peer, { timeoutMs: 100, deadline: clock.now + 100 }).catch(() => {});

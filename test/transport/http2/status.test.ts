@@ -20,7 +20,7 @@ import { Http2Peer, turn } from '../../support/http2-peer.js';
 
 const TYPE: Field = ['content-type', 'application/grpc'];
 
-describe('grpc-status', () => {
+describe('`grpc-status`', () => {
   test.for([...STATUS_CODES.entries()].slice(1))('%i in trailers fails the call with %s', async ([number, code]) => {
     expect(await errorAfter(trailing(['grpc-status', `${number}`], ['grpc-message', 'no luck']))).toMatchObject({
       code,
@@ -43,7 +43,7 @@ describe('grpc-status', () => {
     },
   );
 
-  test('fails the call with Unknown when it is missing in the trailers', async () => {
+  test('that is absent from the trailers fails the call with Unknown', async () => {
     expect(await errorAfter(trailing(['x', 'y']))).toMatchObject({
       code: 'Unknown',
       reason: 'Other',
@@ -52,11 +52,11 @@ describe('grpc-status', () => {
     });
   });
 
-  test('fails the call with Unknown when it is missing in headers that end the stream', async () => {
+  test('that is absent from headers that end the stream fails the call with Unknown', async () => {
     expect((await errorAfter([last(...ANSWER_FIELDS)])).code).toBe('Unknown');
   });
 
-  test('fails the call when it is missing because DATA ends the stream', async () => {
+  test('that is absent because DATA ends the stream fails the call with Internal', async () => {
     const error = await errorAfter([answerHeaders(1), data(1, rangeMessage(), { endStream: true })]);
     expect(error).toMatchObject({ code: 'Internal', outcome: 'unknown' });
     expect(error.problem).toContain('without trailers');
@@ -71,7 +71,7 @@ describe('grpc-status', () => {
     expect(open.end).toEqual({ error: undefined });
   });
 
-  test('OK in headers that end the stream fails a unary call, because its message is missing', async () => {
+  test('OK in headers that end the stream fails a unary call, because the response message is missing', async () => {
     expect(await errorAfter([last(...ANSWER_FIELDS, ['grpc-status', '0'])])).toMatchObject({
       code: 'Internal',
       reason: 'MalformedMessage',
@@ -100,7 +100,7 @@ describe('grpc-status', () => {
   });
 });
 
-describe('grpc-message', () => {
+describe('`grpc-message`', () => {
   test.for([
     ['plain words', 'plain words'],
     ['', 'gRPC status Aborted'],
@@ -116,7 +116,7 @@ describe('grpc-message', () => {
     ['%FF%41', '\ufffdA'],
     ['%E2%82', '\ufffd'],
     ['%00', '\0'],
-  ] as const)('%j decodes to %j', async ([encoded, text]) => {
+  ] as const)('%j becomes the error text %j', async ([encoded, text]) => {
     expect((await errorAfter(trailing(['grpc-status', '10'], ['grpc-message', encoded]))).problem).toBe(text);
   });
 
@@ -142,7 +142,7 @@ describe('an HTTP status', () => {
     ),
   ] as const;
 
-  test.for(CASES)('%i without other fields fails the call with %s', async ([status, code]) => {
+  test.for(CASES)('%i without other header fields fails the call with %s', async ([status, code]) => {
     const error = await errorAfter([last([':status', `${status}`])]);
     expect(error).toMatchObject({ code, outcome: 'unknown' });
     expect(error.problem).toContain(`HTTP status ${status}`);
@@ -167,12 +167,12 @@ describe('an HTTP status', () => {
     expect(peer.connection.closed).toBe(false);
   });
 
-  test('has no effect when grpc-status is present', async () => {
+  test('has no effect when `grpc-status` is present', async () => {
     const fields: readonly Field[] = [[':status', '503'], TYPE, ['grpc-status', '7'], ['grpc-message', 'no']];
     expect(await errorAfter([last(...fields)])).toMatchObject({ code: 'PermissionDenied', problem: 'no' });
   });
 
-  test('of any number of interim responses does not end the call (8.1)', async () => {
+  test('of 100, 103 or 199 in interim responses does not end the call (8.1)', async () => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
@@ -182,7 +182,7 @@ describe('an HTTP status', () => {
   });
 });
 
-describe('content-type', () => {
+describe('`content-type`', () => {
   test.for(['application/grpc', 'application/grpc+proto', 'application/grpc;charset=utf-8'])(
     '%s is accepted',
     async (type) => {
@@ -214,7 +214,7 @@ describe('content-type', () => {
     },
   );
 
-  test('fails the call when it is missing', async () => {
+  test('that is absent from the headers fails the call', async () => {
     expect((await errorAfter([answerHeaders(1, [[':status', '200']])])).problem).toContain('content-type');
   });
 });

@@ -24,8 +24,12 @@ const TYPE: Field = ['content-type', 'application/grpc'];
 type Case = readonly [what: string, code: ErrorName, ...frames: readonly Buffer[]];
 
 const FRAMES: readonly Case[] = [
-  ['WINDOW_UPDATE by 0 (6.9)', 'PROTOCOL_ERROR', windowUpdate(1, 0)],
-  ['a WINDOW_UPDATE beyond 2^31 - 1 (6.9.1)', 'FLOW_CONTROL_ERROR', windowUpdate(1, 2 ** 31 - 1)],
+  ['WINDOW_UPDATE with increment 0 (6.9)', 'PROTOCOL_ERROR', windowUpdate(1, 0)],
+  [
+    'a WINDOW_UPDATE that raises the stream window above 2^31 - 1 (6.9.1)',
+    'FLOW_CONTROL_ERROR',
+    windowUpdate(1, 2 ** 31 - 1),
+  ],
   ['PRIORITY of 4 bytes (6.3)', 'FRAME_SIZE_ERROR', frame('PRIORITY', 0, 1, new Uint8Array(4))],
   ['DATA before HEADERS (8.1)', 'PROTOCOL_ERROR', data(1, rangeMessage())],
   ['DATA after an interim response (8.1)', 'PROTOCOL_ERROR', head([':status', '100']), data(1, rangeMessage())],
@@ -43,24 +47,24 @@ const FIELDS: readonly Case[] = [
   ['with an unknown pseudo-header (8.3)', 'PROTOCOL_ERROR', head(STATUS, [':new', '1'])],
   ...['', '20', '2000', '2x0', '-20', ' 200'].map(
     (status): Case => [
-      `with :status ${JSON.stringify(status)} (8.3.2)`,
+      `with the invalid :status ${JSON.stringify(status)} (8.3.2)`,
       'PROTOCOL_ERROR',
       head([':status', status], TYPE),
     ],
   ),
   ...['A', 'Content-Type', 'grpc-statuS'].map(
-    (name): Case => [`with the name ${name}, in upper case (8.2.1)`, 'PROTOCOL_ERROR', head(STATUS, TYPE, [name, 'x'])],
+    (name): Case => [`with upper case in the name ${name} (8.2.1)`, 'PROTOCOL_ERROR', head(STATUS, TYPE, [name, 'x'])],
   ),
   ...['', 'a b', 'a\x00', 'a\x7f', 'a\x80', 'a:b', '\ta'].map(
     (name): Case => [
-      `with the name ${JSON.stringify(name)} (8.2.1)`,
+      `with the invalid name ${JSON.stringify(name)} (8.2.1)`,
       'PROTOCOL_ERROR',
       head(STATUS, TYPE, [name, 'x']),
     ],
   ),
   ...['\x00', 'a\rb', 'a\nb', 'a\r\nx: y'].map(
     (value): Case => [
-      `with the value ${JSON.stringify(value)} (8.2.1)`,
+      `with the invalid value ${JSON.stringify(value)} (8.2.1)`,
       'PROTOCOL_ERROR',
       head(STATUS, TYPE, ['x', value]),
     ],
@@ -130,7 +134,7 @@ describe.for([
   });
 });
 
-test('a violation on one stream ends that stream once, and no other stream', async () => {
+test('a protocol violation on one stream ends only that stream, and ends it only once', async () => {
   const peer = new Http2Peer();
   const [broken, whole] = [watch(peer), watch(peer)];
   for (const { stream } of [broken, whole]) stream.send(CREATE_WATCH);

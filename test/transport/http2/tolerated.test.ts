@@ -31,8 +31,8 @@ const MESSAGE = rangeMessage(4);
 describe('the client reads a response', () => {
   test.for<[string, ...Buffer[]]>([
     ['in its usual form', rangeAnswer(1, 4)],
-    ['with frames of unknown types anywhere (5.5)', ...mixedWith(frame(0x42, 0xff, 0, Buffer.from('?')))],
-    ['with frames of unknown types on the stream', ...mixedWith(frame(0xff, 0xff, 1))],
+    ['with frames of unknown types on stream 0 (5.5)', ...mixedWith(frame(0x42, 0xff, 0, Buffer.from('?')))],
+    ['with frames of unknown types on its own stream', ...mixedWith(frame(0xff, 0xff, 1))],
     ['with frames of unknown types on idle streams', ...mixedWith(frame(0x0a, 0, 77))],
     [
       'with unknown settings (6.5.2)',
@@ -43,10 +43,10 @@ describe('the client reads a response', () => {
         ]),
       ),
     ],
-    ['with PRIORITY on the stream (6.3)', ...mixedWith(frame('PRIORITY', 0, 1, Buffer.of(0, 0, 0, 0, 9)))],
+    ['with PRIORITY on its own stream (6.3)', ...mixedWith(frame('PRIORITY', 0, 1, Buffer.of(0, 0, 0, 0, 9)))],
     ['with PRIORITY on an idle stream', ...mixedWith(frame('PRIORITY', 0, 7, new Uint8Array(5)))],
     ['with an unsolicited PING with ACK (6.7)', ...mixedWith(ping(words(7, 7), FLAG.ACK))],
-    ['with an unsolicited SETTINGS with ACK', ...mixedWith(settingsAck)],
+    ['with unsolicited SETTINGS with ACK', ...mixedWith(settingsAck)],
     [
       'with undefined flags',
       frame('HEADERS', 0xd2 | FLAG.END_HEADERS, 1, block(ANSWER_FIELDS)),
@@ -75,7 +75,7 @@ describe('the client reads a response', () => {
       trailers(1),
     ],
     [
-      'with empty DATA frames in between',
+      'with an empty DATA frame in the middle of the message',
       answerHeaders(1),
       data(1, MESSAGE.subarray(0, 3)),
       data(1, new Uint8Array()),
@@ -129,7 +129,7 @@ describe('the client reads a response', () => {
       headers(1, block([['x-trace-bin', 'AAE='], ...TRAILER_FIELDS]), { endStream: true }),
     ],
     [
-      'with the maximum windows and frame size',
+      'after SETTINGS with the maximum windows and frame size',
       settings({ INITIAL_WINDOW_SIZE: 2 ** 31 - 1, MAX_FRAME_SIZE: 2 ** 24 - 1, ENABLE_PUSH: 0 }),
       windowUpdate(0, 2 ** 31 - 1 - 65_535),
       rangeAnswer(1, 4),
@@ -160,7 +160,7 @@ describe('a response', () => {
     trailers(1),
   ]);
 
-  test.for([...bytes.keys()])('is read when it arrives in two chunks of which the first has %i bytes', async (end) => {
+  test.for([...bytes.keys()])('is read when it arrives in two chunks and the first chunk has %i bytes', async (end) => {
     await expectAnswer((connection) => connection.sendSplit(bytes, [end]));
   });
 
@@ -205,16 +205,16 @@ test('a connection opens when the first SETTINGS frame arrives byte by byte', as
   expect((await call).count).toBe(4n);
 });
 
-describe('on a closed stream (5.1)', () => {
+describe('on a closed stream (5.1), the client', () => {
   test.for<[string, Buffer]>([
     ['DATA', data(1, MESSAGE)],
     ['HEADERS', answerHeaders(1)],
     ['trailers', trailers(1)],
     ['RST_STREAM', rstStream(1, 'CANCEL')],
     ['WINDOW_UPDATE', windowUpdate(1, 5)],
-    ['WINDOW_UPDATE by 0', windowUpdate(1, 0)],
+    ['WINDOW_UPDATE with increment 0', windowUpdate(1, 0)],
     ['PRIORITY', frame('PRIORITY', 0, 1, new Uint8Array(5))],
-  ])('%s is ignored', async ([, bytes]) => {
+  ])('ignores %s', async ([, bytes]) => {
     const peer = new Http2Peer();
     const first = range(peer);
     await turn();
